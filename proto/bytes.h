@@ -1,0 +1,161 @@
+/* Bytes without owners: a slice of somebody's memory, a reader that walks one, a writer that fills
+ * one. No I/O and no allocation. Integers on the wire are little-endian, as torch's clients on
+ * every supported machine send them (c10d's "native order"). */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Borrowed bytes. Whoever makes one says how long they live. ptr may be NULL when len is 0. */
+struct slice {
+    const uint8_t *ptr;
+    size_t len;
+};
+
+/* What a parser of a byte stream says. */
+enum parse_result {
+    PARSE_DONE, /* a whole message of *size bytes; slices in the result point into the input */
+    PARSE_MORE, /* a good start; come back when there are at least *size bytes */
+    PARSE_BAD,  /* wrong whatever follows; the connection is lost */
+};
+
+/* A slice of a string literal or another terminated string, without the NUL. */
+static inline struct slice slice_str(const char *text)
+{
+    return (struct slice){(const uint8_t *)text, strlen(text)};
+}
+
+static inline bool slice_equal(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static inline bool slice_is(struct slice a, const char *text)
+{
+    return slice_equal(a, slice_str(text));
+}
+
+static inline bool slice_starts_with(struct slice a, struct slice prefix)
+{
+    return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
+}
+
+/* What is left of a slice after its first n bytes; n must not exceed its length. */
+static inline struct slice slice_from(struct slice a, size_t n)
+{
+    return n == 0 ? a : (struct slice){a.ptr + n, a.len - n};
+}
+
+/* Byte order, then length: negative, 0 or positive as memcmp. */
+static inline int slice_compare(struct slice a, struct slice b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter == 0 ? 0 : memcmp(a.ptr, b.ptr, shorter);
+
+    if (order != 0)
+        return order;
+    return (a.len > b.len) - (a.len < b.len);
+}
+
+/* Walks `in` from `at`. A read that does not fit moves nothing and leaves in `need` how long the
+ * input has to be for it to fit. */
+struct reader {
+    struct slice in;
+    size_t at;
+    size_t need;
+};
+
+static inline bool reader_take(struct reader *r, size_t n, struct slice *out)
+{
+    if (n > r->in.len - r->at) {
+        r->need = n > SIZE_MAX - r->at ? SIZE_MAX : r->at + n;
+        return false;
+    }
+    *out = (struct slice){r->in.ptr + r->at, n};
+    r->at += n;
+    return true;
+}
+
+static inline uint32_t bytes_get_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t bytes_get_u64(const uint8_t *p)
+{
+    return (uint64_t)bytes_get_u32(p) | (uint64_t)bytes_get_u32(p + 4) << 32;
+}
+
+static inline void bytes_put_u32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline void bytes_put_u64(uint8_t *p, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline bool reader_u8(struct reader *r, uint8_t *out)
+{
+    struct slice s;
+
+    if (!reader_take(r, 1, &s))
+        return false;
+    *out = s.ptr[0];
+    return true;
+}
+
+static inline bool reader_u32(struct reader *r, uint32_t *out)
+{
+    struct slice s;
+
+    if (!reader_take(r, 4, &s))
+        return false;
+    *out = bytes_get_u32(s.ptr);
+    return true;
+}
+
+static inline bool reader_u64(struct reader *r, uint64_t *out)
+{
+    struct slice s;
+
+    if (!reader_take(r, 8, &s))
+        return false;
+    *out = bytes_get_u64(s.ptr);
+    return true;
+}
+
+/* Fills ptr[0..cap). What does not fit is counted in len and not written, so that a second call
+ * with len bytes of room succeeds; `len > cap` says that it overflowed. */
+struct writer {
+    uint8_t *ptr;
+    size_t cap;
+    size_t len;
+};
+
+static inline void writer_put(struct writer *w, const void *bytes, size_t n)
+{
+    if (n != 0 && w->len <= w->cap && n <= w->cap - w->len)
+        memcpy(w->ptr + w->len, bytes, n);
+    w->len += n;
+}
+
+static inline void writer_slice(struct writer *w, struct slice s)
+{
+    writer_put(w, s.ptr, s.len);
+}
+
+static inline void writer_str(struct writer *w, const char *text)
+{
+    writer_put(w, text, strlen(text));
+}
+
+static inline void writer_u8(struct writer *w, uint8_t v)
+{
+    writer_put(w, &v, 1);
+}
