@@ -1,0 +1,257 @@
+/* torch's c10d TCPStore requests, from bytes to structs. See c10d.h for the contract. */
+#include "proto/c10d.h"
+
+/* VALIDATE and its magic as they stand on the wire: no acceptable classic request begins so, since
+ * as a classic SET it would announce a key of over a billion bytes. */
+static const uint8_t validate[5] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
+
+#define ABSENT C10D_VALIDATE /* never a request once the dialect is known */
+
+static const uint8_t modern_ops[] = {
+    ABSENT,          C10D_SET,         C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
+    C10D_CHECK,      C10D_WAIT,        C10D_GETNUMKEYS,  C10D_DELETE_KEY, C10D_APPEND,
+    C10D_MULTI_GET,  C10D_MULTI_SET,   C10D_CANCEL_WAIT, C10D_PING,       C10D_QUEUE_PUSH,
+    C10D_QUEUE_POP,  C10D_QUEUE_LEN,   C10D_LIST_KEYS,   C10D_BARRIER,
+};
+static const uint8_t x1_ops[] = {
+    C10D_SET,         C10D_COMPARE_SET, C10D_GET,        C10D_ADD,    C10D_CHECK,
+    C10D_WAIT,        C10D_GETNUMKEYS,  C10D_WATCH_KEY,  C10D_DELETE_KEY,
+    C10D_APPEND,      C10D_MULTI_GET,   C10D_MULTI_SET,  C10D_CANCEL_WAIT,
+};
+static const uint8_t x2_ops[] = {
+    C10D_SET,    C10D_COMPARE_SET, C10D_GET,        C10D_ADD,       C10D_CHECK,       C10D_WAIT,
+    C10D_GETNUMKEYS, C10D_DELETE_KEY, C10D_APPEND, C10D_MULTI_GET, C10D_MULTI_SET, C10D_CANCEL_WAIT,
+};
+
+static const struct {
+    const char *name;
+    const uint8_t *ops;
+    size_t count;
+} dialects[] = {
+    [C10D_CLASSIC] = {"classic", x1_ops, 9}, /* X1 begins as classic does, and has four more */
+    [C10D_X1] = {"x1", x1_ops, sizeof x1_ops},
+    [C10D_X2] = {"x2", x2_ops, sizeof x2_ops},
+    [C10D_MODERN] = {"modern", modern_ops, sizeof modern_ops},
+};
+
+static const char *const op_names[C10D_OP_COUNT] = {
+    [C10D_VALIDATE] = "VALIDATE",       [C10D_SET] = "SET",
+    [C10D_COMPARE_SET] = "COMPARE_SET", [C10D_GET] = "GET",
+    [C10D_ADD] = "ADD",                 [C10D_CHECK] = "CHECK",
+    [C10D_WAIT] = "WAIT",               [C10D_GETNUMKEYS] = "GETNUMKEYS",
+    [C10D_DELETE_KEY] = "DELETE_KEY",   [C10D_APPEND] = "APPEND",
+    [C10D_MULTI_GET] = "MULTI_GET",     [C10D_MULTI_SET] = "MULTI_SET",
+    [C10D_CANCEL_WAIT] = "CANCEL_WAIT", [C10D_PING] = "PING",
+    [C10D_QUEUE_PUSH] = "QUEUE_PUSH",   [C10D_QUEUE_POP] = "QUEUE_POP",
+    [C10D_QUEUE_LEN] = "QUEUE_LEN",     [C10D_LIST_KEYS] = "LIST_KEYS",
+    [C10D_BARRIER] = "BARRIER",         [C10D_WATCH_KEY] = "WATCH_KEY",
+};
+
+const char *c10d_op_name(enum c10d_op op)
+{
+    return (unsigned)op < C10D_OP_COUNT ? op_names[op] : "?";
+}
+
+const char *c10d_dialect_name(enum c10d_dialect dialect)
+{
+    return dialects[dialect].name;
+}
+
+enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool classic_on,
+                              enum c10d_dialect *out, size_t *size)
+{
+    size_t same = 0;
+
+    while (same < in.len && same < sizeof validate && in.ptr[same] == validate[same])
+        same++;
+    if (same == sizeof validate) {
+        *out = C10D_MODERN;
+        *size = sizeof validate;
+        return PARSE_DONE;
+    }
+    if (same == in.len) {
+        *size = in.len + 1;
+        return PARSE_MORE;
+    }
+    if (!classic_on || in.ptr[0] >= dialects[classic].count)
+        return PARSE_BAD;
+    *out = classic;
+    *size = 0;
+    return PARSE_DONE;
+}
+
+/* One parse: where it is, the limits it obeys, and what it found wrong. */
+struct parse {
+    struct reader r;
+    const struct c10d_limits *limits;
+    const char *why;
+};
+
+/* A u64 length, then that many bytes. The limit is checked before the bytes arrive, so that no
+ * peer can make us buffer what we are going to refuse. */
+static enum parse_result parse_blob(struct parse *p, size_t max, const char *over,
+                                    struct slice *out)
+{
+    uint64_t len;
+
+    if (!reader_u64(&p->r, &len))
+        return PARSE_MORE;
+    if (len > max) {
+        p->why = over;
+        return PARSE_BAD;
+    }
+    return reader_take(&p->r, (size_t)len, out) ? PARSE_DONE : PARSE_MORE;
+}
+
+static enum parse_result parse_key(struct parse *p, struct slice *out)
+{
+    return parse_blob(p, p->limits->key_max, "key length over the limit", out);
+}
+
+static enum parse_result parse_value(struct parse *p, struct slice *out)
+{
+    return parse_blob(p, p->limits->value_max, "value length over the limit", out);
+}
+
+static enum parse_result parse_i64(struct parse *p, int64_t *out)
+{
+    uint64_t v;
+
+    if (!reader_u64(&p->r, &v))
+        return PARSE_MORE;
+    *out = (int64_t)v;
+    return PARSE_DONE;
+}
+
+/* Checks the entries that have come in since the last call. An entry that is cut short is checked
+ * again from its own start, so that each byte is walked over at most twice. */
+static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_progress *progress,
+                                    struct c10d_request *req)
+{
+    size_t start = p->r.at + 8;
+
+    if (progress->at == 0) {
+        if (!reader_u64(&p->r, &progress->left))
+            return PARSE_MORE;
+        if (progress->left > p->limits->keys_max) {
+            p->why = "number of keys over the limit";
+            return PARSE_BAD;
+        }
+        progress->at = start;
+    }
+    p->r.at = progress->at;
+    for (; progress->left > 0; progress->left--) {
+        struct slice key, value;
+        enum parse_result result = parse_key(p, &key);
+
+        if (result == PARSE_DONE && pairs)
+            result = parse_value(p, &value);
+        if (result == PARSE_DONE && p->r.at > p->limits->request_max) {
+            p->why = "request over the limit";
+            result = PARSE_BAD;
+        }
+        if (result != PARSE_DONE)
+            return result;
+        progress->at = p->r.at;
+    }
+    req->count = bytes_get_u64(p->r.in.ptr + start - 8);
+    req->items = (struct slice){p->r.in.ptr + start, p->r.at - start};
+    return PARSE_DONE;
+}
+
+#define TRY(step)                                                                                  \
+    do {                                                                                           \
+        enum parse_result try_result = (step);                                                     \
+        if (try_result != PARSE_DONE)                                                              \
+            return try_result;                                                                     \
+    } while (0)
+
+static enum parse_result parse_body(struct parse *p, struct c10d_progress *progress,
+                                    struct c10d_request *req)
+{
+    switch (req->op) {
+    case C10D_GETNUMKEYS:
+    case C10D_CANCEL_WAIT:
+    case C10D_LIST_KEYS:
+        return PARSE_DONE;
+    case C10D_GET:
+    case C10D_DELETE_KEY:
+    case C10D_QUEUE_POP:
+    case C10D_QUEUE_LEN:
+    case C10D_WATCH_KEY:
+        return parse_key(p, &req->key);
+    case C10D_SET:
+    case C10D_APPEND:
+    case C10D_QUEUE_PUSH:
+        TRY(parse_key(p, &req->key));
+        return parse_value(p, &req->value);
+    case C10D_COMPARE_SET:
+        TRY(parse_key(p, &req->key));
+        TRY(parse_value(p, &req->expected));
+        return parse_value(p, &req->value);
+    case C10D_ADD:
+    case C10D_BARRIER:
+        TRY(parse_key(p, &req->key));
+        return parse_i64(p, &req->number);
+    case C10D_CHECK:
+    case C10D_WAIT:
+    case C10D_MULTI_GET:
+        return parse_list(p, false, progress, req);
+    case C10D_MULTI_SET:
+        return parse_list(p, true, progress, req);
+    case C10D_PING:
+        return reader_u32(&p->r, &req->nonce) ? PARSE_DONE : PARSE_MORE;
+    case C10D_VALIDATE:
+    case C10D_OP_COUNT:
+        break;
+    }
+    p->why = "unknown opcode";
+    return PARSE_BAD;
+}
+
+enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
+                             const struct c10d_limits *limits, struct c10d_progress *progress,
+                             struct c10d_request *out, size_t *size, const char **why)
+{
+    struct c10d_request req = {0};
+    struct parse p = {.r = {.in = in}, .limits = limits};
+    enum parse_result result;
+    uint8_t op;
+
+    if (!reader_u8(&p.r, &op)) {
+        *size = p.r.need;
+        return PARSE_MORE;
+    }
+    req.op = op < dialects[dialect].count ? dialects[dialect].ops[op] : ABSENT;
+    result = parse_body(&p, progress, &req);
+    if (result == PARSE_MORE && p.r.need > limits->request_max) {
+        p.why = "request over the limit";
+        result = PARSE_BAD;
+    }
+
+    switch (result) {
+    case PARSE_DONE:
+        *progress = (struct c10d_progress){0};
+        *out = req;
+        *size = p.r.at;
+        break;
+    case PARSE_MORE:
+        *size = p.r.need;
+        break;
+    case PARSE_BAD:
+        *why = p.why;
+        break;
+    }
+    return result;
+}
+
+bool c10d_next_blob(struct slice *items, struct slice *out)
+{
+    struct reader r = {.in = *items};
+    uint64_t len;
+
+    if (!reader_u64(&r, &len) || !reader_take(&r, (size_t)len, out))
+        return false;
+    *items = slice_from(*items, r.at);
+    return true;
+}

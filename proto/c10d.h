@@ -1,0 +1,101 @@
+/* torch's c10d TCPStore requests, from bytes to structs. Knows the layouts and numbers of each
+ * dialect and the limits on lengths; what a request means is the store's and the session's matter.
+ *
+ * Upstream: torch/csrc/distributed/c10d/TCPStore.cpp, TCPStoreBackend.cpp, TCPStoreLibUvBackend.cpp
+ * (1.9 to 2.14). Numbers are little-endian, a blob is a u64 length and its bytes, a list is a u64
+ * count and its blobs; there is no framing beyond that. */
+#pragma once
+
+#include "proto/bytes.h"
+
+enum c10d_dialect {
+    C10D_CLASSIC, /* 1.9 to 2.0: no opening, opcodes of its own */
+    C10D_X1,      /* mid-2023: classic plus APPEND, MULTI_GET, MULTI_SET, CANCEL_WAIT */
+    C10D_X2,      /* mid-2023: X1 without WATCH_KEY, so that all above 6 move down by one */
+    C10D_MODERN,  /* 2.2 on: opens with VALIDATE */
+};
+
+/* One numbering for all dialects: the modern one, and the classic WATCH_KEY behind it. */
+enum c10d_op {
+    C10D_VALIDATE,
+    C10D_SET,
+    C10D_COMPARE_SET,
+    C10D_GET,
+    C10D_ADD,
+    C10D_CHECK,
+    C10D_WAIT,
+    C10D_GETNUMKEYS,
+    C10D_DELETE_KEY,
+    C10D_APPEND,
+    C10D_MULTI_GET,
+    C10D_MULTI_SET,
+    C10D_CANCEL_WAIT,
+    C10D_PING,
+    C10D_QUEUE_PUSH,
+    C10D_QUEUE_POP,
+    C10D_QUEUE_LEN,
+    C10D_LIST_KEYS,
+    C10D_BARRIER,
+    C10D_WATCH_KEY,
+    C10D_OP_COUNT,
+};
+
+/* Answer bytes (u8). */
+enum {
+    C10D_READY = 0,
+    C10D_NOT_READY = 1,
+    C10D_STOP_WAITING = 0,
+    C10D_WAIT_CANCELED = 1,
+    C10D_WATCHING = 3,
+};
+
+/* Each length is checked as soon as its 8 bytes are here, before a byte of the body is waited for. */
+struct c10d_limits {
+    size_t key_max;     /* bytes of a key, queue or barrier name */
+    size_t value_max;   /* bytes of one value */
+    uint64_t keys_max;  /* entries of one CHECK, WAIT, MULTI_GET or MULTI_SET */
+    size_t request_max; /* bytes of one whole request */
+};
+
+struct c10d_request {
+    enum c10d_op op;
+    struct slice key;      /* also the name of a queue or a barrier */
+    struct slice value;    /* SET, APPEND, QUEUE_PUSH: the value. COMPARE_SET: the desired one */
+    struct slice expected; /* COMPARE_SET */
+    int64_t number;        /* ADD: the delta. BARRIER: the world size */
+    uint32_t nonce;        /* PING */
+    uint64_t count;        /* entries in `items` */
+    struct slice items;    /* a list, checked; c10d_next_blob() walks it */
+};
+
+/* How far a list that is still arriving has been checked, so that a large one is walked once and
+ * not once per segment. All zero before each request; the caller keeps it between calls. */
+struct c10d_progress {
+    size_t at;
+    uint64_t left;
+};
+
+/* Decides the dialect of a connection by its first bytes (at most 5). `classic` is what a
+ * connection without VALIDATE speaks. PARSE_DONE: *size bytes are used up (VALIDATE's 5, else 0).
+ * PARSE_BAD: no dialect, or a classic one while `classic_on` is false. An empty input is
+ * PARSE_MORE, for as long as the connection lives. */
+enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool classic_on,
+                              enum c10d_dialect *out, size_t *size);
+
+/* Parses one request from the start of `in`.
+ * PARSE_DONE: *out is filled, its slices point into `in`, *size is the request's length, *progress
+ *   is zero again.
+ * PARSE_MORE: call again, with the same progress, when there are at least *size bytes.
+ * PARSE_BAD: *why says in a few words of static text what was wrong.
+ * *out is untouched unless PARSE_DONE. */
+enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
+                             const struct c10d_limits *limits, struct c10d_progress *progress,
+                             struct c10d_request *out, size_t *size, const char **why);
+
+/* Takes the next blob off a checked list: a key of CHECK, WAIT and MULTI_GET; a key, then its
+ * value, of MULTI_SET. False at the end. */
+bool c10d_next_blob(struct slice *items, struct slice *out);
+
+/* For logs: "SET", "classic". Static text. */
+const char *c10d_op_name(enum c10d_op op);
+const char *c10d_dialect_name(enum c10d_dialect dialect);
