@@ -1,25 +1,21 @@
-/* HTTP/1.x requests: the head, and how long the body is. It reads what Go's net/http reads, and where
- * that refuses, says so in the same words, since etcd's clients have been talking to it. No I/O, no
- * allocation, no clock: every slice points into the caller's input and ends with it. */
+/* HTTP/1.x requests: the head, and how long the body is. It reads what Go's net/http reads, and
+ * where that refuses, says so in the same words, since it is what etcd's clients talk to. No I/O,
+ * no allocation, no clock: every slice points into the caller's input and ends with it. */
 #pragma once
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "proto/bytes.h"
 #include "proto/url.h"
 
-#define HTTP_HEAD_MAX ((1u << 20) + 4096u) /* Go's limit for one head */
-#define HTTP_CHUNK_LINE_MAX 4096u          /* a chunk's size with its extensions, line end included */
-#define HTTP_TRAILER_MAX 4096u             /* the trailers behind the last chunk */
+#define HTTP_HEAD_MAX       1052672 /* Go's limit: 1 MiB, and 4096 bytes of tolerance */
+#define HTTP_CHUNK_LINE_MAX 4095    /* a chunk's size with extensions and line end */
+#define HTTP_TRAILER_MAX    4096    /* the trailers behind the last chunk, with their empty line */
 
 struct http_limits {
     size_t head_max; /* bytes of request line and headers, with the empty line */
 };
 
 enum http_method {
-    HTTP_OTHER, /* see the slice; methods are case sensitive */
+    HTTP_OTHER, /* see method_text; methods are case sensitive */
     HTTP_GET,
     HTTP_HEAD,
     HTTP_PUT,
@@ -38,60 +34,61 @@ enum http_body {
 
 enum http_expect {
     HTTP_EXPECT_NOTHING,
-    HTTP_EXPECT_CONTINUE, /* 100-continue, on HTTP/1.1 and with a body: say 100 before reading it */
-    HTTP_EXPECT_OTHER,    /* answer 417, empty, and close */
+    HTTP_EXPECT_CONTINUE, /* the peer waits for a 100 before it sends the body that is announced */
+    HTTP_EXPECT_OTHER,    /* the answer is an empty 417, and the end of the connection */
 };
 
 struct http_head {
     enum http_method method;
-    unsigned minor; /* HTTP/1.minor; answers say 1.0 to 0 and 1.1 to everything else */
-    bool keep_alive; /* false: the connection ends after this request's answer */
-    bool asked_close;      /* `Connection: close` was there */
+    unsigned minor;  /* HTTP/1.minor; the answer says 1.0 to 0 and 1.1 to all others */
+    bool keep_alive; /* false: the answer ends the connection, and says so when minor > 0. True for
+                      * 1.0: the answer says keep-alive, if it has a Content-Length */
     enum http_body body;
     enum http_expect expect;
     uint64_t content_length; /* 0 unless body is HTTP_BODY_LENGTH */
     struct slice method_text;
     struct slice target_text;
     struct url_target target;
-    struct slice host;          /* of an absolute target, else the Host header; may be empty */
-    struct slice content_type;  /* the first of each; empty when absent */
+    struct slice host;         /* of an absolute target, else the Host header; may be empty */
+    struct slice content_type; /* these three: the first of that name; empty when absent */
     struct slice authorization;
     struct slice origin;
     struct slice headers; /* every header line, for http_next_header() */
 };
 
-/* What Go answers to a request that it cannot read. The connection ends after it. */
+/* What Go answers to a request that it cannot read; the connection ends after it. Static texts. */
 struct http_refusal {
-    const char *status; /* "400 Bad Request: missing required Host header", for the status line */
-    const char *body;
-    const char *reason; /* for the log */
-    bool silent;        /* Go (or etcd's port sniffer) closes without an answer */
+    const char *status; /* for the status line: "400 Bad Request: missing required Host header" */
+    const char *body;   /* text/plain; charset=utf-8 */
+    const char *reason; /* for the log: "malformed request line" */
+    bool silent;        /* close without an answer: etcd's port sniffer took it for no HTTP */
 };
 
-/* Where the search for the end of the head stopped. One per connection, zeroed when the connection
- * opens; input that was dropped before the head is complete breaks it. */
+/* How far the head has been checked. One per connection, zero when the connection opens. */
 struct http_parser {
     size_t line;     /* start of the first line that is not checked yet */
     size_t searched; /* no line end in [line, searched) */
-    bool later;      /* a request was read before on this connection */
-    bool after_post; /* it was a POST: an empty line before the next one is passed over */
+    size_t headers;  /* start of the first header line, 0 while the request line is not here */
+    bool later;      /* this connection had a request before */
+    bool after_post; /* and it was a POST, after which Go passes over an empty line */
 };
 
-/* Parses the head that starts at in.ptr[0]. PARSE_DONE: *out is filled, *size is the length of the
- * head with its empty line, *p is ready for the next head. PARSE_MORE: call again with the same start
- * and at least *size bytes; every byte is looked at a bounded number of times, however it is cut. A
- * fault is reported with the line that it is in, and does not wait for the rest. PARSE_BAD: *why.
+/* Parses the head that starts at in.ptr[0].
+ * PARSE_DONE: *out is filled, *size is the length of the head with its empty line, *p is ready for
+ *   the next head.
+ * PARSE_MORE: call again, with the same start, when there are at least *size bytes. Each byte is
+ *   looked at a bounded number of times, however the input is cut.
+ * PARSE_BAD: *why. A fault is reported with the line that has it and does not wait for the rest.
  * *out is touched by PARSE_DONE only, *why by PARSE_BAD only. */
 enum parse_result http_parse_head(struct http_parser *p, struct slice in,
                                   const struct http_limits *limits, struct http_head *out,
                                   size_t *size, struct http_refusal *why);
 
-/* One header, in the order of the wire. The value has no spaces around it; `folded` says that it
- * spans lines, whose ends are still in it. */
+/* One header. The value has no blanks around it; one that was folded over several lines still has
+ * the line ends in it, which stand for a space each. */
 struct http_header {
     struct slice name;
     struct slice value;
-    bool folded;
 };
 
 /* Takes the next header off *rest (start with head.headers); false at the end. */
@@ -100,20 +97,22 @@ bool http_next_header(struct slice *rest, struct http_header *out);
 /* The first header of that name (given in lower case), case ignored. */
 bool http_find_header(const struct http_head *head, const char *lower, struct slice *value);
 
-/* The whole answer: status line, Content-Type, Connection: close, body. Nothing when silent. */
+/* The whole answer: status line, headers, body. Nothing when it is silent. */
 void http_write_refusal(struct writer *w, const struct http_refusal *why);
 
-/* Reads a chunked body piece by piece. One per request, zeroed before it. */
+/* How far a chunked body has been read. One per body, zero before it. */
 struct http_chunks {
     uint64_t left;   /* bytes of the present chunk that have not come */
-    size_t searched; /* no line end in [0, searched) of the input */
-    unsigned state;
+    size_t searched; /* of the input: no end of a line, or of the trailers, before it */
+    int state;
 };
 
-/* Takes the next piece off the front of `in`, which starts where the last *size ended. PARSE_DONE with
- * *end false: *data (never empty) is part of the body, drop *size bytes and call again. With *end
- * true: the body is over, drop *size bytes, the next request follows. PARSE_MORE: drop *size bytes
- * (framing that is used up, often 0), and call again when there are more; no data was given.
- * PARSE_BAD: *why is what Go's reader says, which etcd puts into the cause of error 210. */
+/* Takes the next piece of a chunked body off the front of `in`, which starts where the last *size
+ * ended.
+ * PARSE_DONE, *data not empty: a part of the body; *data ends where *size does.
+ * PARSE_DONE, *data empty: the body is over, and the next request follows after *size.
+ * PARSE_MORE: call again with more bytes. *size, often 0, is framing that was used up all the same.
+ * PARSE_BAD: *why is what Go's reader says, which etcd sends as the cause of error 210. Static.
+ * In the first three cases the caller drops *size bytes before it calls again. */
 enum parse_result http_next_chunk(struct http_chunks *c, struct slice in, struct slice *data,
-                                  bool *end, size_t *size, const char **why);
+                                  size_t *size, const char **why);

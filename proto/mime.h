@@ -1,25 +1,22 @@
-/* The media type of a Content-Type header as Go's mime.ParseMediaType reads it, since etcd sends that
- * parser's words to its clients (error 210). No allocation, no I/O. */
+/* The media type of a Content-Type header as Go's mime package reads it, since etcd passes that
+ * parser's words on to its clients (error 210). No allocation, no I/O. */
 #pragma once
-
-#include <stdbool.h>
 
 #include "proto/bytes.h"
 
-/* The words of an error may quote a byte of the header: `mime: ...`. */
-struct mime_error {
-    char text[128];
-};
+/* Go has no such limit; ours keeps the search for a repeated parameter linear. */
+#define MIME_PARAMETERS_MAX 64
 
 enum mime_result {
-    MIME_OK,
-    MIME_BAD_PARAMETER, /* the type is good, a parameter is not: *type is set, and so is *why */
-    MIME_BAD,           /* no type at all: *why is set */
+    MIME_OK,            /* *type */
+    MIME_BAD_PARAMETER, /* *type is good, what follows is not: *type and *why. Go still reads the
+                         * form, so that its size (210, `http: POST too large`) comes first */
+    MIME_BAD,           /* *why */
 };
 
-/* `value` is the value of a Content-Type header that is there and not empty. *type points into it:
- * the type without parameters and spaces around it, in the case in which it came. */
-enum mime_result mime_parse_type(struct slice value, struct slice *type, struct mime_error *why);
+/* `value` is the value of a Content-Type header, not empty (Go takes an empty one for an absent
+ * one). *type points into it: without parameters, in the case in which it came. *why is static. */
+enum mime_result mime_parse_type(struct slice value, struct slice *type, const char **why);
 
-/* True when the type is `lower`, case ignored. */
+/* True when the type is `lower` (given in lower case), case ignored. */
 bool mime_type_is(struct slice type, const char *lower);

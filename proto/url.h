@@ -1,11 +1,7 @@
-/* Request targets, paths and form data as Go's net/url, path and mime packages read them, since that
- * is what etcd's clients have been talking to. Escapes are checked before anything is used, so that
- * decoding cannot fail later. No allocation: what decodes writes into the caller's bytes, and says
- * how many it needs. */
+/* Request targets, paths and form data as Go's net/url, path and net/http read them, since that is
+ * what etcd's clients talk to. Escapes are checked before anything is used, so that decoding cannot
+ * fail. No allocation: what decodes writes into the caller's bytes, and says how many it needs. */
 #pragma once
-
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "proto/bytes.h"
 
@@ -13,62 +9,62 @@
  * every escape in `path` is known to be good. An absent part is empty. */
 struct url_target {
     struct slice scheme;
-    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`; with its port, without user */
+    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user */
     struct slice path;  /* "" for `http://host`, "*" for `OPTIONS *` */
     struct slice query; /* what follows the first '?' */
     bool asterisk;      /* the target is `*` alone */
 };
 
-/* False when Go refuses the target (the answer is a plain 400). `authority` is for CONNECT, whose
- * target may be a bare host. */
+/* False when Go refuses the target (the answer is a plain 400). `authority` is for a CONNECT whose
+ * target does not start with '/': it is a bare host. */
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out);
 
 /* The path behind `escaped` (a url_target's path), unescaped and cleaned as Go's ServeMux does: no
- * `//`, `.` or `..`, a leading slash, and a trailing one only if it was there. `out` needs room for
- * escaped.len + 1 bytes; the result points into it. *moved says that cleaning changed the path, so
- * that the answer is a redirect. `%2F` counts as a slash and `+` as a plus. */
+ * `//`, `.` or `..`, a leading slash, and a trailing one only if it was there. `%2F` counts as a
+ * slash, `+` as a plus. `out` needs room for escaped.len + 1 bytes and holds the result. *moved
+ * says that cleaning changed the path, so that the answer is a redirect to the cleaned one. */
 struct slice url_clean_path(struct slice escaped, uint8_t *out, bool *moved);
 
-/* The same without cleaning (Go does not clean the path of CONNECT). Needs escaped.len bytes. */
+/* The same without cleaning, for CONNECT, which Go does not redirect. Needs escaped.len bytes. */
 struct slice url_unescape_path(struct slice escaped, uint8_t *out);
 
-/* The `Location` of a redirect to a clean path, with the query as it came, its non-ASCII bytes
- * escaped as Go does in headers. `ascii_only` false gives the form for the `href` of the body
- * (to be escaped for HTML by the caller's writer). Needs at most 3 * (path.len + query.len) + 1. */
-void url_write_location(struct writer *w, struct slice path, struct slice query, bool ascii_only);
+/* path, escaped as the path of a URL: upper-case hex, and only letters, digits and
+ * `$&+,/:;=@-_.~` left alone. */
+void url_write_path(struct writer *w, struct slice path);
 
-/* path, escaped for the path of a URL: upper-case hex, and only letters, digits and `$&+,/:;=@-_.~`
- * left alone. Needs at most 3 * path.len bytes. */
-void url_escape_path(struct writer *w, struct slice path);
+/* A redirect to a cleaned path, with the query as it came: the value of the `Location` header, and
+ * the page that answers a GET. */
+void url_write_location(struct writer *w, struct slice path, struct slice query);
+void url_write_moved_page(struct writer *w, struct slice path, struct slice query);
 
-/* An error text: room for `invalid URL escape "%\u0085"` and its like. */
+/* Room for every text of url_check_form(). */
 struct url_error {
     char text[64];
 };
 
 /* Checks form data (a query or a form body): false, and Go's words for it, when it has a bad escape
- * or a semicolon. Of several faults the one that Go names is named: any semicolon before any escape,
- * then the first escape. For a request with both, check the form first: its fault wins. */
+ * or a semicolon. Of several faults the one that Go names is named: a semicolon anywhere, else the
+ * first bad escape. For a request with both, check the form body first: its fault wins. */
 bool url_check_form(struct slice form, struct url_error *why);
 
-/* One `name=value` as it stands, still escaped. `name` without `=` has an empty value. */
+/* One `name=value` as it stands, still escaped. Without a `=` the value is empty. */
 struct url_param {
     struct slice name;
     struct slice value;
 };
 
 /* Takes the next parameter off *rest (start with the whole form); false at the end. Empty pieces
- * (`a=1&&b=2`) are passed over. The form has passed url_check_form(). */
+ * (`a=1&&b=2`) are passed over. */
 bool url_next_param(struct slice *rest, struct url_param *out);
 
-/* True when the unescaped bytes of `escaped` are exactly `text`. */
+/* True when the unescaped bytes of `escaped` are exactly `text`. `escaped` is checked form data. */
 bool url_value_is(struct slice escaped, struct slice text);
 
-/* The first parameter of that name in form, then in query: the still escaped value. Both have passed
- * url_check_form(). */
+/* The first parameter of that name in form, then in query: its value, still escaped. Both have
+ * passed url_check_form(). */
 bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value);
 
-/* Unescapes form data: `+` is a space, `%XX` a byte. Needs url_value_len() bytes, never more than
- * escaped.len; `out` may be the escaped bytes themselves. */
+/* Unescapes checked form data: `+` is a space, `%XX` a byte. `out` needs url_value_len() bytes,
+ * which is never more than escaped.len, and may be the escaped bytes themselves. */
 size_t url_value_len(struct slice escaped);
 struct slice url_unescape_value(struct slice escaped, uint8_t *out);
