@@ -40,8 +40,11 @@ class Torch:
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            # Every process would otherwise say on stderr that there is no GPU, or no numpy.
             "PYTHONWARNINGS": "ignore",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",  # each timeout and each lost peer is a page otherwise
+            # torch looks for a name of every address it connects to, for its log: a slow name
+            # server would cost 5 s per connection.
+            "RES_OPTIONS": "timeout:1 attempts:1",
         })
         if "tree" in self.mark:
             env["USE_LIBUV"] = "0"  # Debian's build has none

@@ -1,0 +1,101 @@
+"""Runs store_api.py with each installed torch against a fresh server of its own.
+
+    run_store_api.py [--server rdzvd|peer] [--torch NAME]... [--all] [--case WORD]
+
+The peer is torch's own TCPStore server of the same release. $RDZVD names the daemon under test.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import torches
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from servers import Rdzvd  # noqa: E402
+
+LIMIT_SECONDS = 900
+
+
+class PeerStore:
+    """torch's own server, in a process that ends when its stdin does."""
+
+    def __init__(self, torch):
+        self.process = subprocess.Popen(
+            torch.python + [os.path.join(torches.HERE, "peer_store.py")], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=torch.environment())
+        line = self.process.stdout.readline()
+        match = re.match(r"port (\d+) backend (\w+)", line)
+        if not match:
+            self.stop()
+            raise AssertionError("torch %s hosts no store: %r" % (torch.name, line))
+        self.port, self.backend = int(match.group(1)), match.group(2)
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def log(self):
+        return ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def run(torch, server_kind, word):
+    """Whether every case passed with this release, and the three counts."""
+    with (Rdzvd() if server_kind == "rdzvd" else PeerStore(torch)) as server:
+        against = "rdzvd" if server_kind == "rdzvd" else "torch"
+        argv = torch.python + [os.path.join(torches.HERE, "store_api.py"), "127.0.0.1",
+                               str(server.port), "--against", against]
+        if word:
+            argv += ["--case", word]
+        print("== torch %s against %s" % (torch.name, server_kind if server_kind == "rdzvd" else
+                                          "its own server (%s)" % server.backend), flush=True)
+        child = subprocess.Popen(argv, env=torch.environment(), text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            output, _ = child.communicate(timeout=LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+            output += "\nended after %d s" % LIMIT_SECONDS
+        print(output, end="", flush=True)
+        counts = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", output)
+        passed, failed, skipped = map(int, counts.groups()) if counts else (0, 1, 0)
+        if child.returncode != 0:
+            failed = max(failed, 1)
+            print("-- torch %s: exit code %d. Again: %s" % (
+                torch.name, child.returncode, " ".join(
+                    [sys.executable, __file__, "--server", server_kind, "--torch", torch.name])))
+            print("\n".join("   server: " + l for l in server.log().splitlines()[-60:]), flush=True)
+    return passed, failed, skipped
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--all", action="store_true", help="every release, not only the usual two")
+    parser.add_argument("--case", default="", help="only cases with this in their name")
+    options = parser.parse_args()
+
+    results = [run(torch, options.server, options.case)
+               for torch in torches.choose(options.torch, options.all)]
+    passed, failed, skipped = map(sum, zip(*results))
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
