@@ -34,8 +34,9 @@ enum http_body {
 
 enum http_expect {
     HTTP_EXPECT_NOTHING,
-    HTTP_EXPECT_CONTINUE, /* the peer waits for a 100 before it sends the body that is announced */
-    HTTP_EXPECT_OTHER,    /* the answer is an empty 417, and the end of the connection */
+    HTTP_EXPECT_CONTINUE, /* say 100 before the body is read; an answer that does without the body
+                           * ends the connection, since the body may come or not */
+    HTTP_EXPECT_OTHER,    /* the answer is an empty 417 with Connection: close */
 };
 
 struct http_head {
@@ -84,6 +85,9 @@ enum parse_result http_parse_head(struct http_parser *p, struct slice in,
                                   const struct http_limits *limits, struct http_head *out,
                                   size_t *size, struct http_refusal *why);
 
+/* What Go answers when the input ends inside a head: `in` as it was given last, not empty. */
+void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct http_refusal *why);
+
 /* One header. The value has no blanks around it; one that was folded over several lines still has
  * the line ends in it, which stand for a space each. */
 struct http_header {
@@ -112,7 +116,8 @@ struct http_chunks {
  * PARSE_DONE, *data not empty: a part of the body; *data ends where *size does.
  * PARSE_DONE, *data empty: the body is over, and the next request follows after *size.
  * PARSE_MORE: call again with more bytes. *size, often 0, is framing that was used up all the same.
- * PARSE_BAD: *why is what Go's reader says, which etcd sends as the cause of error 210. Static.
+ * PARSE_BAD: *why is what Go's reader says, which etcd sends as the cause of error 210. Static;
+ *   of a bad trailer Go quotes the line too.
  * In the first three cases the caller drops *size bytes before it calls again. */
 enum parse_result http_next_chunk(struct http_chunks *c, struct slice in, struct slice *data,
                                   size_t *size, const char **why);

@@ -1,0 +1,543 @@
+/* HTTP/1.x as Go 1.19's net/http reads it, line by line, so that a fault is answered when its line
+ * is complete. A head is looked at twice: each line is checked as it comes, and when the last one
+ * is there, the whole is decoded. What is refused, and how, was seen on etcd 3.4.23: see the tables
+ * in tests/unit/test_http.c. */
+#include "proto/http.h"
+
+#include "proto/http_line.h"
+
+#define TEXT_400  "400 Bad Request"
+#define TEXT_HOST TEXT_400 ": missing required Host header"
+#define TEXT_431  "431 Request Header Fields Too Large"
+#define TEXT_505  "505 HTTP Version Not Supported: unsupported protocol version"
+
+static bool is_token_byte(uint8_t c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
+        return true;
+    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}
+
+static bool is_token(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (!is_token_byte(s.ptr[i]))
+            return false;
+    }
+    return s.len > 0;
+}
+
+static bool is_fold(struct slice s, const char *lower_case)
+{
+    size_t len = strlen(lower_case);
+
+    if (s.len != len)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (http_lower(s.ptr[i]) != (uint8_t)lower_case[i])
+            return false;
+    }
+    return true;
+}
+
+static struct slice trim(struct slice s)
+{
+    while (s.len > 0 && http_is_space(s.ptr[0]))
+        s = slice_from(s, 1);
+    while (s.len > 0 && http_is_space(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+/* Splits s at the first `c`: false when there is none. */
+static bool cut(struct slice s, char c, struct slice *before, struct slice *after)
+{
+    const uint8_t *at = s.len == 0 ? NULL : memchr(s.ptr, c, s.len);
+
+    if (at == NULL)
+        return false;
+    *before = (struct slice){s.ptr, (size_t)(at - s.ptr)};
+    *after = slice_from(s, before->len + 1);
+    return true;
+}
+
+static void refuse(struct http_refusal *why, const char *status, const char *reason)
+{
+    *why = (struct http_refusal){.status = status, .body = status, .reason = reason};
+}
+
+static void refuse_silently(struct http_refusal *why, const char *reason)
+{
+    *why = (struct http_refusal){.status = "", .body = "", .reason = reason, .silent = true};
+}
+
+struct request_line {
+    struct slice method;
+    struct slice target;
+    unsigned major;
+    unsigned minor;
+};
+
+static bool parse_version(struct slice s, unsigned *major, unsigned *minor)
+{
+    if (s.len != strlen("HTTP/1.1") || !slice_starts_with(s, slice_str("HTTP/")))
+        return false;
+    if (s.ptr[5] < '0' || s.ptr[5] > '9' || s.ptr[6] != '.' || s.ptr[7] < '0' || s.ptr[7] > '9')
+        return false;
+    *major = s.ptr[5] - '0';
+    *minor = s.ptr[7] - '0';
+    return true;
+}
+
+/* NULL, or what is wrong: three words and a version at the end, whatever the first two are. */
+static const char *split_request_line(struct slice line, struct request_line *out)
+{
+    struct slice rest, version;
+
+    if (!cut(line, ' ', &out->method, &rest) || !cut(rest, ' ', &out->target, &version))
+        return "malformed request line";
+    if (!parse_version(version, &out->major, &out->minor))
+        return "malformed HTTP version";
+    return NULL;
+}
+
+static bool parse_target(const struct request_line *r, struct url_target *out)
+{
+    bool authority =
+        slice_is(r->method, "CONNECT") && !slice_starts_with(r->target, slice_str("/"));
+
+    return url_parse_target(r->target, authority, out);
+}
+
+/* etcd's listener looks at the first line of a connection, and closes it when that is no HTTP/1
+ * request line; what comes later goes straight to net/http, which answers. */
+static bool check_request_line(const struct http_parser *p, struct slice line,
+                               struct http_refusal *why)
+{
+    struct request_line r;
+    struct url_target target;
+    const char *fault = split_request_line(line, &r);
+
+    if (!p->later && fault == NULL && r.major != 1)
+        fault = "not HTTP/1";
+    if (fault != NULL) {
+        if (p->later)
+            refuse(why, TEXT_400, fault);
+        else
+            refuse_silently(why, fault);
+        return false;
+    }
+    if (!is_token(r.method)) {
+        refuse(why, TEXT_400, "invalid method");
+        return false;
+    }
+    if (!parse_target(&r, &target)) {
+        refuse(why, TEXT_400, "malformed target");
+        return false;
+    }
+    return true;
+}
+
+/* Go joins folded lines with one space each, and then drops the blanks in front. Behind, it drops
+ * those of the last line only, so that a blank last line leaves a space: here, its line end. */
+static struct slice header_value(struct slice s)
+{
+    while (s.len > 0 && (http_is_blank(s.ptr[0]) || s.ptr[0] == '\n' ||
+                         (s.ptr[0] == '\r' && s.len > 1 && s.ptr[1] == '\n')))
+        s = slice_from(s, 1);
+    while (s.len > 0 && http_is_blank(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+bool http_next_header(struct slice *rest, struct http_header *out)
+{
+    while (rest->len > 0) {
+        size_t end = http_line_end(*rest, 0), start = 0;
+        struct slice text, value;
+
+        while (end < rest->len && http_is_blank(rest->ptr[end])) {
+            start = end;
+            end = http_line_end(*rest, end);
+        }
+        text = http_line_text(*rest, start, end);
+        text = (struct slice){rest->ptr, start + text.len};
+        *rest = slice_from(*rest, end);
+        /* Go passes over a header without a name. */
+        if (cut(text, ':', &out->name, &value) && out->name.len > 0) {
+            out->value = header_value(value);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool http_find_header(const struct http_head *head, const char *lower_case, struct slice *value)
+{
+    struct slice rest = head->headers;
+    struct http_header h;
+
+    while (http_next_header(&rest, &h)) {
+        if (is_fold(h.name, lower_case)) {
+            *value = h.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No control bytes but tabs, and the line ends of folds: a line feed can be nothing else here. */
+static bool is_header_value(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        uint8_t c = s.ptr[i];
+
+        if (c >= ' ' && c != 0x7f)
+            continue;
+        if (c == '\t' || c == '\n' || (c == '\r' && i + 1 < s.len && s.ptr[i + 1] == '\n'))
+            continue;
+        return false;
+    }
+    return true;
+}
+
+/* Generous: every byte that any form of a host may have. */
+static bool is_host_value(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        uint8_t c = s.ptr[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+            (c == '\0' || strchr("!$%&'()*+,-.:;=[]_~", c) == NULL))
+            return false;
+    }
+    return true;
+}
+
+/* Takes the next element off a comma-separated list, without the spaces around it. */
+static bool next_element(struct slice *list, struct slice *out)
+{
+    struct slice after;
+
+    if (list->ptr == NULL)
+        return false;
+    if (!cut(*list, ',', out, &after)) {
+        *out = *list;
+        after = (struct slice){0};
+    }
+    *out = trim(*out);
+    *list = after;
+    return true;
+}
+
+static bool list_has(struct slice list, const char *lower_case)
+{
+    struct slice element;
+
+    while (next_element(&list, &element)) {
+        if (is_fold(element, lower_case))
+            return true;
+    }
+    return false;
+}
+
+/* Go has this second way of looking for a token, by which spaces separate them too. */
+static bool words_have(struct slice s, const char *lower_case)
+{
+    size_t start = 0;
+
+    if (s.len == 0)
+        return false;
+    for (size_t i = 0; i <= s.len; i++) {
+        if (i < s.len && s.ptr[i] != ',' && !http_is_space(s.ptr[i]))
+            continue;
+        if (is_fold((struct slice){s.ptr + start, i - start}, lower_case))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}
+
+/* Header names that may not stand in a Trailer header. */
+static bool announces_bad_trailer(struct slice list)
+{
+    return list_has(list, "transfer-encoding") || list_has(list, "trailer") ||
+           list_has(list, "content-length");
+}
+
+/* A header that counts once: the first of its name. */
+struct first {
+    struct slice value;
+    size_t count;
+};
+
+/* What the headers say, before it is decided what that means. */
+struct gathered {
+    struct first host, connection, expect, transfer_encoding, content_length;
+    struct first content_type, authorization, origin;
+    size_t count;
+    bool close;        /* in any Connection header */
+    bool lengths_vary; /* several Content-Length headers that differ */
+    bool bad_trailer;
+    bool bad_name;
+    bool bad_value;
+};
+
+static void note(struct first *f, struct slice value)
+{
+    if (f->count++ == 0)
+        f->value = value;
+}
+
+static void gather_one(struct gathered *g, const struct http_header *h)
+{
+    const struct {
+        const char *name;
+        struct first *first;
+    } known[] = {
+        {"host", &g->host},
+        {"connection", &g->connection},
+        {"expect", &g->expect},
+        {"transfer-encoding", &g->transfer_encoding},
+        {"content-length", &g->content_length},
+        {"content-type", &g->content_type},
+        {"authorization", &g->authorization},
+        {"origin", &g->origin},
+    };
+
+    g->count++;
+    g->bad_name = g->bad_name || !is_token(h->name);
+    g->bad_value = g->bad_value || !is_header_value(h->value);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (is_fold(h->name, known[i].name)) {
+            note(known[i].first, h->value);
+            break;
+        }
+    }
+    if (is_fold(h->name, "connection"))
+        g->close = g->close || list_has(h->value, "close");
+    else if (is_fold(h->name, "content-length"))
+        g->lengths_vary =
+            g->lengths_vary || !slice_equal(trim(g->content_length.value), trim(h->value));
+    else if (is_fold(h->name, "trailer"))
+        g->bad_trailer = g->bad_trailer || announces_bad_trailer(h->value);
+}
+
+static enum http_method method_of(struct slice s)
+{
+    static const char *const names[] = {
+        [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",     [HTTP_PUT] = "PUT",
+        [HTTP_POST] = "POST",       [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS",
+        [HTTP_CONNECT] = "CONNECT", [HTTP_PATCH] = "PATCH",
+    };
+
+    for (enum http_method m = HTTP_GET; m <= HTTP_PATCH; m++) {
+        if (slice_is(s, names[m]))
+            return m;
+    }
+    return HTTP_OTHER;
+}
+
+/* Digits only, at most 2^63 - 1. */
+static bool parse_length(struct slice s, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned)s.ptr[i] - '0';
+
+        if (digit > 9 || n > ((uint64_t)INT64_MAX - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *out = n;
+    return true;
+}
+
+/* The length of the body. Of Transfer-Encoding and Content-Length, the former wins; HTTP/1.0 has
+ * only the latter. */
+static bool frame_body(const struct gathered *g, const struct request_line *r,
+                       struct http_head *head, struct http_refusal *why)
+{
+    bool chunked = g->transfer_encoding.count > 0 && (r->major > 1 || r->minor > 0) && r->major > 0;
+
+    if (chunked) {
+        if (g->transfer_encoding.count > 1 || !is_fold(g->transfer_encoding.value, "chunked")) {
+            refuse(why, "501 Not Implemented", "unsupported transfer encoding");
+            why->body = "Unsupported transfer encoding";
+            return false;
+        }
+        if (g->bad_trailer) {
+            refuse(why, TEXT_400, "bad trailer announced");
+            return false;
+        }
+        head->body = HTTP_BODY_CHUNKED;
+        return true;
+    }
+    if (g->lengths_vary || !parse_length(trim(g->content_length.value), &head->content_length)) {
+        refuse(why, TEXT_400, "bad Content-Length");
+        return false;
+    }
+    head->body = head->content_length > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE;
+    return true;
+}
+
+/* Go refuses these last, in this order. PRI, which opens HTTP/2, gets through in mid-connection. */
+static bool check_gathered(const struct gathered *g, const struct request_line *r,
+                           struct http_refusal *why)
+{
+    bool preface =
+        r->major == 2 && r->minor == 0 && slice_is(r->method, "PRI") && slice_is(r->target, "*");
+    bool needs_host = !(r->major == 1 && r->minor == 0) && !slice_is(r->method, "CONNECT") &&
+                      !(preface && g->count == 0);
+
+    if (r->major != 1 && !preface)
+        refuse(why, TEXT_505, "unsupported HTTP version");
+    else if (needs_host && g->host.count == 0)
+        refuse(why, TEXT_HOST, "missing Host header");
+    else if (!is_host_value(g->host.value))
+        refuse(why, TEXT_400 ": malformed Host header", "malformed Host header");
+    else if (g->bad_name)
+        refuse(why, TEXT_400 ": invalid header name", "invalid header name");
+    else if (g->bad_value)
+        refuse(why, TEXT_400 ": invalid header value", "invalid header value");
+    else
+        return true;
+    return false;
+}
+
+static enum http_expect expectation(const struct gathered *g, const struct http_head *head)
+{
+    if (words_have(g->expect.value, "100-continue"))
+        return head->minor > 0 && head->body != HTTP_BODY_NONE ? HTTP_EXPECT_CONTINUE
+                                                               : HTTP_EXPECT_NOTHING;
+    return g->expect.value.len > 0 ? HTTP_EXPECT_OTHER : HTTP_EXPECT_NOTHING;
+}
+
+static bool keeps_alive(const struct gathered *g, const struct request_line *r)
+{
+    if (r->major != 1)
+        return false;
+    if (r->minor == 0)
+        return words_have(g->connection.value, "keep-alive");
+    return !g->close && !words_have(g->connection.value, "close");
+}
+
+/* All lines are here and each is good by itself. */
+static bool decode_head(struct slice line, struct slice headers, struct http_head *out,
+                        struct http_refusal *why)
+{
+    struct http_head head = {.headers = headers};
+    struct slice rest = headers;
+    struct request_line r;
+    struct gathered g = {0};
+    struct http_header h;
+
+    /* Both cannot fail: check_request_line() has been here. */
+    split_request_line(line, &r);
+    parse_target(&r, &head.target);
+
+    while (http_next_header(&rest, &h))
+        gather_one(&g, &h);
+    if (g.host.count > 1) {
+        refuse(why, TEXT_400, "several Host headers");
+        return false;
+    }
+    if (!frame_body(&g, &r, &head, why) || !check_gathered(&g, &r, why))
+        return false;
+
+    head.method = method_of(r.method);
+    head.minor = r.major == 1 ? r.minor : 1;
+    head.method_text = r.method;
+    head.target_text = r.target;
+    head.keep_alive = keeps_alive(&g, &r);
+    head.expect = expectation(&g, &head);
+    head.host = head.target.host.len > 0 ? head.target.host : g.host.value;
+    head.content_type = g.content_type.value;
+    head.authorization = g.authorization.value;
+    head.origin = g.origin.value;
+    *out = head;
+    return true;
+}
+
+/* Go looks at the first four bytes after a POST, and drops those that are line ends. */
+static size_t head_start(const struct http_parser *p, struct slice in)
+{
+    size_t start = 0;
+
+    while (p->after_post && start < 4 && start < in.len &&
+           (in.ptr[start] == '\r' || in.ptr[start] == '\n'))
+        start++;
+    return start;
+}
+
+static enum parse_result finish_head(struct http_parser *p, struct slice in, size_t start,
+                                     size_t end, struct http_head *out, size_t *size,
+                                     struct http_refusal *why)
+{
+    struct slice headers = {in.ptr + p->headers, p->line - p->headers};
+
+    if (!decode_head(http_line_text(in, start, p->headers), headers, out, why))
+        return PARSE_BAD;
+    *size = end;
+    *p = (struct http_parser){.later = true, .after_post = out->method == HTTP_POST};
+    return PARSE_DONE;
+}
+
+enum parse_result http_parse_head(struct http_parser *p, struct slice in,
+                                  const struct http_limits *limits, struct http_head *out,
+                                  size_t *size, struct http_refusal *why)
+{
+    size_t start = head_start(p, in), end;
+    struct slice head = {in.ptr, in.len < limits->head_max ? in.len : limits->head_max};
+
+    if (p->headers == 0 && p->line < start)
+        p->line = p->searched = start;
+    while (p->searched < head.len && (end = http_line_end(head, p->searched)) != 0) {
+        struct slice line = http_line_text(head, p->line, end);
+
+        if (p->headers == 0) {
+            if (!check_request_line(p, line, why))
+                return PARSE_BAD;
+            p->headers = end;
+        } else if (line.len == 0) {
+            return finish_head(p, in, start, end, out, size, why);
+        } else {
+            const char *fault = http_check_header_line(line, p->line == p->headers);
+
+            if (fault != NULL) {
+                refuse(why, TEXT_400, fault);
+                return PARSE_BAD;
+            }
+        }
+        p->line = p->searched = end;
+    }
+    if (in.len >= limits->head_max) {
+        refuse(why, TEXT_431, "head too long");
+        return PARSE_BAD;
+    }
+    p->searched = head.len > p->searched ? head.len : p->searched;
+    *size = in.len + 1;
+    return PARSE_MORE;
+}
+
+void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct http_refusal *why)
+{
+    struct request_line r;
+
+    /* The sniffer takes the end of the input for the end of the line. */
+    if (!p->later && p->headers == 0 && (split_request_line(in, &r) != NULL || r.major != 1))
+        refuse_silently(why, "unfinished request line");
+    else
+        refuse(why, TEXT_400, "unfinished head");
+}
+
+void http_write_refusal(struct writer *w, const struct http_refusal *why)
+{
+    if (why->silent)
+        return;
+    writer_str(w, "HTTP/1.1 ");
+    writer_str(w, why->status);
+    writer_str(w, "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n");
+    writer_str(w, why->body);
+}

@@ -1,0 +1,185 @@
+/* Content-Type as Go 1.19 reads it. Two things differ, which no header in use can show: Go folds
+ * the two non-ASCII letters whose lower case is ASCII (U+0130, U+212A) into the type, and it has no
+ * limit on the number of parameters. */
+#include "proto/mime.h"
+
+static bool is_token_byte(uint8_t c)
+{
+    return c > ' ' && c < 0x7f && strchr("()<>@,;:\\\"/[]?=", c) == NULL;
+}
+
+static uint8_t lower(uint8_t c)
+{
+    return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 'a' - 'A') : c;
+}
+
+static bool equal_fold(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++) {
+        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+            return false;
+    }
+    return true;
+}
+
+bool mime_type_is(struct slice type, const char *lower_case)
+{
+    return equal_fold(type, slice_str(lower_case));
+}
+
+/* The length of the space that `s` begins with, 0 for none. Go counts Unicode's spaces too, which
+ * header values, being bytes, may hold. */
+static size_t space_len(struct slice s)
+{
+    static const char wide[][4] = {
+        "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
+        "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80",
+    };
+
+    if (s.len == 0)
+        return 0;
+    if (s.ptr[0] < 0x80)
+        return s.ptr[0] == ' ' || (s.ptr[0] >= '\t' && s.ptr[0] <= '\r');
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        if (slice_starts_with(s, slice_str(wide[i])))
+            return strlen(wide[i]);
+    }
+    if (s.len >= 3 && s.ptr[0] == 0xe2 && s.ptr[1] == 0x80 && s.ptr[2] >= 0x80 && s.ptr[2] <= 0x8a)
+        return 3; /* U+2000 to U+200A */
+    return 0;
+}
+
+static struct slice skip_spaces(struct slice s)
+{
+    size_t len;
+
+    while ((len = space_len(s)) > 0)
+        s = slice_from(s, len);
+    return s;
+}
+
+static struct slice trim_spaces(struct slice s)
+{
+    s = skip_spaces(s);
+    for (;;) {
+        size_t cut = 0;
+
+        for (size_t len = 1; len <= 3 && len <= s.len; len++) {
+            if (space_len(slice_from(s, s.len - len)) == len)
+                cut = len;
+        }
+        if (cut == 0)
+            return s;
+        s.len -= cut;
+    }
+}
+
+static struct slice take_token(struct slice *rest)
+{
+    size_t len = 0;
+
+    while (len < rest->len && is_token_byte(rest->ptr[len]))
+        len++;
+
+    struct slice token = {rest->ptr, len};
+
+    *rest = slice_from(*rest, len);
+    return token;
+}
+
+/* `type` or `type/subtype`; NULL, or what is wrong. */
+static const char *check_type(struct slice type)
+{
+    struct slice rest = type;
+
+    if (take_token(&rest).len == 0)
+        return "mime: no media type";
+    if (rest.len == 0)
+        return NULL;
+    if (rest.ptr[0] != '/')
+        return "mime: expected slash after first token";
+    rest = slice_from(rest, 1);
+    if (take_token(&rest).len == 0)
+        return "mime: expected token after slash";
+    return rest.len == 0 ? NULL : "mime: unexpected content after media subtype";
+}
+
+/* Takes a token or a quoted string. A line end in it can only be a fold, and stands for a space. */
+static bool take_value(struct slice *rest)
+{
+    if (rest->len == 0 || rest->ptr[0] != '"')
+        return take_token(rest).len > 0;
+    for (size_t i = 1; i < rest->len; i++) {
+        if (rest->ptr[i] == '"') {
+            *rest = slice_from(*rest, i + 1);
+            return true;
+        }
+        if (rest->ptr[i] == '\\' && i + 1 < rest->len &&
+            strchr("()<>@,;:\\\"/[]?=", rest->ptr[i + 1]) != NULL && rest->ptr[i + 1] != '\0')
+            i++;
+    }
+    return false;
+}
+
+/* Takes `; name = value` and the spaces in it. */
+static bool take_parameter(struct slice *rest, struct slice *name)
+{
+    struct slice s = skip_spaces(*rest);
+
+    if (s.len == 0 || s.ptr[0] != ';')
+        return false;
+    s = skip_spaces(slice_from(s, 1));
+    *name = take_token(&s);
+    s = skip_spaces(s);
+    if (name->len == 0 || s.len == 0 || s.ptr[0] != '=')
+        return false;
+    s = skip_spaces(slice_from(s, 1));
+    if (!take_value(&s))
+        return false;
+    *rest = s;
+    return true;
+}
+
+static bool is_among(struct slice name, const struct slice *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (equal_fold(name, names[i]))
+            return true;
+    }
+    return false;
+}
+
+enum mime_result mime_parse_type(struct slice value, struct slice *type, const char **why)
+{
+    const uint8_t *semicolon = memchr(value.ptr, ';', value.len);
+    size_t end = semicolon == NULL ? value.len : (size_t)(semicolon - value.ptr);
+    struct slice base = trim_spaces((struct slice){value.ptr, end});
+    struct slice rest = skip_spaces(slice_from(value, end));
+    struct slice seen[MIME_PARAMETERS_MAX];
+    size_t count = 0;
+    const char *fault = check_type(base);
+
+    while (fault == NULL && rest.len > 0) {
+        struct slice name;
+
+        if (count == MIME_PARAMETERS_MAX || !take_parameter(&rest, &name)) {
+            if (slice_is(trim_spaces(rest), ";"))
+                break; /* one semicolon too many is no fault */
+            *type = base;
+            *why = "mime: invalid media parameter";
+            return MIME_BAD_PARAMETER;
+        }
+        if (is_among(name, seen, count))
+            fault = "mime: duplicate parameter name";
+        seen[count++] = name;
+        rest = skip_spaces(rest);
+    }
+    if (fault != NULL) {
+        *why = fault;
+        return MIME_BAD;
+    }
+    *type = base;
+    return MIME_OK;
+}
