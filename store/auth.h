@@ -1,0 +1,79 @@
+/* Who may do what to a space's etcd tree: users, roles and the switch, as etcd's v2 auth keeps them.
+ *
+ * Deterministic: passwords come in hashed, and the caller (rdzv/etcd_auth.c) has merged grants and
+ * revocations, so that a command carries the whole new state of one user or role. Changes come only
+ * through store_apply(). etcd keeps these data in its tree, so each change takes an index there. */
+#pragma once
+
+#include "store/command.h"
+#include "store/tree.h"
+
+/* Bytes of all names, hashes and patterns. etcd has no limit and runs out of memory instead. */
+#define AUTH_BYTES_MAX (64u << 20)
+
+enum auth_status {
+    AUTH_OK = 0,
+    AUTH_NOT_FOUND,   /* AUTH_…_DELETE: no user or role of that name */
+    AUTH_UNCHANGED,   /* AUTH_ENABLE, AUTH_DISABLE: it is so already */
+    AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
+    AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
+    AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
+    AUTH_NO_ROOM,     /* over AUTH_BYTES_MAX, or memory is short */
+};
+
+/* Users and roles live until the next change of them. Lists may be null (absent) or empty, which
+ * clients can tell apart. */
+struct auth_user {
+    struct slice name;
+    struct slice hash;
+    struct command_list roles; /* names, in the order they were given; need not exist. The user
+                                  root always has the role root */
+};
+
+struct auth_role {
+    struct slice name;
+    struct command_list reads;  /* patterns of keys; see auth_allows() */
+    struct command_list writes;
+};
+
+struct auth {
+    const struct auth_user **users; /* both in order of names */
+    size_t user_count;
+    const struct auth_role **roles; /* the built-in role root is one of them */
+    size_t role_count;
+    size_t bytes;
+    uint64_t changes; /* how often anything changed; a cache of what was verified ends with it */
+    bool enabled;
+    bool exists; /* etcd would have made its directories for users and roles by now */
+};
+
+void auth_init(struct auth *a);
+void auth_fini(struct auth *a);
+
+/* Carries out one AUTH_… command; for store_apply() alone. True: something changed, if only that
+ * the tree took indexes, as it does when the first change of all is a deletion that fails. */
+bool auth_apply(struct auth *a, struct tree *t, const struct command *command,
+                enum auth_status *out);
+
+/* --- Reads. --- */
+
+static inline bool auth_enabled(const struct auth *a)
+{
+    return a->enabled;
+}
+
+/* NULL when there is none. The role root is always found. */
+const struct auth_user *auth_find_user(const struct auth *a, struct slice name);
+const struct auth_role *auth_find_role(const struct auth *a, struct slice name);
+
+bool auth_list_has(const struct command_list *list, struct slice item);
+
+/* May a user (NULL: whoever gave no credentials, with the role guest) do this, if the switch is on?
+ * `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that ends
+ * in `*` covers all keys that begin with the rest of it, any other one exactly itself. What a user
+ * does recursively is covered by the first kind only; guests are not told apart there. */
+bool auth_allows(const struct auth *a, const struct auth_user *user, struct slice key, bool write,
+                 bool recursive);
+
+/* Has the role root, and so may change users, roles, the switch and members. */
+bool auth_is_root(const struct auth_user *user);
