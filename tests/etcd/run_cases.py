@@ -4,8 +4,8 @@
 The cases were recorded from etcd 3.4.23. Each has steps before the index B is taken (`pre`), steps
 after (`setup`), the request itself, steps sent while it is open (`during`), what it must answer
 (`expect`) and steps that tidy (`teardown`). Placeholders in both directions: {{B+n}} an index,
-{{SEQ+n}} the same as 20 digits, {{EXP}} an expiration time, {{TTL+n}} n or n-1, {{NUM}}, {{HEX}}, {{ANY}}
-text without quotes, {{URLS}} JSON strings, {{REST}} anything.
+{{SEQ+n}} the same as 20 digits, {{EXP}} an expiration time, {{TTL+n}} n or n-1, {{NUM}}, {{HEX}},
+{{ANY}} text without quotes, {{URLS}} JSON strings, {{REST}} anything.
 
     run_cases.py [--server rdzvd|etcd] [--only N,M] [--quick]
 """
@@ -187,7 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", choices=("rdzvd", "etcd"), default="rdzvd")
     parser.add_argument("--only", help="case numbers, separated by commas")
-    parser.add_argument("--quick", action="store_true", help="leave out the cases that wait for time")
+    parser.add_argument("--quick", action="store_true", help="leave out what waits for time")
     args = parser.parse_args()
 
     with open(os.path.join(peers.HERE, "cases.json"), encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""HTTP over a raw socket, so that every byte of a request is ours and every byte of an answer is seen.
+"""HTTP over a raw socket: every byte of a request is ours, and every byte of an answer is seen.
 
-Knows framing only (length, chunked, until close); what an answer means is for its callers. An answer
-may be taken apart while it is still growing, as watches need.
+Knows framing only (length, chunked, until close); what an answer means is for its callers. An
+answer may be taken apart while it is still growing, as watches need.
 """
 
 import socket
@@ -77,7 +77,7 @@ class Connection:
             pass
 
     def _receive(self, deadline):
-        """Takes what is there; False at the end, TimeoutError when nothing came until `deadline`."""
+        """Takes what is there; False at the end, TimeoutError when nothing came in time."""
         left = deadline - time.monotonic()
         if self.eof:
             return False
@@ -242,8 +242,8 @@ class Connection:
 
 
 def encode(port, method, target, headers=(), body=None, version="HTTP/1.1"):
-    """A request as bytes. `target` and `body` are bytes or text; a length is added when it is missing
-    and the body is not chunked by the caller."""
+    """A request as bytes. `target` and `body` are bytes or text; a length is added when it is
+    missing and the body is not chunked by the caller."""
     if isinstance(target, str):
         target = target.encode("utf-8")
     if isinstance(body, str):

@@ -1,0 +1,185 @@
+"""Says whether two servers gave the same answer, when each counts from its own start.
+
+What may differ is named here and nowhere else: indexes (relative to a base taken from each server),
+times, TTLs by one second, raft numbers, ids, own addresses, the order of unsorted listings, and the
+framing of bodies of about 2 KiB and more. Everything else must be the same, byte for byte.
+"""
+
+import datetime
+import html
+import re
+
+import normal
+
+INDEX = re.compile(r'"(modifiedIndex|createdIndex|index)":(\d+)')
+SEQUENCE = re.compile(r"(?<!\d)0{8}\d{12}(?!\d)")
+TTL = re.compile(r'"ttl":(-?\d+)')
+EXPIRATION = re.compile(r'"expiration":"([^"]*)"')
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{0,8}[1-9])?Z")
+CLEARED = re.compile(r'"cause":"the requested history has been cleared \[(\d+)/(\d+)\]"')
+OWN_URL = re.compile(r"http://(?:127\.0\.0\.1|localhost):\d+")
+STATS_TIME = re.compile(r'"(startTime|uptime)":"[^"]*"')
+NUMBER = re.compile(r":\d+")
+# The two servers get a request one after the other; a loaded machine may put this much between.
+APART_S = 1.5
+# From about here on etcd chunks instead of announcing a length, and either is fine.
+SMALL = 1900
+
+
+class Side:
+    """One server and what its answers are relative to."""
+
+    def __init__(self, server):
+        self.name = server.name
+        self.port = server.port
+        self.base = 0
+        self.cluster = None
+        self.member = None
+
+    def render(self, template):
+        """A request's text with {{B+n}} and {{SEQ+n}} as this server counts."""
+        if b"{{" not in template:
+            return template
+        return PLACE.sub(self._place, template)
+
+    def _place(self, match):
+        number = self.base + int(match.group(2))
+        return b"%d" % number if match.group(1) == b"B" else b"%020d" % number
+
+    def relative(self, number):
+        return "B%+d" % (int(number) - self.base) if int(number) > 0 else "0"
+
+
+PLACE = re.compile(rb"\{\{(B|SEQ)([+-]\d+)\}\}")
+
+
+def seconds(text):
+    """A time as Go writes it, in seconds; None when it is not such a time."""
+    match = TIME.fullmatch(text)
+    if not match:
+        return None
+    moment = datetime.datetime.fromisoformat(match.group(1)).replace(tzinfo=datetime.timezone.utc)
+    return moment.timestamp() + float(match.group(2) or 0)
+
+
+class Canonical:
+    """An answer with its side's own numbers taken out."""
+
+    def __init__(self, side, request, answer):
+        self.ttls = []
+        self.expirations = []
+        self.status = answer.status
+        self.text = self._body(side, request, bytes(answer.body))
+        self.headers = self._headers(side, request, answer)
+        self.end = "cut off" if answer.cut else "whole" if answer.complete else "open"
+
+    def _headers(self, side, request, answer):
+        out = []
+        size = len(answer.body)
+        for name, value in answer.headers:
+            if name == "Date":
+                value = "a date"
+            elif name in ("X-Raft-Index", "X-Raft-Term"):
+                value = "a number" if value.isdigit() else value
+            elif name == "X-Etcd-Index" and value.isdigit():
+                value = side.relative(value)
+            elif name == "X-Etcd-Cluster-Id" and value == side.cluster:
+                value = "the cluster's"
+            elif name == "Content-Length" and value.isdigit():
+                size = int(value)
+                value = "a length"
+            elif name == "Location":
+                value = self._redirect(side, request, value)
+            if name in ("Content-Length", "Transfer-Encoding") and size >= SMALL:
+                continue
+            out.append((name, value))
+        return sorted(out)
+
+    def _redirect(self, side, request, text):
+        """A place to go to: the query was copied there as the request spelled it."""
+        if request.query:
+            given = side.render(request.query).decode("latin-1")
+            meant = request.query.decode("latin-1")
+            text = text.replace(given, meant).replace(html.escape(given), html.escape(meant))
+        return self._sequences(side, text)
+
+    def _sequences(self, side, text):
+        return SEQUENCE.sub(lambda m: "SEQ%+d" % (int(m.group()) - side.base), text)
+
+    def _body(self, side, request, body):
+        text = body.decode("utf-8", "backslashreplace")
+        if not text:
+            return text
+        if request.about == "stats":
+            if side.member:
+                text = text.replace('"%s"' % side.member, '"the member\'s"')
+            return NUMBER.sub(":N", STATS_TIME.sub(r'"\1":"T"', text))
+        if request.about == "members":
+            if side.member:
+                text = text.replace('"%s"' % side.member, '"the member\'s"')
+                text = text.replace(": %s\"" % side.member, ": the member's\"")
+            return OWN_URL.sub("URL", text)
+        if self.status == 301:
+            return self._redirect(side, request, text)
+        text = self._sequences(side, text)
+        text = INDEX.sub(lambda m: '"%s":%s' % (m.group(1), side.relative(m.group(2))), text)
+        text = self._cause(side, request, text)
+        # Times are set aside with a mark each, so that they move along when their nodes are sorted.
+        text = TTL.sub('"ttl":\x1et\\1\x1e', text)
+        text = EXPIRATION.sub('"expiration":"\x1ee\\1\x1e"', text)
+        if '"nodes":[' in text and not request.ordered:
+            text = normal.sort_nodes(text)
+        for kind, value in MARK.findall(text):
+            if kind == "t":
+                self.ttls.append(int(value))
+            else:
+                self.expirations.append(value)
+        return MARK.sub("", text)
+
+    @staticmethod
+    def _cause(side, request, text):
+        if "errorCode" not in text:
+            return text
+        if request.prev_index is not None:
+            given = side.render(request.prev_index).decode().lstrip("0")
+            text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(given),
+                          lambda m: '[%s != %s]"' % (request.prev_index.decode(),
+                                                     side.relative(m.group(1))), text)
+        match = CLEARED.search(text)
+        if match:
+            asked = match.group(2)
+            if request.wait_index is not None and side.render(request.wait_index) == asked.encode():
+                asked = request.wait_index.decode()
+            text = CLEARED.sub('"cause":"cleared [%s/%s]"' % (
+                side.relative(match.group(1)), asked), text)
+        return text
+
+
+# Marks cannot be met in an answer: JSON escapes control characters.
+MARK = re.compile("\x1e([te])([^\x1e]*)\x1e")
+
+
+def difference(side_a, side_b, request, answer_a, answer_b):
+    """What differs between two answers to one request, as text; None when nothing does."""
+    a = Canonical(side_a, request, answer_a)
+    b = Canonical(side_b, request, answer_b)
+    if a.status != b.status:
+        return "status %d, %d" % (a.status, b.status)
+    if a.headers != b.headers:
+        only_a = [pair for pair in a.headers if pair not in b.headers]
+        only_b = [pair for pair in b.headers if pair not in a.headers]
+        return "headers: only %s %r, only %s %r" % (side_a.name, only_a, side_b.name, only_b)
+    if a.text != b.text:
+        at = next((i for i, (x, y) in enumerate(zip(a.text, b.text)) if x != y),
+                  min(len(a.text), len(b.text)))
+        return "body from byte %d: %r, %r" % (
+            at, a.text[max(0, at - 60):at + 60], b.text[max(0, at - 60):at + 60])
+    if a.end != b.end:
+        return "end: %s, %s" % (a.end, b.end)
+    if len(a.ttls) != len(b.ttls) or any(abs(x - y) > 1 for x, y in zip(a.ttls, b.ttls)):
+        return "ttl: %r, %r" % (a.ttls, b.ttls)
+    for x, y in zip(a.expirations, b.expirations):
+        at_a, at_b = seconds(x), seconds(y)
+        if at_a is None or at_b is None or abs(at_a - at_b) > APART_S:
+            return "expiration: %s, %s" % (x, y)
+    return None
