@@ -281,6 +281,7 @@ struct gathered {
     bool bad_trailer;
     bool bad_name;
     bool bad_value;
+    bool bad_framing; /* a value of Content-Length or Trailer that would be a bad_value elsewhere */
 };
 
 static void note(struct first *f, struct slice value)
@@ -304,16 +305,24 @@ static void gather_one(struct gathered *g, const struct http_header *h)
         {"authorization", &g->authorization},
         {"origin", &g->origin},
     };
+    bool bad_value = !is_header_value(h->value);
 
     g->count++;
     g->bad_name = g->bad_name || !is_token(h->name);
-    g->bad_value = g->bad_value || !is_header_value(h->value);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (is_fold(h->name, known[i].name)) {
             note(known[i].first, h->value);
             break;
         }
     }
+    /* The headers of framing are gone when Go checks the values, as far as they were used. */
+    if (is_fold(h->name, "transfer-encoding"))
+        return;
+    if (is_fold(h->name, "content-length") || is_fold(h->name, "trailer"))
+        g->bad_framing = g->bad_framing || bad_value;
+    else
+        g->bad_value = g->bad_value || bad_value;
+
     if (is_fold(h->name, "connection"))
         g->close = g->close || list_has(h->value, "close");
     else if (is_fold(h->name, "content-length"))
@@ -383,7 +392,7 @@ static bool frame_body(const struct gathered *g, const struct request_line *r,
 }
 
 /* Go refuses these last, in this order. PRI, which opens HTTP/2, gets through in mid-connection. */
-static bool check_gathered(const struct gathered *g, const struct request_line *r,
+static bool check_gathered(const struct gathered *g, const struct request_line *r, bool chunked,
                            struct http_refusal *why)
 {
     bool preface =
@@ -399,7 +408,7 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
         refuse(why, TEXT_400 ": malformed Host header", "malformed Host header");
     else if (g->bad_name)
         refuse(why, TEXT_400 ": invalid header name", "invalid header name");
-    else if (g->bad_value)
+    else if (g->bad_value || (g->bad_framing && !chunked))
         refuse(why, TEXT_400 ": invalid header value", "invalid header value");
     else
         return true;
@@ -443,7 +452,9 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
         refuse(why, TEXT_400, "several Host headers");
         return false;
     }
-    if (!frame_body(&g, &r, &head, why) || !check_gathered(&g, &r, why))
+    if (!frame_body(&g, &r, &head, why))
+        return false;
+    if (!check_gathered(&g, &r, head.body == HTTP_BODY_CHUNKED, why))
         return false;
 
     head.method = method_of(r.method);

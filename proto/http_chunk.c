@@ -27,7 +27,7 @@ static const char *parse_chunk_size(struct slice line, uint64_t *out)
             return "invalid byte in chunk length";
         if (digits == 16)
             return "http chunk length too large";
-        n = n << 4 | ((unsigned)(c <= '9' ? c - '0' : c - 'a' + 10));
+        n = n << 4 | (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
     *out = n;
     return NULL;

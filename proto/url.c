@@ -238,7 +238,7 @@ static bool has_control(struct slice s)
 
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
 {
-    struct url_target t = {0};
+    struct url_target t = {.asterisk = slice_is(raw, "*")};
     struct slice rest = raw;
     size_t cut;
 
@@ -247,8 +247,9 @@ bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
     if (!authority) {
         if (raw.len == 0)
             return false;
-        if (slice_is(raw, "*")) {
-            *out = (struct url_target){.path = raw, .asterisk = true};
+        if (t.asterisk) {
+            t.path = raw;
+            *out = t;
             return true;
         }
         if (!take_scheme(&rest, &t.scheme))

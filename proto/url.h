@@ -5,8 +5,8 @@
 
 #include "proto/bytes.h"
 
-/* The target of a request line. The slices point into it; `path` and `query` are still escaped, and
- * every escape in `path` is known to be good. An absent part is empty. */
+/* The target of a request line. The slices point into it and are still escaped; every escape in
+ * `path` is known to be good. An absent part is empty. */
 struct url_target {
     struct slice scheme;
     struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user */
