@@ -1,0 +1,209 @@
+"""torchrun end to end: elastic training jobs that meet through rdzvd, or through its peers.
+
+    elastic.py [--torch NAME]... [--all] [--backend NAME]... [--scenario NAME]...
+               [--server rdzvd|peer | --port PORT] [--at_once N] [--tell] [--logs DIR]
+
+Without names: both usual releases, the three backends, the four scenarios. The peers are torch's
+own TCPStore server in its own process for c10d, and a real etcd for etcd-v2 and etcd. --port names
+a server on loopback that runs already; else every run has a fresh one. --tell says in plain words
+what goes on.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import torches
+from job import BACKENDS, WORKERS_PER_AGENT, Job, JobFailed
+from run_store_api import PeerStore
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from servers import Etcd, Rdzvd  # noqa: E402
+
+PRINT = threading.Lock()
+
+
+def out(text):
+    with PRINT:
+        print(text, flush=True)
+
+
+# ------------------------------------------------------------ scenarios
+
+
+def plain(start, tell):
+    """Two agents with two workers each train to the end."""
+    job = start("2:2")
+    job.start_agent("a")
+    job.start_agent("b")
+    job.wait_training(4)
+    tell("4 workers of 2 agents train")
+    job.finish(4)
+    starts = [e for e in job.events if e["event"] == "start"]
+    if len(starts) != 4:
+        raise JobFailed("workers were started again without a reason: %s" % starts)
+
+
+def worker_crash(start, tell):
+    """A worker dies, the one that matters most: rank 0. The world forms again and goes on."""
+    job = start("2:2")
+    job.start_agent("a")
+    job.start_agent("b")
+    job.wait_training(4)
+    mark = job.mark()
+    name = job.agent_of(0)
+    pid = job.kill_worker(name, 0)
+    tell("4 workers train; killed rank 0 (pid %d, agent %s)" % (pid, name))
+    job.wait_training(4, since=mark)
+    if job.first_step(4, since=mark) == 0:
+        raise JobFailed("the new world did not go on from the checkpoint")
+    tell("4 workers train again, from step %d on" % job.first_step(4, since=mark))
+    job.finish(4)
+
+
+def agent_death(start, tell):
+    """A machine is lost, with its agent and workers; another takes its place."""
+    job = start("2:2")
+    job.start_agent("a")
+    job.start_agent("b")
+    job.wait_training(4)
+    tell("4 workers of 2 agents train")
+    mark, lost = job.mark(), job.last_agent()
+    job.kill_agent(lost)
+    tell("killed agent %s and its workers; starting a new agent, c" % lost)
+    job.start_agent("c")
+    job.wait_training(4, since=mark)
+    first = job.first_step(4, since=mark)
+    if first == 0:
+        raise JobFailed("the new world did not go on from the checkpoint")
+    tell("4 workers train again, agent c's among them, from step %d on" % first)
+    job.finish(4)
+
+
+def scale_up(start, tell):
+    """One agent trains alone; two more come."""
+    job = start("1:3")
+    job.start_agent("a")
+    job.wait_training(WORKERS_PER_AGENT)
+    tell("2 workers of 1 agent train; starting two more agents")
+    mark = job.mark()
+    job.start_agent("b")
+    job.start_agent("c")
+    job.wait_training(3 * WORKERS_PER_AGENT, since=mark)
+    tell("6 workers of 3 agents train, from step %d on" % job.first_step(6, since=mark))
+    job.finish(3 * WORKERS_PER_AGENT)
+
+
+SCENARIOS = {"plain": plain, "worker-crash": worker_crash, "agent-death": agent_death,
+             "scale-up": scale_up}
+
+
+# ------------------------------------------------------------ running them
+
+
+class Running:
+    """A server that somebody else started."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def log(self):
+        return ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def server_for(options, torch, backend):
+    if options.port:
+        return Running(options.port)
+    if options.server == "rdzvd":
+        return Rdzvd()
+    return PeerStore(torch) if backend == "c10d" else Etcd()
+
+
+def run(options, torch, backend, scenario):
+    """True if it passed. Says so, or all that is known about the failure."""
+    name = "torch %s %s %s" % (torch.name, backend, scenario)
+    run_id = "job-%s-%s-%d" % (backend, scenario, os.getpid())
+    if options.logs:
+        folder = os.path.join(os.path.abspath(options.logs), name.replace(" ", "-"))
+        os.makedirs(folder)
+    else:
+        folder = tempfile.mkdtemp(prefix="rdzv-elastic-")
+    begin, jobs, server = time.monotonic(), [], None
+
+    def start(nnodes):
+        jobs.append(Job(torch, backend, server.port, folder, run_id, nnodes))
+        return jobs[0]
+
+    def tell(text):
+        if options.tell:
+            out("  [%s, %5.1f s] %s" % (backend, time.monotonic() - begin, text))
+
+    try:
+        with server_for(options, torch, backend) as server:
+            try:
+                SCENARIOS[scenario](start, tell)
+            finally:
+                for job in jobs:
+                    job.end()
+            if isinstance(server, Rdzvd):
+                code = server.stop()
+                if code != 0:
+                    raise JobFailed("rdzvd ended with %d on SIGTERM" % code)
+    except Exception as error:  # reported, counted, and the next one runs
+        out("failed  %s (%.1f s): %s" % (name, time.monotonic() - begin, error))
+        if not isinstance(error, JobFailed):
+            out(traceback.format_exc())
+        for job in jobs:
+            out(job.logs())
+        if server is not None and server.log():
+            out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
+        out("again: %s %s --torch %s --backend %s --scenario %s --server %s\nlogs: %s" % (
+            sys.executable, os.path.abspath(__file__), torch.name, backend, scenario,
+            options.server, folder))
+        return False
+    out("passed  %s (%.1f s)" % (name, time.monotonic() - begin))
+    if not options.logs:
+        shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--all", action="store_true", help="every release, not only the usual two")
+    parser.add_argument("--backend", action="append", choices=BACKENDS)
+    parser.add_argument("--scenario", action="append", choices=tuple(SCENARIOS))
+    parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
+    parser.add_argument("--port", type=int, help="a running server's port on 127.0.0.1")
+    parser.add_argument("--at_once", type=int, default=2, help="how many runs at a time")
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--logs", help="a folder for all logs, kept")
+    options = parser.parse_args()
+
+    # A run that is told to stop stops what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("elastic.py: told to stop"))
+
+    runs = [(torch, backend, scenario) for torch in torches.choose(options.torch, options.all)
+            for backend in options.backend or BACKENDS
+            for scenario in options.scenario or SCENARIOS]
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        results = list(pool.map(lambda r: run(options, *r), runs))
+    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""One elastic job on this machine: torchrun agents, started and ended one by one, and what their
+workers (train.py) say. Every wait is for a line or an exit, and has the job's deadline.
+
+Python's standard library only; the agents run under the torch release that is asked for.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import torches
+
+WORKERS_PER_AGENT = 2
+BACKENDS = ("c10d", "etcd-v2", "etcd")
+LINE = re.compile(r"train: (\w+) (.*)$")
+
+
+class JobFailed(AssertionError):
+    """Something that had to happen did not, in time or at all."""
+
+
+class Agent:
+    """One torchrun with its workers; all it prints is kept, in a file too."""
+
+    def __init__(self, job, name, argv, env):
+        self.job, self.name, self.killed = job, name, False
+        self.log_path = os.path.join(job.folder, name + ".log")
+        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.pid = self.process.pid
+        for work in (self._read, self._await_exit):
+            threading.Thread(target=work, daemon=True).start()
+
+    def _read(self):
+        with open(self.log_path, "ab") as log:
+            for raw in self.process.stdout:
+                log.write(raw)
+                log.flush()
+                match = LINE.search(raw.decode(errors="replace").rstrip())
+                if match:
+                    fields = dict(word.split("=", 1) for word in match.group(2).split())
+                    self.job.event(dict(fields, event=match.group(1), by=self.name))
+
+    def _await_exit(self):
+        code = self.process.wait()
+        self.job.event({"event": "exit", "by": self.name, "code": code})
+
+    @property
+    def code(self):
+        """None while it runs."""
+        return self.process.poll()
+
+
+class Job:
+    def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=180):
+        self.torch, self.backend, self.port = torch, backend, port
+        self.folder, self.run_id, self.nnodes = folder, run_id, nnodes
+        self.deadline = time.monotonic() + seconds
+        self.agents, self.events = {}, []
+        self._grew = threading.Condition()
+        self.hold = os.path.join(folder, "hold")
+        self.checkpoint = os.path.join(folder, "checkpoint.pt")
+        with open(self.hold, "w"):
+            pass
+
+    # -------------------------------------------------------- agents
+
+    def start_agent(self, name):
+        # 1.13 knows only underscores; every release knows them.
+        conf = {"c10d": "is_host=0,last_call_timeout=2",
+                "etcd-v2": "last_call_timeout=2",
+                "etcd": "last_call_timeout=2"}[self.backend]
+        argv = self.torch.python + [
+            "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
+            "--nproc_per_node=%d" % WORKERS_PER_AGENT, "--rdzv_backend=" + self.backend,
+            "--rdzv_endpoint=127.0.0.1:%d" % self.port, "--rdzv_id=" + self.run_id,
+            "--rdzv_conf=" + conf, "--max_restarts=3", "--monitor_interval=0.5"]
+        if self.torch.is_1x:
+            # Python 3.11 and the default of these two do not go together in 1.13.
+            argv += ["--redirects=2", "--tee=2", "--log_dir=" + os.path.join(self.folder, name)]
+        else:
+            argv += ["--local_addr=127.0.0.1"]
+        argv += [os.path.join(torches.HERE, "train.py"), "--checkpoint=" + self.checkpoint,
+                 "--hold=" + self.hold, "--steps=40", "--tell=5"]
+        # From 2.6 a shared store does not survive a change of the world.
+        env = self.torch.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+                                     TMPDIR=os.environ.get("TMPDIR", "/tmp"))
+        self.agents[name] = Agent(self, name, argv, env)
+        return self.agents[name]
+
+    def workers(self, name):
+        """The pids of the agent's latest workers, by rank."""
+        with self._grew:
+            starts = [e for e in self.events if e["event"] == "start" and e["by"] == name]
+        latest = {}
+        for e in starts[-WORKERS_PER_AGENT:]:
+            latest[int(e["rank"])] = int(e["pid"])
+        return latest
+
+    def kill_worker(self, name, rank):
+        pid = self.workers(name)[rank]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def kill_agent(self, name):
+        """As if its machine were gone: the agent, which can then save nobody, and its workers."""
+        agent = self.agents[name]
+        agent.killed = True
+        agent.process.kill()
+        for pid in self.workers(name).values():
+            self._end_worker(pid)
+        self.wait(lambda: agent.code is not None, "the end of agent " + name)
+
+    def _end_worker(self, pid):
+        """Kills a process if it is a worker of this job: it may be gone already, and its pid
+        somebody else's."""
+        try:
+            with open("/proc/%d/cmdline" % pid, "rb") as f:
+                ours = b"--checkpoint=" + self.checkpoint.encode() in f.read().split(b"\0")
+            if ours:
+                os.kill(pid, signal.SIGKILL)
+        except OSError:  # gone, or another user's
+            pass
+
+    def end(self):
+        """Leaves nothing behind, whatever has happened."""
+        for agent in self.agents.values():
+            if agent.code is None:
+                agent.process.kill()
+                agent.process.wait()
+        # A worker whose agent was killed may not have said its pid yet, so all are looked at; the
+        # path of the checkpoint on the command line tells which are this job's.
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                self._end_worker(int(name))
+
+    # -------------------------------------------------------- what happens
+
+    def event(self, event):
+        with self._grew:
+            self.events.append(event)
+            self._grew.notify_all()
+
+    def mark(self):
+        """A point in time, for `since`."""
+        with self._grew:
+            return len(self.events)
+
+    def wait(self, condition, what):
+        """Until `condition()` is true. An agent that leaves before it may is the end of waiting."""
+        with self._grew:
+            while not condition():
+                left = self.deadline - time.monotonic()
+                if left <= 0:
+                    raise JobFailed("waited in vain for " + what)
+                for agent in self.agents.values():
+                    if agent.code not in (None, 0) and not agent.killed:
+                        raise JobFailed("agent %s ended with %d while waiting for %s" % (
+                            agent.name, agent.code, what))
+                self._grew.wait(min(left, 1))
+
+    def wait_training(self, world, since=0):
+        """Until every rank of a world of this size has done steps. The events of that world."""
+        def seen():
+            return [e for e in self.events[since:]
+                    if e["event"] == "step" and int(e["world"]) == world]
+        self.wait(lambda: {int(e["rank"]) for e in seen()} == set(range(world)),
+                  "steps of all %d ranks" % world)
+        return seen()
+
+    def first_step(self, world, since=0):
+        """Where the world of this size that was formed after `since` went on."""
+        return min(int(e["step"]) for e in self.events[since:]
+                   if e["event"] == "start" and int(e["world"]) == world)
+
+    def last_agent(self):
+        """The agent with the highest rank among its workers."""
+        starts = [e for e in self.events if e["event"] == "start"]
+        world = int(starts[-1]["world"])
+        return [e["by"] for e in starts if int(e["rank"]) == world - 1][-1]
+
+    def agent_of(self, rank):
+        return [e["by"] for e in self.events
+                if e["event"] == "start" and int(e["rank"]) == rank][-1]
+
+    def finish(self, world):
+        """Lets the training end, and checks its end: all ranks at one step with one model, all
+        agents that were not killed with exit code 0. Returns rank 0's last words."""
+        os.unlink(self.hold)
+
+        def done():
+            return [e for e in self.events if e["event"] == "done"]
+        self.wait(lambda: len(done()) >= world, "the end of all %d ranks" % world)
+        self.wait(lambda: all(a.code is not None for a in self.agents.values()),
+                  "the end of all agents")
+        last = done()
+        if sorted(int(e["rank"]) for e in last) != list(range(world)):
+            raise JobFailed("not every rank ended once: %s" % last)
+        for word in ("step", "model", "loss", "world"):
+            if len({e[word] for e in last}) != 1:
+                raise JobFailed("the ranks do not agree on %s: %s" % (word, last))
+        losses = [float(e["loss"]) for e in self.events if e["event"] == "step"]
+        if not float(last[0]["loss"]) < losses[0]:
+            raise JobFailed("nothing was learnt: loss %s, then %s" % (losses[0], last[0]["loss"]))
+        return last[0]
+
+    def logs(self, lines=80):
+        """The ends of all agents' logs, for a report."""
+        parts = []
+        for agent in self.agents.values():
+            with open(agent.log_path, errors="replace") as f:
+                tail = f.read().splitlines()[-lines:]
+            parts.append("---- agent %s (%s)\n%s" % (
+                agent.name, "killed" if agent.killed else "exit code %s" % agent.code,
+                "\n".join(tail)))
+        return "\n".join(parts)

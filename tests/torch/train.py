@@ -1,0 +1,106 @@
+"""A training job small enough to watch: gloo, DistributedDataParallel, a toy model on CPU.
+
+Started by torchrun. The batch of a step depends on the step and the rank only, and a checkpoint
+file lets a restarted world go on where the last one was. Ends after --steps steps, or later: as
+long as the file --hold exists, it goes on. Says what it does in lines of the form
+
+    train: EVENT key=value ...        EVENT: start, step (every --tell steps), done
+
+each written at once, so that lines of several workers do not mix.
+"""
+
+import argparse
+import datetime
+import hashlib
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+FEATURES, BATCH = 16, 32
+
+
+def tell(event, **fields):
+    words = " ".join("%s=%s" % item for item in fields.items())
+    os.write(1, ("train: %s %s\n" % (event, words)).encode())
+
+
+def batch(step, rank):
+    """Inputs, and what a fixed function makes of them."""
+    source = torch.Generator().manual_seed(1000 * step + rank)
+    x = torch.rand(BATCH, FEATURES, generator=source)
+    return x, (x * torch.arange(FEATURES)).sum(1, keepdim=True) / FEATURES
+
+
+def save(path, model, step):
+    torch.save({"step": step, "model": model.state_dict()}, path + ".new")
+    os.replace(path + ".new", path)  # killed at any moment, there is a whole checkpoint
+
+
+def digest(model):
+    values = [p.detach().flatten().tolist() for p in model.parameters()]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--hold", default="")
+    parser.add_argument("--tell", type=int, default=10)
+    parser.add_argument("--step_ms", type=int, default=20, help="what a step takes at least")
+    options = parser.parse_args()
+
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    first = torch.zeros(1, dtype=torch.int64)
+    if rank == 0 and os.path.exists(options.checkpoint):
+        kept = torch.load(options.checkpoint)
+        model.load_state_dict(kept["model"])
+        first[0] = kept["step"]
+    # Rank 0's step and, in the constructor of DistributedDataParallel, rank 0's weights.
+    dist.broadcast(first, src=0)
+    model = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    step = int(first.item())
+    tell("start", rank=rank, world=world, step=step, pid=os.getpid(), agent=os.getppid(),
+         restart=os.environ.get("TORCHELASTIC_RESTART_COUNT"))
+
+    while True:
+        begin = time.monotonic()
+        x, y = batch(step, rank)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        step += 1
+
+        # Rank 0 decides when it is over, so that all leave at the same step.
+        over = rank == 0 and step >= options.steps and not os.path.exists(options.hold)
+        shared = torch.tensor([loss.item() / world, float(over)])
+        dist.all_reduce(shared)
+        if rank == 0 and step % 5 == 0:
+            save(options.checkpoint, model.module, step)
+        if step % options.tell == 0:
+            tell("step", rank=rank, world=world, step=step, loss="%.6f" % shared[0].item())
+        if shared[1].item() > 0:
+            break
+        time.sleep(max(0.0, options.step_ms / 1000 - (time.monotonic() - begin)))
+
+    dist.barrier()
+    tell("done", rank=rank, world=world, step=step, loss="%.6f" % shared[0].item(),
+         model=digest(model.module))
+    dist.destroy_process_group()
+    # torch 2.13 at times aborts while the interpreter ends, with all work done and the group gone
+    # ("terminate called without an active exception"). An agent takes that for a failed worker.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
