@@ -329,8 +329,6 @@ bool auth_apply(struct auth *a, struct tree *t, const struct command *command,
     }
     if (*out == AUTH_OK)
         tree_take_index(t);
-    if (first || *out == AUTH_OK)
-        a->changes++;
     return first || *out == AUTH_OK;
 }
 

@@ -42,7 +42,6 @@ struct auth {
     const struct auth_role **roles; /* the built-in role root is one of them */
     size_t role_count;
     size_t bytes;
-    uint64_t changes; /* how often anything changed; a cache of what was verified ends with it */
     bool enabled;
     bool exists; /* etcd would have made its directories for users and roles by now */
 };
