@@ -94,6 +94,7 @@ struct config {
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir; /* NULL: none was named */
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
+    bool advertise_default;                   /* nobody named them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given or as etcd fills it */
     char *initial_cluster_token;              /* "etcd-cluster" */

@@ -1,0 +1,416 @@
+/* Our own flags: the table of them, and how each kind of value gets into struct config. */
+#include "rdzv/config_internal.h"
+#include "rdzv/units.h"
+#include "store/xalloc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A longer key could make a request of one c10d dialect look like one of another. */
+#define KEY_LIMIT_MOST 1015412685
+
+static const char *const switch_names[] = {"off", "on", NULL};
+static const char *const transitional_names[] = {"off", "x1", "x2", NULL};
+static const char *const log_format_names[] = {"logfmt", "json", NULL};
+static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
+
+#define AT(member) offsetof(struct config, member)
+
+static const char listening[] = "Listening";
+static const char keeping[] = "Keys and spaces";
+static const char limits[] = "Limits";
+static const char logging[] = "Log";
+static const char files[] = "Settings";
+static const char as_etcd[] = "As an etcd";
+
+const struct option config_options[] = {
+    {.name = "listen",
+     .kind = OPTION_LISTEN,
+     .group = listening,
+     .value_name = "ADDR:PORT[/SPACE]",
+     .help = "serve c10d and etcd v2 here; * is every address; may be repeated"},
+    {.name = "classic",
+     .kind = OPTION_SWITCH,
+     .offset = AT(classic),
+     .choices = switch_names,
+     .group = listening,
+     .value_name = "on|off",
+     .help = "take the c10d dialect of torch up to 2.3"},
+    {.name = "transitional",
+     .kind = OPTION_CHOICE,
+     .offset = AT(transitional),
+     .choices = transitional_names,
+     .group = listening,
+     .value_name = "off|x1|x2",
+     .help = "read opcode 7 and on of unannounced peers as a nightly of torch 2.0 or 2.1 did"},
+
+    {.name = "data-dir",
+     .kind = OPTION_TEXT,
+     .offset = AT(data_dir),
+     .group = keeping,
+     .value_name = "DIR",
+     .help = "where state is to be kept"},
+    {.name = "linger",
+     .kind = OPTION_DURATION,
+     .offset = AT(linger_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "reset a space that had no c10d peer for so long"},
+    {.name = "exit-when-idle",
+     .kind = OPTION_DURATION,
+     .offset = AT(exit_when_idle_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "end, once there were peers and then none for so long"},
+    {.name = "drain-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(drain_timeout_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "after SIGTERM, how long answers may still take to leave"},
+
+    {.name = "key-limit",
+     .kind = OPTION_SIZE32,
+     .offset = AT(limits.key_max),
+     .least = 1,
+     .most = KEY_LIMIT_MOST,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a c10d key"},
+    {.name = "value-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.value_max),
+     .least = 1,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a c10d value"},
+    {.name = "keys-limit",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.keys_max),
+     .least = 1,
+     .most = UINT32_MAX,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "keys in one c10d request"},
+    {.name = "request-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.request_max),
+     .least = 1024,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a whole c10d request"},
+    {.name = "output-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.output_max),
+     .least = 1024,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "answers waiting for a peer that does not read; then it is cut"},
+    {.name = "connection-limit",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.connections_max),
+     .most = UINT32_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "connections at a time"},
+    {.name = "space-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.space_bytes_max),
+     .most = INT64_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "keys and values of one space"},
+    {.name = "watcher-limit",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.watchers_max),
+     .most = UINT32_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "watches and waits of one space"},
+    {.name = "request-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(limits.request_timeout_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "DURATION",
+     .help = "from the first byte of a request to its last; idle peers are never cut"},
+
+    {.name = "log-format",
+     .kind = OPTION_CHOICE,
+     .offset = AT(log_format),
+     .choices = log_format_names,
+     .group = logging,
+     .value_name = "logfmt|json",
+     .help = "one line per event on stderr, in this format"},
+    {.name = "log-level",
+     .kind = OPTION_CHOICE,
+     .offset = AT(log_level),
+     .choices = log_level_names,
+     .group = logging,
+     .value_name = "debug|info|warn|error",
+     .help = "the lowest level that is logged"},
+
+    {.name = "name",
+     .kind = OPTION_TEXT,
+     .offset = AT(name),
+     .group = as_etcd,
+     .value_name = "NAME",
+     .help = "this member's name in /v2/members"},
+    {.name = "advertise-client-urls",
+     .kind = OPTION_URLS,
+     .offset = AT(advertise_client_urls),
+     .group = as_etcd,
+     .value_name = "URLS",
+     .help = "what /v2/members and /v2/machines say"},
+    {.name = "cors",
+     .kind = OPTION_ORIGINS,
+     .offset = AT(cors),
+     .group = as_etcd,
+     .value_name = "ORIGINS",
+     .help = "origins that browsers may ask from; * is any"},
+    {.name = "host-whitelist",
+     .kind = OPTION_NAMES,
+     .offset = AT(host_whitelist),
+     .group = as_etcd,
+     .value_name = "NAMES",
+     .help = "Host headers that are answered; * is any"},
+
+    {.name = "config",
+     .kind = OPTION_FILE,
+     .group = files,
+     .value_name = "FILE",
+     .help = "read settings from YAML; the names are those of the flags"},
+    {.name = "check-config",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_CHECK,
+     .group = files,
+     .help = "check the settings, print them as YAML and exit"},
+    {.name = "help",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_HELP,
+     .group = files,
+     .help = "print this and exit"},
+    {.name = "version",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_VERSION,
+     .group = files,
+     .help = "print the version and exit"},
+};
+
+const size_t config_option_count = sizeof config_options / sizeof config_options[0];
+
+bool config_is_utf8(const char *text)
+{
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)text;
+
+    while (*p != '\0') {
+        size_t len = *p < 0x80 ? 1 : *p < 0xc0 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+        uint32_t point = len == 1 ? *p : *p & (0xffu >> (len + 1));
+
+        if (len == 0 || *p >= 0xf8)
+            return false;
+        for (size_t i = 1; i < len; i++) {
+            if ((p[i] & 0xc0) != 0x80)
+                return false;
+            point = point << 6 | (p[i] & 0x3fu);
+        }
+        if (point < lowest[len] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+            return false;
+        p += len;
+    }
+    return true;
+}
+
+static bool is_off(const char *text)
+{
+    return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
+}
+
+/* The three numeric kinds, checked against the option's range. */
+static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out)
+{
+    const struct option *o = s->option;
+    bool duration = o->kind == OPTION_DURATION;
+    uint64_t value = 0;
+
+    if (o->may_be_off && is_off(s->value)) {
+        *out = 0;
+        return true;
+    }
+    if (o->kind == OPTION_COUNT) {
+        size_t len = strlen(s->value);
+
+        if (len == 0 || strspn(s->value, "0123456789") < len)
+            return config_fail(d, s, "%s: not a whole number%s", config_show(s->value).text,
+                               o->may_be_off ? "; write one, or off" : "; write one");
+        errno = 0;
+        value = strtoull(s->value, NULL, 10);
+        if (errno != 0)
+            value = UINT64_MAX;
+    } else {
+        enum units_result result = duration ? units_parse_duration(s->value, &value, NULL)
+                                            : units_parse_size(s->value, &value, NULL);
+
+        if (result != UNITS_OK)
+            return config_fail(d, s, "%s: %s", config_show(s->value).text,
+                               duration ? units_duration_remedy(result)
+                                        : units_size_remedy(result));
+    }
+    if (value < o->least || value > o->most) {
+        char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
+
+        if (o->kind == OPTION_COUNT) {
+            snprintf(least, sizeof least, "%" PRIu64, o->least);
+            snprintf(most, sizeof most, "%" PRIu64, o->most);
+        } else {
+            units_format_size(o->least, least);
+            units_format_size(o->most, most);
+        }
+        return config_fail(d, s, "%s: must be from %s to %s", config_show(s->value).text, least,
+                           most);
+    }
+    *out = value;
+    return true;
+}
+
+/* The place of the value among the choices, as an enum has it. */
+static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out)
+{
+    const struct option *o = s->option;
+    bool flag;
+
+    for (unsigned i = 0; o->choices[i] != NULL; i++) {
+        if (strcmp(s->value, o->choices[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    if (o->kind == OPTION_SWITCH && etcd_flag_parse_bool(s->value, &flag)) {
+        *out = flag;
+        return true;
+    }
+    /* etcd's levels above error end the process there; here nothing does. */
+    if (o->choices == log_level_names &&
+        (strcmp(s->value, "panic") == 0 || strcmp(s->value, "fatal") == 0)) {
+        *out = LOG_ERROR;
+        return true;
+    }
+    return config_fail(d, s, "%s: must be one of %s", config_show(s->value).text, o->value_name);
+}
+
+bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list)
+{
+    struct string_list urls = {0};
+
+    if (s->value[0] == '\0')
+        return true; /* etcd keeps its default then */
+    string_list_split(&urls, s->value);
+    for (size_t i = 0; i < urls.count; i++) {
+        const char *problem = etcd_url_check(urls.items[i], NULL);
+
+        if (problem != NULL) {
+            config_fail(d, s, "%s: %s", config_show(urls.items[i]).text, problem);
+            string_list_free(&urls);
+            return false;
+        }
+    }
+    string_list_sort(&urls);
+    string_list_free(list);
+    *list = urls;
+    return true;
+}
+
+static bool apply_origins(struct draft *d, const struct setting *s, struct string_list *list)
+{
+    if (strcmp(s->value, "*") != 0)
+        return s->value[0] == '\0' ? config_fail(d, s, "is empty; write * for any origin, or URLs")
+                                   : config_read_urls(d, s, list);
+    string_list_free(list);
+    return true;
+}
+
+static void apply_names(const struct setting *s, struct string_list *list)
+{
+    string_list_free(list);
+    string_list_split(list, s->value);
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
+            string_list_free(list);
+            return;
+        }
+    }
+}
+
+bool config_apply_option(struct draft *d, const struct setting *s)
+{
+    void *field = (char *)&d->config + s->option->offset;
+    uint64_t amount;
+    unsigned choice;
+    bool flag;
+
+    switch (s->option->kind) {
+    case OPTION_LISTEN:
+        return config_apply_listen(d, s);
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+        if (!parse_amount(d, s, &amount))
+            return false;
+        memcpy(field, &amount, sizeof amount);
+        return true;
+    case OPTION_SIZE32:
+    case OPTION_COUNT:
+        if (!parse_amount(d, s, &amount))
+            return false;
+        memcpy(field, &(uint32_t){(uint32_t)amount}, sizeof(uint32_t));
+        return true;
+    case OPTION_SWITCH:
+        if (!parse_choice(d, s, &choice))
+            return false;
+        *(bool *)field = choice != 0;
+        return true;
+    case OPTION_CHOICE:
+        if (!parse_choice(d, s, &choice))
+            return false;
+        memcpy(field, &choice, sizeof choice); /* our enums are unsigned ints to both compilers */
+        if (s->option->choices == log_format_names)
+            d->log_format_given = true;
+        return true;
+    case OPTION_TEXT:
+        free(*(char **)field);
+        *(char **)field = config_copy_text(s->value, strlen(s->value));
+        return true;
+    case OPTION_URLS:
+        d->advertise_from = s;
+        return config_read_urls(d, s, field);
+    case OPTION_ORIGINS:
+        return apply_origins(d, s, field);
+    case OPTION_NAMES:
+        apply_names(s, field);
+        return true;
+    case OPTION_FILE:
+        return true; /* read long ago */
+    case OPTION_ACTION:
+        if (s->value != NULL && !etcd_flag_parse_bool(s->value, &flag))
+            return config_fail(d, s, "%s: takes no value", config_show(s->value).text);
+        if (s->value == NULL || flag)
+            d->config.action = (enum config_action)s->option->least;
+        return true;
+    }
+    return true;
+}

@@ -1,0 +1,162 @@
+/* systemd's readiness datagrams and inherited sockets, spoken by hand: two small protocols that are
+ * promised to stay, against a library with many dependencies. */
+#include "rdzv/notify.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKETS_MAX 4096 /* what somebody can mean; a number beyond it is a mistake */
+
+int notify_send(const char *address, const char *state)
+{
+    struct timeval patience = {.tv_sec = 1};
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len;
+    int fd, err = 0;
+
+    if (address == NULL || address[0] == '\0')
+        return 0;
+    len = strlen(address);
+    if (address[0] != '/' && address[0] != '@')
+        return -EAFNOSUPPORT;
+    if (len >= sizeof to.sun_path)
+        return -ENAMETOOLONG;
+    memcpy(to.sun_path, address, len);
+    if (address[0] == '@')
+        to.sun_path[0] = '\0'; /* an abstract name is as long as it is, without a NUL behind it */
+    else
+        len++;
+
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) < 0 ||
+        sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+        err = -errno;
+    close(fd);
+    return err;
+}
+
+/* A decimal number and nothing else, up to max. */
+static bool parse_count(const char *text, unsigned long max, unsigned long *out)
+{
+    char *end;
+    unsigned long value;
+
+    if (text == NULL || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    if (errno != 0 || *end != '\0' || value > max)
+        return false;
+    *out = value;
+    return true;
+}
+
+static void describe_address(const struct sockaddr_storage *address, struct notify_socket *out)
+{
+    if (address->ss_family == AF_INET) {
+        struct sockaddr_in in;
+
+        memcpy(&in, address, sizeof in);
+        out->port = ntohs(in.sin_port);
+        if (in.sin_addr.s_addr != htonl(INADDR_ANY))
+            inet_ntop(AF_INET, &in.sin_addr, out->host, sizeof out->host);
+        else
+            strcpy(out->host, "0.0.0.0");
+    } else {
+        struct sockaddr_in6 in6;
+
+        memcpy(&in6, address, sizeof in6);
+        out->port = ntohs(in6.sin6_port);
+        inet_ntop(AF_INET6, &in6.sin6_addr, out->host, sizeof out->host);
+    }
+}
+
+/* Checks and describes one descriptor; `out` is zeroed. */
+static int take_socket(int fd, struct notify_socket *out)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t address_len = sizeof address;
+    int type = 0, listening = 0, v6_only = 0;
+    socklen_t len = sizeof type;
+    int flags;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
+        return -errno;
+    len = sizeof listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &address_len) < 0)
+        return -errno;
+    if (type != SOCK_STREAM || !listening ||
+        (address.ss_family != AF_INET && address.ss_family != AF_INET6))
+        return -EPROTOTYPE;
+
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return -errno;
+    out->fd = fd;
+    describe_address(&address, out);
+    len = sizeof v6_only;
+    if (address.ss_family == AF_INET6 && strcmp(out->host, "::") == 0 &&
+        getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &len) == 0 && !v6_only)
+        out->host[0] = '\0';
+    return 0;
+}
+
+/* The next of the colon-separated names; names that do not fit are left out, and so are those that
+ * systemd makes up when the unit gives none. */
+static const char *take_name(const char *names, char *out, size_t cap)
+{
+    size_t len = strcspn(names, ":");
+
+    if (len < cap) {
+        memcpy(out, names, len);
+        out[len] = '\0';
+        if (strcmp(out, "unknown") == 0 || strcmp(out, "stored") == 0)
+            out[0] = '\0';
+    }
+    return names[len] == ':' ? names + len + 1 : names + len;
+}
+
+int notify_take_sockets(const struct notify_env *env, struct notify_socket **sockets, size_t *count,
+                        int *bad_fd)
+{
+    const char *names = env->listen_fdnames == NULL ? "" : env->listen_fdnames;
+    struct notify_socket *taken;
+    unsigned long pid, n;
+
+    if (!parse_count(env->listen_pid, INT32_MAX, &pid) || pid != (unsigned long)env->self ||
+        !parse_count(env->listen_fds, SOCKETS_MAX, &n) || n == 0) {
+        *sockets = NULL;
+        *count = 0;
+        return 0;
+    }
+    taken = calloc(n, sizeof *taken);
+    if (taken == NULL)
+        return -ENOMEM;
+    for (unsigned long i = 0; i < n; i++) {
+        int fd = env->first_fd + (int)i;
+        int err = take_socket(fd, &taken[i]);
+
+        if (err < 0) {
+            *bad_fd = fd;
+            free(taken);
+            return err;
+        }
+        names = take_name(names, taken[i].name, sizeof taken[i].name);
+    }
+    *sockets = taken;
+    *count = n;
+    return 0;
+}
