@@ -147,9 +147,13 @@ class Play:
             a.expect_closed(skip=verb == "<cut")
             self.open.remove(who)
         elif verb == "<http":
-            a.expect_http(what, self.env)
+            for _ in range(what.times):
+                a.expect_http(what, self.env)
         elif verb == "<event":
-            a.expect_event(what, self.env)
+            glob, last = what
+            a.expect_event(glob, self.env)
+            if last:
+                a.expect_end()
         elif verb == "<end":
             a.expect_end()
         elif verb == "log":

@@ -38,15 +38,17 @@ Fields, for sending and expecting:
     ( FIELDS )   FIELD*100          a group; repetition. {n} in a repeated text counts from 0
     str:( FIELDS )                  the length of the group and the group
 
-An HTTP answer is expected as `a< http:200 ITEMS` (http/1.0:200 for a status line of HTTP/1.0):
+An HTTP answer is expected as `a< http:200 ITEMS` (http/1.0:200 for a status line of HTTP/1.0,
+http:2xx for any of these):
 
     "Name: value"                   this header is there
     no:"Name"                       this one is not
     body:"text"                     this body, after de-chunking
     length | chunked | until-close  how the body must be framed (else any of them will do)
     bodiless                        the answer to HEAD: none, whatever the head announces
+    times:100                       so many of them, one after the other
     begin                           the body comes later: `a< event:"text"` is its next line,
-                                    `a< end` its last chunk
+                                    `a< end` its last chunk, `a< event:"text" end` both
 
 In headers, bodies, events and logs `*` stands for any text (`\*` for a star), and `<I>` for a number:
 the first time it is kept for the rest of the case, then it must be equal. Text that is sent
@@ -319,13 +321,14 @@ class HttpAnswer:
         self.headers, self.absent = [], []
         self.body, self.framing = None, None
         self.bodiless = self.begin = False
+        self.times = 1
 
 
 def parse_http(tokens):
-    match = re.fullmatch(r"http(?:/(1\.[01]))?:(\d\d\d)", tokens.take("word"))
+    match = re.fullmatch(r"http(?:/(1\.[01]))?:([1-5](?:\d\d|xx))", tokens.take("word"))
     if match is None:
         raise ValueError("expected http:STATUS or http/1.0:STATUS")
-    answer = HttpAnswer(match.group(1) or "1.1", int(match.group(2)))
+    answer = HttpAnswer(match.group(1) or "1.1", match.group(2))
     while not tokens.done():
         if tokens.peek("string"):
             name, colon, value = tokens.take("string").partition(":")
@@ -340,6 +343,8 @@ def parse_http(tokens):
             answer.body = Glob(tokens.glued_string())
         elif word in ("length", "chunked", "until-close"):
             answer.framing = word
+        elif word.startswith("times:"):
+            answer.times = int(word[6:])
         elif word in ("bodiless", "begin"):
             setattr(answer, word, True)
         else:
@@ -360,13 +365,18 @@ def parse_expectation(text):
         return "<http", parse_http(tokens)
     if tokens.peek("word", "event:"):
         tokens.take("word")
-        verb, what = "<event", Glob(tokens.glued_string())
+        glob = Glob(tokens.glued_string())
+        last = not tokens.done()
+        if last:
+            tokens.take("word", "end")
+        verb, what = "<event", (glob, last)
     else:
         verb, what = "<", [parse_fields(tokens)]
         while tokens.peek("punct", "|"):
             tokens.take("punct", "|")
             what.append(parse_fields(tokens))
-    tokens.take("end") if not tokens.done() else None
+    if not tokens.done():
+        raise ValueError("cannot read what follows %r" % tokens.list[tokens.at - 1][1])
     return verb, what
 
 
