@@ -488,7 +488,7 @@ static struct slice long_head(size_t len)
     return (struct slice){(uint8_t *)bytes, len};
 }
 
-/* Go reads 1 MiB and 4 KiB of a head. Its words for more were seen, the exact byte was not. */
+/* Seen: a first head of 1 MiB and 4 KiB is answered, one byte more is not. */
 static void a_head_has_a_limit(void **state)
 {
     struct slice just = long_head(HTTP_HEAD_MAX), over = long_head(HTTP_HEAD_MAX + 1);
