@@ -21,7 +21,7 @@ import time
 import traceback
 
 import torches
-from job import BACKENDS, WORKERS_PER_AGENT, Job, JobFailed
+from job import BACKENDS, STOP, WORKERS_PER_AGENT, Job, JobFailed
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
@@ -84,7 +84,9 @@ def agent_death(start, tell):
     if first == 0:
         raise JobFailed("the new world did not go on from the checkpoint")
     tell("4 workers train again, agent c's among them, from step %d on" % first)
-    job.finish(4)
+    last = job.finish(4)
+    tell("finished at step %s with loss %s; both agents left ended with exit code 0" % (
+        last["step"], last["loss"]))
 
 
 def scale_up(start, tell):
@@ -134,6 +136,8 @@ def server_for(options, torch, backend):
 
 def run(options, torch, backend, scenario):
     """True if it passed. Says so, or all that is known about the failure."""
+    if STOP.is_set():
+        return False
     name = "torch %s %s %s" % (torch.name, backend, scenario)
     run_id = "job-%s-%s-%d" % (backend, scenario, os.getpid())
     if options.logs:
@@ -193,8 +197,8 @@ def main():
     parser.add_argument("--logs", help="a folder for all logs, kept")
     options = parser.parse_args()
 
-    # A run that is told to stop stops what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("elastic.py: told to stop"))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
 
     runs = [(torch, backend, scenario) for torch in torches.choose(options.torch, options.all)
             for backend in options.backend or BACKENDS

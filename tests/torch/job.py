@@ -18,6 +18,9 @@ BACKENDS = ("c10d", "etcd-v2", "etcd")
 LINE = re.compile(r"train: (\w+) (.*)$")
 
 
+STOP = threading.Event()  # set: every wait gives up, so that what was started can be ended
+
+
 class JobFailed(AssertionError):
     """Something that had to happen did not, in time or at all."""
 
@@ -153,6 +156,8 @@ class Job:
         """Until `condition()` is true. An agent that leaves before it may is the end of waiting."""
         with self._grew:
             while not condition():
+                if STOP.is_set():
+                    raise JobFailed("told to stop while waiting for " + what)
                 left = self.deadline - time.monotonic()
                 if left <= 0:
                     raise JobFailed("waited in vain for " + what)

@@ -1,0 +1,118 @@
+#!/bin/bash
+# From a fresh Debian machine to an elastic training job that loses a machine and goes on:
+#
+#   deploy/quickstart.sh [--torch 2.13.0|1.13.1] [--keep]
+#
+# Installs what is missing, builds rdzvd, starts it on a loopback port of the kernel's choice, and
+# lets unmodified torchrun use it twice: first as torch's TCPStore (c10d), then as etcd (etcd-v2),
+# both on the same port. Each time two agents with two workers each train a small model; one agent
+# is killed with its workers, a new one joins, and the job goes on from its checkpoint to its end.
+#
+# Ends what it started and nothing else. The logs stay if something failed, or with --keep.
+# $BUILD names another build folder than build/. Needs root, or sudo, where something is missing.
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=${BUILD:-$ROOT/build}
+TORCH=2.13.0
+KEEP=no
+STEP="reading the arguments"
+LOGS=
+RDZVD_PID=
+DRIVER_PID=
+
+step()
+{
+    STEP=$1
+    echo
+    echo "quickstart: $1"
+}
+
+# Runs whatever way the script ends; $? is how.
+finish()
+{
+    local status=$?
+
+    trap - EXIT INT TERM
+    if [ -n "$DRIVER_PID" ]; then
+        kill "$DRIVER_PID" 2>/dev/null && wait "$DRIVER_PID" || true
+    fi
+    if [ -n "$RDZVD_PID" ]; then
+        kill "$RDZVD_PID" 2>/dev/null && wait "$RDZVD_PID" || true
+    fi
+    echo
+    if [ "$status" -eq 0 ]; then
+        if [ "$KEEP" = yes ]; then
+            echo "quickstart: logs: $LOGS"
+        else
+            rm -rf "$LOGS"
+        fi
+        echo "quickstart: PASS: torch $TORCH trained through a lost agent, over c10d and over etcd-v2"
+    else
+        echo "quickstart: FAIL while: $STEP (status $status)${LOGS:+; logs: $LOGS}"
+    fi
+    exit "$status"
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --torch) TORCH=${2:?quickstart: --torch needs a release}; shift ;;
+    --torch=*) TORCH=${1#*=} ;;
+    --keep) KEEP=yes ;;
+    *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
+    esac
+    shift
+done
+
+. "$ROOT/tests/support/install.sh"
+
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+LOGS=$(mktemp -d "${TMPDIR:-/tmp}/rdzv-quickstart.XXXXXX")
+
+step "installing what the build and torch $TORCH need"
+install_build
+case $TORCH in
+1.13.1) apt_install $RUN_PACKAGES python3-torch python3-etcd ;;
+2.13.0) install_venv ;;
+*) echo "quickstart: torch 2.13.0 or 1.13.1, not $TORCH"; exit 2 ;;
+esac
+
+step "building rdzvd in $BUILD (output: $LOGS/build.log)"
+{
+    [ -e "$BUILD/build.ninja" ] || meson setup "$BUILD" "$ROOT"
+    ninja -C "$BUILD" rdzv/rdzvd
+} >"$LOGS/build.log" 2>&1 || { tail -20 "$LOGS/build.log"; exit 1; }
+
+step "starting $BUILD/rdzv/rdzvd on loopback (log: $LOGS/rdzvd.log)"
+mkfifo "$LOGS/rdzvd.fifo"
+"$BUILD/rdzv/rdzvd" --listen 127.0.0.1:0 2>"$LOGS/rdzvd.fifo" &
+RDZVD_PID=$!
+exec 3<"$LOGS/rdzvd.fifo"
+PORT=
+while [ -z "$PORT" ] && read -r -t 30 -u 3 line; do
+    echo "$line" >>"$LOGS/rdzvd.log"
+    if [[ $line =~ event=listening\ address=[^\ ]*:([0-9]+) ]]; then
+        PORT=${BASH_REMATCH[1]}
+    fi
+done
+[ -n "$PORT" ] || { tail -20 "$LOGS/rdzvd.log"; echo "quickstart: rdzvd does not listen"; exit 1; }
+cat <&3 >>"$LOGS/rdzvd.log" & # the rest of the log, until rdzvd ends
+exec 3<&-
+echo "quickstart: rdzvd (pid $RDZVD_PID) listens on 127.0.0.1:$PORT"
+
+for backend in c10d etcd-v2; do
+    step "an elastic job over $backend: 2 agents with 2 workers each, one agent lost, one new"
+    # In the background, so that a signal to this script is acted on at once.
+    /usr/bin/python3 "$ROOT/tests/torch/elastic.py" --torch "$TORCH" --backend "$backend" \
+        --scenario agent-death --port "$PORT" --tell --logs "$LOGS/$backend" &
+    DRIVER_PID=$!
+    wait "$DRIVER_PID"
+    DRIVER_PID=
+done
+
+step "stopping rdzvd"
+kill "$RDZVD_PID"
+wait "$RDZVD_PID" # its exit code is ours: 0 after SIGTERM
+RDZVD_PID=
