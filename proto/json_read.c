@@ -402,8 +402,8 @@ static uint32_t four_digits(const uint8_t *p)
     return code;
 }
 
-/* The code point behind a `\u`; *at is passed over it. Half a surrogate pair is U+FFFD, and does not
- * take the escape behind it with it. */
+/* The code point behind a `\u`; *at is passed over it. Half a surrogate pair is U+FFFD, and does
+ * not take the escape behind it with it. */
 static uint32_t escaped_code(struct slice s, size_t *at)
 {
     uint32_t high = four_digits(s.ptr + *at), low;

@@ -31,8 +31,8 @@ bool json_take(struct slice in, bool alone, struct slice *value, struct json_err
 
 enum json_kind json_kind(struct slice value);
 
-/* The next member or element; *rest starts as the whole object or array. False at the end. `name` is
- * a string with its quotes. */
+/* The next member or element; *rest starts as the whole object or array. False at the end. `name`
+ * is a string with its quotes. */
 bool json_next_member(struct slice *rest, struct slice *name, struct slice *value);
 bool json_next_element(struct slice *rest, struct slice *value);
 
@@ -42,5 +42,5 @@ bool json_name_is(struct slice name, const char *field);
 
 /* The bytes of a string, of which the slice has the quotes. Returns how many there are: at most
  * JSON_UNQUOTED_MAX(string.len), which `out` has room for. */
-#define JSON_UNQUOTED_MAX(len) ((len) * 3)
+#define JSON_UNQUOTED_MAX(len) ((len)*3)
 size_t json_unquote(struct slice string, uint8_t *out);

@@ -8,7 +8,8 @@
 
 #include "rdzv/sha1.h"
 
-_Static_assert(PASSWORD_HASH_MAX <= CRYPT_OUTPUT_SIZE, "what crypt() writes is checked for its length");
+_Static_assert(PASSWORD_HASH_MAX <= CRYPT_OUTPUT_SIZE,
+               "what crypt() writes is checked for its length");
 
 /* SHA-512 crypt with its default of 5000 rounds: 2 to 4 ms, which an event loop can spare once for
  * each login. yescrypt, the distributions' default, takes ten times that and megabytes. */

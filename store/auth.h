@@ -1,4 +1,5 @@
-/* Who may do what to a space's etcd tree: users, roles and the switch, as etcd's v2 auth keeps them.
+/* Who may do what to a space's etcd tree: users, roles and the switch, as etcd's v2 auth keeps
+ * them.
  *
  * Deterministic: passwords come in hashed, and the caller (rdzv/etcd_auth.c) has merged grants and
  * revocations, so that a command carries the whole new state of one user or role. Changes come only
@@ -32,7 +33,7 @@ struct auth_user {
 
 struct auth_role {
     struct slice name;
-    struct command_list reads;  /* patterns of keys; see auth_allows() */
+    struct command_list reads; /* patterns of keys; see auth_allows() */
     struct command_list writes;
 };
 
@@ -68,9 +69,9 @@ const struct auth_role *auth_find_role(const struct auth *a, struct slice name);
 bool auth_list_has(const struct command_list *list, struct slice item);
 
 /* May a user (NULL: whoever gave no credentials, with the role guest) do this, if the switch is on?
- * `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that ends
- * in `*` covers all keys that begin with the rest of it, any other one exactly itself. What a user
- * does recursively is covered by the first kind only; guests are not told apart there. */
+ * `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that
+ * ends in `*` covers all keys that begin with the rest of it, any other one exactly itself. What a
+ * user does recursively is covered by the first kind only; guests are not told apart there. */
 bool auth_allows(const struct auth *a, const struct auth_user *user, struct slice key, bool write,
                  bool recursive);
 
