@@ -619,7 +619,7 @@ bool etcd_flags_finish(struct draft *d)
                                  "clients reach this process");
     if (c->initial_cluster == NULL)
         c->initial_cluster = default_cluster(c);
-    if ((d->cluster_from != NULL || d->peers_from != NULL) && !check_cluster(d))
+    if (c->etcd_mode && !check_cluster(d))
         return false;
     if (c->etcd_mode && !d->v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",

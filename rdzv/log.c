@@ -414,6 +414,7 @@ void log_tick(void)
 {
     uint64_t now = now_ms();
 
+    tell_dropped(now);
     for (size_t i = 0; i < state.limit_count; i++) {
         struct limit *limit = &state.limits[i];
         struct log_field fields[] = {log_str("name", limit->name), LOG_END_};

@@ -114,8 +114,17 @@ static int take_socket(int fd, struct notify_socket *out)
     return 0;
 }
 
+/* Without FileDescriptorName= systemd makes names up: the socket unit's own, or one of these. */
+static bool is_made_up(const char *name)
+{
+    size_t len = strlen(name);
+
+    return strcmp(name, "unknown") == 0 || strcmp(name, "stored") == 0 ||
+           strcmp(name, "connection") == 0 || (len > 7 && strcmp(name + len - 7, ".socket") == 0);
+}
+
 /* The next of the colon-separated names; names that do not fit are left out, and so are those that
- * systemd makes up when the unit gives none. */
+ * nobody gave. */
 static const char *take_name(const char *names, char *out, size_t cap)
 {
     size_t len = strcspn(names, ":");
@@ -123,7 +132,7 @@ static const char *take_name(const char *names, char *out, size_t cap)
     if (len < cap) {
         memcpy(out, names, len);
         out[len] = '\0';
-        if (strcmp(out, "unknown") == 0 || strcmp(out, "stored") == 0)
+        if (is_made_up(out))
             out[0] = '\0';
     }
     return names[len] == ':' ? names + len + 1 : names + len;
