@@ -105,6 +105,22 @@ class Connection:
     def _deadline(self):
         return time.monotonic() + self.patience
 
+    def wait_for(self, count, expected):
+        """Returns when `count` bytes have arrived."""
+        deadline = self._deadline()
+        while len(self.got) < count:
+            self._more(deadline, expected)
+
+    def still_open(self):
+        """Whether the server has not ended the connection; takes in what has arrived."""
+        while self._receive(0):
+            pass
+        return not self.ended
+
+    def listen(self, seconds):
+        """Takes in what arrives first within some time."""
+        self._receive(time.monotonic() + seconds)
+
     def expect(self, choices):
         """Exactly the bytes of one of the choices."""
         deadline, expected = self._deadline(), " or ".join(show(choice) for choice in choices)
@@ -152,9 +168,7 @@ class Connection:
         return data
 
     def _exactly(self, count, expected):
-        deadline = self._deadline()
-        while len(self.got) < count:
-            self._more(deadline, expected)
+        self.wait_for(count, expected)
         data = bytes(self.got[:count])
         del self.got[:count]
         return data

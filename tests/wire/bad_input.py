@@ -1,0 +1,488 @@
+#!/usr/bin/env python3
+"""What peers may do to the daemon without harm to anybody else: stop in the middle, send garbage,
+announce more than they send, never read. Each test has a daemon of its own, which must outlive it
+and exit 0 on SIGTERM.
+
+    bad_input.py [--wrapper CMD] [--seed N] [--count N] [--peers N] [TEST]...
+
+The garbage comes from a seed, which is printed; --seed SEED --only N sends connection N's alone.
+"""
+
+import argparse
+import os
+import random
+import re
+import resource
+import shlex
+import signal
+import socket
+import struct
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+import script as wire  # noqa: E402
+import servers         # noqa: E402
+from stage import Connection, Unmet  # noqa: E402
+
+MIB = 1 << 20
+
+
+def fields(text):
+    """Bytes in the notation of *.wire files."""
+    return wire.parse_fields(wire.Tokens(text))({}, None)
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Scene:
+    """A daemon, and the peers that the test has made; all of them go with it."""
+
+    def __init__(self, options, *flags):
+        command = shlex.split(options.server) if options.server else [servers.rdzvd_binary()]
+        argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad", *flags]
+        self.options = options
+        self.daemon = servers.Server(argv)
+        found = self.daemon.wait_log(r"event=listening address=\S+:(\d+)", timeout=60)
+        self.port = int(found[0].group(1))
+        self.peers = []
+        self.control = self.peer(wire.HANDSHAKE)
+        self.control.expect([wire.NONCE])
+
+    def peer(self, data=b"", receive_buffer=None):
+        peer = Connection(("127.0.0.1", self.port), self.options.patience, receive_buffer)
+        self.peers.append(peer)
+        peer.send(data)
+        return peer
+
+    def sync(self):
+        """Returns when the daemon has read what was sent before; see run.py."""
+        check(self.daemon.process.poll() is None,
+              "the daemon ended with %s" % self.daemon.process.poll())
+        for nonce in (b"one.", b"two."):
+            self.control.send(b"\x0d" + nonce)
+            self.control.expect([nonce])
+
+    def serves(self):
+        """Both protocols work, for newcomers too. Returns the slowest round trip in seconds."""
+        slowest = 0
+        c10d = self.peer(wire.HANDSHAKE)
+        c10d.expect([wire.NONCE])
+        http = self.peer()
+        for n in range(20):
+            began = time.monotonic()
+            c10d.send(fields('M:SET str:"/alive" str:"%d" M:GET str:"/alive"' % n))
+            c10d.expect([fields('str:"%d"' % n)])
+            http.send(fields('head:"GET /v2/keys/alive-no HTTP/1.1","Host: x"'))
+            http.expect_http(wire.parse_expectation("http:404")[1], {})
+            slowest = max(slowest, time.monotonic() - began)
+        self.leave(c10d)
+        self.leave(http)
+        return slowest
+
+    def leave(self, peer):
+        peer.close()
+        self.peers.remove(peer)
+
+    def rss(self):
+        """The daemon's resident memory in bytes."""
+        with open("/proc/%d/status" % self.daemon.pid) as status:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+
+    def logged(self, peer):
+        """The lines about a peer; waits until there is one."""
+        name = re.escape(peer.name) + r"\b"
+        self.daemon.wait_log(name, self.options.patience)
+        return [line for line in self.daemon.log().split("\n") if re.search(name, line)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for peer in self.peers:
+            peer.close()
+        code = self.daemon.process.poll()
+        if code is None:
+            code = self.daemon.stop(timeout=max(20, self.options.patience))
+        if kind is None and code != 0:
+            raise AssertionError("exit code %d; the log ends:\n%s" % (
+                code, self.daemon.log()[-3000:]))
+
+
+# ---- half requests
+
+# What to send, what makes it whole, and what is answered then (None: something).
+HALVES = [(fields(first), fields(rest), answer and fields(answer)) for first, rest, answer in (
+    ('hex:00', 'u32:0x3c85f7ce M:PING u32:5', 'u32:5'),
+    ('hex:00cef785', 'hex:3c M:PING u32:5', 'u32:5'),
+    ('HS M:SET', 'str:"/h" str:"v" M:GET str:"/h"', 'HSR str:"v"'),
+    ('HS M:SET u64:5 "/h"', '"alf" str:"v" M:GET str:"/half"', 'HSR str:"v"'),
+    ('HS M:SET str:"/big" u64:8388608 "123456789"', '"x"*8388599 M:PING u32:5', 'HSR u32:5'),
+    ('HS M:MULTI_SET u64:2 str:"/a" str:"1"', 'str:"/b" str:"2" M:PING u32:5', 'HSR u32:5'),
+    ('HS M:CHECK u64:3 str:"/no"', 'str:"/no" str:"/no"', 'HSR u8:1'),
+    ('HS M:ADD str:"/n" u8:0', 'hex:00000000000000 M:PING u32:5', 'HSR i64:0 u32:5'),
+    ('C:SET u64:4', '"/cls" str:"v" C:GET str:"/cls"', 'str:"v"'),
+    ('C:CHECK list: C:GET', 'str:"/none"', 'u8:0 str:""'),
+    ('"G"', r'"ET /nowhere HTTP/1.0\r\n\r\n"', None),
+    (r'"GET /nowhere HTTP/1.1\r\nHost"', r'": x\r\nConnection: close\r\n\r\n"', None),
+    ('head:"PUT /v2/keys/h HTTP/1.1","Host: x","Content-Length: 9"', '"123456789"', None),
+    (r'head:"PUT /v2/keys/c HTTP/1.1","Host: x","Transfer-Encoding: chunked" "5\r\n123"',
+     r'"45\r\n0\r\n\r\n"', None),
+)]
+
+
+def half_requests_stall_nobody(options):
+    """Hundreds of peers stop in the middle of something; the others do not notice."""
+    with Scene(options) as scene:
+        alone = scene.serves()
+        halves = []
+        for n in range(options.peers):
+            first, rest, answer = HALVES[n % len(HALVES)]
+            halves.append((scene.peer(first), rest, answer))
+        scene.sync()
+        crowded = scene.serves()
+        print("     slowest of 20 double round trips: %.1f ms, with %d half requests %.1f ms" % (
+            1000 * alone, options.peers, 1000 * crowded))
+        check(crowded < alone + 0.5, "half requests of others cost %.3f s" % crowded)
+        # They are slow, not wrong: what they began can be finished. Large ones only once.
+        for n, (peer, rest, answer) in enumerate(halves):
+            if len(rest) > MIB and n >= len(HALVES):
+                continue
+            peer.send(rest)
+            if answer is not None:
+                peer.expect([answer])
+            else:
+                peer.wait_for(1, "an answer")
+        scene.serves()
+
+
+def half_requests_end_some_day(options):
+    """Who owes the rest of a request is cut after --request-timeout; idle and waiting peers are
+    not, whatever they have sent before."""
+    with Scene(options, "--request-timeout=300ms") as scene:
+        idle = [scene.peer(), scene.peer(wire.HANDSHAKE), scene.peer(fields("C:GETNUMKEYS")),
+                scene.peer(fields('HS M:WAIT list:"/never"')), scene.peer(fields("hex:00")),
+                scene.peer(fields('head:"GET /v2/keys/never?wait=true HTTP/1.1","Host: x"'))]
+        undecided = idle.pop(4)
+        halves = [scene.peer(fields('HS M:SET u64:5 "/h"')), scene.peer(fields("C:SET u64:4")),
+                  scene.peer(fields('"GET / HTTP/1.1"')),
+                  scene.peer(fields('head:"PUT /v2/keys/h HTTP/1.1","Host: x",'
+                                    '"Content-Length: 9"'))]
+        for peer in halves + [undecided]:
+            peer.expect_closed(skip=True)
+            lines = scene.logged(peer)
+            check(any("reason=" in line for line in lines), "no reason in %r" % lines)
+        scene.sync()
+        for peer in idle:
+            check(peer.still_open(), "an idle peer was cut: %s" % scene.daemon.log())
+        scene.serves()
+
+
+# ---- garbage
+
+VALID = [fields(text) for text in (
+    'HS M:SET str:"/k" str:"value" M:GET str:"/k" M:ADD str:"/n" i64:1',
+    'HS M:WAIT list:"/k","/n" M:CHECK list:"/k","/x" M:CANCEL_WAIT M:GETNUMKEYS',
+    'HS M:MULTI_SET u64:2 str:"/a" str:"1" str:"/b" str:"2" M:MULTI_GET list:"/a","/b"',
+    'HS M:QUEUE_PUSH str:"/q" str:"i" M:QUEUE_LEN str:"/q" M:QUEUE_POP str:"/q" M:WAIT list:"/q"',
+    'HS M:BARRIER str:"/c" i64:2 M:LIST_KEYS M:DELETE_KEY str:"/k" M:APPEND str:"/k" str:"x"',
+    'HS M:COMPARE_SET str:"/k" str:"" str:"new" M:COMPARE_SET str:"/k" str:"new" str:"newer"',
+    'C:SET str:"/k" str:"value" C:GET str:"/k" C:WAIT list:"/w" C:CHECK list:"/k"',
+    'C:WATCH_KEY str:"/k" C:ADD str:"/n" i64:-1 C:COMPARE_SET str:"/k" str:"a" str:"b"',
+    'head:"GET /v2/keys/k?recursive=true&sorted=true HTTP/1.1","Host: x"*3',
+    'head:"PUT /v2/keys/k%2Fl?ttl=5&prevExist=false HTTP/1.1","Host: x","Content-Length: 9",'
+    '"Content-Type: application/x-www-form-urlencoded" "value=a%62"',
+    'head:"PUT /v2/keys/k HTTP/1.1","Host: x","Transfer-Encoding: chunked",'
+    '"Content-Type: application/x-www-form-urlencoded" "6;x=y\\r\\nvalue=\\r\\n3\\r\\nabc\\r\\n0\\r\\n'
+    'T: v\\r\\n\\r\\n"',
+    'head:"GET /v2/keys/w?wait=true&stream=true&waitIndex=2 HTTP/1.1","Host: x"',
+    'head:"GET /v2//keys/../x HTTP/1.0","Connection: keep-alive" head:"HEAD / HTTP/1.0"',
+    'head:"PUT /v2/auth/users/u HTTP/1.1","Host: x","Content-Type: application/json",'
+    '"Expect: 100-continue","Content-Length: 27" "{\\"user\\":\\"u\\",\\"password\\":[}"',
+    'head:"POST /v2/members HTTP/1.1","Host: x","Content-Type: application/json",'
+    '"Content-Length: 30" "{\\"peerURLs\\":[\\"http://a:1/p\\"]}  "',
+    'head:"DELETE /v2/keys/k?dir=true&prevValue=1 HTTP/1.1","Host: x","Authorization: Basic eDp5"',
+)]
+EXTREMES = [struct.pack("<Q", n) for n in (
+    0, 1, 0xff, 8192, 8193, 131072, 131073, 8388608, 8388609, 1 << 31, (1 << 32) - 1, 1 << 32,
+    (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 8)]
+
+
+def mutate(rng, data):
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(7)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+        elif kind == 1 and data:
+            data[at % len(data)] = rng.randrange(256)
+        elif kind == 2:
+            del data[at:at + rng.choice((1, 4, 8, 40))]
+        elif kind == 3:
+            data[at:at] = rng.randbytes(rng.choice((1, 2, 8, 100)))
+        elif kind == 4:
+            data[at:at + 8] = rng.choice(EXTREMES)
+        elif kind == 5:
+            data += rng.choice(VALID)
+        else:
+            data[at:at] = data[:at]
+        if not data:
+            data = bytearray(b"\0")
+    return bytes(data)
+
+
+def garbage_of(seed, index):
+    """What connection `index` of a run does: its bytes in segments, and how it ends."""
+    rng = random.Random("%d/%d" % (seed, index))
+    if rng.random() < 0.15:
+        data = rng.randbytes(rng.choice((1, 5, 60, 3000)))
+    elif rng.random() < 0.2:
+        # HTTP in form, nonsense in content.
+        line = bytes(rng.choice(b"GETPU /v2keys?=&%0aZ:\r\n\x00\xff;") for _ in range(200))
+        data = rng.choice((b"GET /", b"PUT /v2/keys/", b"A")) + line + b"\r\n\r\n"
+    else:
+        data = mutate(rng, rng.choice(VALID))
+    segments = []
+    while data:
+        cut = rng.choice((1, 2, 7, 50, len(data), len(data)))
+        segments.append(data[:cut])
+        data = data[cut:]
+        if len(segments) == 30:
+            segments.append(data)
+            break
+    return segments, rng.choice(("close", "reset", "half-close", "read", "stay"))
+
+
+def act_garbage(scene, seed, index):
+    segments, end = garbage_of(seed, index)
+    peer = scene.peer()
+    for segment in segments:
+        peer.send(segment)
+    if end in ("half-close", "read"):
+        if end == "half-close":
+            peer.half_close()
+        peer.listen(0.002)
+    if end == "reset":
+        peer.reset()
+        scene.peers.remove(peer)
+    elif end != "stay":
+        scene.leave(peer)
+    elif len(scene.peers) > 200:
+        scene.leave(scene.peers[1])  # the oldest that stayed; the first is the control connection
+
+
+def garbage_ends_nothing(options):
+    """Random bytes, and valid streams with something wrong in them."""
+    seed = options.seed
+    indexes = [options.only] if options.only is not None else range(options.count)
+    print("     seed %d" % seed)
+    with Scene(options) as scene:
+        done = first = 0
+        try:
+            for first in range(0, len(indexes), 50):
+                for done in indexes[first:first + 50]:
+                    act_garbage(scene, seed, done)
+                scene.sync()
+            scene.serves()
+        except (AssertionError, Unmet, OSError) as error:
+            raise AssertionError("after connections %d to %d of seed %d: %s\n%s" % (
+                indexes[first], done, seed, error, scene.daemon.log()[-2000:])) from None
+
+
+# ---- memory and output
+
+def memory_follows_no_announcement(options):
+    """Hundreds of peers announce megabytes and send a few bytes."""
+    bytes_per_peer = 32 * 1024  # a buffer that has been begun, and what a connection costs
+    for name, texts in (
+            ("values of 8 MiB", ['HS M:SET str:"/k" u64:8388608', '"123456789"']),
+            ("lists of 131072 keys", ['HS M:MULTI_SET u64:131072 str:"/k" u64:8388608', '"1"']),
+            ("classic values", ['C:SET str:"/k" u64:8388608', '"123456789"']),
+            ("forms of 10 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x","Content-Length: 10485760",'
+                                 '"Content-Type: application/x-www-form-urlencoded"',
+                                 '"value=123"']),
+            ("chunks of 8 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x",'
+                                 '"Transfer-Encoding: chunked",'
+                                 '"Content-Type: application/x-www-form-urlencoded"',
+                                 '"800000\\r\\nvalue=123"'])):
+        with Scene(options) as scene:
+            scene.serves()
+            before = scene.rss()
+            peers = [scene.peer(fields(texts[0])) for _ in range(options.peers)]
+            scene.sync()
+            for peer in peers:  # a second segment: the first one's rest is kept, this one grows it
+                peer.send(fields(texts[1]))
+            scene.sync()
+            grown = scene.rss() - before
+            print("     %s announced by %d peers: %d KiB more, %.1f KiB each" % (
+                name, len(peers), grown >> 10, grown / 1024 / len(peers)))
+            check(grown < len(peers) * bytes_per_peer + 2 * MIB,
+                  "%s: %d KiB more memory" % (name, grown >> 10))
+            scene.serves()
+
+
+def slow_readers_are_cut(options):
+    """Who asks for more than the output limit and never reads is cut, with a line in the log; memory
+    follows the limit, and a reader of the same values is served meanwhile."""
+    with Scene(options, "--output-limit=256KiB") as scene:
+        value = b"0123456789abcdef" * (MIB // 16)
+        scene.control.send(fields('M:SET str:"/big"') + struct.pack("<Q", MIB) + value)
+        scene.sync()
+        before = scene.rss()
+        slow = [scene.peer(wire.HANDSHAKE + fields('M:GET str:"/big"') * 500, receive_buffer=65536)
+                for _ in range(20)]
+        scene.control.send(fields('M:GET str:"/big"'))
+        scene.control.expect([struct.pack("<Q", MIB) + value])
+        for peer in slow:
+            lines = scene.logged(peer)
+            check(any(re.search(r"dialect=modern\b.*reason=", line) for line in lines),
+                  "no dialect and reason in %r" % lines)
+        grown = scene.rss() - before
+        print("     20 peers asked for 500 MiB each: %d KiB more memory" % (grown >> 10))
+        check(grown < 20 * MIB, "%d KiB more memory" % (grown >> 10))
+        for peer in slow:
+            peer.expect_closed(skip=True)
+        scene.serves()
+
+
+# ---- the log
+
+BAD_ENDS = [(fields(text), dialect, name) for text, dialect, name in (
+    ('HS u8:0x7f', "modern", "unknown opcode"),
+    ('HS M:VALIDATE u32:0x3c85f7ce', "modern", "VALIDATE again"),
+    ('HS M:SET u64:8193', "modern", "long key"),
+    ('HS M:SET str:"/k" u64:8388609', "modern", "long value"),
+    ('HS M:WAIT u64:131073', "modern", "many keys"),
+    ('HS M:SET str:"/t" str:"text" M:ADD str:"/t" i64:1', "modern", "ADD on text"),
+    ('HS M:SET str:"/t" str:"text" M:BARRIER str:"/t" i64:1', "modern", "BARRIER on text"),
+    ('C:GETNUMKEYS u8:0x7f', "classic", "unknown opcode"),
+    ('C:SET u64:8193', "classic", "long key"),
+    ('C:ADD str:"/t" i64:1', "classic", "ADD on text"),
+    ('hex:7f', r"\S+", "unknown first byte"),
+    ('hex:00efbeadde00000000', r"\S+", "wrong magic"),
+    ('hex:16030100c8010000c40303', r"\S+", "TLS"),
+    ('"GET / HTTP/1.1\\r\\n\\r\\n"', "http", "no Host"),
+    ('"GET /%zz HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"', "http", "bad escape"),
+    ('"NONSENSE\\r\\n"', "http", "no request line"),
+    ('head:"PUT /v2/keys/k HTTP/1.1","Host: x","Transfer-Encoding: gzip"', "http", "encoding"),
+)]
+
+
+def each_close_is_logged(options):
+    """One line per connection that the daemon ends, with peer, dialect and reason."""
+    with Scene(options) as scene:
+        for data, dialect, name in BAD_ENDS:
+            peer = scene.peer(data)
+            peer.expect_closed(skip=True)
+            lines = scene.logged(peer)
+            check(any(re.search(r"dialect=%s .*reason=" % dialect, line) for line in lines),
+                  "%s: no dialect=%s and reason in %r" % (name, dialect, lines))
+            reasons = [re.search(r'reason=("(?:[^"\\]|\\.)*"|\S+)', line) for line in lines]
+            print("     %-20s %s" % (name, ", ".join(r.group(0) for r in reasons if r)))
+
+
+def a_flood_of_closes_is_counted(options):
+    """A scanner cannot fill the disk: the log thins out the lines, and says how many it left out."""
+    with Scene(options) as scene:
+        flood = 1000
+        for _ in range(flood):
+            scene.leave(scene.peer(b"\x7f"))
+        scene.sync()
+        # Lines left out are told by the next line that passes; one comes within a second or so.
+        deadline = time.monotonic() + options.patience
+        while True:
+            log = scene.daemon.log()
+            lines = [line for line in log.split("\n") if "event=cut" in line]
+            told = sum(int(n) for n in re.findall(r"suppressed=(\d+)", log))
+            if len(lines) + told >= flood or time.monotonic() > deadline:
+                break
+            scene.daemon.wait_log(r"suppressed=\d+", options.patience)
+            time.sleep(0.05)
+        print("     %d closes: %d lines, %d counted" % (flood, len(lines), told))
+        check(len(lines) < flood // 2, "%d lines" % len(lines))
+        check(len(lines) + told >= flood, "%d lines and %d counted for %d closes" % (
+            len(lines), told, flood))
+
+
+# ---- many at once
+
+def a_thundering_herd_is_served(options):
+    """Everybody connects at once, waits for one key, and gets it when it is set."""
+    with Scene(options) as scene:
+        herd = [scene.peer(fields('HS M:ADD str:"init/" i64:1 M:WAIT list:"/id"'))
+                for _ in range(options.peers)]
+        scene.sync()
+        scene.control.send(fields('M:SET str:"/id" str:"the value" M:GET str:"init/"'))
+        scene.control.expect([fields('str:"%d"' % len(herd))])
+        counts = set()
+        for peer in herd:
+            peer.expect([wire.NONCE])
+            peer.wait_for(9, "a count and a wake")
+            counts.add(struct.unpack("<q", bytes(peer.got[:8]))[0])
+            del peer.got[:8]
+            peer.expect([b"\0"])
+            peer.send(fields('M:GET str:"/id"'))
+        check(counts == set(range(1, len(herd) + 1)), "counts %s" % sorted(counts))
+        for peer in herd:
+            peer.expect([fields('str:"the value"')])
+        scene.serves()
+
+
+TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
+         memory_follows_no_announcement, slow_readers_are_cut, each_close_is_logged,
+         a_flood_of_closes_is_counted, a_thundering_herd_is_served]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", help="the daemon (default: $RDZVD, else build/rdzv/rdzvd)")
+    parser.add_argument("--wrapper", default="", help="a command in front of the daemon's")
+    parser.add_argument("--patience", type=float, help="seconds an answer may take")
+    parser.add_argument("--seed", type=int, help="where the garbage comes from (default: chance)")
+    parser.add_argument("--count", type=int, default=4000, help="connections that send garbage")
+    parser.add_argument("--only", type=int, help="of these, the one to send")
+    parser.add_argument("--peers", type=int, default=500, help="peers of the other tests")
+    parser.add_argument("tests", nargs="*", metavar="TEST", help=", ".join(
+        test.__name__ for test in TESTS))
+    options = parser.parse_args()
+    options.patience = options.patience or (120 if options.wrapper else 20)
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 32)
+    unknown = set(options.tests) - {test.__name__ for test in TESTS}
+    if unknown:
+        parser.error("no test %s" % ", ".join(sorted(unknown)))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
+
+    passed = failed = 0
+    for test in TESTS:
+        if options.tests and test.__name__ not in options.tests:
+            continue
+        began = time.monotonic()
+        print("%s" % test.__name__, flush=True)
+        try:
+            test(options)
+        except (AssertionError, Unmet, OSError) as error:
+            failed += 1
+            print("FAIL %s: %s" % (test.__name__, error))
+            argv = [arg for arg in sys.argv[1:] if arg not in options.tests]
+            if "--seed" not in " ".join(argv):
+                argv += ["--seed", str(options.seed)]
+            print("     again: python3 %s %s" % (os.path.relpath(__file__),
+                                                 shlex.join(argv + [test.__name__])), flush=True)
+        else:
+            passed += 1
+            print("ok   %s (%.1f s)" % (test.__name__, time.monotonic() - began), flush=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
