@@ -20,10 +20,6 @@
 /* Connections that are opened before their answers are read: below any listen backlog. */
 #define OPEN_BATCH 100
 
-/* Idle connections come from 127.0.0.2 up, this many addresses: 10,000 of them, and those of the
- * run before in TIME_WAIT, are more than the ports of one. */
-#define IDLE_SOURCES 8
-
 /* What is in flight on a connection has to fit into a socket buffer. */
 #define FLIGHT_MAX 65536
 
@@ -64,10 +60,9 @@ static void *need(void *memory)
     return memory;
 }
 
-static int connect_from(const struct sockaddr_in *to, uint32_t source)
+static int connect_to(const struct sockaddr_in *to)
 {
     const struct timeval patience = {.tv_sec = STALL_MS / 1000};
-    const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)};
     const int one = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -76,9 +71,6 @@ static int connect_from(const struct sockaddr_in *to, uint32_t source)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
-    if (bind(fd, (const struct sockaddr *)&from, sizeof from) < 0)
-        err(1, "bind");
     if (connect(fd, (const struct sockaddr *)to, sizeof *to) < 0)
         err(1, "connect to port %d", ntohs(to->sin_port));
     return fd;
@@ -111,7 +103,7 @@ void drive_open_idle(const struct sockaddr_in *to, unsigned count, int *fds)
         unsigned end = at + OPEN_BATCH < count ? at + OPEN_BATCH : count;
 
         for (unsigned i = at; i < end; i++) {
-            fds[i] = connect_from(to, INADDR_LOOPBACK + 1 + i % IDLE_SOURCES);
+            fds[i] = connect_to(to);
             say_hello(fds[i], i);
         }
         for (unsigned i = at; i < end; i++)
@@ -132,7 +124,7 @@ static void conn_init(struct conn *c, const struct drive *d, const struct sockad
     free(request);
     c->in = need(malloc(d->in_cap));
     c->sent_ns = need(calloc(d->depth, sizeof *c->sent_ns));
-    c->fd = connect_from(to, INADDR_LOOPBACK);
+    c->fd = connect_to(to);
     if (work_is_c10d(d->work.kind)) {
         say_hello(c->fd, i);
         hear_hello(c->fd, i);
