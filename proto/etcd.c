@@ -1,0 +1,332 @@
+/* etcd's v2 keys API as bytes. See etcd.h for the contract. */
+#include "proto/etcd.h"
+
+#include <stdio.h>
+
+#include "proto/json.h"
+#include "proto/mime.h"
+#include "proto/url.h"
+
+static const char *const action_names[] = {
+    [ETCD_GET] = "get",
+    [ETCD_SET] = "set",
+    [ETCD_CREATE] = "create",
+    [ETCD_UPDATE] = "update",
+    [ETCD_COMPARE_AND_SWAP] = "compareAndSwap",
+    [ETCD_DELETE] = "delete",
+    [ETCD_COMPARE_AND_DELETE] = "compareAndDelete",
+    [ETCD_EXPIRE] = "expire",
+};
+
+static const struct {
+    enum etcd_code code;
+    unsigned status;
+    const char *message;
+} errors[] = {
+    {ETCD_KEY_NOT_FOUND, 404, "Key not found"},
+    {ETCD_COMPARE_FAILED, 412, "Compare failed"},
+    {ETCD_NOT_A_FILE, 403, "Not a file"},
+    {ETCD_NOT_A_DIRECTORY, 400, "Not a directory"},
+    {ETCD_KEY_EXISTS, 412, "Key already exists"},
+    {ETCD_ROOT_READ_ONLY, 400, "Root is read only"},
+    {ETCD_DIRECTORY_NOT_EMPTY, 403, "Directory not empty"},
+    {ETCD_UNAUTHORIZED, 401, "The request requires user authentication"},
+    {ETCD_PREV_VALUE_REQUIRED, 400, "PrevValue is Required in POST form"},
+    {ETCD_TTL_NOT_A_NUMBER, 400, "The given TTL in POST form is not a number"},
+    {ETCD_INDEX_NOT_A_NUMBER, 400, "The given index in POST form is not a number"},
+    {ETCD_INVALID_FIELD, 400, "Invalid field"},
+    {ETCD_INVALID_FORM, 400, "Invalid POST form"},
+    {ETCD_REFRESH_VALUE, 400, "Value provided on refresh"},
+    {ETCD_REFRESH_TTL_REQUIRED, 400, "A TTL must be provided on refresh"},
+    {ETCD_INTERNAL, 500, "Raft Internal Error"},
+    {ETCD_INDEX_CLEARED, 400, "The event in requested index is outdated and cleared"},
+};
+
+const char *etcd_action_name(enum etcd_action action)
+{
+    return action_names[action];
+}
+
+static size_t error_slot(enum etcd_code code)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        if (errors[i].code == code)
+            return i;
+    }
+    return error_slot(ETCD_INTERNAL);
+}
+
+unsigned etcd_status(enum etcd_code code)
+{
+    return errors[error_slot(code)].status;
+}
+
+/* --- Parameters. --- */
+
+/* Where parameters are looked up, and the first thing that was wrong with one. */
+struct params {
+    struct slice form, query;
+    struct etcd_refusal *why;
+};
+
+static bool refuse(struct params *p, enum etcd_code code, const char *cause)
+{
+    p->why->code = code;
+    snprintf(p->why->cause, sizeof p->why->cause, "%s", cause);
+    return false;
+}
+
+static bool refuse_value(struct params *p, enum etcd_code code, const char *format,
+                         const char *name)
+{
+    p->why->code = code;
+    snprintf(p->why->cause, sizeof p->why->cause, format, name);
+    return false;
+}
+
+#define QUOTED "invalid value for \"%s\""
+#define BARE   "invalid value for %s" /* prevExist and refresh lack the quotes, in etcd too */
+
+/* The bytes of a short value. Longer ones than any legal number or bool come back cut, and so are
+ * still refused. */
+static struct slice short_value(struct slice escaped, uint8_t *buf, size_t cap)
+{
+    size_t len = url_value_len(escaped);
+
+    if (len > cap || escaped.len > 3 * cap)
+        return (struct slice){(const uint8_t *)"too long", 8};
+    return url_unescape_value(escaped, buf);
+}
+
+static bool parse_bool(struct slice s, bool *out)
+{
+    static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};
+    static const char *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
+
+    for (size_t i = 0; i < 6; i++) {
+        if (slice_is(s, yes[i]) || slice_is(s, no[i])) {
+            *out = slice_is(s, yes[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Digits only, up to 2^64 - 1. */
+static bool parse_u64(struct slice s, uint64_t *out)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned)s.ptr[i] - '0';
+
+        if (digit > 9 || v > (UINT64_MAX - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    *out = v;
+    return s.len > 0;
+}
+
+/* *given tells a false flag from an absent one. */
+static bool take_bool(struct params *p, const char *name, const char *format, bool *out,
+                      bool *given)
+{
+    struct slice raw;
+    uint8_t buf[8];
+
+    if (!url_find_param(p->form, p->query, name, &raw))
+        return true;
+    if (given != NULL)
+        *given = true;
+    return parse_bool(short_value(raw, buf, sizeof buf), out) ||
+           refuse_value(p, ETCD_INVALID_FIELD, format, name);
+}
+
+static bool take_u64(struct params *p, const char *name, enum etcd_code code, uint64_t *out)
+{
+    struct slice raw;
+    uint8_t buf[64];
+
+    if (!url_find_param(p->form, p->query, name, &raw))
+        return true;
+    return parse_u64(short_value(raw, buf, sizeof buf), out) ||
+           refuse_value(p, code, QUOTED, name);
+}
+
+/* Absent, empty or a number. */
+static bool take_ttl(struct params *p, struct etcd_request *r)
+{
+    struct slice raw;
+
+    if (!url_find_param(p->form, p->query, "ttl", &raw) || raw.len == 0)
+        return true;
+    r->has_ttl = true;
+    return take_u64(p, "ttl", ETCD_TTL_NOT_A_NUMBER, &r->ttl_s);
+}
+
+static bool check_forms(struct params *p)
+{
+    struct url_error error;
+
+    return (url_check_form(p->form, &error) && url_check_form(p->query, &error)) ||
+           refuse(p, ETCD_INVALID_FORM, error.text);
+}
+
+/* Which operation it is; the first condition that holds. */
+static enum etcd_op choose_op(enum http_method method, const struct etcd_request *r, bool wait,
+                              bool quorum, bool prev_exist, bool prev_exist_given)
+{
+    bool compare = r->prev_index != 0 || r->prev_value.len != 0;
+
+    switch (method) {
+    case HTTP_PUT:
+        if (prev_exist_given && !prev_exist)
+            return ETCD_OP_CREATE;
+        if (compare)
+            return ETCD_OP_COMPARE_AND_SWAP;
+        return prev_exist_given ? ETCD_OP_UPDATE : ETCD_OP_SET;
+    case HTTP_POST:
+        return ETCD_OP_CREATE_IN_ORDER;
+    case HTTP_DELETE:
+        return compare ? ETCD_OP_COMPARE_AND_DELETE : ETCD_OP_DELETE;
+    default:
+        return wait && !quorum ? ETCD_OP_WATCH : ETCD_OP_GET;
+    }
+}
+
+bool etcd_parse_request(enum http_method method, struct slice form, struct slice query,
+                        struct etcd_request *out, struct etcd_refusal *why)
+{
+    struct params p = {.form = form, .query = query, .why = why};
+    struct etcd_request r = {0};
+    bool wait = false, quorum = false, prev_exist = false, exist_given = false;
+    bool prev_value_given;
+
+    /* This order is etcd's (parseKeyRequest), and the first failure is the answer. */
+    if (!check_forms(&p) || !take_u64(&p, "prevIndex", ETCD_INDEX_NOT_A_NUMBER, &r.prev_index) ||
+        !take_u64(&p, "waitIndex", ETCD_INDEX_NOT_A_NUMBER, &r.wait_index) ||
+        !take_bool(&p, "recursive", QUOTED, &r.recursive, NULL) ||
+        !take_bool(&p, "sorted", QUOTED, &r.sorted, NULL) ||
+        !take_bool(&p, "wait", QUOTED, &wait, NULL) ||
+        !take_bool(&p, "dir", QUOTED, &r.dir, NULL) ||
+        !take_bool(&p, "quorum", QUOTED, &quorum, NULL) ||
+        !take_bool(&p, "stream", QUOTED, &r.stream, NULL))
+        return false;
+    if (wait && method != HTTP_GET)
+        return refuse(&p, ETCD_INVALID_FIELD, "\"wait\" can only be used with GET requests");
+    prev_value_given = url_find_param(form, query, "prevValue", &r.prev_value);
+    if (prev_value_given && r.prev_value.len == 0)
+        return refuse(&p, ETCD_PREV_VALUE_REQUIRED, "\"prevValue\" cannot be empty");
+    if (!take_bool(&p, "noValueOnSuccess", QUOTED, &r.no_value_on_success, NULL) ||
+        !take_ttl(&p, &r) || !take_bool(&p, "prevExist", BARE, &prev_exist, &exist_given) ||
+        !take_bool(&p, "refresh", BARE, &r.refresh, NULL))
+        return false;
+    url_find_param(form, query, "value", &r.value);
+    if (r.refresh && r.value.len != 0)
+        return refuse(&p, ETCD_REFRESH_VALUE, "A value was provided on a refresh");
+    if (r.refresh && !r.has_ttl)
+        return refuse(&p, ETCD_REFRESH_TTL_REQUIRED, "No TTL value set");
+
+    r.op = choose_op(method, &r, wait, quorum, prev_exist, exist_given);
+    *out = r;
+    return true;
+}
+
+bool etcd_select_form(enum http_method method, struct slice content_type, struct slice body,
+                      struct slice *form, struct etcd_refusal *why)
+{
+    struct params p = {.why = why};
+    const char *error;
+    struct slice type;
+
+    *form = (struct slice){0};
+    /* Go parses the body of PATCH too, but etcd refuses that method before. */
+    if ((method != HTTP_PUT && method != HTTP_POST) || content_type.len == 0)
+        return true;
+    if (mime_parse_type(content_type, &type, &error) != MIME_OK)
+        return refuse(&p, ETCD_INVALID_FORM, error);
+    if (mime_type_is(type, "application/x-www-form-urlencoded"))
+        *form = body;
+    return true;
+}
+
+/* --- Answers. --- */
+
+void etcd_write_node_open(struct writer *w, const struct etcd_node *node)
+{
+    static const char comma[] = ",";
+    const char *before = "";
+
+    writer_u8(w, '{');
+    if (node->key.len != 0) {
+        writer_str(w, "\"key\":");
+        json_string(w, node->key);
+        before = comma;
+    }
+    if (node->has_value) {
+        writer_str(w, before);
+        writer_str(w, "\"value\":");
+        json_string(w, node->value);
+        before = comma;
+    }
+    if (node->dir) {
+        writer_str(w, before);
+        writer_str(w, "\"dir\":true");
+        before = comma;
+    }
+    if (node->has_expiration) {
+        writer_str(w, before);
+        writer_str(w, "\"expiration\":");
+        json_time(w, node->expires_ns);
+        before = comma;
+    }
+    if (node->has_expiration && node->ttl_s != 0) {
+        writer_str(w, ",\"ttl\":");
+        json_i64(w, node->ttl_s);
+    }
+}
+
+void etcd_write_node_close(struct writer *w, const struct etcd_node *node)
+{
+    if (node->modified != 0) {
+        writer_str(w, ",\"modifiedIndex\":");
+        json_u64(w, node->modified);
+    }
+    if (node->created != 0) {
+        writer_str(w, ",\"createdIndex\":");
+        json_u64(w, node->created);
+    }
+    writer_u8(w, '}');
+}
+
+void etcd_write_event(struct writer *w, enum etcd_action action, const struct etcd_node *node,
+                      const struct etcd_node *prev)
+{
+    writer_str(w, "{\"action\":\"");
+    writer_str(w, etcd_action_name(action));
+    writer_str(w, "\",\"node\":");
+    etcd_write_node_open(w, node);
+    etcd_write_node_close(w, node);
+    if (prev != NULL) {
+        writer_str(w, ",\"prevNode\":");
+        etcd_write_node_open(w, prev);
+        etcd_write_node_close(w, prev);
+    }
+    writer_str(w, "}\n");
+}
+
+void etcd_write_error(struct writer *w, enum etcd_code code, struct slice cause, uint64_t index)
+{
+    writer_str(w, "{\"errorCode\":");
+    json_u64(w, (uint64_t)code);
+    writer_str(w, ",\"message\":");
+    json_string(w, slice_str(errors[error_slot(code)].message));
+    if (cause.len != 0) {
+        writer_str(w, ",\"cause\":");
+        json_string(w, cause);
+    }
+    writer_str(w, ",\"index\":");
+    json_u64(w, index);
+    writer_str(w, "}\n");
+}

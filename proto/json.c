@@ -1,0 +1,137 @@
+/* JSON text as Go's encoding/json writes it. See json.h for the contract. */
+#include "proto/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+/* The length of the UTF-8 sequence at p, 0 when it is none (overlong forms, surrogates and what lies
+ * beyond U+10FFFF are none). */
+static size_t utf8_len(const uint8_t *p, size_t left)
+{
+    static const struct {
+        uint8_t first, last, low, high; /* lead bytes, and the range of the byte behind them */
+        uint8_t len;
+    } forms[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (p[0] < forms[i].first || p[0] > forms[i].last)
+            continue;
+        if (left < forms[i].len || p[1] < forms[i].low || p[1] > forms[i].high)
+            return 0;
+        for (size_t k = 2; k < forms[i].len; k++) {
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        }
+        return forms[i].len;
+    }
+    return 0;
+}
+
+/* What an ASCII byte is written as when it does not stand for itself; NULL when it does. */
+static const char *escape(uint8_t c, char buf[7])
+{
+    switch (c) {
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\t':
+        return "\\t";
+    case '<':
+    case '>':
+    case '&':
+        break;
+    default:
+        if (c >= 0x20)
+            return NULL;
+    }
+    snprintf(buf, 7, "\\u%04x", c);
+    return buf;
+}
+
+void json_string(struct writer *w, struct slice text)
+{
+    size_t plain = 0, at = 0; /* text[plain..at) stands for itself and is not written yet */
+
+    writer_u8(w, '"');
+    while (at < text.len) {
+        char buf[7];
+        const char *instead = NULL;
+        size_t len = 1;
+
+        if (text.ptr[at] < 0x80) {
+            instead = escape(text.ptr[at], buf);
+        } else {
+            len = utf8_len(text.ptr + at, text.len - at);
+            if (len == 0) {
+                len = 1;
+                instead = "\\ufffd";
+            } else if (len == 3 && text.ptr[at] == 0xe2 && text.ptr[at + 1] == 0x80 &&
+                       (text.ptr[at + 2] & 0xfe) == 0xa8) {
+                instead = text.ptr[at + 2] == 0xa8 ? "\\u2028" : "\\u2029";
+            }
+        }
+        if (instead != NULL) {
+            writer_put(w, text.ptr + plain, at - plain);
+            writer_str(w, instead);
+            plain = at + len;
+        }
+        at += len;
+    }
+    if (at > plain)
+        writer_put(w, text.ptr + plain, at - plain);
+    writer_u8(w, '"');
+}
+
+void json_u64(struct writer *w, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    writer_put(w, digits + at, sizeof digits - at);
+}
+
+void json_i64(struct writer *w, int64_t v)
+{
+    if (v < 0)
+        writer_u8(w, '-');
+    json_u64(w, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+void json_time(struct writer *w, int64_t ns)
+{
+    int64_t seconds = ns / 1000000000, fraction = ns % 1000000000;
+    char text[64];
+    struct tm tm;
+    time_t t;
+    int len;
+
+    if (fraction < 0) {
+        fraction += 1000000000;
+        seconds--;
+    }
+    t = (time_t)seconds;
+    gmtime_r(&t, &tm);
+    len = snprintf(text, sizeof text, "\"%04d-%02d-%02dT%02d:%02d:%02d", tm.tm_year + 1900,
+                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    if (fraction != 0) {
+        len += snprintf(text + len, sizeof text - (size_t)len, ".%09" PRId64, fraction);
+        while (text[len - 1] == '0')
+            len--;
+    }
+    writer_put(w, text, (size_t)len);
+    writer_str(w, "Z\"");
+}

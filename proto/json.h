@@ -1,0 +1,16 @@
+/* JSON text as Go's encoding/json writes it, since clients of etcd compare bytes. Writes into a
+ * borrowed buffer; cJSON is for JSON that we read, or whose layout is ours to choose. */
+#pragma once
+
+#include "proto/bytes.h"
+
+/* A string with its quotes: `<`, `>`, `&`, U+2028 and U+2029 and all controls escaped, each byte
+ * that is not valid UTF-8 as the six characters \ufffd. */
+void json_string(struct writer *w, struct slice text);
+
+void json_u64(struct writer *w, uint64_t v);
+void json_i64(struct writer *w, int64_t v);
+
+/* A time in nanoseconds since 1970, as RFC 3339 in UTC with quotes: up to nine fraction digits,
+ * trailing zeros left out, no fraction when it is zero. */
+void json_time(struct writer *w, int64_t ns);

@@ -1,0 +1,85 @@
+/* Deadlines in order. See expiry.h for the contract. */
+#include "store/expiry.h"
+
+#include "store/xalloc.h"
+
+void expiry_init(struct expiry *e)
+{
+    *e = (struct expiry){0};
+}
+
+void expiry_fini(struct expiry *e)
+{
+    free(e->heap);
+    *e = (struct expiry){0};
+}
+
+static bool before(const struct expiry_node *a, const struct expiry_node *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void place(struct expiry *e, size_t slot, struct expiry_node *node)
+{
+    e->heap[slot] = node;
+    node->slot = slot + 1;
+}
+
+static void sift_up(struct expiry *e, size_t slot, struct expiry_node *node)
+{
+    while (slot > 0 && before(node, e->heap[(slot - 1) / 2])) {
+        place(e, slot, e->heap[(slot - 1) / 2]);
+        slot = (slot - 1) / 2;
+    }
+    place(e, slot, node);
+}
+
+static void sift_down(struct expiry *e, size_t slot, struct expiry_node *node)
+{
+    for (;;) {
+        size_t child = 2 * slot + 1;
+
+        if (child + 1 < e->count && before(e->heap[child + 1], e->heap[child]))
+            child++;
+        if (child >= e->count || !before(e->heap[child], node))
+            break;
+        place(e, slot, e->heap[child]);
+        slot = child;
+    }
+    place(e, slot, node);
+}
+
+void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns)
+{
+    if (e->count == e->cap) {
+        e->cap = e->cap == 0 ? 64 : e->cap * 2;
+        e->heap = xrealloc(e->heap, e->cap * sizeof(struct expiry_node *));
+    }
+    node->at_ns = at_ns;
+    node->order = e->next_order++;
+    e->count++;
+    sift_up(e, e->count - 1, node);
+}
+
+void expiry_remove(struct expiry *e, struct expiry_node *node)
+{
+    struct expiry_node *last;
+    size_t slot;
+
+    if (node->slot == 0)
+        return;
+    slot = node->slot - 1;
+    node->slot = 0;
+    last = e->heap[--e->count];
+    if (last == node)
+        return;
+    if (slot > 0 && before(last, e->heap[(slot - 1) / 2]))
+        sift_up(e, slot, last);
+    else
+        sift_down(e, slot, last);
+}
+
+struct expiry_node *expiry_first(const struct expiry *e)
+{
+    return e->count == 0 ? NULL : e->heap[0];
+}

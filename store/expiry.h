@@ -1,0 +1,34 @@
+/* Deadlines in order: a binary heap of structs that embed an expiry_node. Ties go by age, so that a
+ * replay expires in the same order. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct expiry_node {
+    int64_t at_ns;  /* since 1970 */
+    uint64_t order; /* of expiry_add(); later calls come later */
+    size_t slot;    /* in the heap + 1; 0: in none */
+};
+
+struct expiry {
+    struct expiry_node **heap;
+    size_t count;
+    size_t cap;
+    uint64_t next_order;
+};
+
+void expiry_init(struct expiry *e);
+
+/* The nodes are the caller's. */
+void expiry_fini(struct expiry *e);
+
+/* Adds a node that is in no heap. */
+void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns);
+
+/* Takes a node out; nothing happens when it is not in. */
+void expiry_remove(struct expiry *e, struct expiry_node *node);
+
+/* The earliest, or NULL. */
+struct expiry_node *expiry_first(const struct expiry *e);

@@ -1,0 +1,713 @@
+/* The c10d world of a space. See keymap.h for the contract, c10d.h for where the rules come from. */
+#include "store/keymap.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "proto/c10d.h"
+#include "store/xalloc.h"
+
+/* What a key or an element costs beside its bytes; close enough for a limit. */
+#define ENTRY_COST   sizeof(struct entry)
+#define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
+
+#define NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
+
+void keymap_init(struct keymap *m, struct ready_list *ready, uint64_t seed, size_t bytes_max)
+{
+    *m = (struct keymap){.ready = ready, .bytes_max = bytes_max};
+    table_init(&m->keys, seed);
+    table_init(&m->queues, seed);
+    TAILQ_INIT(&m->entries);
+    TAILQ_INIT(&m->queue_order);
+}
+
+static struct entry *entry_find(const struct keymap *m, struct slice key)
+{
+    return (struct entry *)table_find(&m->keys, key); /* node is the first member */
+}
+
+/* Finds the entry, or adds an absent one. NULL when memory is short. */
+static struct entry *entry_need(struct keymap *m, struct slice key)
+{
+    struct entry *e = entry_find(m, key);
+    uint8_t *name;
+
+    if (e != NULL)
+        return e;
+    e = malloc(sizeof *e + key.len);
+    if (e == NULL)
+        return NULL;
+    name = (uint8_t *)(e + 1);
+    *e = (struct entry){.node = {.key = {name, key.len}}};
+    if (key.len != 0)
+        memcpy(name, key.ptr, key.len);
+    TAILQ_INIT(&e->waiting);
+    TAILQ_INIT(&e->barrier);
+    TAILQ_INIT(&e->watching);
+    table_add(&m->keys, &e->node);
+    TAILQ_INSERT_TAIL(&m->entries, e, order);
+    m->bytes += ENTRY_COST + key.len;
+    return e;
+}
+
+/* Frees an entry that nobody needs: no value, nobody waiting, nobody watching. */
+static void entry_release(struct keymap *m, struct entry *e)
+{
+    if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
+        !TAILQ_EMPTY(&e->watching))
+        return;
+    m->bytes -= ENTRY_COST + e->node.key.len;
+    TAILQ_REMOVE(&m->entries, e, order);
+    table_remove(&m->keys, &e->node);
+    free(e);
+}
+
+/* True when `more` bytes would break the limit of the space. */
+static bool too_much(const struct keymap *m, size_t more)
+{
+    return m->bytes_max != 0 && (more > m->bytes_max || m->bytes > m->bytes_max - more);
+}
+
+static bool has_room(const struct keymap *m, struct slice key, size_t value_len)
+{
+    const struct entry *e;
+
+    if (!too_much(m, ENTRY_COST + key.len + value_len))
+        return true;
+    /* Nearly full: look closer, a value that only replaces another may still fit. */
+    e = entry_find(m, key);
+    return e != NULL && !too_much(m, value_len - (value_len < blob_slice(e->value).len
+                                                      ? value_len
+                                                      : blob_slice(e->value).len));
+}
+
+/* --- Telling those who wait. --- */
+
+/* One registration has counted. True when its waiter lacks nothing any more. */
+static bool count_link(struct keymap *m, struct wait_link *link)
+{
+    link->at = NULL;
+    if (--link->waiter->missing != 0)
+        return false;
+    wake_add(m->ready, &link->waiter->wake);
+    return true;
+}
+
+static void wake_all(struct keymap *m, struct entry *e)
+{
+    struct wait_link *link;
+
+    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
+        TAILQ_REMOVE(&e->waiting, link, entry);
+        count_link(m, link);
+    }
+}
+
+enum change { UPDATED = 0, CREATED = 1, DELETED = 2, APPENDED = 4 }; /* as on the wire */
+
+/* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive. */
+static void tell_watchers(struct keymap *m, struct entry *e, enum change type, struct slice old,
+                          struct slice now)
+{
+    struct key_watch *w;
+    struct slice parts[3] = {e->node.key, old, now};
+    struct blob *b;
+    struct writer out;
+
+    if (TAILQ_EMPTY(&e->watching))
+        return;
+    b = blob_alloc(1 + 3 * 8 + e->node.key.len + old.len + now.len);
+    if (b == NULL)
+        return; /* a lost event of a legacy call that nothing depends on; the change stands */
+    b->len = 1 + 3 * 8 + e->node.key.len + old.len + now.len;
+    out = (struct writer){.ptr = b->bytes, .cap = b->len};
+    writer_u8(&out, (uint8_t)type);
+    for (int i = 0; i < 3; i++) {
+        uint8_t len[8];
+
+        bytes_put_u64(len, parts[i].len);
+        writer_put(&out, len, sizeof len);
+        writer_slice(&out, parts[i]);
+    }
+    TAILQ_FOREACH(w, &e->watching, entry)
+        subscription_push(m->ready, w->subscription, b);
+    blob_unref(b);
+}
+
+/* --- Reads. --- */
+
+struct blob *keymap_get(const struct keymap *m, struct slice key)
+{
+    struct entry *e = entry_find(m, key);
+
+    return e == NULL ? NULL : e->value;
+}
+
+static struct queue *queue_find(const struct keymap *m, struct slice name)
+{
+    return (struct queue *)table_find(&m->queues, name);
+}
+
+bool keymap_exists(const struct keymap *m, struct slice key)
+{
+    return keymap_get(m, key) != NULL || queue_find(m, key) != NULL; /* empty queues are freed */
+}
+
+uint64_t keymap_queue_len(const struct keymap *m, struct slice name)
+{
+    const struct queue *q = queue_find(m, name);
+
+    return q == NULL ? 0 : q->len;
+}
+
+size_t keymap_list_size(const struct keymap *m)
+{
+    const struct entry *e;
+    size_t size = 0;
+
+    TAILQ_FOREACH(e, &m->entries, order) {
+        if (e->value != NULL)
+            size += 8 + e->node.key.len;
+    }
+    return size;
+}
+
+void keymap_list(const struct keymap *m, struct writer *out)
+{
+    const struct entry *e;
+
+    TAILQ_FOREACH(e, &m->entries, order) {
+        uint8_t len[8];
+
+        if (e->value == NULL)
+            continue;
+        bytes_put_u64(len, e->node.key.len);
+        writer_put(out, len, sizeof len);
+        writer_slice(out, e->node.key);
+    }
+}
+
+/* --- Changes. --- */
+
+/* Puts `value` (whose reference it takes) in the place of what was there. Cannot fail. */
+static void entry_put(struct keymap *m, struct entry *e, struct blob *value)
+{
+    size_t old_len = blob_slice(e->value).len;
+
+    if (e->value == NULL)
+        m->present++;
+    m->bytes = m->bytes - old_len + value->len;
+    blob_unref(e->value);
+    e->value = value;
+}
+
+enum store_status keymap_set(struct keymap *m, struct slice key, struct slice value)
+{
+    struct entry *e;
+    struct blob *copy, *old;
+
+    if (!has_room(m, key, value.len))
+        return STORE_FULL;
+    copy = blob_new(value);
+    e = copy == NULL ? NULL : entry_need(m, key);
+    if (e == NULL) {
+        blob_unref(copy);
+        return STORE_NO_MEMORY;
+    }
+
+    old = blob_ref(e->value);
+    entry_put(m, e, copy);
+    tell_watchers(m, e, old == NULL ? CREATED : UPDATED, blob_slice(old), value);
+    blob_unref(old);
+    wake_all(m, e);
+    return STORE_OK;
+}
+
+enum store_status keymap_append(struct keymap *m, struct slice key, struct slice more)
+{
+    struct entry *e = entry_find(m, key);
+    struct slice old = e == NULL ? (struct slice){0} : blob_slice(e->value);
+    struct blob *whole;
+
+    if (!has_room(m, key, old.len + more.len))
+        return STORE_FULL;
+    if (e != NULL && e->value != NULL && e->value->refs == 1 && e->value->spare >= more.len) {
+        /* Nobody else holds it and there is room behind it. */
+        whole = blob_ref(e->value);
+        whole->spare -= (uint32_t)more.len;
+    } else {
+        /* Twice the room, so that many small APPENDs cost one copy in all and not one each. */
+        size_t spare = old.len + more.len;
+
+        spare = e == NULL || e->value == NULL ? 0 : spare > 1u << 20 ? 1u << 20 : spare;
+        whole = blob_alloc(old.len + more.len + spare);
+        e = whole == NULL ? NULL : entry_need(m, key);
+        if (e == NULL) {
+            blob_unref(whole);
+            return STORE_NO_MEMORY;
+        }
+        if (old.len != 0)
+            memcpy(whole->bytes, old.ptr, old.len);
+        whole->spare = (uint32_t)spare;
+    }
+    if (more.len != 0)
+        memcpy(whole->bytes + old.len, more.ptr, more.len);
+    if (whole == e->value) {
+        blob_unref(whole);
+        whole->len = old.len + more.len;
+        m->bytes += more.len;
+    } else {
+        whole->len = old.len + more.len;
+        entry_put(m, e, whole);
+    }
+    tell_watchers(m, e, APPENDED, (struct slice){0}, more);
+    wake_all(m, e);
+    return STORE_OK;
+}
+
+/* Reads as C's strtoll(…, 10) does on a copy that ends in a NUL: leading blanks, a sign, digits;
+ * whatever follows is ignored. False without digits and out of range. */
+static bool parse_number(struct slice text, int64_t *out)
+{
+    char copy[NUMBER_MAX + 1], *end;
+    size_t start = 0, len;
+    long long v;
+
+    /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
+    while (start < text.len && (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' &&
+                                                           text.ptr[start] <= '\r')))
+        start++;
+    text = slice_from(text, start);
+    len = text.len < NUMBER_MAX ? text.len : NUMBER_MAX;
+    if (len == NUMBER_MAX) {
+        size_t sign = text.ptr[0] == '-' || text.ptr[0] == '+' ? 1 : 0, zeros = sign;
+
+        while (zeros + 1 < text.len && text.ptr[zeros] == '0' && text.ptr[zeros + 1] >= '0' &&
+               text.ptr[zeros + 1] <= '9')
+            zeros++;
+        copy[0] = sign ? (char)text.ptr[0] : '+';
+        len = text.len - zeros < NUMBER_MAX - 1 ? text.len - zeros : NUMBER_MAX - 1;
+        memcpy(copy + 1, text.ptr + zeros, len);
+        len++;
+    } else if (len != 0) {
+        memcpy(copy, text.ptr, len);
+    }
+    copy[len] = '\0';
+
+    errno = 0;
+    v = strtoll(copy, &end, 10);
+    if (end == copy || errno == ERANGE)
+        return false;
+    *out = v;
+    return true;
+}
+
+/* Decimal text without padding; returns its length. `out` has room for NUMBER_MAX. */
+static size_t format_number(int64_t v, uint8_t *out)
+{
+    uint8_t digits[NUMBER_MAX];
+    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    size_t count = 0, len = 0;
+
+    do {
+        digits[count++] = (uint8_t)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (v < 0)
+        out[len++] = '-';
+    while (count > 0)
+        out[len++] = digits[--count];
+    return len;
+}
+
+/* Stores a number as text, in place when nobody else holds the old text: ADD is the hot path, and
+ * it allocates nothing after its first. */
+static enum store_status put_number(struct keymap *m, struct entry *e, int64_t v)
+{
+    uint8_t text[NUMBER_MAX];
+    size_t len = format_number(v, text);
+    struct blob *b = e->value;
+
+    if (b != NULL && b->refs == 1 && b->len + b->spare >= NUMBER_MAX) {
+        b->spare = (uint32_t)(b->len + b->spare - len);
+        m->bytes = m->bytes - b->len + len;
+        b->len = len;
+        memcpy(b->bytes, text, len);
+        return STORE_OK;
+    }
+    b = blob_alloc(NUMBER_MAX);
+    if (b == NULL)
+        return STORE_NO_MEMORY;
+    memcpy(b->bytes, text, len);
+    b->len = len;
+    b->spare = (uint32_t)(NUMBER_MAX - len);
+    entry_put(m, e, b);
+    return STORE_OK;
+}
+
+enum store_status keymap_add(struct keymap *m, struct slice key, int64_t delta, int64_t *sum)
+{
+    struct entry *e = entry_find(m, key);
+    struct blob *old = NULL;
+    int64_t now = 0;
+    uint8_t text[NUMBER_MAX];
+    bool created = e == NULL || e->value == NULL;
+
+    if (!created && !parse_number(blob_slice(e->value), &now))
+        return STORE_NOT_A_NUMBER;
+    if (created && !has_room(m, key, NUMBER_MAX))
+        return STORE_FULL;
+    now = (int64_t)((uint64_t)now + (uint64_t)delta); /* wraps, as torch's does in practice */
+    if (e == NULL && (e = entry_need(m, key)) == NULL)
+        return STORE_NO_MEMORY;
+    if (!TAILQ_EMPTY(&e->watching))
+        old = blob_ref(e->value);
+    if (put_number(m, e, now) != STORE_OK) {
+        blob_unref(old);
+        entry_release(m, e);
+        return STORE_NO_MEMORY;
+    }
+
+    *sum = now;
+    tell_watchers(m, e, created ? CREATED : UPDATED, blob_slice(old),
+                  (struct slice){text, format_number(now, text)});
+    blob_unref(old);
+    wake_all(m, e);
+    return STORE_OK;
+}
+
+enum store_status keymap_compare_set(struct keymap *m, struct slice key, struct slice expected,
+                                     struct slice desired, struct blob **current)
+{
+    struct entry *e = entry_find(m, key);
+    bool created = e == NULL || e->value == NULL;
+    struct blob *copy;
+
+    if (created && expected.len != 0)
+        return STORE_ABSENT;
+    if (!created && !slice_equal(blob_slice(e->value), expected)) {
+        *current = e->value;
+        return STORE_MISMATCH;
+    }
+    if (created)
+        return keymap_set(m, key, desired); /* the one outcome that wakes; libuv's wakes on all */
+    if (!has_room(m, key, desired.len))
+        return STORE_FULL;
+    copy = blob_new(desired);
+    if (copy == NULL)
+        return STORE_NO_MEMORY;
+    entry_put(m, e, copy);
+    tell_watchers(m, e, UPDATED, expected, desired);
+    return STORE_OK;
+}
+
+enum store_status keymap_delete(struct keymap *m, struct slice key)
+{
+    struct entry *e = entry_find(m, key);
+    struct blob *old;
+
+    if (e == NULL || e->value == NULL)
+        return STORE_ABSENT;
+    old = e->value;
+    e->value = NULL;
+    m->present--;
+    m->bytes -= old->len;
+    tell_watchers(m, e, DELETED, blob_slice(old), (struct slice){0});
+    blob_unref(old);
+    entry_release(m, e);
+    return STORE_OK;
+}
+
+enum store_status keymap_multi_set(struct keymap *m, struct slice pairs)
+{
+    struct slice rest = pairs, key, value;
+    size_t more = 0;
+
+    /* All that can be refused is refused before the first pair is in. Memory may still run out in
+     * the middle; the pairs before that stay, as they do in torch, and the peer is closed. */
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
+        more += ENTRY_COST + key.len + value.len;
+    if (too_much(m, more))
+        return STORE_FULL;
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
+        enum store_status status = keymap_set(m, key, value);
+
+        if (status != STORE_OK)
+            return status;
+    }
+    return STORE_OK;
+}
+
+/* --- Queues. --- */
+
+static struct queue *queue_need(struct keymap *m, struct slice name)
+{
+    struct queue *q = queue_find(m, name);
+    uint8_t *copy;
+
+    if (q != NULL)
+        return q;
+    q = malloc(sizeof *q + name.len);
+    if (q == NULL)
+        return NULL;
+    copy = (uint8_t *)(q + 1);
+    *q = (struct queue){.node = {.key = {copy, name.len}}};
+    if (name.len != 0)
+        memcpy(copy, name.ptr, name.len);
+    STAILQ_INIT(&q->elements);
+    table_add(&m->queues, &q->node);
+    TAILQ_INSERT_TAIL(&m->queue_order, q, order);
+    m->bytes += ENTRY_COST + name.len;
+    return q;
+}
+
+/* An element is there for one: the oldest waiter that lacks nothing else gets it. Those before it
+ * that still lack another key have seen this one exist, which is all that WAIT counts. */
+static void wake_one(struct keymap *m, struct slice name)
+{
+    struct entry *e = entry_find(m, name);
+    struct wait_link *link;
+
+    if (e == NULL)
+        return;
+    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
+        TAILQ_REMOVE(&e->waiting, link, entry);
+        if (count_link(m, link))
+            break;
+    }
+    entry_release(m, e);
+}
+
+enum store_status keymap_queue_push(struct keymap *m, struct slice name, struct slice value)
+{
+    struct element *element;
+    struct queue *q;
+
+    if (too_much(m, ENTRY_COST + name.len + ELEMENT_COST + value.len))
+        return STORE_FULL;
+    element = xcalloc(1, sizeof *element);
+    element->value = blob_new(value);
+    q = element->value == NULL ? NULL : queue_need(m, name);
+    if (q == NULL) {
+        blob_unref(element->value);
+        free(element);
+        return STORE_NO_MEMORY;
+    }
+    STAILQ_INSERT_TAIL(&q->elements, element, entry);
+    q->len++;
+    m->bytes += ELEMENT_COST + value.len;
+    wake_one(m, name);
+    return STORE_OK;
+}
+
+static struct blob *queue_take(struct keymap *m, struct queue *q)
+{
+    struct element *element = STAILQ_FIRST(&q->elements);
+    struct blob *value = element->value;
+
+    STAILQ_REMOVE_HEAD(&q->elements, entry);
+    free(element);
+    m->bytes -= ELEMENT_COST + value->len;
+    if (--q->len == 0) {
+        m->bytes -= ENTRY_COST + q->node.key.len;
+        TAILQ_REMOVE(&m->queue_order, q, order);
+        table_remove(&m->queues, &q->node);
+        free(q);
+    }
+    return value;
+}
+
+enum store_status keymap_queue_pop(struct keymap *m, struct slice name, struct blob **out,
+                                   uint64_t *len)
+{
+    struct queue *q = queue_find(m, name);
+
+    if (q == NULL)
+        return STORE_ABSENT;
+    *len = q->len;
+    *out = queue_take(m, q);
+    return STORE_OK;
+}
+
+/* --- Barriers. --- */
+
+/* torch keeps barrier and WAIT registrations in one list, so that a SET on the key lets a barrier
+ * through early; here barriers wait apart and only the count opens them. A plain WAIT on the key is
+ * released by the arrival that completes it, as torch's is. */
+enum store_status keymap_barrier(struct keymap *m, struct slice key, int64_t world, bool *open)
+{
+    struct entry *e = entry_find(m, key);
+    bool created = e == NULL || e->value == NULL;
+    struct wait_link *link;
+    int64_t count = 0;
+
+    if (!created && !parse_number(blob_slice(e->value), &count))
+        return STORE_NOT_A_NUMBER;
+    if (created && !has_room(m, key, NUMBER_MAX))
+        return STORE_FULL;
+    if (e == NULL && (e = entry_need(m, key)) == NULL)
+        return STORE_NO_MEMORY;
+    count = (int64_t)((uint64_t)count + 1);
+    if (put_number(m, e, count) != STORE_OK) {
+        entry_release(m, e);
+        return STORE_NO_MEMORY;
+    }
+    *open = count >= world;
+    if (!*open)
+        return STORE_OK;
+    while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
+        TAILQ_REMOVE(&e->barrier, link, entry);
+        count_link(m, link);
+    }
+    wake_all(m, e);
+    return STORE_OK;
+}
+
+/* --- Waiting. --- */
+
+static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
+{
+    struct waiter *w = calloc(1, sizeof *w + count * sizeof w->links[0]);
+
+    if (w == NULL)
+        return NULL;
+    w->wake.kind = WAKE_WAITER;
+    w->wake.owner = owner;
+    m->waiters++;
+    return w;
+}
+
+static struct wait_link *waiter_add(struct waiter *w, struct entry *e)
+{
+    struct wait_link *link = &w->links[w->count++];
+
+    link->waiter = w;
+    link->at = e;
+    w->missing++;
+    return link;
+}
+
+enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
+                              struct waiter **out)
+{
+    struct slice rest = keys, key;
+    uint64_t absent = 0;
+    struct waiter *w;
+
+    while (c10d_next_blob(&rest, &key))
+        absent += keymap_exists(m, key) ? 0 : 1;
+    assert(absent <= count);
+    *out = NULL;
+    if (absent == 0)
+        return STORE_OK;
+    w = waiter_new(m, absent, owner);
+    if (w == NULL)
+        return STORE_NO_MEMORY;
+    while (c10d_next_blob(&keys, &key)) {
+        struct entry *e;
+
+        if (keymap_exists(m, key))
+            continue;
+        e = has_room(m, key, 0) ? entry_need(m, key) : NULL;
+        if (e == NULL) {
+            keymap_cancel(m, w);
+            return STORE_FULL;
+        }
+        TAILQ_INSERT_TAIL(&e->waiting, waiter_add(w, e), entry);
+    }
+    *out = w;
+    return STORE_OK;
+}
+
+enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
+                                      struct waiter **out)
+{
+    struct entry *e = entry_need(m, key);
+    struct waiter *w = e == NULL ? NULL : waiter_new(m, 1, owner);
+
+    if (w == NULL) {
+        if (e != NULL)
+            entry_release(m, e);
+        return STORE_NO_MEMORY;
+    }
+    w->barrier = true;
+    TAILQ_INSERT_TAIL(&e->barrier, waiter_add(w, e), entry);
+    *out = w;
+    return STORE_OK;
+}
+
+void keymap_cancel(struct keymap *m, struct waiter *w)
+{
+    if (w == NULL)
+        return;
+    wake_remove(m->ready, &w->wake);
+    for (uint64_t i = 0; i < w->count; i++) {
+        struct wait_link *link = &w->links[i];
+        struct entry *e = link->at;
+
+        if (e == NULL)
+            continue;
+        if (w->barrier)
+            TAILQ_REMOVE(&e->barrier, link, entry);
+        else
+            TAILQ_REMOVE(&e->waiting, link, entry);
+        entry_release(m, e);
+    }
+    m->waiters--;
+    free(w);
+}
+
+struct key_watch *keymap_watch(struct keymap *m, struct slice key,
+                               struct subscription *subscription)
+{
+    struct entry *e = entry_need(m, key);
+    struct key_watch *w = e == NULL ? NULL : calloc(1, sizeof *w);
+
+    if (w == NULL) {
+        if (e != NULL)
+            entry_release(m, e);
+        return NULL;
+    }
+    w->subscription = subscription;
+    w->at = e;
+    TAILQ_INSERT_TAIL(&e->watching, w, entry);
+    m->waiters++;
+    return w;
+}
+
+void keymap_unwatch(struct keymap *m, struct key_watch *w)
+{
+    TAILQ_REMOVE(&w->at->watching, w, entry);
+    entry_release(m, w->at);
+    m->waiters--;
+    free(w);
+}
+
+/* --- The whole. --- */
+
+void keymap_clear(struct keymap *m)
+{
+    struct entry *e, *next;
+    struct queue *q;
+
+    while ((q = TAILQ_FIRST(&m->queue_order)) != NULL) {
+        for (uint64_t left = q->len; left > 0; left--)
+            blob_unref(queue_take(m, q));
+    }
+    for (e = TAILQ_FIRST(&m->entries); e != NULL; e = next) {
+        next = TAILQ_NEXT(e, order);
+        if (e->value != NULL)
+            keymap_delete(m, e->node.key);
+    }
+}
+
+void keymap_fini(struct keymap *m)
+{
+    keymap_clear(m);
+    assert(TAILQ_EMPTY(&m->entries));
+    table_fini(&m->keys);
+    table_fini(&m->queues);
+}

@@ -1,0 +1,115 @@
+/* A hash table of structs that embed a table_node. See table.h for the contract. */
+#include "store/table.h"
+
+#include <assert.h>
+
+#include "store/xalloc.h"
+
+#define FIRST_BUCKETS 64
+
+void table_init(struct table *t, uint64_t seed)
+{
+    *t = (struct table){.seed = seed};
+}
+
+void table_fini(struct table *t)
+{
+    free(t->buckets);
+    *t = (struct table){.seed = t->seed};
+}
+
+/* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
+ * multiplications are for; the seed keeps peers from choosing keys that collide. */
+static uint64_t hash_bytes(struct slice key, uint64_t seed)
+{
+    static const uint64_t odd1 = 0x9e3779b97f4a7c15u, odd2 = 0xd1342543de82ef95u;
+    uint64_t h = seed ^ mix(key.len ^ odd1, odd2);
+    const uint8_t *p = key.ptr;
+    size_t left = key.len;
+
+    for (; left >= 8; left -= 8, p += 8)
+        h = mix(h ^ bytes_get_u64(p), odd1);
+    if (left > 0) {
+        uint64_t tail = 0;
+
+        for (size_t i = 0; i < left; i++)
+            tail |= (uint64_t)p[i] << (8 * i);
+        h = mix(h ^ tail ^ ((uint64_t)left << 56), odd1);
+    }
+    return mix(h ^ seed, odd2);
+}
+
+struct table_node *table_find(const struct table *t, struct slice key)
+{
+    uint64_t hash;
+
+    if (t->count == 0)
+        return NULL;
+    hash = hash_bytes(key, t->seed);
+    for (struct table_node *n = t->buckets[hash & t->mask]; n != NULL; n = n->next) {
+        if (n->hash == hash && slice_equal(n->key, key))
+            return n;
+    }
+    return NULL;
+}
+
+static void push(struct table_node **buckets, size_t mask, struct table_node *node)
+{
+    struct table_node **bucket = &buckets[node->hash & mask];
+
+    node->next = *bucket;
+    *bucket = node;
+}
+
+static void grow(struct table *t)
+{
+    size_t count = (t->mask + 1) * 2;
+    struct table_node **wider = calloc(count, sizeof(struct table_node *));
+
+    if (wider == NULL)
+        return;
+    for (size_t i = 0; i <= t->mask; i++) {
+        struct table_node *next;
+
+        for (struct table_node *n = t->buckets[i]; n != NULL; n = next) {
+            next = n->next;
+            push(wider, count - 1, n);
+        }
+    }
+    free(t->buckets);
+    t->buckets = wider;
+    t->mask = count - 1;
+}
+
+void table_add(struct table *t, struct table_node *node)
+{
+    if (t->buckets == NULL) {
+        t->buckets = xcalloc(FIRST_BUCKETS, sizeof(struct table_node *));
+        t->mask = FIRST_BUCKETS - 1;
+    } else if (t->count > t->mask) {
+        grow(t);
+    }
+    node->hash = hash_bytes(node->key, t->seed);
+    push(t->buckets, t->mask, node);
+    t->count++;
+}
+
+void table_remove(struct table *t, struct table_node *node)
+{
+    struct table_node **link = &t->buckets[node->hash & t->mask];
+
+    while (*link != node) {
+        assert(*link != NULL);
+        link = &(*link)->next;
+    }
+    *link = node->next;
+    t->count--;
+}

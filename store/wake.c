@@ -1,0 +1,43 @@
+/* The queue of a subscription. See wake.h for the contract. */
+#include "store/wake.h"
+
+#include "store/xalloc.h"
+
+void subscription_init(struct subscription *s, void *owner)
+{
+    *s = (struct subscription){.wake = {.kind = WAKE_SUBSCRIPTION, .owner = owner}};
+    STAILQ_INIT(&s->queue);
+}
+
+void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes)
+{
+    struct delivery *d = xcalloc(1, sizeof *d);
+
+    d->bytes = blob_ref(bytes);
+    STAILQ_INSERT_TAIL(&s->queue, d, entry);
+    s->queued++;
+    wake_add(ready, &s->wake);
+}
+
+struct blob *subscription_next(struct subscription *s)
+{
+    struct delivery *d = STAILQ_FIRST(&s->queue);
+    struct blob *bytes;
+
+    if (d == NULL)
+        return NULL;
+    STAILQ_REMOVE_HEAD(&s->queue, entry);
+    s->queued--;
+    bytes = d->bytes;
+    free(d);
+    return bytes;
+}
+
+void subscription_fini(struct ready_list *ready, struct subscription *s)
+{
+    struct blob *bytes;
+
+    while ((bytes = subscription_next(s)) != NULL)
+        blob_unref(bytes);
+    wake_remove(ready, &s->wake);
+}

@@ -1,0 +1,67 @@
+/* Those who wait for something to happen in the store: who they are and what woke them.
+ *
+ * Nobody is called back. A change moves whoever it wakes to the ready list of the store, and the
+ * server takes them off it with store_next_ready() when its turn is over, in the order in which
+ * they were woken. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "store/blob.h"
+
+enum wake_kind {
+    WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
+    WAKE_SUBSCRIPTION, /* a watch (etcd's or classic WATCH_KEY) with something in its queue */
+};
+
+/* Embedded in a waiter or a subscription. */
+struct wake {
+    TAILQ_ENTRY(wake) entry;
+    enum wake_kind kind;
+    bool ready;  /* is on the ready list */
+    void *owner; /* the session it belongs to; the store does not look */
+};
+
+TAILQ_HEAD(ready_list, wake);
+
+static inline void wake_add(struct ready_list *list, struct wake *w)
+{
+    if (w->ready)
+        return;
+    w->ready = true;
+    TAILQ_INSERT_TAIL(list, w, entry);
+}
+
+static inline void wake_remove(struct ready_list *list, struct wake *w)
+{
+    if (!w->ready)
+        return;
+    w->ready = false;
+    TAILQ_REMOVE(list, w, entry);
+}
+
+/* What a subscription has not handed on yet. */
+struct delivery {
+    STAILQ_ENTRY(delivery) entry;
+    struct blob *bytes;
+};
+
+/* One who is told of events, each rendered once and shared by all who are told. */
+struct subscription {
+    struct wake wake;
+    STAILQ_HEAD(, delivery) queue;
+    unsigned queued;
+    bool ended; /* nothing more will come; what is queued still counts */
+};
+
+/* A fresh subscription that is nowhere registered. */
+void subscription_init(struct subscription *s, void *owner);
+
+/* Queues one more reference to `bytes`. */
+void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes);
+
+/* The oldest delivery, or NULL; the reference passes to the caller. */
+struct blob *subscription_next(struct subscription *s);
+
+/* Empties the queue and leaves the ready list. */
+void subscription_fini(struct ready_list *ready, struct subscription *s);

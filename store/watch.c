@@ -1,0 +1,261 @@
+/* Events of an etcd tree: history and watches. See watch.h for the contract. */
+#include "store/watch.h"
+
+#include <assert.h>
+
+#include "store/xalloc.h"
+
+/* Everybody who watches one path. */
+struct watch_point {
+    struct table_node node;
+    TAILQ_HEAD(, watch) watches;
+    uint8_t path[];
+};
+
+/* --- Events. --- */
+
+struct tree_event *tree_event_new(enum etcd_action action, struct slice key)
+{
+    struct tree_event *e = xcalloc(1, sizeof *e + key.len);
+
+    e->refs = 1;
+    e->action = action;
+    if (key.len != 0)
+        memcpy(e->key, key.ptr, key.len);
+    e->node.key = (struct slice){e->key, key.len};
+    e->prev.key = e->node.key;
+    return e;
+}
+
+struct tree_event *tree_event_ref(struct tree_event *e)
+{
+    if (e != NULL)
+        e->refs++;
+    return e;
+}
+
+void tree_event_unref(struct tree_event *e)
+{
+    if (e == NULL || --e->refs != 0)
+        return;
+    blob_unref(e->value);
+    blob_unref(e->prev_value);
+    blob_unref(e->json);
+    free(e);
+}
+
+struct blob *tree_event_json(struct tree_event *e)
+{
+    const struct etcd_node *prev = e->has_prev ? &e->prev : NULL;
+    struct writer w = {0};
+
+    if (e->json != NULL)
+        return e->json;
+    etcd_write_event(&w, e->action, &e->node, prev); /* counts */
+    e->json = blob_alloc(w.len);
+    if (e->json == NULL)
+        return NULL;
+    e->json->len = w.len;
+    w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
+    etcd_write_event(&w, e->action, &e->node, prev);
+    return e->json;
+}
+
+/* --- Telling. --- */
+
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last)
+{
+    *h = (struct watch_hub){.ready = ready, .last = last};
+    table_init(&h->points, seed);
+}
+
+void watch_hub_fini(struct watch_hub *h)
+{
+    for (size_t i = 0; i < HISTORY_EVENTS; i++)
+        tree_event_unref(h->history[i]);
+    assert(h->points.count == 0);
+    table_fini(&h->points);
+}
+
+static void unregister(struct watch_hub *h, struct watch *w)
+{
+    struct watch_point *point = w->at;
+
+    if (point == NULL)
+        return;
+    TAILQ_REMOVE(&point->watches, w, entry);
+    w->at = NULL;
+    h->registered--;
+    if (TAILQ_EMPTY(&point->watches)) {
+        table_remove(&h->points, &point->node);
+        free(point);
+    }
+}
+
+/* True when a name below `watched` on the way to `key` is hidden. A watch may be deeper than the
+ * key: it is then told of the directory that went. */
+static bool is_hidden(struct slice watched, struct slice key)
+{
+    size_t from = watched.len == 1 ? 0 : watched.len; /* the root's path is "/" */
+
+    for (size_t i = from; i + 1 < key.len; i++) {
+        if (key.ptr[i] == '/' && key.ptr[i + 1] == '_')
+            return true;
+    }
+    return false;
+}
+
+static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
+{
+    struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
+    bool exact = slice_equal(path, e->node.key);
+    struct watch *w, *next;
+
+    if (point == NULL || (!exact && is_hidden(path, e->node.key)))
+        return;
+    for (w = TAILQ_FIRST(&point->watches); w != NULL; w = next) {
+        struct blob *json;
+
+        next = TAILQ_NEXT(w, entry);
+        if (!(w->recursive || exact || removed) || e->node.modified < w->since)
+            continue;
+        json = tree_event_json(e);
+        if (json != NULL)
+            subscription_push(h->ready, &w->subscription, json);
+        if (!w->stream || json == NULL) { /* a watch that missed an event must end, as etcd's does */
+            w->subscription.ended = true;
+            wake_add(h->ready, &w->subscription.wake);
+            unregister(h, w); /* may free the point; then this was the last */
+        }
+    }
+}
+
+void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path)
+{
+    if (h->registered != 0)
+        tell(h, e, path, true);
+}
+
+static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
+{
+    struct tree_event **slot = &h->history[index % HISTORY_EVENTS];
+
+    assert(index == h->last + 1);
+    if (*slot == h->fresh)
+        h->fresh = NULL;
+    tree_event_unref(*slot);
+    *slot = e;
+    h->last = index;
+}
+
+void watch_skip_index(struct watch_hub *h, uint64_t index)
+{
+    remember(h, index, NULL);
+}
+
+void watch_publish(struct watch_hub *h, struct tree_event *e)
+{
+    struct slice key = e->node.key;
+
+    remember(h, e->node.modified, tree_event_ref(e));
+    if (h->fresh != NULL && h->fresh->json != NULL) {
+        blob_unref(h->fresh->json); /* those who are still to be told hold it */
+        h->fresh->json = NULL;
+    }
+    h->fresh = e;
+    if (e->refresh || h->registered == 0)
+        return;
+    tell(h, e, slice_str("/"), false);
+    for (size_t i = 1; i <= key.len; i++) {
+        if (i == key.len || key.ptr[i] == '/')
+            tell(h, e, (struct slice){key.ptr, i}, false);
+    }
+}
+
+/* --- Watching. --- */
+
+uint64_t watch_oldest(const struct watch_hub *h)
+{
+    return h->last < HISTORY_EVENTS ? 1 : h->last - HISTORY_EVENTS + 1;
+}
+
+/* The history's rules differ from the hub's: hidden names are not looked at, and a removed directory
+ * matches each watched path that begins with its path as plain text. Clients of etcd see both. */
+static bool matches_past(const struct tree_event *e, struct slice key, bool recursive)
+{
+    struct slice changed = e->node.key;
+
+    if (slice_equal(changed, key))
+        return true;
+    if (recursive &&
+        (key.len == 1 || (slice_starts_with(changed, key) && changed.ptr[key.len] == '/')))
+        return true;
+    return (e->action == ETCD_DELETE || e->action == ETCD_EXPIRE) && e->has_prev && e->prev.dir &&
+           slice_starts_with(key, changed);
+}
+
+static struct tree_event *find_past(const struct watch_hub *h, struct slice key, bool recursive,
+                               uint64_t since)
+{
+    for (uint64_t index = since; index <= h->last; index++) {
+        struct tree_event *e = h->history[index % HISTORY_EVENTS];
+
+        if (e != NULL && !e->refresh && matches_past(e, key, recursive))
+            return e;
+    }
+    return NULL;
+}
+
+static void point_register(struct watch_hub *h, struct slice key, struct watch *w)
+{
+    struct watch_point *point = (struct watch_point *)table_find(&h->points, key);
+
+    if (point == NULL) {
+        point = xcalloc(1, sizeof *point + key.len);
+        memcpy(point->path, key.ptr, key.len);
+        point->node.key = (struct slice){point->path, key.len};
+        TAILQ_INIT(&point->watches);
+        table_add(&h->points, &point->node);
+    }
+    w->at = point;
+    TAILQ_INSERT_TAIL(&point->watches, w, entry);
+    h->registered++;
+}
+
+bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
+                void *owner, struct watch **out)
+{
+    struct tree_event *past = NULL;
+    struct watch *w;
+
+    if (since < watch_oldest(h))
+        return false;
+    past = find_past(h, key, recursive, since);
+    w = xcalloc(1, sizeof *w);
+    subscription_init(&w->subscription, owner);
+    w->recursive = recursive;
+    w->stream = stream;
+    w->since = since;
+    *out = w;
+    if (past == NULL) {
+        point_register(h, key, w);
+        return true;
+    }
+    if (tree_event_json(past) != NULL)
+        subscription_push(h->ready, &w->subscription, past->json);
+    if (past != h->fresh) {
+        blob_unref(past->json);
+        past->json = NULL;
+    }
+    w->subscription.ended = !stream; /* a stream from the past stays open and silent, in etcd too */
+    return true;
+}
+
+void watch_close(struct watch_hub *h, struct watch *w)
+{
+    if (w == NULL)
+        return;
+    unregister(h, w);
+    subscription_fini(h->ready, &w->subscription);
+    free(w);
+}

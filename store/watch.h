@@ -1,0 +1,81 @@
+/* Events of an etcd tree: the last thousand of them, and those who watch for the next. Matching is
+ * etcd's, quirks included (v2store/event_history.go, watcher_hub.go). */
+#pragma once
+
+#include "proto/etcd.h"
+#include "store/table.h"
+#include "store/wake.h"
+
+#define HISTORY_EVENTS 1000
+
+/* One change of the tree. Immutable and shared: the history holds it, and the answer to the change
+ * is made of it. */
+struct tree_event {
+    uint32_t refs;
+    enum etcd_action action;
+    bool has_prev;
+    bool refresh;          /* takes a place in the history, and nobody is ever told */
+    struct etcd_node node; /* key and values point into what this struct owns */
+    struct etcd_node prev;
+    struct blob *value;
+    struct blob *prev_value;
+    struct blob *json; /* rendered when first asked for; let go when the next event comes */
+    uint8_t key[];
+};
+
+/* An event with one reference, its key copied and its nodes empty but for the key. Aborts when
+ * memory is short: whoever could be refused has been by now. */
+struct tree_event *tree_event_new(enum etcd_action action, struct slice key);
+struct tree_event *tree_event_ref(struct tree_event *e);
+void tree_event_unref(struct tree_event *e);
+
+/* The event as JSON with a newline, borrowed from the event; NULL when memory is short. */
+struct blob *tree_event_json(struct tree_event *e);
+
+struct watch_point;
+
+/* One watch. Owned by whoever opened it; watch_close() ends it. */
+struct watch {
+    struct subscription subscription;
+    TAILQ_ENTRY(watch) entry;
+    struct watch_point *at; /* NULL when it is not registered (any more) */
+    bool recursive;
+    bool stream;
+    uint64_t since; /* no event before this index */
+};
+
+struct watch_hub {
+    struct tree_event *history[HISTORY_EVENTS]; /* by index modulo; NULL: that index was no event */
+    uint64_t last;                         /* the newest index that is counted */
+    struct tree_event *fresh;                   /* the newest event, whose JSON is kept */
+    struct table points;
+    struct ready_list *ready;
+    uint64_t registered;
+};
+
+/* `last` is the index that the tree starts at. */
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last);
+
+/* All watches are closed by now. */
+void watch_hub_fini(struct watch_hub *h);
+
+/* Adds an event to the history and tells whoever watches its key or above it. */
+void watch_publish(struct watch_hub *h, struct tree_event *e);
+
+/* Tells those who watch exactly `path` that it went with the directory that `e` removes. Called for
+ * each node that goes, before watch_publish(). */
+void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
+
+/* An index was used up by something that is no event for clients. */
+void watch_skip_index(struct watch_hub *h, uint64_t index);
+
+/* The oldest index that is kept. */
+uint64_t watch_oldest(const struct watch_hub *h);
+
+/* Starts a watch on `key` from index `since` on. False: `since` is older than what is kept. A past
+ * event is queued at once, and then the watch is not registered. */
+bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
+                void *owner, struct watch **out);
+
+/* Ends a watch and frees it. Takes NULL. */
+void watch_close(struct watch_hub *h, struct watch *w);
