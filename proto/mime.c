@@ -116,8 +116,7 @@ static bool take_value(struct slice *rest)
             *rest = slice_from(*rest, i + 1);
             return true;
         }
-        if (rest->ptr[i] == '\\' && i + 1 < rest->len &&
-            strchr("()<>@,;:\\\"/[]?=", rest->ptr[i + 1]) != NULL && rest->ptr[i + 1] != '\0')
+        if (rest->ptr[i] == '\\') /* whatever it escapes, it is not the end */
             i++;
     }
     return false;

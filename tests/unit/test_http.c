@@ -144,6 +144,8 @@ static const struct accepted {
      "1 1.1 keep host=x path=/v2/keys/a query="},
     {"empty Host", BYTES(GET "Host:\r\n\r\n"), "1 1.1 keep host= path=/v2/keys/a query="},
     {"folded Host", BYTES(GET "Host:\r\n x\r\n\r\n"), "1 1.1 keep host=x path=/v2/keys/a query="},
+    {"all kinds of bytes in Host", BYTES(GET "Host: 09azAZ!$%&'()*+,-.:;=[]_~\r\n\r\n"),
+     "1 1.1 keep host=09azAZ!$%&'()*+,-.:;=[]_~ path=/v2/keys/a query="},
     {"header without a name", BYTES(GET HOST ": y\r\n\r\n"),
      "1 1.1 keep host=x path=/v2/keys/a query="},
     {"tab and high bytes in a value", BYTES(GET HOST "Foo: a\tb\xff\x80\r\n\r\n"),
@@ -184,6 +186,9 @@ static const struct accepted {
      "3 1.1 keep chunked host=x path=/v2/keys/a query="},
     {"chunked beats a bad length",
      BYTES(PUT "Content-Length: x\r\nTransfer-Encoding: Chunked\r\n\r\n"),
+     "3 1.1 keep chunked host=x path=/v2/keys/a query="},
+    {"control byte in a Trailer that is used up",
+     BYTES(PUT "Transfer-Encoding: chunked\r\nTrailer: a\x01\r\n\r\n"),
      "3 1.1 keep chunked host=x path=/v2/keys/a query="},
     {"1.0 knows no Transfer-Encoding",
      BYTES("PUT /a HTTP/1.0\r\nTransfer-Encoding: gzip\r\nContent-Length: 2\r\n\r\n"),
@@ -266,6 +271,8 @@ static const struct refused {
     {"NUL in a value", BYTES(GET HOST "Foo: a\0b\r\n\r\n"), R400_VALUE, NULL},
     {"CR in a value", BYTES(GET HOST "Foo: a\rb\r\n\r\n"), R400_VALUE, NULL},
     {"CR at the end of a value", BYTES(GET HOST "Foo: a\r\r\n\r\n"), R400_VALUE, NULL},
+    {"control byte in a Trailer", BYTES(PUT "Trailer: a\x01\r\n\r\n"), R400_VALUE, NULL},
+    {"control byte in Connection", BYTES(PUT "Connection: \x01\r\n\r\n"), R400_VALUE, NULL},
     {"negative length", BYTES(PUT "Content-Length: -1\r\n\r\n"), R400_PLAIN, NULL},
     {"signed length", BYTES(PUT "Content-Length: +1\r\n\r\n"), R400_PLAIN, NULL},
     {"length with more behind it", BYTES(PUT "Content-Length: 1x\r\n\r\n"), R400_PLAIN, NULL},
@@ -413,8 +420,12 @@ static void line_ends_after_a_post_are_passed_over(void **state)
         struct verdict v = {.result = PARSE_MORE};
 
         assert_int_equal(parse_copy(cases[i].place, cases[i].in).result, cases[i].result);
-        for (size_t len = 1; len <= cases[i].in.len && v.result == PARSE_MORE; len++)
-            v = parse(&p, first(cases[i].in, len), &limits);
+        for (size_t len = 1; len <= cases[i].in.len && v.result == PARSE_MORE; len++) {
+            struct slice part = copy(first(cases[i].in, len));
+
+            v = parse(&p, part, &limits);
+            free((void *)part.ptr);
+        }
         assert_int_equal(v.result, cases[i].result);
         if (v.result == PARSE_DONE)
             assert_int_equal(v.size, cases[i].in.len);
@@ -589,6 +600,10 @@ static const struct chunked {
     {"blanks behind the size", BYTES("1 \t\r\na\r\n" END), "a", NULL, 0},
     {"line feed behind the size", BYTES("1\na\r\n0\n\r\n"), "a", NULL, 0},
     {"upper-case size", BYTES("A\r\n0123456789\r\n" END), "0123456789", NULL, 0},
+    {"digits at the ends",
+     BYTES("09\r\n012345678\r\n0f\r\n012345678901234\r\n0F\r\n012345678901234"
+           "\r\n" END),
+     "012345678012345678901234012345678901234", NULL, 0},
     {"lower-case size", BYTES("a\r\n0123456789\r\n" END), "0123456789", NULL, 0},
     {"sixteen digits", BYTES("0000000000000001\r\na\r\n" END), "a", NULL, 0},
     {"empty size is the last chunk", BYTES("1\r\na\r\n\r\n\r\nG"), "a", NULL, 1},
@@ -603,6 +618,9 @@ static const struct chunked {
     {"bad size behind data", BYTES("1\r\na\r\nxyz\r\n"), "a", "invalid byte in chunk length", 0},
     {"seventeen digits", BYTES("00000000000000001\r\na\r\n"), "", "http chunk length too large", 0},
     {"line feed behind the data", BYTES("1\r\na\n0\r\n"), "a", "malformed chunked encoding", 0},
+    {"half a line end behind the data", BYTES("1\r\na\r0\r\n"), "a", "malformed chunked encoding",
+     0},
+    {"letter behind F", BYTES("g\r\n"), "", "invalid byte in chunk length", 0},
     {"more data than announced", BYTES("1\r\nazz\r\n"), "a", "malformed chunked encoding", 0},
     {"trailer without a colon", BYTES("0\r\nA b\r\n\r\n"), "", /* Go quotes the line, too */
      "malformed MIME header: missing colon", 0},
@@ -702,6 +720,8 @@ static void lines_and_trailers_of_chunks_have_limits(void **state)
     assert_int_equal(read_padded("0\r\nA:", 3 + 4092, "\r\n\r\n", &why), PARSE_DONE);
     assert_int_equal(read_padded("0\r\nA:", 3 + 4093, "\r\n\r\n", &why), PARSE_BAD);
     assert_string_equal(why, "http: suspiciously long trailer after chunked body");
+    assert_int_equal(read_padded("0\r\nA:", 3 + 4095, "", &why), PARSE_MORE);
+    assert_int_equal(read_padded("0\r\nA:", 3 + 4096, "", &why), PARSE_BAD);
 }
 
 /* A chunk may announce any 64-bit size; it costs nothing until the bytes come. */

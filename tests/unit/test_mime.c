@@ -41,6 +41,9 @@ static const struct media_type {
     {"a/b ;\r\n c=\"d\r\n e\"", "a/b", NULL},       /* folded lines */
     {"a/b\xc2\xa0; \xe2\x80\x83 c=d", "a/b", NULL}, /* spaces of Unicode */
     {"\xe3\x80\x80 a/b\xc2\x85\xe2\x80\x8a", "a/b", NULL},
+    {"\xe2\x80\x80"
+     "a/b\xe2\x80\x80",
+     "a/b", NULL},
     {"a/b;c*=d;c*0=e", "a/b", NULL},
     {"a/b;;", "a/b", BAD_PARAMETER},
     {"a/b; ;", "a/b", BAD_PARAMETER},
@@ -51,6 +54,7 @@ static const struct media_type {
     {"a/b;c=d,", "a/b", BAD_PARAMETER},
     {"a/b;c=\"d", "a/b", BAD_PARAMETER},
     {"a/b;c=\"d\\\"", "a/b", BAD_PARAMETER},
+    {"a/b;c=\"d\\", "a/b", BAD_PARAMETER},
     {"a/b;c=\"d\"e", "a/b", BAD_PARAMETER},
     {"a/b;c=\xc3\xa9", "a/b", BAD_PARAMETER},
     {";", NULL, NO_TYPE},
@@ -65,6 +69,7 @@ static const struct media_type {
     {"text/plain, a/b", NULL, MORE},
     {"a/b;c=d;c=e", NULL, DUPLICATE},
     {"a/b;c=d;e=f;C=g", NULL, DUPLICATE},
+    {"a/b;c=d;e=f;E=g", NULL, DUPLICATE},
     {"a/b;c*0=d;c*0=e", NULL, DUPLICATE},
 };
 
@@ -98,6 +103,8 @@ static void types_are_compared_without_case(void **state)
 {
     (void)state;
     assert_true(mime_type_is(slice_str("Text/PLAIN"), "text/plain"));
+    assert_true(mime_type_is(slice_str("A/Z"), "a/z"));
+    assert_false(mime_type_is(slice_str("[/@"), "{/`"));
     assert_false(mime_type_is(slice_str("text/plain2"), "text/plain"));
     assert_false(mime_type_is(slice_str("text/plai\xee"), "text/plain"));
 }
