@@ -1,6 +1,6 @@
 /* Chunked bodies as Go 1.19's net/http reads them: lenient in the line of the size, strict behind
- * the data. Knows nothing of heads; the tables in tests/unit/test_http.c say what etcd 3.4.23 did.
- */
+ * the data. Knows nothing of heads; tests/unit/test_http_chunk.c says what etcd 3.4.23
+ * did. */
 #include "proto/http.h"
 
 #include "proto/http_line.h"
