@@ -10,6 +10,7 @@
 #include "rdzv/auth_json.h"
 #include "rdzv/auth_merge.h"
 #include "rdzv/basic_auth.h"
+#include "rdzv/http_message.h"
 #include "rdzv/log.h"
 #include "rdzv/password.h"
 #include "rdzv/server.h"
@@ -52,37 +53,9 @@ static void reply_written(const struct http_request *r, unsigned status,
     free(w.ptr);
 }
 
-struct message {
-    const struct slice *parts;
-    size_t count;
-};
-
-static void write_message(struct writer *w, const void *what)
-{
-    const struct message *m = what;
-    size_t len = strlen("auth: ");
-    struct writer text;
-
-    for (size_t i = 0; i < m->count; i++)
-        len += m->parts[i].len;
-    text = (struct writer){.ptr = malloc(len), .cap = len};
-    if (text.ptr == NULL)
-        return;
-    writer_str(&text, "auth: ");
-    for (size_t i = 0; i < m->count; i++)
-        writer_slice(&text, m->parts[i]);
-    writer_str(w, "{\"message\":");
-    json_string(w, (struct slice){text.ptr, text.len});
-    writer_u8(w, '}');
-    free(text.ptr);
-}
-
-/* {"message":"auth: …"}, put together of slices, since names may be long and hold any bytes. */
-#define REPLY_ERROR(r, status, ...)                            \
-    reply_written(                                             \
-        (r), (status), write_message,                          \
-        &(struct message){(const struct slice[]){__VA_ARGS__}, \
-                          sizeof((const struct slice[]){__VA_ARGS__}) / sizeof(struct slice)})
+/* {"message":"auth: …"} */
+#define REPLY_ERROR(r, status, ...) \
+    HTTP_REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, slice_str("auth: "), __VA_ARGS__)
 
 void etcd_auth_reply_refused(const struct http_request *r)
 {
