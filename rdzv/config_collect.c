@@ -392,14 +392,17 @@ static bool read_file(struct parse *p, const struct setting *from, bool etcd_fil
     bool ok;
     int err = config_file_read(from->value, &bytes, &len);
 
-    if (err == -EFBIG)
-        return config_fail_check(&p->draft, from,
-                                 "%s is longer than %d bytes; this is no file of "
-                                 "settings",
-                                 config_show(from->value).text, CONFIG_FILE_MAX);
-    if (err < 0)
-        return config_fail_check(&p->draft, from, "cannot read %s: %s",
-                                 config_show(from->value).text, strerror(-err));
+    if (err < 0) {
+        if (err == -EFBIG)
+            config_fail(&p->draft, from, "%s is longer than %d bytes; this is no file of settings",
+                        config_show(from->value).text, CONFIG_FILE_MAX);
+        else
+            config_fail(&p->draft, from, "cannot read %s: %s", config_show(from->value).text,
+                        strerror(-err));
+        if (etcd_file)
+            p->draft.error->exit_code = 1;
+        return false;
+    }
     p->file_name = config_copy_text(from->value, strlen(from->value));
     ok = config_file_parse(bytes, len, &p->file, &error);
     free(bytes);

@@ -65,6 +65,8 @@ static bool fail_syntax(struct walk *w)
                     "%s; the file must be UTF-8 text", problem);
     if (strstr(problem, "cannot start any token") != NULL)
         remedy = "; indent with spaces, not tabs, and quote a value that starts with @, ` or %";
+    else if (strstr(problem, "tab character") != NULL)
+        remedy = "; indent with spaces";
     else if (strstr(problem, "mapping values are not allowed") != NULL)
         remedy = "; quote a value that contains `: `";
     else if (strstr(problem, "could not find expected ':'") != NULL ||

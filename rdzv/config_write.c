@@ -185,7 +185,7 @@ static void write_default(FILE *out, const struct config *defaults, const struct
 
     switch (o->kind) {
     case OPTION_LISTEN:
-        fputs(" (localhost:29400 and localhost:2379)", out);
+        fputs(" (localhost:29400, localhost:2379)", out);
         return;
     case OPTION_DURATION:
     case OPTION_SIZE:
