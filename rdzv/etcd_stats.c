@@ -4,63 +4,52 @@
  * section 11. */
 #include "rdzv/etcd_stats.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "proto/json.h"
 #include "rdzv/etcd_members.h"
 #include "rdzv/server.h"
 
-/* A number with up to nine digits behind the point, without zeros at its end, and its unit. */
-static int format_fraction(char *text, size_t cap, uint64_t value, uint64_t one, const char *unit)
+/* value / one with its fraction, without zeros at the end, and its unit. */
+static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)
 {
-    uint64_t fraction = value % one;
-    int digits = 0, len;
+    uint64_t rest = value % one;
 
-    for (uint64_t rest = one; rest > 1; rest /= 10)
-        digits++;
-    while (digits > 0 && fraction % 10 == 0) {
-        fraction /= 10;
-        digits--;
+    json_u64(w, value / one);
+    if (rest != 0)
+        writer_u8(w, '.');
+    while (rest != 0) {
+        one /= 10;
+        writer_u8(w, (uint8_t)('0' + rest / one));
+        rest %= one;
     }
-    if (digits == 0)
-        len = snprintf(text, cap, "%" PRIu64 "%s", value / one, unit);
-    else
-        len =
-            snprintf(text, cap, "%" PRIu64 ".%0*" PRIu64 "%s", value / one, digits, fraction, unit);
-    return len;
+    writer_str(w, unit);
 }
 
-void etcd_format_duration(int64_t ns, char text[ETCD_DURATION_MAX])
+void etcd_write_duration(struct writer *w, int64_t ns)
 {
-    uint64_t span = ns < 0 ? 0 : (uint64_t)ns, minutes = span / 60000000000, hours = minutes / 60;
-    size_t cap = ETCD_DURATION_MAX;
-    int len = 0;
+    uint64_t span = ns < 0 ? 0 : (uint64_t)ns, minutes = span / 60000000000;
 
-    if (span < 1000000000) {
-        if (span == 0)
-            snprintf(text, cap, "0s");
-        else if (span < 1000)
-            format_fraction(text, cap, span, 1, "ns");
-        else if (span < 1000000)
-            format_fraction(text, cap, span, 1000, "µs");
-        else
-            format_fraction(text, cap, span, 1000000, "ms");
-        return;
+    if (span == 0) {
+        writer_str(w, "0s");
+    } else if (span < 1000) {
+        write_fraction(w, span, 1, "ns");
+    } else if (span < 1000000) {
+        write_fraction(w, span, 1000, "µs");
+    } else if (span < 1000000000) {
+        write_fraction(w, span, 1000000, "ms");
+    } else {
+        if (minutes >= 60)
+            write_fraction(w, minutes / 60, 1, "h");
+        if (minutes > 0)
+            write_fraction(w, minutes % 60, 1, "m");
+        write_fraction(w, span % 60000000000, 1000000000, "s");
     }
-    if (hours > 0)
-        len += snprintf(text, cap, "%" PRIu64 "h", hours);
-    if (minutes > 0)
-        len += snprintf(text + len, cap - (size_t)len, "%" PRIu64 "m", minutes % 60);
-    format_fraction(text + len, cap - (size_t)len, span % 60000000000, 1000000000, "s");
 }
 
 static void write_self(struct writer *w, const struct server *s)
 {
-    char id[17], uptime[ETCD_DURATION_MAX];
+    char id[17];
 
     etcd_format_id(s->member_id, id);
-    etcd_format_duration(server_now_ns() - s->started_ns, uptime);
     writer_str(w, "{\"name\":");
     json_string(w, slice_str(s->config->name));
     writer_str(w, ",\"id\":\"");
@@ -70,7 +59,7 @@ static void write_self(struct writer *w, const struct server *s)
     writer_str(w, ",\"leaderInfo\":{\"leader\":\"");
     writer_str(w, id);
     writer_str(w, "\",\"uptime\":\"");
-    writer_str(w, uptime);
+    etcd_write_duration(w, server_now_ns() - s->started_ns);
     writer_str(w, "\",\"startTime\":");
     json_time(w, s->started_ns);
     writer_str(w, "},\"recvAppendRequestCnt\":0,\"sendAppendRequestCnt\":0}");
