@@ -580,14 +580,18 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     return w;
 }
 
-static struct wait_link *waiter_add(struct waiter *w, struct entry *e)
+/* One more registration, of a waiter that was made with room for it. */
+static void waiter_add(struct waiter *w, struct entry *e)
 {
     struct wait_link *link = &w->links[w->count++];
 
     link->waiter = w;
     link->at = e;
     w->missing++;
-    return link;
+    if (w->barrier)
+        TAILQ_INSERT_TAIL(&e->barrier, link, entry);
+    else
+        TAILQ_INSERT_TAIL(&e->waiting, link, entry);
 }
 
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
@@ -616,7 +620,7 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
             keymap_cancel(m, w);
             return STORE_FULL;
         }
-        TAILQ_INSERT_TAIL(&e->waiting, waiter_add(w, e), entry);
+        waiter_add(w, e);
     }
     *out = w;
     return STORE_OK;
@@ -634,7 +638,7 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
         return STORE_NO_MEMORY;
     }
     w->barrier = true;
-    TAILQ_INSERT_TAIL(&e->barrier, waiter_add(w, e), entry);
+    waiter_add(w, e);
     *out = w;
     return STORE_OK;
 }

@@ -1,0 +1,63 @@
+/* What an HTTP endpoint is asked and how it answers. The HTTP session (http_session.c) reads the
+ * request, finds the endpoint, and writes the answer: endpoints see no sockets, no framing and no
+ * CORS. An endpoint calls http_reply() exactly once, or starts a watch. */
+#pragma once
+
+#include "proto/http.h"
+
+struct conn;
+struct server;
+struct space;
+struct blob;
+struct watch;
+
+/* One request, whole. Slices live until the endpoint returns. */
+struct http_request {
+    struct server *server;
+    struct conn *conn;
+    struct space *space;
+    const struct http_head *head;
+    struct slice path; /* cleaned and unescaped, with the trailing slash it came with */
+    struct slice query; /* still escaped */
+    struct slice body;
+};
+
+/* Which of etcd's headers an answer carries. */
+enum http_etcd_headers {
+    HTTP_ETCD_NONE,    /* machines, version, health, stats, and what is not etcd's */
+    HTTP_ETCD_CLUSTER, /* X-Etcd-Cluster-Id: members, auth */
+    HTTP_ETCD_ERROR,   /* and X-Etcd-Index: errors of /v2/keys */
+    HTTP_ETCD_KEYS,    /* and X-Raft-Index, X-Raft-Term: successes of /v2/keys */
+};
+
+struct http_answer {
+    unsigned status;
+    const char *content_type; /* NULL: none */
+    enum http_etcd_headers etcd;
+    uint64_t index;        /* X-Etcd-Index */
+    const char *allow;     /* of a 405; NULL: none */
+    bool nosniff;          /* X-Content-Type-Options: nosniff, as Go's http.Error() sets it */
+    struct slice location; /* of a 301; empty: none */
+    struct slice body;     /* copied; a HEAD gets its length and not the bytes */
+    struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
+};
+
+#define HTTP_JSON       "application/json"
+#define HTTP_TEXT       "text/plain; charset=utf-8"
+#define HTTP_HTML       "text/html; charset=utf-8"
+
+void http_reply(const struct http_request *r, const struct http_answer *a);
+
+/* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
+ * owns the watch from here on. */
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
+
+/* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
+ * without one; `etcd` as in struct http_answer). */
+void http_reply_not_found(const struct http_request *r);
+void http_reply_not_allowed(const struct http_request *r, const char *allow,
+                            enum http_etcd_headers etcd);
+
+/* {"message":"…"} without a newline, as etcd's members and auth endpoints answer. */
+void http_reply_message(const struct http_request *r, unsigned status, const char *message,
+                        enum http_etcd_headers etcd);

@@ -1,0 +1,655 @@
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routing, answers, and the
+ * chunks of an open watch. What the endpoints answer is theirs (http_reply.h). */
+#include <assert.h>
+#include <strings.h>
+#include <time.h>
+
+#include "proto/json.h"
+#include "rdzv/etcd_admin.h"
+#include "rdzv/etcd_auth.h"
+#include "rdzv/etcd_keys.h"
+#include "rdzv/http_reply.h"
+#include "rdzv/sessions.h"
+
+struct http_session {
+    struct http_parser parser;
+    struct http_parser before; /* as it was before the present head, to read that head again */
+    bool in_body;              /* the head has been read, its body has not all come */
+    size_t head_len;
+    enum http_body body;
+    uint64_t length;           /* of a body that is not chunked */
+    struct http_chunks chunks;
+    size_t body_len; /* decoded bytes of a chunked body, right behind the head */
+    size_t raw_at;   /* end of what has been decoded of it */
+    struct watch *watch;
+    bool chunked;    /* the open watch's answer is; HTTP/1.0 gets bare bytes and a close */
+    bool keep_alive; /* of the request that opened the watch */
+};
+
+bool http_session_begin(struct conn *c)
+{
+    c->as.http = calloc(1, sizeof *c->as.http);
+    if (c->as.http == NULL)
+        conn_cut(c, "out of memory", (struct slice){0});
+    return c->as.http != NULL;
+}
+
+void http_session_end(struct conn *c)
+{
+    if (c->as.http == NULL)
+        return;
+    watch_close(&c->space->tree.hub, c->as.http->watch);
+    free(c->as.http);
+    c->as.http = NULL;
+}
+
+/* --- Answers. --- */
+
+static const char *reason_of(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {204, "No Content"},
+        {301, "Moved Permanently"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {412, "Precondition Failed"},
+        {413, "Request Entity Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {500, "Internal Server Error"},
+        {503, "Service Unavailable"},
+    };
+
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Status";
+}
+
+/* The Date header; made once a second. */
+static const char *date_line(void)
+{
+    static char line[64];
+    static time_t made_for = -1;
+    time_t now = time(NULL);
+    struct tm tm;
+
+    if (now != made_for) {
+        gmtime_r(&now, &tm);
+        strftime(line, sizeof line, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        made_for = now;
+    }
+    return line;
+}
+
+static void header_u64(struct writer *w, const char *name, uint64_t v)
+{
+    writer_str(w, name);
+    json_u64(w, v);
+    writer_str(w, "\r\n");
+}
+
+static void header_hex(struct writer *w, const char *name, uint64_t v)
+{
+    char text[17];
+    size_t at = sizeof text - 1;
+
+    text[at] = '\0';
+    do {
+        text[--at] = "0123456789abcdef"[v % 16];
+        v /= 16;
+    } while (v != 0);
+    writer_str(w, name);
+    writer_str(w, text + at);
+    writer_str(w, "\r\n");
+}
+
+/* `*` by default; with --cors, the origin itself when it is one of the list. */
+static void write_cors(struct writer *w, const struct http_request *r)
+{
+    const struct string_list *list = &r->server->config->cors;
+    struct slice allowed = slice_str("*");
+
+    if (list->count != 0) {
+        allowed = (struct slice){0};
+        for (size_t i = 0; i < list->count; i++) {
+            if (slice_is(r->head->origin, list->items[i]) || strcmp(list->items[i], "*") == 0)
+                allowed = strcmp(list->items[i], "*") == 0 ? slice_str("*") : r->head->origin;
+        }
+        if (allowed.len == 0)
+            return;
+    }
+    writer_str(w, "Access-Control-Allow-Headers: accept, content-type, authorization\r\n"
+                  "Access-Control-Allow-Methods: POST, GET, OPTIONS, PUT, DELETE\r\n"
+                  "Access-Control-Allow-Origin: ");
+    writer_slice(w, allowed);
+    writer_str(w, "\r\n");
+}
+
+static void write_etcd_headers(struct writer *w, const struct http_request *r,
+                               enum http_etcd_headers which, uint64_t index)
+{
+    if (which == HTTP_ETCD_NONE)
+        return;
+    header_hex(w, "X-Etcd-Cluster-Id: ", r->server->cluster_id);
+    if (which == HTTP_ETCD_CLUSTER)
+        return;
+    header_u64(w, "X-Etcd-Index: ", index);
+    if (which == HTTP_ETCD_ERROR)
+        return;
+    header_u64(w, "X-Raft-Index: ", r->space->tree.index + 1);
+    writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
+}
+
+/* The status line and all headers but those that say how long the body is. */
+static void write_head(struct writer *w, const struct http_request *r, const struct http_answer *a)
+{
+    writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
+    json_u64(w, a->status);
+    writer_u8(w, ' ');
+    writer_str(w, reason_of(a->status));
+    writer_str(w, "\r\n");
+    if (!r->head->target.asterisk)
+        write_cors(w, r);
+    if (a->allow != NULL) {
+        writer_str(w, "Allow: ");
+        writer_str(w, a->allow);
+        writer_str(w, "\r\n");
+    }
+    if (a->content_type != NULL) {
+        writer_str(w, "Content-Type: ");
+        writer_str(w, a->content_type);
+        writer_str(w, "\r\n");
+    }
+    if (a->nosniff)
+        writer_str(w, "X-Content-Type-Options: nosniff\r\n");
+    write_etcd_headers(w, r, a->etcd, a->index);
+    writer_str(w, date_line());
+    if (!r->head->keep_alive)
+        writer_str(w, "Connection: close\r\n");
+    else if (r->head->minor == 0)
+        writer_str(w, "Connection: keep-alive\r\n");
+}
+
+#define HEAD_ROOM 1024 /* all headers whose length we choose; an origin and a location come apart */
+
+void http_reply(const struct http_request *r, const struct http_answer *a)
+{
+    struct slice body = a->shared != NULL ? blob_slice(a->shared) : a->body;
+    size_t room = HEAD_ROOM + r->head->origin.len;
+    uint8_t small[2048], *head = room <= sizeof small ? small : malloc(room);
+    struct writer w = {.ptr = head, .cap = room};
+
+    if (head == NULL) {
+        conn_cut(r->conn, "out of memory", (struct slice){0});
+        return;
+    }
+    write_head(&w, r, a);
+    if (a->status != 204)
+        header_u64(&w, "Content-Length: ", body.len);
+    assert(w.len + 2 <= w.cap);
+    if (a->location.len != 0) {
+        conn_put(r->conn, head, w.len);
+        conn_put(r->conn, "Location: ", 10);
+        conn_put(r->conn, a->location.ptr, a->location.len);
+        w.len = 0;
+        writer_str(&w, "\r\n");
+    }
+    writer_str(&w, "\r\n");
+    conn_put(r->conn, head, w.len);
+    if (r->head->method != HTTP_HEAD && a->shared != NULL)
+        conn_put_blob(r->conn, a->shared);
+    else if (r->head->method != HTTP_HEAD)
+        conn_put(r->conn, body.ptr, body.len);
+    if (head != small)
+        free(head);
+}
+
+void http_reply_not_found(const struct http_request *r)
+{
+    http_reply(r, &(struct http_answer){.status = 404,
+                                        .content_type = HTTP_TEXT,
+                                        .nosniff = true,
+                                        .body = slice_str("404 page not found\n")});
+}
+
+void http_reply_not_allowed(const struct http_request *r, const char *allow,
+                            enum http_etcd_headers etcd)
+{
+    http_reply(r, &(struct http_answer){.status = 405,
+                                        .content_type = HTTP_TEXT,
+                                        .etcd = etcd,
+                                        .allow = allow,
+                                        .nosniff = true,
+                                        .body = slice_str("Method Not Allowed\n")});
+}
+
+void http_reply_message(const struct http_request *r, unsigned status, const char *message,
+                        enum http_etcd_headers etcd)
+{
+    uint8_t small[1024];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+
+    writer_str(&w, "{\"message\":");
+    json_string(&w, slice_str(message));
+    writer_u8(&w, '}');
+    if (w.len > w.cap) { /* it quotes something long of the peer's: keep what fits, as JSON */
+        w.len = 0;
+        writer_str(&w, "{\"message\":");
+        json_string(&w, (struct slice){(const uint8_t *)message, 128});
+        writer_u8(&w, '}');
+    }
+    http_reply(r, &(struct http_answer){.status = status,
+                                        .content_type = HTTP_JSON,
+                                        .etcd = etcd,
+                                        .body = {small, w.len}});
+}
+
+/* --- Watches. --- */
+
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
+{
+    struct http_session *h = r->conn->as.http;
+    uint8_t small[HEAD_ROOM * 2];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+    const struct http_answer a = {
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
+    struct http_head head = *r->head;
+    struct http_request request = *r;
+
+    h->watch = watch;
+    h->chunked = head.minor != 0;
+    h->keep_alive = head.keep_alive && h->chunked;
+    head.keep_alive = h->keep_alive;
+    if (head.origin.len > HEAD_ROOM / 2)
+        head.origin.len = 0; /* no allowed origin is that long */
+    request.head = &head;
+    write_head(&w, &request, &a);
+    if (h->chunked)
+        writer_str(&w, "Transfer-Encoding: chunked\r\n");
+    writer_str(&w, "\r\n");
+    assert(w.len <= w.cap);
+    conn_put(r->conn, small, w.len);
+}
+
+static void put_event(struct conn *c, struct blob *event)
+{
+    uint8_t line[32];
+    struct writer w = {.ptr = line, .cap = sizeof line};
+
+    if (c->as.http->chunked) {
+        char text[20];
+        int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
+
+        writer_put(&w, text, (size_t)len);
+        conn_put(c, line, w.len);
+    }
+    conn_put_blob(c, event);
+    if (c->as.http->chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+/* The end of the answer; the connection can take its next request. */
+static void end_watch(struct conn *c)
+{
+    struct http_session *h = c->as.http;
+
+    watch_close(&c->space->tree.hub, h->watch);
+    h->watch = NULL;
+    c->parked = false;
+    if (h->chunked)
+        conn_put(c, "0\r\n\r\n", 5);
+    if (!h->keep_alive)
+        conn_finish(c);
+}
+
+void http_session_resume(struct conn *c, struct wake *wake)
+{
+    struct http_session *h = c->as.http;
+    struct blob *event;
+
+    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
+    while (conn_may_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
+        put_event(c, event);
+        blob_unref(event);
+    }
+    if (c->state == CONN_OPEN && h->watch->subscription.ended) {
+        end_watch(c);
+        conn_process(c); /* what was pipelined behind it */
+    }
+}
+
+
+/* --- Requests. --- */
+
+static void reply_redirect(const struct http_request *r)
+{
+    bool shows = r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
+    struct writer location = {0}, page = {0};
+    uint8_t *both;
+
+    url_write_location(&location, r->path, r->query); /* counts */
+    url_write_moved_page(&page, r->path, r->query);
+    both = malloc(location.len + page.len);
+    if (both == NULL) {
+        conn_cut(r->conn, "out of memory", (struct slice){0});
+        return;
+    }
+    page = (struct writer){.ptr = both + location.len, .cap = page.len};
+    location = (struct writer){.ptr = both, .cap = location.len};
+    url_write_location(&location, r->path, r->query);
+    if (shows)
+        url_write_moved_page(&page, r->path, r->query);
+    http_reply(r, &(struct http_answer){.status = 301,
+                                        .content_type = shows ? HTTP_HTML : NULL,
+                                        .location = {location.ptr, location.len},
+                                        .body = {page.ptr, page.len}});
+    free(both);
+}
+
+/* With --host-whitelist: the Host header has to name one of them. */
+static bool host_is_welcome(const struct http_request *r)
+{
+    const struct string_list *list = &r->server->config->host_whitelist;
+    struct slice host = r->head->host;
+
+    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
+        if (host.ptr[i - 1] == ':')
+            host.len = i - 1;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (slice_is(host, list->items[i]) || strcmp(list->items[i], "*") == 0)
+            return true;
+    }
+    return list->count == 0;
+}
+
+static bool is_below(struct slice path, const char *root)
+{
+    size_t len = strlen(root);
+
+    return slice_starts_with(path, slice_str(root)) && (path.len == len || path.ptr[len] == '/');
+}
+
+static void route(const struct http_request *r, bool moved)
+{
+    bool bare = r->conn->listener->spec->metrics_only;
+
+    if (r->head->method == HTTP_OPTIONS)
+        http_reply(r, &(struct http_answer){.status = 200});
+    else if (!host_is_welcome(r))
+        http_reply(r, &(struct http_answer){
+                          .status = 421,
+                          .content_type = HTTP_TEXT,
+                          .nosniff = true,
+                          .body = slice_str("the Host header names none of --host-whitelist: add the "
+                                            "name to it, or use one that is there\n")});
+    else if (moved && r->head->method != HTTP_CONNECT)
+        reply_redirect(r);
+    else if (bare && !slice_is(r->path, "/metrics") && !slice_is(r->path, "/health"))
+        http_reply_not_found(r);
+    else if (is_below(r->path, "/v2/keys"))
+        etcd_keys_handle(r);
+    else if (is_below(r->path, "/v2/auth"))
+        etcd_auth_handle(r);
+    else if (!etcd_admin_handle(r))
+        http_reply_not_found(r);
+}
+
+static void handle(struct conn *c, const struct http_head *head, struct slice body)
+{
+    struct http_request r = {.server = conn_server(c),
+                             .conn = c,
+                             .space = c->space,
+                             .head = head,
+                             .query = head->target.query,
+                             .body = body};
+    size_t room = head->target.path.len + 1;
+    uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
+    bool moved = false;
+
+    if (path == NULL) {
+        conn_cut(c, "out of memory", (struct slice){0});
+        return;
+    }
+    if (head->method == HTTP_CONNECT)
+        r.path = url_unescape_path(head->target.path, path);
+    else
+        r.path = url_clean_path(head->target.path, path, &moved);
+    conn_server(c)->stats.http_requests++;
+    route(&r, moved);
+    if (path != small)
+        free(path);
+    if (c->state == CONN_OPEN && c->as.http->watch == NULL && !head->keep_alive)
+        conn_finish(c);
+}
+
+/* --- Reading. --- */
+
+static enum session_result refuse_head(struct conn *c, const struct http_refusal *why)
+{
+    char peer[CONN_PEER_MAX];
+    uint8_t text[512];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    if (why->silent) {
+        conn_cut(c, why->reason, (struct slice){0});
+        return SESSION_ENDED;
+    }
+    log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)), log_str("dialect", "http"),
+                log_str("reason", why->reason));
+    http_write_refusal(&w, why);
+    conn_put(c, text, w.len);
+    conn_finish_lingering(c);
+    return SESSION_ENDED;
+}
+
+/* A request that is answered before its body has come, which is not waited for. */
+static enum session_result refuse_body(struct conn *c, const struct http_head *head,
+                                       const struct http_answer *a)
+{
+    struct http_head closing = *head;
+    struct http_request r = {
+        .server = conn_server(c), .conn = c, .space = c->space, .head = &closing};
+
+    closing.keep_alive = false;
+    http_reply(&r, a);
+    conn_finish_lingering(c);
+    return SESSION_ENDED;
+}
+
+static enum session_result refuse_form(struct conn *c, const struct http_head *head,
+                                       const char *cause)
+{
+    uint8_t text[256];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    etcd_write_error(&w, ETCD_INVALID_FORM, slice_str(cause), 0);
+    return refuse_body(c, head,
+                       &(struct http_answer){.status = etcd_status(ETCD_INVALID_FORM),
+                                             .content_type = HTTP_JSON,
+                                             .etcd = HTTP_ETCD_ERROR,
+                                             .body = {text, w.len}});
+}
+
+/* What to do once a head is known. True: read the body. */
+static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
+{
+    struct http_session *h = c->as.http;
+
+    h->in_body = true;
+    h->head_len = h->raw_at = head_len;
+    h->body = head->body;
+    h->length = head->content_length;
+    h->body_len = 0;
+    h->chunks = (struct http_chunks){0};
+    if (head->expect == HTTP_EXPECT_OTHER) {
+        refuse_body(c, head, &(struct http_answer){.status = 417});
+        return false;
+    }
+    if (h->length > conn_server(c)->config->limits.http_form_max) {
+        refuse_form(c, head, "http: POST too large");
+        return false;
+    }
+    if (head->expect != HTTP_EXPECT_CONTINUE)
+        return true;
+    if (head->method == HTTP_PUT || head->method == HTTP_POST) {
+        conn_put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+        return true;
+    }
+    /* Nobody is going to look at the body, so it is not asked for; what follows the head cannot be
+     * told from it, and the connection ends with the answer. */
+    h->body = HTTP_BODY_NONE;
+    h->length = 0;
+    head->keep_alive = false;
+    return true;
+}
+
+/* Decodes what has come of a chunked body, down to right behind the head. */
+static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, const char **why)
+{
+    struct http_session *h = c->as.http;
+
+    for (;;) {
+        struct slice data = {0};
+        size_t size = 0;
+        enum parse_result result = http_next_chunk(
+            &h->chunks, (struct slice){in + h->raw_at, len - h->raw_at}, &data, &size, why);
+
+        if (result == PARSE_BAD)
+            return result;
+        if (result == PARSE_DONE) {
+            if (h->body_len + data.len > conn_server(c)->config->limits.http_form_max) {
+                *why = "http: POST too large";
+                return PARSE_BAD;
+            }
+            if (data.len != 0)
+                memmove(in + h->head_len + h->body_len, data.ptr, data.len);
+            h->body_len += data.len;
+        }
+        h->raw_at += size;
+        /* What is decoded stays in the buffer until the request is whole, its framing too: a body
+         * that is nearly all chunk extensions has a limit of its own. */
+        if (h->raw_at / 2 > conn_server(c)->config->limits.http_form_max) {
+            *why = "http: POST too large";
+            return PARSE_BAD;
+        }
+        if (result == PARSE_MORE || data.len == 0)
+            return result;
+    }
+}
+
+/* Reads one request at the start of `in`. PARSE_DONE: it has been answered, *size bytes are done
+ * with. PARSE_MORE: c->need. PARSE_BAD: the connection is finishing or closed. */
+static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
+{
+    struct http_session *h = c->as.http;
+    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
+    struct slice whole = {in, len};
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+    const char *why = NULL;
+    enum parse_result result;
+    bool fresh = !h->in_body;
+
+    if (fresh) {
+        h->before = (struct http_parser){.later = h->parser.later,
+                                         .after_post = h->parser.after_post};
+        result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
+        if (result == PARSE_MORE)
+            c->need = head_len;
+        else if (result == PARSE_BAD)
+            refuse_head(c, &refusal);
+        else if (!begin_body(c, &head, head_len))
+            result = PARSE_BAD;
+        if (result != PARSE_DONE)
+            return result;
+    }
+
+    if (h->body == HTTP_BODY_LENGTH) {
+        h->raw_at = h->head_len + (size_t)h->length;
+        h->body_len = (size_t)h->length;
+        if (len < h->raw_at) {
+            c->need = h->raw_at;
+            return PARSE_MORE;
+        }
+    }
+    result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
+    if (result == PARSE_MORE) {
+        c->need = len + 1;
+        return PARSE_MORE;
+    }
+    if (!fresh) { /* the buffer may have moved since, so the head is read again: twice in all */
+        struct http_parser again = h->before;
+
+        http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
+    }
+    if (result == PARSE_BAD) {
+        refuse_form(c, &head, why);
+        return PARSE_BAD;
+    }
+    h->in_body = false;
+    *size = h->raw_at;
+    handle(c, &head, (struct slice){in + h->head_len, h->body_len});
+    return PARSE_DONE;
+}
+
+bool http_session_eof(struct conn *c)
+{
+    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
+    struct http_session *h = c->as.http;
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+
+    /* A half-closed peer may still read: etcd ends the answer properly, and so do we. */
+    if (h->watch != NULL) {
+        end_watch(c);
+        conn_finish(c);
+        return true;
+    }
+    if (!h->in_body || c->in == NULL ||
+        http_parse_head(&h->before, (struct slice){c->in->bytes, c->in->len}, &limits, &head,
+                        &head_len, &refusal) != PARSE_DONE)
+        return false;
+    refuse_form(c, &head, "unexpected EOF");
+    return true;
+}
+
+enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, size_t *used)
+{
+    size_t at = 0;
+
+    *used = 0;
+    while (at < len) {
+        size_t size = 0;
+        enum parse_result result;
+
+        if (!conn_may_answer(c))
+            return SESSION_PAUSED;
+        result = read_request(c, in + at, len - at, &size);
+        if (c->state != CONN_OPEN || result == PARSE_BAD)
+            return SESSION_ENDED;
+        if (result == PARSE_MORE)
+            return SESSION_MORE;
+        at += size;
+        *used = at;
+        c->need = 1;
+        if (c->as.http->watch != NULL)
+            return SESSION_PARKED;
+    }
+    return SESSION_MORE;
+}

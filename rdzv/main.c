@@ -1,0 +1,146 @@
+/* rdzvd: from argv to an exit code. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rdzv/notify.h"
+#include "rdzv/server.h"
+
+#ifndef RDZV_VERSION
+#error "the build gives RDZV_VERSION"
+#endif
+
+extern char **environ;
+
+/* Sockets that systemd passed on (socket activation). 0, or -1 after it logged why not. */
+static int adopt_sockets(struct config *config)
+{
+    const struct notify_env env = {
+        .listen_pid = getenv("LISTEN_PID"),
+        .listen_fds = getenv("LISTEN_FDS"),
+        .listen_fdnames = getenv("LISTEN_FDNAMES"),
+        .self = getpid(),
+        .first_fd = NOTIFY_FIRST_FD,
+    };
+    struct notify_socket *sockets = NULL;
+    size_t count = 0;
+    int bad_fd = -1, err = notify_take_sockets(&env, &sockets, &count, &bad_fd);
+
+    if (err < 0) {
+        log_event(LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
+                  log_str("remedy", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++)
+        config_adopt_socket(config, sockets[i].fd, sockets[i].host, sockets[i].port,
+                            sockets[i].name);
+    free(sockets);
+    return 0;
+}
+
+static void log_somaxconn(uint64_t *out)
+{
+    FILE *f = fopen("/proc/sys/net/core/somaxconn", "re");
+    unsigned long v;
+
+    if (f != NULL && fscanf(f, "%lu", &v) == 1)
+        *out = v;
+    if (f != NULL)
+        fclose(f);
+}
+
+/* As many descriptors as we may have: each peer takes one, a classic one two. */
+static void raise_nofile(uint64_t *out)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        log_event(LOG_WARN, "nofile", log_errno("reason", errno));
+    getrlimit(RLIMIT_NOFILE, &limit);
+    *out = limit.rlim_cur;
+}
+
+static void log_start(const struct config *config)
+{
+    uint64_t backlog = 0, nofile = 0;
+
+    log_somaxconn(&backlog);
+    raise_nofile(&nofile);
+    log_event(LOG_INFO, "starting", log_str("version", RDZV_VERSION), log_i64("pid", getpid()),
+              log_str("mode", config->etcd_mode ? "etcd" : "rdzvd"), log_u64("nofile", nofile),
+              log_u64("backlog", backlog));
+    for (size_t i = 0; i < config->note_count; i++) {
+        const struct config_note *note = &config->notes[i];
+        bool ignored = note->kind == CONFIG_NOTE_IGNORED;
+
+        log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
+                  log_str("flag", note->flag), log_str("reason", note->why));
+    }
+    if (config->data_dir != NULL)
+        log_event(LOG_WARN, "memory_only", log_str("data_dir", config->data_dir),
+                  log_str("reason", "this version keeps its state in memory only: nothing is written "
+                                    "to the data directory, and a restart starts empty"));
+}
+
+static int run(struct config *config)
+{
+    struct server *server;
+    const char *notify = getenv("NOTIFY_SOCKET");
+    int code = 1;
+
+    const struct log_options options = {
+        .format = config->log_format, .level = config->log_level, .fd = 2};
+
+    signal(SIGPIPE, SIG_IGN);
+    log_init(&options);
+    if (adopt_sockets(config) < 0)
+        return 1;
+    server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return 1;
+    log_start(config);
+    if (server_init(server, config) == 0) {
+        log_event(LOG_INFO, "ready", log_str("msg", "ready to serve client requests"));
+        if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)
+            log_event(LOG_WARN, "notify_failed", log_str("socket", notify));
+        code = server_run(server);
+    }
+    server_fini(server);
+    free(server);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    struct config_error error;
+    int code = 0;
+
+    if (!config_parse(argc, argv, environ, &config, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        return error.exit_code;
+    }
+    switch (config.action) {
+    case CONFIG_HELP:
+        config_write_help(stdout, &config);
+        break;
+    case CONFIG_VERSION:
+        config_write_version(stdout, &config, RDZV_VERSION);
+        break;
+    case CONFIG_CHECK:
+        config_write_effective(stdout, &config);
+        break;
+    case CONFIG_RUN:
+        code = run(&config);
+        break;
+    }
+    config_free(&config);
+    return code;
+}

@@ -1,0 +1,183 @@
+/* What is still to be sent to one peer. See outq.h for the contract. */
+#include "rdzv/outq.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "store/xalloc.h"
+
+#define CHUNK_SIZE  4096u
+#define POOL_MAX    1024u /* chunks kept for reuse: 4 MiB */
+#define SHARE_FROM  1024u /* shorter values are copied: a reference costs a part of its own */
+#define PARTS_A_CALL 64
+
+struct out_part {
+    TAILQ_ENTRY(out_part) entry;
+    struct blob *blob; /* NULL: the bytes are in `chunk` */
+    size_t start;      /* sent up to here */
+    size_t end;
+    uint8_t chunk[];
+};
+
+void out_pool_init(struct out_pool *pool)
+{
+    *pool = (struct out_pool){0};
+    TAILQ_INIT(&pool->free_parts);
+}
+
+void out_pool_fini(struct out_pool *pool)
+{
+    struct out_part *p;
+
+    while ((p = TAILQ_FIRST(&pool->free_parts)) != NULL) {
+        TAILQ_REMOVE(&pool->free_parts, p, entry);
+        free(p);
+    }
+    pool->count = 0;
+}
+
+void outq_init(struct outq *q)
+{
+    *q = (struct outq){0};
+    TAILQ_INIT(&q->parts);
+}
+
+static struct out_part *add_chunk(struct outq *q, struct out_pool *pool)
+{
+    struct out_part *p = TAILQ_FIRST(&pool->free_parts);
+
+    if (p != NULL) {
+        TAILQ_REMOVE(&pool->free_parts, p, entry);
+        pool->count--;
+    } else {
+        p = xcalloc(1, sizeof *p + CHUNK_SIZE);
+    }
+    p->blob = NULL;
+    p->start = p->end = 0;
+    TAILQ_INSERT_TAIL(&q->parts, p, entry);
+    return p;
+}
+
+static void drop_first(struct outq *q, struct out_pool *pool)
+{
+    struct out_part *p = TAILQ_FIRST(&q->parts);
+
+    TAILQ_REMOVE(&q->parts, p, entry);
+    if (p->blob != NULL || pool->count >= POOL_MAX) {
+        blob_unref(p->blob);
+        free(p);
+        return;
+    }
+    TAILQ_INSERT_HEAD(&pool->free_parts, p, entry);
+    pool->count++;
+}
+
+void outq_fini(struct outq *q, struct out_pool *pool)
+{
+    while (!TAILQ_EMPTY(&q->parts))
+        drop_first(q, pool);
+    q->bytes = 0;
+}
+
+/* The last chunk with its free room; a new one when there is none. */
+static struct out_part *last_chunk(struct outq *q, struct out_pool *pool, size_t room)
+{
+    struct out_part *p = TAILQ_LAST(&q->parts, out_list);
+
+    if (p == NULL || p->blob != NULL || CHUNK_SIZE - p->end < room)
+        p = add_chunk(q, pool);
+    return p;
+}
+
+uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
+{
+    struct out_part *p;
+    uint8_t *at;
+
+    assert(len <= OUTQ_RESERVE_MAX);
+    p = last_chunk(q, pool, len);
+    at = p->chunk + p->end;
+    p->end += len;
+    q->bytes += len;
+    return at;
+}
+
+void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t len)
+{
+    const uint8_t *from = bytes;
+
+    while (len > 0) {
+        struct out_part *p = last_chunk(q, pool, 1);
+        size_t n = CHUNK_SIZE - p->end < len ? CHUNK_SIZE - p->end : len;
+
+        memcpy(p->chunk + p->end, from, n);
+        p->end += n;
+        q->bytes += n;
+        from += n;
+        len -= n;
+    }
+}
+
+void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
+{
+    struct out_part *p;
+
+    if (blob_slice(b).len < SHARE_FROM) {
+        outq_put(q, pool, blob_slice(b).ptr, blob_slice(b).len);
+        return;
+    }
+    p = xcalloc(1, sizeof *p);
+    p->blob = blob_ref(b);
+    p->end = b->len;
+    q->bytes += b->len;
+    TAILQ_INSERT_TAIL(&q->parts, p, entry);
+}
+
+/* Takes n sent bytes off the front. */
+static void advance(struct outq *q, struct out_pool *pool, size_t n)
+{
+    q->bytes -= n;
+    while (n > 0) {
+        struct out_part *p = TAILQ_FIRST(&q->parts);
+        size_t left = p->end - p->start;
+
+        if (n < left) {
+            p->start += n;
+            return;
+        }
+        n -= left;
+        drop_first(q, pool);
+    }
+}
+
+int outq_send(struct outq *q, struct out_pool *pool, int fd)
+{
+    while (q->bytes > 0) {
+        struct iovec iov[PARTS_A_CALL];
+        struct msghdr msg = {.msg_iov = iov};
+        struct out_part *p;
+        size_t offered = 0;
+        ssize_t n;
+
+        TAILQ_FOREACH(p, &q->parts, entry) {
+            uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->chunk;
+
+            if (msg.msg_iovlen == PARTS_A_CALL)
+                break;
+            iov[msg.msg_iovlen++] = (struct iovec){bytes + p->start, p->end - p->start};
+            offered += p->end - p->start;
+        }
+        n = msg.msg_iovlen == 1 ? send(fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
+                                : sendmsg(fd, &msg, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        advance(q, pool, (size_t)n);
+        if ((size_t)n < offered)
+            return -EAGAIN; /* the socket is full; the next call would only say so */
+    }
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* What is still to be sent to one peer: small answers copied into chunks that are reused, large
+ * values and events by reference, so that however many read one value there is one copy of it.
+ * An empty queue owns nothing. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "store/blob.h"
+
+struct out_part;
+
+TAILQ_HEAD(out_list, out_part);
+
+struct outq {
+    struct out_list parts;
+    size_t bytes; /* not sent yet */
+};
+
+/* Chunks that no queue uses at the moment; one pool for the whole daemon. */
+struct out_pool {
+    struct out_list free_parts;
+    size_t count;
+};
+
+void out_pool_init(struct out_pool *pool);
+void out_pool_fini(struct out_pool *pool);
+
+void outq_init(struct outq *q);
+
+/* Drops everything. */
+void outq_fini(struct outq *q, struct out_pool *pool);
+
+/* Copies bytes to the end of the queue. */
+void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t len);
+
+/* Room for `len` bytes (at most OUTQ_RESERVE_MAX) at the end, to be written by the caller now. */
+#define OUTQ_RESERVE_MAX 2048
+uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
+
+/* A value: copied when it is small, else one more reference to it. */
+void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
+
+/* Sends as much as the socket takes, many parts in one system call. 0: all is sent. -EAGAIN: the rest
+ * has to wait until the socket is writable. Another -errno: the connection is lost. */
+int outq_send(struct outq *q, struct out_pool *pool, int fd);

@@ -1,0 +1,100 @@
+/* The daemon as a whole: listeners, signals, timers, and the turn of the loop. Everything that
+ * happens in a turn is read, applied and queued by callbacks; what has an order, waking, committing,
+ * answering and closing, happens at the end of it (server_end_turn() in server.c). */
+#pragma once
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "rdzv/config.h"
+#include "rdzv/outq.h"
+#include "rdzv/stats.h"
+#include "store/store.h"
+
+struct conn;
+struct listener;
+
+TAILQ_HEAD(listener_list, listener);
+TAILQ_HEAD(conn_list, conn);
+STAILQ_HEAD(dirty_list, conn);
+
+/* A space as the server sees it: who is connected to it, and when it was left. */
+struct server_space {
+    TAILQ_ENTRY(server_space) entry;
+    struct space *space;
+    uint64_t c10d_conns;
+    bool was_used;          /* had a c10d connection since it was last forgotten */
+    struct event linger;    /* armed while nobody is connected */
+    struct server *server;
+};
+
+TAILQ_HEAD(server_space_list, server_space);
+
+struct server {
+    const struct config *config;
+    struct event_base *base;
+    struct store store;
+    struct server_space_list spaces;
+    struct listener_list listeners;
+
+    struct conn_list conns;  /* all that are open */
+    struct conn_list closed; /* are freed at the end of the turn */
+    struct conn_list late;   /* owe the rest of a request, or do not read; the longest first */
+    struct dirty_list dirty; /* have output that this turn has queued */
+    size_t conn_count;
+
+    struct event sigterm, sigint;
+    struct event tick;         /* once a second: log, deadlines of half requests, idle exit */
+    struct event expiry;       /* the next TTL */
+    int64_t expiry_armed_ns;   /* the TTL that it is set for; 0: none */
+    struct event drain;        /* the end of patience after SIGTERM */
+    struct event retry_accept; /* after descriptors ran out */
+    bool draining;
+    bool stop;
+    bool served;            /* has had a connection; --exit-when-idle waits for one */
+    uint64_t idle_since_ms; /* no connection since then; 0: there is one */
+
+    uint64_t member_id, cluster_id; /* as etcd derives them */
+    int64_t started_ns; /* since 1970 */
+    struct stats stats;
+
+    struct out_pool pool;
+    uint8_t *recv_buf; /* where idle connections receive; bytes stay there only within a callback */
+    uint8_t *scratch;  /* server_scratch() */
+    size_t scratch_cap;
+};
+
+#define SERVER_RECV_SIZE (64u * 1024)
+
+/* A listening socket as connections know it. Lives as long as the server: connections point to it. */
+struct listener {
+    TAILQ_ENTRY(listener) entry;
+    struct event event;
+    struct server *server;
+    const struct listen_spec *spec;
+    struct space *space;
+    bool open;
+};
+
+/* The clocks: of the wall, which TTLs and logs use, and of intervals. */
+int64_t server_now_ns(void);
+uint64_t server_now_ms(void);
+
+/* Opens the listeners and says so in the log. 0, or -1 after it logged why not. */
+int server_init(struct server *s, const struct config *config);
+
+/* Runs until SIGTERM or SIGINT (drained) or until idle. Returns the exit code. */
+int server_run(struct server *s);
+void server_fini(struct server *s);
+
+/* Applies a command and collects nobody yet: whoever woke is served at the end of the turn. */
+void server_apply(struct server *s, struct space *space, const struct command *command,
+                  struct store_result *out);
+
+/* At least `len` bytes to work in, until the next call of this. NULL when memory is short. */
+uint8_t *server_scratch(struct server *s, size_t len);
+
+/* For conn.c: who came to speak c10d in a space, and left. */
+struct server_space *server_space_of(struct server *s, const struct space *space);
+void server_c10d_came(struct server *s, struct space *space);
+void server_c10d_left(struct server *s, struct space *space);
