@@ -1,6 +1,7 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
 #include "rdzv/config_internal.h"
 #include "rdzv/units.h"
+#include "rdzv/utf8.h"
 #include "store/xalloc.h"
 
 #include <errno.h>
@@ -216,23 +217,15 @@ const size_t config_option_count = sizeof config_options / sizeof config_options
 
 bool config_is_utf8(const char *text)
 {
-    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *p = (const unsigned char *)text;
+    struct slice rest = slice_str(text);
 
-    while (*p != '\0') {
-        size_t len = *p < 0x80 ? 1 : *p < 0xc0 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
-        uint32_t point = len == 1 ? *p : *p & (0xffu >> (len + 1));
+    while (rest.len > 0) {
+        uint32_t point;
+        size_t len = utf8_decode(rest, &point);
 
-        if (len == 0 || *p >= 0xf8)
+        if (len == 0)
             return false;
-        for (size_t i = 1; i < len; i++) {
-            if ((p[i] & 0xc0) != 0x80)
-                return false;
-            point = point << 6 | (p[i] & 0x3fu);
-        }
-        if (point < lowest[len] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-            return false;
-        p += len;
+        rest = slice_from(rest, len);
     }
     return true;
 }

@@ -60,6 +60,11 @@ static void set_error(struct draft *d, int exit_code, const struct setting *sett
         len = (size_t)snprintf(d->error->text, sizeof d->error->text,
                                "%s: ", config_label(setting, label));
     vsnprintf(d->error->text + len, sizeof d->error->text - len, format, args);
+    /* Names come from files, and an error is one line. */
+    for (char *c = d->error->text; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    }
 }
 
 bool config_fail(struct draft *d, const struct setting *setting, const char *format, ...)

@@ -1,25 +1,39 @@
 /* What the daemon says of itself on stdout: help, version, and the settings in effect. */
 #include "rdzv/config_internal.h"
 #include "rdzv/units.h"
+#include "rdzv/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define HELP_COLUMN 38
 
-/* A double-quoted YAML string. */
+/* Characters that YAML wants escaped, or takes for the end of a line or of nothing at all. */
+static bool must_escape(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029 ||
+           point == 0xfeff || point == 0xfffe || point == 0xffff;
+}
+
+/* A double-quoted YAML string. All texts of a config are UTF-8. */
 static void write_quoted(FILE *out, const char *text)
 {
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
+    struct slice rest = slice_str(text);
 
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            fprintf(out, "\\x%02x", c);
+    fputc('"', out);
+    while (rest.len > 0) {
+        uint32_t point = rest.ptr[0];
+        size_t len = utf8_decode(rest, &point);
+
+        if (len == 0)
+            len = 1;
+        if (must_escape(point))
+            fprintf(out, "\\u%04x", point);
+        else if (point == '"' || point == '\\')
+            fprintf(out, "\\%c", (char)point);
         else
-            fputc(c, out);
+            fwrite(rest.ptr, 1, len, out);
+        rest = slice_from(rest, len);
     }
     fputc('"', out);
 }

@@ -297,6 +297,10 @@ const char *etcd_url_check(const char *url, struct url_parts *out)
     if (!scheme_is(&parts, "http") && !scheme_is(&parts, "https") && !scheme_is(&parts, "unix") &&
         !scheme_is(&parts, "unixs"))
         return "URL scheme must be http, https, unix, or unixs; write http://HOST:PORT";
+    for (const char *c = rest; *c != '\0'; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return "URL must not contain blanks or control characters; write http://HOST:PORT";
+    }
     rest += 3;
     end = rest + strcspn(rest, "/?#");
     user = memrchr(rest, '@', (size_t)(end - rest));

@@ -1,6 +1,8 @@
 /* Makes a line of an event and writes it, or counts it where nobody takes it. */
 #include "rdzv/log.h"
 
+#include "rdzv/utf8.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -113,27 +115,6 @@ static bool disturbs_display(uint32_t point)
            (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
-/* The length of the UTF-8 sequence at the start of `in` that is longer than one byte, or 0. */
-static size_t decode_utf8(struct slice in, uint32_t *point)
-{
-    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t first = in.ptr[0];
-    size_t len = first >= 0xf0 && first < 0xf8 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : 2;
-    uint32_t value = first & (0xffu >> (len + 1));
-
-    if (first < 0xc0 || first >= 0xf8 || in.len < len)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((in.ptr[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (in.ptr[i] & 0x3fu);
-    }
-    if (value < lowest[len] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000))
-        return 0;
-    *point = value;
-    return len;
-}
-
 /* One byte that cannot stand for itself. */
 static void put_escaped_byte(struct line *line, uint8_t byte)
 {
@@ -171,7 +152,7 @@ static void put_quoted(struct line *line, struct slice value)
     for (size_t i = 0; i < value.len;) {
         uint8_t byte = value.ptr[i];
         uint32_t point = 0;
-        size_t len = byte < 0x80 ? 1 : decode_utf8(slice_from(value, i), &point);
+        size_t len = utf8_decode(slice_from(value, i), &point);
 
         if (len > 1 && !disturbs_display(point)) {
             put(line, (const char *)value.ptr + i, len);

@@ -634,6 +634,10 @@ static const struct {
      2,
      "--listen-client-urls: \"http://127.0.0.1:1?x\": URL must not contain a query or fragment; "
      "end it behind the port"},
+    {{.words = {"--listen-client-urls=http://127.0. 0.1:1"}},
+     2,
+     "--listen-client-urls: \"http://127.0. 0.1:1\": URL must not contain blanks or control "
+     "characters; write http://HOST:PORT"},
     {{.words = {"--listen-client-urls=http://127.0.0.1:1,"}},
      2,
      "--listen-client-urls: \"\": URL scheme must be http, https, unix, or unixs; write "
@@ -812,6 +816,9 @@ static const struct {
      2,
      "rdzvd.yaml:1:7: found character that cannot start any token; indent with spaces, not tabs, "
      "and quote a value that starts with @, ` or %"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "\"a\\nb\": c\n"},
+     2,
+     "rdzvd.yaml:1:1: a?b: no such setting; `rdzvd --help` lists them"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: [a\n"},
      2,
      "rdzvd.yaml:2:1: did not find expected ',' or ']'; settings are lines of `key: value`"},
