@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 def fields(text):
     """Bytes in the notation of *.wire files."""
-    return wire.parse_fields(wire.Tokens(text))({}, None)
+    return wire.parse_fields(wire.Tokens(text))({})
 
 
 def check(condition, text):

@@ -126,20 +126,20 @@ class Play:
         a = self.connections[who]
 
         if verb == ">":
-            a.send(what(self.env, None))
+            a.send(what(self.env))
         elif verb == ">>":
-            for byte in what(self.env, None):
+            for byte in what(self.env):
                 a.send(bytes([byte]))
                 self.sync(pause=0.002)
         elif verb == ">|":
-            data = what(self.env, None)
+            data = what(self.env)
             if self.cut is not None:
                 a.send(data[:self.cut])
                 self.sync(pause=0.002)
                 data = data[self.cut:]
             a.send(data)
         elif verb == "<":
-            a.expect([choice(self.env, None) for choice in what])
+            a.expect([choice(self.env) for choice in what])
         elif verb == "<nothing":
             self.sync()
             a.expect_nothing(0 if self.options.foreign else self.options.silence)
@@ -269,7 +269,7 @@ class Runner:
         if statement is not None and cut is None:
             try:
                 # Its length must not depend on variables; the rest may.
-                cuts = range(1, len(statement.what(ANY_NUMBER, None)))
+                cuts = range(1, len(statement.what(ANY_NUMBER)))
             except ValueError as error:
                 return self.fail(where, [str(error)], self.again(script, case))
         for cut in cuts:

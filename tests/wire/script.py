@@ -169,7 +169,17 @@ class Tokens:
         return self.at == len(self.list)
 
 
-# ---- tokens to fields: functions of (variables, counter) that give bytes
+# ---- tokens to fields
+
+
+class Field:
+    """Bytes to be made when variables are known: field(variables, counter)."""
+
+    def __init__(self, encode, counts=False):
+        self.encode, self.counts = encode, counts  # counts: the bytes depend on the counter
+
+    def __call__(self, env, n=None):
+        return self.encode(env, n)
 
 
 def substitute(text, env):
@@ -189,29 +199,30 @@ def to_bytes(text):
 
 def text_field(text):
     def encode(env, n):
-        if n is not None:
-            return to_bytes(substitute(text.replace("{n}", str(n)), env))
-        return to_bytes(substitute(text, env))
-    return encode
+        return to_bytes(substitute(text if n is None else text.replace("{n}", str(n)), env))
+    return Field(encode, "{n}" in text)
 
 
 def constant(value):
-    return lambda env, n: value
+    return Field(lambda env, n: value)
 
 
 def as_str(field):
     def encode(env, n):
         value = field(env, n)
         return struct.pack("<Q", len(value)) + value
-    return encode
+    return Field(encode, field.counts)
 
 
 def sequence(fields):
-    return lambda env, n: b"".join(field(env, n) for field in fields)
+    return Field(lambda env, n: b"".join(field(env, n) for field in fields),
+                 any(field.counts for field in fields))
 
 
 def repeated(field, count):
-    return lambda env, n: b"".join(field(env, i) for i in range(count))
+    if field.counts:
+        return Field(lambda env, n: b"".join(field(env, i) for i in range(count)))
+    return Field(lambda env, n: field(env, n) * count)
 
 
 def parse_strings(tokens):

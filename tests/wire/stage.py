@@ -17,7 +17,7 @@ class Unmet(Exception):
         self.expected, self.got = expected, got
 
 
-def show(data, limit=400):
+def show(data, limit=160):
     """Bytes for a reader: text as text, the rest as hex, long ones cut."""
     data = bytes(data)
     if not data:
@@ -124,14 +124,18 @@ class Connection:
     def expect(self, choices):
         """Exactly the bytes of one of the choices."""
         deadline, expected = self._deadline(), " or ".join(show(choice) for choice in choices)
+        compared = 0  # so many bytes begin each choice that is left
         while True:
-            got = bytes(self.got[:max(map(len, choices))])
+            here = len(self.got)
+            choices = [choice for choice in choices
+                       if self.got[compared:len(choice)] == choice[compared:here]]
+            if not choices:
+                raise Unmet(expected, show(self.got))
             for choice in choices:
-                if got.startswith(choice):
+                if len(choice) <= here:
                     del self.got[:len(choice)]
                     return
-            if not any(choice.startswith(got) for choice in choices):
-                raise Unmet(expected, show(self.got))
+            compared = here
             self._more(deadline, expected)
 
     def expect_nothing(self, silence):
@@ -206,7 +210,7 @@ class Connection:
         lines = head[:-4].split(b"\r\n")
         status = re.escape(expected).replace("x", r"\d") + " "
         if not re.match(status.encode(), lines[0]):
-            raise Unmet(expected, show(head + self.got, 2000))
+            raise Unmet(expected, show(head + self.got, 600))
         headers = {}
         for line in lines[1:]:
             name, colon, value = line.partition(b": ")
@@ -215,10 +219,10 @@ class Connection:
             headers.setdefault(name.decode(), []).append(value)
         for name, glob in answer.headers:
             if not any(glob.match(value, env) for value in headers.get(name, [])):
-                raise Unmet("%s: %s" % (name, glob), show(head, 2000))
+                raise Unmet("%s: %s" % (name, glob), show(head, 1000))
         for name in answer.absent:
             if any(name.lower() == other.lower() for other in headers):
-                raise Unmet("no header %s" % name, show(head, 2000))
+                raise Unmet("no header %s" % name, show(head, 1000))
         self._expect_body(answer, headers, env, int(lines[0].split()[1]))
 
     def _expect_body(self, answer, headers, env, status):
@@ -248,7 +252,7 @@ class Connection:
         else:
             body = self._to_end(expected)
         if answer.body is not None and not answer.body.match(body, env):
-            raise Unmet("body %s" % answer.body, show(body, 2000))
+            raise Unmet("body %s" % answer.body, show(body, 600))
 
     def expect_event(self, glob, env):
         """The next line of a body that arrives in parts."""
