@@ -177,9 +177,9 @@ static void write_head(struct writer *w, const struct http_request *r, const str
         writer_str(w, "X-Content-Type-Options: nosniff\r\n");
     write_etcd_headers(w, r, a->etcd, a->index);
     writer_str(w, date_line());
-    if (!r->head->keep_alive)
+    if (!r->head->keep_alive && r->head->minor != 0)
         writer_str(w, "Connection: close\r\n");
-    else if (r->head->minor == 0)
+    else if (r->head->keep_alive && r->head->minor == 0)
         writer_str(w, "Connection: keep-alive\r\n");
 }
 
@@ -359,6 +359,20 @@ static void reply_redirect(const struct http_request *r)
     free(both);
 }
 
+/* A request that is answered before its body has come, which is not waited for. */
+static enum session_result refuse_body(struct conn *c, const struct http_head *head,
+                                       const struct http_answer *a)
+{
+    struct http_head closing = *head;
+    struct http_request r = {
+        .server = conn_server(c), .conn = c, .space = c->space, .head = &closing};
+
+    closing.keep_alive = false;
+    http_reply(&r, a);
+    conn_finish_lingering(c);
+    return SESSION_ENDED;
+}
+
 /* With --host-whitelist: the Host header has to name one of them. */
 static bool host_is_welcome(const struct http_request *r)
 {
@@ -387,7 +401,9 @@ static void route(const struct http_request *r, bool moved)
 {
     bool bare = r->conn->listener->spec->metrics_only;
 
-    if (r->head->method == HTTP_OPTIONS)
+    if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
+        refuse_body(r->conn, r->head, &(struct http_answer){.status = 400});
+    else if (r->head->method == HTTP_OPTIONS)
         http_reply(r, &(struct http_answer){.status = 200});
     else if (!host_is_welcome(r))
         http_reply(r, &(struct http_answer){
@@ -452,20 +468,6 @@ static enum session_result refuse_head(struct conn *c, const struct http_refusal
                 log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
-    conn_finish_lingering(c);
-    return SESSION_ENDED;
-}
-
-/* A request that is answered before its body has come, which is not waited for. */
-static enum session_result refuse_body(struct conn *c, const struct http_head *head,
-                                       const struct http_answer *a)
-{
-    struct http_head closing = *head;
-    struct http_request r = {
-        .server = conn_server(c), .conn = c, .space = c->space, .head = &closing};
-
-    closing.keep_alive = false;
-    http_reply(&r, a);
     conn_finish_lingering(c);
     return SESSION_ENDED;
 }
@@ -621,8 +623,15 @@ bool http_session_eof(struct conn *c)
         conn_finish(c);
         return true;
     }
-    if (!h->in_body || c->in == NULL ||
-        http_parse_head(&h->before, (struct slice){c->in->bytes, c->in->len}, &limits, &head,
+    if (c->in == NULL)
+        return false;
+    if (!h->in_body) {
+        refuse_head(c, &(struct http_refusal){.status = "400 Bad Request",
+                                              .body = "400 Bad Request",
+                                              .reason = "the head ends in the middle"});
+        return true;
+    }
+    if (http_parse_head(&h->before, (struct slice){c->in->bytes, c->in->len}, &limits, &head,
                         &head_len, &refusal) != PARSE_DONE)
         return false;
     refuse_form(c, &head, "unexpected EOF");
