@@ -229,6 +229,16 @@ static bool is_write(enum http_method method)
     return method != HTTP_GET && method != HTTP_HEAD;
 }
 
+static bool select_form(const struct http_request *r, struct slice *form, struct etcd_refusal *why)
+{
+    if (!etcd_select_form(r->head->method, r->head->content_type, r->body, form, why))
+        return false;
+    if (form->len <= r->server->config->limits.http_form_max)
+        return true;
+    *why = (struct etcd_refusal){.code = ETCD_INVALID_FORM, .cause = "http: POST too large"};
+    return false;
+}
+
 void etcd_keys_handle(const struct http_request *r)
 {
     enum http_method method = r->head->method;
@@ -241,8 +251,7 @@ void etcd_keys_handle(const struct http_request *r)
         http_reply_not_allowed(r, "HEAD,GET,PUT,POST,DELETE", HTTP_ETCD_NONE);
         return;
     }
-    if (!etcd_select_form(method, r->head->content_type, r->body, &form, &why) ||
-        !etcd_parse_request(method, form, r->query, &q, &why)) {
+    if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {
         reply_error(r, why.code, slice_str(why.cause), 0);
         return;
     }

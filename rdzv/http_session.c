@@ -161,7 +161,8 @@ static void write_head(struct writer *w, const struct http_request *r, const str
     writer_u8(w, ' ');
     writer_str(w, reason_of(a->status));
     writer_str(w, "\r\n");
-    if (!r->head->target.asterisk)
+    /* Go answers these two itself, before etcd's handlers see the request. */
+    if (a->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
         write_cors(w, r);
     if (a->allow != NULL) {
         writer_str(w, "Allow: ");
@@ -197,7 +198,7 @@ void http_reply(const struct http_request *r, const struct http_answer *a)
         return;
     }
     write_head(&w, r, a);
-    if (a->status != 204)
+    if (a->status != 204 && !(a->status == 301 && r->head->method == HTTP_HEAD))
         header_u64(&w, "Content-Length: ", body.len);
     assert(w.len + 2 <= w.cap);
     if (a->location.len != 0) {
@@ -486,6 +487,15 @@ static enum session_result refuse_form(struct conn *c, const struct http_head *h
                                              .body = {text, w.len}});
 }
 
+/* A body that is a little over what forms may have is read all the same and refused by its endpoint,
+ * so that the connection stays; Go does so too. */
+#define BODY_SLACK (256u * 1024)
+
+static size_t body_max(const struct conn *c)
+{
+    return (size_t)conn_server(c)->config->limits.http_form_max + BODY_SLACK;
+}
+
 /* What to do once a head is known. True: read the body. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
@@ -501,7 +511,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
         refuse_body(c, head, &(struct http_answer){.status = 417});
         return false;
     }
-    if (h->length > conn_server(c)->config->limits.http_form_max) {
+    if (h->length > body_max(c)) {
         refuse_form(c, head, "http: POST too large");
         return false;
     }
@@ -533,7 +543,7 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
         if (result == PARSE_BAD)
             return result;
         if (result == PARSE_DONE) {
-            if (h->body_len + data.len > conn_server(c)->config->limits.http_form_max) {
+            if (h->body_len + data.len > body_max(c)) {
                 *why = "http: POST too large";
                 return PARSE_BAD;
             }
@@ -544,7 +554,7 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
         h->raw_at += size;
         /* What is decoded stays in the buffer until the request is whole, its framing too: a body
          * that is nearly all chunk extensions has a limit of its own. */
-        if (h->raw_at / 2 > conn_server(c)->config->limits.http_form_max) {
+        if (h->raw_at / 2 > body_max(c)) {
             *why = "http: POST too large";
             return PARSE_BAD;
         }
