@@ -61,7 +61,8 @@ static bool finish(struct parse *p)
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
-        return config_fail(d, config_last_setting(p, "name"), "is empty; give the member a name");
+        return (c->etcd_mode ? config_fail_check : config_fail)(d, config_last_setting(p, "name"),
+                                                                "is empty; give the member a name");
 
     c->listeners_default = true;
     for (size_t i = 0; i < c->listener_count; i++) {
@@ -81,10 +82,6 @@ static bool finish(struct parse *p)
     if (c->limits.value_max > c->limits.request_max)
         config_note(c, CONFIG_NOTE_WARNING, "--value-limit",
                     "is above --request-limit, which holds for values too");
-    if (c->data_dir != NULL)
-        config_note(c, CONFIG_NOTE_WARNING, "--data-dir",
-                    "is taken, but there is no journal yet: all state is in memory and ends with "
-                    "this process");
     return true;
 }
 

@@ -13,7 +13,8 @@
  * they are left alone, and a note says so.
  *
  * Precedence, first wins: command line, ETCD_* environment (both for one flag: an error, as in
- * etcd), --config file, default. etcd's own --config-file replaces all three, as in etcd. */
+ * etcd), --config file, default. etcd's own --config-file ends etcd's flags and variables, as in
+ * etcd, and leaves ours in force. --config is always ours: to etcd it is a flag without effect. */
 #pragma once
 
 #include "rdzv/log.h"
@@ -45,7 +46,7 @@ struct listen_spec {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,   /* config_write_effective() to stdout, exit 0 */
+    CONFIG_CHECK,   /* config_write_check() to stdout, exit 0 */
     CONFIG_HELP,    /* config_write_help() to stdout, exit 0 */
     CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
 };
@@ -78,7 +79,7 @@ struct config_note {
         CONFIG_NOTE_IGNORED, /* a flag that was taken and has no effect here */
         CONFIG_NOTE_WARNING, /* something that probably is not what was meant */
     } kind;
-    char *flag; /* as it was given: "--snapshot-count", "ETCD_FOO", "rdzvd.yaml:3:1: snapshot-count"
+    char *flag; /* as it was given: "--pre-vote", "ETCD_FOO", "rdzvd.yaml:3:1: pre-vote"
                  */
     char *why;
 };
@@ -147,3 +148,5 @@ void config_write_help(FILE *out, const struct config *config);
 void config_write_version(FILE *out, const struct config *config, const char *version);
 /* The settings in effect, as a YAML file that --config takes and that gives the same settings. */
 void config_write_effective(FILE *out, const struct config *config);
+/* What --check-config prints: the same below `# configuration ok` and the notes, as comments. */
+void config_write_check(FILE *out, const struct config *config);

@@ -192,6 +192,20 @@ void config_write_effective(FILE *out, const struct config *c)
     fputs("\nenable-v2: true\n", out);
 }
 
+void config_write_check(FILE *out, const struct config *c)
+{
+    fputs("# configuration ok\n", out);
+    for (size_t i = 0; i < c->note_count; i++) {
+        const struct config_note *note = &c->notes[i];
+
+        fputs(note->kind == CONFIG_NOTE_IGNORED ? "# ignored: " : "# warning: ", out);
+        for (const char *p = note->flag; *p != '\0'; p++)
+            fputc((unsigned char)*p < 0x20 ? '?' : *p, out); /* a comment ends with its line */
+        fprintf(out, ": %s\n", note->why);
+    }
+    config_write_effective(out, c);
+}
+
 static void write_default(FILE *out, const struct config *defaults, const struct option *o)
 {
     char text[UNITS_TEXT_MAX];

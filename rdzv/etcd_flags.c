@@ -340,8 +340,9 @@ static bool check_value(struct draft *d, const struct setting *s)
         if (strlen(s->value) == len && memcmp(choices, s->value, len) == 0)
             return true;
     }
-    return config_fail(d, s, "invalid value %s; must be one of %s", config_show(s->value).text,
-                       flag->choices);
+    /* All of these are checked by Go's flag package, but for the one that etcd checks later. */
+    return (strcmp(flag->name, "logger") == 0 ? config_fail_check : config_fail)(
+        d, s, "invalid value %s; must be one of %s", config_show(s->value).text, flag->choices);
 }
 
 static void note_ignored(struct draft *d, const struct setting *s)

@@ -197,9 +197,7 @@ static void every_flag_reaches_its_place(void **state)
     assert_string_equal(c.cors.items[1], "https://y:2");
     assert_int_equal(c.host_whitelist.count, 2);
     assert_string_equal(c.host_whitelist.items[1], "two");
-    assert_int_equal(c.note_count, 1);
-    assert_string_equal(c.notes[0].flag, "--data-dir");
-    assert_int_equal(c.notes[0].kind, CONFIG_NOTE_WARNING);
+    assert_int_equal(c.note_count, 0);
     config_free(&c);
 }
 
@@ -260,13 +258,13 @@ static const struct {
                 "http://localhost:8"}},
      "127.0.0.1:7/default",
      "--listen-peer-urls",
-     "--data-dir"},
+     ""},
     {{.words = {"/usr/local/bin/etcd", "--data-dir", "/var/lib/etcd", "--enable-v2",
                 "--listen-client-urls", "http://0.0.0.0:2379", "--advertise-client-urls",
                 "http://0.0.0.0:2379", "--initial-cluster-state", "new"}},
      "*:2379/default",
      "",
-     "--data-dir"},
+     ""},
     {{.environment = {"ETCD_ENABLE_V2=true", "ETCD_LISTEN_CLIENT_URLS=http://0.0.0.0:2379",
                       "ETCD_ADVERTISE_CLIENT_URLS=http://0.0.0.0:2379"}},
      "*:2379/default",
@@ -677,6 +675,10 @@ static const struct {
     {{.words = {"--initial-cluster-state=foo"}},
      2,
      "--initial-cluster-state: invalid value \"foo\"; must be one of new|existing"},
+    {{.words = {"--logger=foo"}},
+     1,
+     "--logger: invalid value \"foo\"; must be one of capnslog|zap"},
+    {{.words = {"/etcd", "--name="}}, 1, "--name: is empty; give the member a name"},
     {{.words = {"--proxy=foo"}},
      2,
      "--proxy: invalid value \"foo\"; must be one of off|readonly|on"},
@@ -1008,6 +1010,32 @@ static void settings_in_effect_read_back(void **state)
     }
 }
 
+static void a_check_says_ok_and_tells_the_notes(void **state)
+{
+    static const char start[] = "# configuration ok\n"
+                                "# warning: ETCD_A?B: unrecognized environment variable: no flag "
+                                "of etcd's has this name\n"
+                                "# ignored: --pre-vote: there is no raft log here: one process "
+                                "holds the state\n"
+                                "listen:\n"
+                                "  - \"127.0.0.1:2379/default\"\n";
+    struct config c;
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--check-config", "--pre-vote", "--enable-v2"},
+                               .environment = {"ETCD_A\nB=x"}},
+               &c);
+    config_write_check(out, &c);
+    fclose(out);
+    text[sizeof start - 1] = '\0';
+    assert_string_equal(text, start);
+    free(text);
+    config_free(&c);
+}
+
 static void inherited_sockets_find_their_place(void **state)
 {
     struct config c;
@@ -1244,6 +1272,7 @@ int main(void)
         cmocka_unit_test(the_command_line_wins_over_the_file),
         cmocka_unit_test(go_values_are_read_as_go_does),
         cmocka_unit_test(settings_in_effect_read_back),
+        cmocka_unit_test(a_check_says_ok_and_tells_the_notes),
         cmocka_unit_test(inherited_sockets_find_their_place),
         cmocka_unit_test(help_names_every_flag_of_ours),
         cmocka_unit_test(the_version_is_one_line_or_etcds_four),
