@@ -13,6 +13,8 @@
 #define ENTRY_COST   sizeof(struct entry)
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 
+#define APPEND_SPARE_MAX (1u << 20)
+
 #define NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
 
 void keymap_init(struct keymap *m, struct ready_list *ready, uint64_t seed, size_t bytes_max)
@@ -226,42 +228,46 @@ enum store_status keymap_set(struct keymap *m, struct slice key, struct slice va
     return STORE_OK;
 }
 
+/* A copy of `old` with `more` behind it and as much room again, so that many small APPENDs cost one
+ * copy in all and not one each. NULL when memory is short. */
+static struct blob *longer_copy(struct slice old, struct slice more)
+{
+    size_t len = old.len + more.len;
+    size_t spare = old.len == 0 ? 0 : len < APPEND_SPARE_MAX ? len : APPEND_SPARE_MAX;
+    struct blob *b = blob_alloc(len + spare);
+
+    if (b == NULL)
+        return NULL;
+    if (old.len != 0)
+        memcpy(b->bytes, old.ptr, old.len);
+    if (more.len != 0)
+        memcpy(b->bytes + old.len, more.ptr, more.len);
+    b->len = len;
+    b->spare = (uint32_t)spare;
+    return b;
+}
+
 enum store_status keymap_append(struct keymap *m, struct slice key, struct slice more)
 {
     struct entry *e = entry_find(m, key);
-    struct slice old = e == NULL ? (struct slice){0} : blob_slice(e->value);
-    struct blob *whole;
+    struct blob *b = e == NULL ? NULL : e->value;
 
-    if (!has_room(m, key, old.len + more.len))
+    if (!has_room(m, key, blob_slice(b).len + more.len))
         return STORE_FULL;
-    if (e != NULL && e->value != NULL && e->value->refs == 1 && e->value->spare >= more.len) {
-        /* Nobody else holds it and there is room behind it. */
-        whole = blob_ref(e->value);
-        whole->spare -= (uint32_t)more.len;
-    } else {
-        /* Twice the room, so that many small APPENDs cost one copy in all and not one each. */
-        size_t spare = old.len + more.len;
-
-        spare = e == NULL || e->value == NULL ? 0 : spare > 1u << 20 ? 1u << 20 : spare;
-        whole = blob_alloc(old.len + more.len + spare);
-        e = whole == NULL ? NULL : entry_need(m, key);
-        if (e == NULL) {
-            blob_unref(whole);
-            return STORE_NO_MEMORY;
-        }
-        if (old.len != 0)
-            memcpy(whole->bytes, old.ptr, old.len);
-        whole->spare = (uint32_t)spare;
-    }
-    if (more.len != 0)
-        memcpy(whole->bytes + old.len, more.ptr, more.len);
-    if (whole == e->value) {
-        blob_unref(whole);
-        whole->len = old.len + more.len;
+    if (b != NULL && b->refs == 1 && b->spare >= more.len) { /* nobody else holds it */
+        if (more.len != 0)
+            memcpy(b->bytes + b->len, more.ptr, more.len);
+        b->len += more.len;
+        b->spare -= (uint32_t)more.len;
         m->bytes += more.len;
     } else {
-        whole->len = old.len + more.len;
-        entry_put(m, e, whole);
+        b = longer_copy(blob_slice(b), more);
+        e = b == NULL ? NULL : entry_need(m, key);
+        if (e == NULL) {
+            blob_unref(b);
+            return STORE_NO_MEMORY;
+        }
+        entry_put(m, e, b);
     }
     tell_watchers(m, e, APPENDED, (struct slice){0}, more);
     wake_all(m, e);
