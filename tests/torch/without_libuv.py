@@ -7,34 +7,41 @@ changed. The bytes a client sends do not depend on it.
 
 import ast
 import os
+import re
 import sys
 
 
 def edit(source):
     """`source` with use_libuv=False in every TCPStore call and every default, and the count."""
-    lines = source.splitlines(keepends=True)
-    places = []  # (line, column, columns to replace, text)
+    text = source.encode()  # ast counts bytes
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def at(line, column):
+        return starts[line - 1] + column
+
+    places = []  # (where, how many bytes go, what comes)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if name == "TCPStore" and not any(k.arg == "use_libuv" for k in node.keywords):
-                named = [k for k in node.keywords if k.arg is not None]
-                if named:
-                    places.append((named[0].lineno, named[0].col_offset, 0, "use_libuv=False, "))
-                else:  # just before the closing bracket
-                    places.append((node.end_lineno, node.end_col_offset - 1, 0,
-                                   ", use_libuv=False"))
+                end = at(node.end_lineno, node.end_col_offset) - 1  # the closing bracket
+                parts = [node.func, *node.args, *[k.value for k in node.keywords]]
+                gap = text[max(at(p.end_lineno, p.end_col_offset) for p in parts):end]
+                gap = re.sub(rb"#.*", b"", gap).rstrip()  # a comma may be there, and comments
+                comma = b"" if gap.endswith((b",", b"(")) else b", "
+                places.append((end, 0, comma + b"use_libuv=False"))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             named = node.args.args[len(node.args.args) - len(node.args.defaults):]
             pairs = list(zip(named, node.args.defaults))
             pairs += zip(node.args.kwonlyargs, node.args.kw_defaults)
             for arg, default in pairs:
                 if arg.arg == "use_libuv" and getattr(default, "value", None) is True:
-                    places.append((default.lineno, default.col_offset, len("True"), "False"))
-    for line, column, size, text in sorted(places, reverse=True):
-        raw = lines[line - 1].encode()  # ast counts bytes
-        lines[line - 1] = (raw[:column] + text.encode() + raw[column + size:]).decode()
-    return "".join(lines), len(places)
+                    places.append((at(default.lineno, default.col_offset), len("True"), b"False"))
+    for where, size, new in sorted(places, reverse=True):
+        text = text[:where] + new + text[where + size:]
+    return text.decode(), len(places)
 
 
 def main():
