@@ -15,8 +15,8 @@ PAGES = [
     "/v2/stats/self", "/v2/stats/leader", "/v2/stats/store", "/v2/stats/self/", "/v2/stats",
     "/v2/stats/x", "/version", "/version/", "/health", "/health?exclude=NOSPACE", "/health/", "/v2",
     "/v2/", "/v2/keysfoo", "/", "/nope", "/v2/machines/", "/v2/auth", "/v2/auth/", "/v2/auth/x",
-    "/v3/kv/range", "/v2/members?x=%zz", "/favicon.ico", "/v2/machines?a;b", "//version",
-    "/./health", "/v2/../version", "/v2/keys/../members", "/Version", "/v2/Keys/a", "/v1/keys/a",
+    "/v2/members?x=%zz", "/favicon.ico", "/v2/machines?a;b", "//version", "/./health",
+    "/v2/../version", "/v2/keys/../members", "/Version", "/v2/Keys/a", "/v1/keys/a",
     "/debug/pprof/", "/v2/admin/config", "/leader", "/config",
 ]
 METHODS = ["GET", "GET", "GET", "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "get"]
@@ -79,7 +79,8 @@ class Admin:
         return request
 
     def credentials(self):
-        """An Authorization header: mostly right, else wrong in one of many ways."""
+        """An Authorization header: mostly right, else wrong in one of many ways. (Not among them an
+        empty user name, on which etcd drops the connection.)"""
         turn = self.rng.random()
         if turn < 0.35:
             text = "Basic " + base64.b64encode(b"root:rpw").decode()
@@ -89,7 +90,7 @@ class Admin:
             text = self.rng.choice([
                 "", "Basic", "Basic ", "Bearer x", "Basic !!!", "basic cm9vdDpycHc=",
                 "Basic cm9vdA==",
-                "Basic " + base64.b64encode(b"root:bad").decode(), "Basic Og==",
+                "Basic " + base64.b64encode(b"root:bad").decode(),
                 "Basic " + base64.b64encode(b"nobody:x").decode(), "Basic cm9vdDpycHc"])
         return ("Authorization", text)
 
@@ -304,5 +305,5 @@ RAW = [
     ("many parameters", get("/v2/keys/a?" + "&".join("p%d=1" % i for i in range(2000)))),
     ("many headers", get("/v2/keys/a", *["X-%d: y" % i for i in range(500)])),
     ("long header", get("/v2/keys/a", "X-A: " + "b" * 60000)),
-    ("form over the limit", put(["Content-Length: 10485761"], b"value=" + b"x" * (10485761 - 6))),
+    ("form over the limit", put(["Content-Length: 12000000"], b"value=" + b"x" * (12000000 - 6))),
 ]
