@@ -368,19 +368,22 @@ void conn_process(struct conn *c)
     arm(c);
 }
 
-/* Makes room behind what is here; false when memory is short. */
+/* Makes room behind what is here; false when memory is short. A list and a chunked body know no more
+ * than their next few bytes: there the buffer grows by half of what it holds, or a large one would
+ * be copied for every few bytes of it. */
 static bool make_room(struct conn *c)
 {
     struct inbuf *in = c->in;
     size_t want = c->need > in->len ? c->need - in->len : 1;
     size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
+    size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
 
     if (in->cap > in->len)
         return true;
     if (want > step)
         want = step;
-    if (want < 512)
-        want = 512;
+    if (want < least)
+        want = least;
     in = realloc(in, sizeof *in + in->len + want);
     if (in == NULL)
         return false;
