@@ -194,16 +194,17 @@ void keymap_list(const struct keymap *m, struct writer *out)
 
 /* --- Changes. --- */
 
-/* Puts `value` (whose reference it takes) in the place of what was there. Cannot fail. */
-static void entry_put(struct keymap *m, struct entry *e, struct blob *value)
+/* Puts `value` (whose reference it takes) in the place of what was there, whose reference passes to
+ * the caller. Cannot fail. */
+static struct blob *entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
-    size_t old_len = blob_slice(e->value).len;
+    struct blob *old = e->value;
 
-    if (e->value == NULL)
+    if (old == NULL)
         m->present++;
-    m->bytes = m->bytes - old_len + value->len;
-    blob_unref(e->value);
+    m->bytes = m->bytes - blob_slice(old).len + value->len;
     e->value = value;
+    return old;
 }
 
 enum store_status keymap_set(struct keymap *m, struct slice key, struct slice value)
@@ -220,8 +221,7 @@ enum store_status keymap_set(struct keymap *m, struct slice key, struct slice va
         return STORE_NO_MEMORY;
     }
 
-    old = blob_ref(e->value);
-    entry_put(m, e, copy);
+    old = entry_swap(m, e, copy);
     tell_watchers(m, e, old == NULL ? CREATED : UPDATED, blob_slice(old), value);
     blob_unref(old);
     wake_all(m, e);
@@ -267,7 +267,7 @@ enum store_status keymap_append(struct keymap *m, struct slice key, struct slice
             blob_unref(b);
             return STORE_NO_MEMORY;
         }
-        entry_put(m, e, b);
+        blob_unref(entry_swap(m, e, b));
     }
     tell_watchers(m, e, APPENDED, (struct slice){0}, more);
     wake_all(m, e);
@@ -350,7 +350,7 @@ static enum store_status put_number(struct keymap *m, struct entry *e, int64_t v
     memcpy(b->bytes, text, len);
     b->len = len;
     b->spare = (uint32_t)(NUMBER_MAX - len);
-    entry_put(m, e, b);
+    blob_unref(entry_swap(m, e, b));
     return STORE_OK;
 }
 
@@ -405,7 +405,7 @@ enum store_status keymap_compare_set(struct keymap *m, struct slice key, struct 
     copy = blob_new(desired);
     if (copy == NULL)
         return STORE_NO_MEMORY;
-    entry_put(m, e, copy);
+    blob_unref(entry_swap(m, e, copy));
     tell_watchers(m, e, UPDATED, expected, desired);
     return STORE_OK;
 }
