@@ -17,8 +17,9 @@
 /* Silence after which a run is given up. */
 #define STALL_MS 20000
 
-/* Connections that are opened before their answers are read: below any listen backlog. */
-#define OPEN_BATCH 100
+/* Connections that are opened before their answers are read: the ranks of a job come in such
+ * bursts, and whatever a burst leaves behind in the server counts as memory of its connections. */
+#define OPEN_BATCH 1000
 
 /* What is in flight on a connection has to fit into a socket buffer. */
 #define FLIGHT_MAX 65536
