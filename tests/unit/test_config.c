@@ -432,6 +432,16 @@ static const struct {
     {{.words = {"--lisen", "x"}}, 2, "--lisen: no such setting; did you mean --listen?"},
     {{.words = {"--enable-v3"}}, 2, "--enable-v3: no such setting; did you mean --enable-v2?"},
     {{.words = {"--lniger=1s"}}, 2, "--lniger: no such setting; did you mean --linger?"},
+    {{.words = {"--a-flag-far-too-long-to-be-a-slip-of-any-flag-of-ours"}},
+     2,
+     "--a-flag-far-too-long-to-be-a-slip-of-any-flag-of-ours: no such setting; `rdzvd --help` "
+     "lists "
+     "them"},
+    {{.words = {"--listen=a-host-name-as-long-as-an-address-of-ipv6-never-is.example.org:x"}},
+     2,
+     "--listen: \"a-host-name-as-long-as-an-address-of-ipv6-never-is.example.org:x\": the port is "
+     "a "
+     "number from 0 to 65535; write ADDR:PORT"},
     {{.words = {"--frobnicate"}}, 2, "--frobnicate: no such setting; `rdzvd --help` lists them"},
     {{.words = {"/etcd", "--frobnicate"}},
      2,
@@ -936,6 +946,58 @@ static void the_command_line_wins_over_the_file(void **state)
     config_free(&c);
 }
 
+static void small_print(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--value-limit=8MiB", "--request-limit=1MiB",
+                                         "--data-dir=", "--log-level=fatal",
+                                         "--advertise-client-urls=http://user@a:1"}},
+               &c);
+    assert_int_equal(c.note_count, 1);
+    assert_string_equal(c.notes[0].flag, "--value-limit");
+    assert_null(c.data_dir);
+    assert_int_equal(c.log_level, LOG_ERROR);
+    config_free(&c);
+    config_free(&c); /* an ender leaves nothing behind */
+    config_free(NULL);
+
+    parse_well(&(struct start){.words = {"--host-whitelist=a , *"}}, &c);
+    assert_int_equal(c.host_whitelist.count, 0);
+    config_free(&c);
+}
+
+/* A file is bounded in settings and in values, so that no search through them takes long. */
+static void a_file_of_thousands_is_refused(void **state)
+{
+    static const struct {
+        const char *start;
+        size_t count;
+        const char *text;
+    } cases[] = {
+        {"", 1001, "more than 1000 settings in one file"},
+        {"cors: [", 10001, "cors: more than 10000 values"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *text = NULL;
+        size_t len;
+        FILE *out = open_memstream(&text, &len);
+        struct config_file file;
+        struct config_file_error error;
+
+        fputs(cases[i].start, out);
+        for (size_t j = 0; j < cases[i].count; j++)
+            fprintf(out, i == 0 ? "a%zu: b\n" : "%zu,", j);
+        fclose(out);
+        assert_false(config_file_parse((const uint8_t *)text, len, &file, &error));
+        assert_string_equal(error.text, cases[i].text);
+        free(text);
+    }
+}
+
 static void go_values_are_read_as_go_does(void **state)
 {
     static const struct {
@@ -1270,6 +1332,8 @@ int main(void)
         cmocka_unit_test(every_refusal_names_place_and_remedy),
         cmocka_unit_test(actions_are_told_apart),
         cmocka_unit_test(the_command_line_wins_over_the_file),
+        cmocka_unit_test(small_print),
+        cmocka_unit_test(a_file_of_thousands_is_refused),
         cmocka_unit_test(go_values_are_read_as_go_does),
         cmocka_unit_test(settings_in_effect_read_back),
         cmocka_unit_test(a_check_says_ok_and_tells_the_notes),
