@@ -1,0 +1,167 @@
+#!/bin/bash
+# Everything that is tested, from nothing: installs, builds with gcc and with clang (sanitizers on),
+# and runs every test.
+#
+#   tests/run.sh [--all] [--fuzz SECONDS] [--only STEP[,STEP…]] [--list]
+#
+#   --all     also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every compiler
+#             with and without sanitizers, more seeds, and a minute of each fuzzer
+#   --fuzz N  N seconds of each fuzzer
+#   --only    those steps alone (their names: --list); installing and building always come first
+#
+# Each step's output is in build-test/logs/. The last line is the sum: `N passed, N failed, N skipped`.
+# Exit 0 when nothing failed. Needs root, or sudo, where something is missing.
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+WORK=$ROOT/build-test
+LOGS=$WORK/logs
+PYTHON=/usr/bin/python3
+ALL=no FUZZ=0 ONLY= LIST=no
+passed=0 failed=0 skipped=0 broken=()
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --all) ALL=yes ;;
+    --fuzz) FUZZ=${2:?run.sh: --fuzz needs seconds}; shift ;;
+    --only) ONLY=${2:?run.sh: --only needs steps}; shift ;;
+    --list) LIST=yes ;;
+    *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
+    esac
+    shift
+done
+[ "$ALL" = no ] || [ "$FUZZ" != 0 ] || FUZZ=60
+
+wanted() { [ -z "$ONLY" ] || case ",$ONLY," in *",$1,"*) true ;; *) false ;; esac; }
+
+# step NAME COMMAND…: runs it and adds up what its last `N passed, N failed` line says; a command
+# without such a line counts as one. A failure shows the end of its output, and the rest goes on.
+step()
+{
+    local name=$1 log=$LOGS/$1.log start=$SECONDS status=0 counts p f s
+    shift
+
+    [ "$LIST" = no ] || { echo "$name"; return 0; }
+    wanted "$name" || return 0
+    echo "run.sh: $name: $*"
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    counts=$(grep -E '^([a-z]+: )?[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1 || true)
+    p=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' <<<"$counts")
+    f=$(sed -nE 's/.*\b([0-9]+) failed.*/\1/p' <<<"$counts")
+    s=$(sed -nE 's/.*\b([0-9]+) skipped.*/\1/p' <<<"$counts")
+    if [ -z "$counts" ]; then
+        p=$((status == 0)) f=$((status != 0))
+    elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
+        f=1 # it ended badly after it had counted
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+    echo "run.sh: $name: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
+    grep -iE '^ *skip' "$log" | sed 's/^/    /' | head -n 20 || true
+    if [ "$f" -ne 0 ]; then
+        broken+=("$name")
+        echo "---- the end of $log"
+        tail -n 60 "$log"
+        echo "----"
+    fi
+}
+
+# build FOLDER COMPILER [OPTION…]
+build()
+{
+    local folder=$WORK/$1 compiler=$2 log=$LOGS/build-$1.log
+    shift 2
+
+    [ "$LIST" = no ] || return 0
+    echo "run.sh: building $folder with $compiler $*"
+    if ! { { [ -e "$folder/build.ninja" ] || CC=$compiler meson setup "$folder" "$ROOT" "$@"; } &&
+        ninja -C "$folder"; } >"$log" 2>&1; then
+        tail -n 60 "$log"
+        echo "run.sh: the build failed; all of it: $log"
+        echo "0 passed, 1 failed"
+        exit 1
+    fi
+}
+
+meson_tests()
+{
+    local status=0 report
+
+    report=$(meson test -C "$1" --print-errorlogs --no-rebuild --timeout-multiplier 4 2>&1) || status=$?
+    echo "$report"
+    sed -nE 's/^Ok: +([0-9]+).*/\1/p' <<<"$report" >"$1/ok"
+    echo "$(cat "$1/ok") passed, $(sed -nE 's/^Fail: +([0-9]+).*/\1/p' <<<"$report") failed," \
+        "$(sed -nE 's/^Skipped: +([0-9]+).*/\1/p' <<<"$report") skipped"
+    return "$status"
+}
+
+fuzz_all()
+{
+    local target found=0 count=0
+
+    for target in "$WORK"/fuzz/tests/fuzz/fuzz_*; do
+        [ -x "$target" ] && [ -f "$target" ] || continue
+        local name=$(basename "$target") corpus=$WORK/corpus/$(basename "$target")
+        mkdir -p "$corpus"
+        count=$((count + 1))
+        "$target" -max_total_time="$FUZZ" -print_final_stats=1 -artifact_prefix="$LOGS/$name-" \
+            "$corpus" "$ROOT/tests/fuzz/corpus/${name#fuzz_}" || found=$((found + 1))
+    done
+    echo "$((count - found)) passed, $found failed"
+    [ "$found" -eq 0 ] && [ "$count" -gt 0 ]
+}
+
+cd "$ROOT"
+if [ "$LIST" = no ]; then
+    mkdir -p "$LOGS"
+    . "$ROOT/tests/support/install.sh"
+    install_build
+    install_test
+    install_venv
+    [ "$ALL" = no ] || install_trees
+fi
+
+SAN="-Db_sanitize=address,undefined -Db_lundef=false"
+build gcc gcc
+build asan clang $SAN
+if [ "$ALL" = yes ]; then
+    build clang clang
+    build gcc-asan gcc $SAN
+fi
+[ "$FUZZ" = 0 ] || build fuzz clang $SAN -Dfuzzers=true
+
+# A report of a sanitizer ends the daemon with a code of its own, which every test takes for a failure.
+export ASAN_OPTIONS=abort_on_error=0:exitcode=86:detect_leaks=1:strict_string_checks=1
+export UBSAN_OPTIONS=halt_on_error=1:exitcode=86:print_stacktrace=1
+PLAIN=$WORK/gcc/rdzv/rdzvd
+CHECKED=$WORK/asan/rdzv/rdzvd
+export RDZVD=$CHECKED # what is not said otherwise runs with sanitizers
+
+step tidy tests/tidy.sh
+step unit-gcc meson_tests "$WORK/gcc"
+step unit-asan meson_tests "$WORK/asan"
+if [ "$ALL" = yes ]; then
+    step unit-clang meson_tests "$WORK/clang"
+    step unit-gcc-asan meson_tests "$WORK/gcc-asan"
+fi
+step wire $PYTHON tests/wire/run.py
+step wire-valgrind env RDZVD="$PLAIN" $PYTHON tests/wire/run.py \
+    --wrapper "valgrind --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite -q"
+step bad-input $PYTHON tests/wire/bad_input.py
+step process $PYTHON tests/process/run.py
+step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
+step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
+step python-etcd $PYTHON tests/etcd/python_etcd.py
+step etcdctl $PYTHON tests/etcd/etcdctl.py
+step torch-store $PYTHON tests/torch/run_store_api.py
+step torch-elastic $PYTHON tests/torch/elastic.py
+[ "$FUZZ" = 0 ] || step fuzz fuzz_all
+[ "$LIST" = no ] || exit 0
+
+echo
+if [ ${#broken[@]} -eq 0 ]; then
+    echo "run.sh: PASS: everything held ($((SECONDS / 60)) min)"
+else
+    echo "run.sh: FAIL: ${broken[*]} (logs in $LOGS; one step again: tests/run.sh --only STEP)"
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
