@@ -35,18 +35,29 @@ static void quote(uint8_t c, char out[12])
         snprintf(out, 12, "'%c%c'", 0xc0 | c >> 6, 0x80 | (c & 0x3f));
 }
 
-/* The fault is at s->at; `where` is what Go was reading. */
-static bool fail(struct scan *s, const char *where)
+static bool fail_with(struct scan *s, uint8_t c, const char *where)
 {
     char quoted[12];
 
-    if (s->at == s->in.len) {
-        snprintf(s->why->text, sizeof s->why->text, "unexpected end of JSON input");
-        return false;
-    }
-    quote(s->in.ptr[s->at], quoted);
+    quote(c, quoted);
     snprintf(s->why->text, sizeof s->why->text, "invalid character %s %s", quoted, where);
     return false;
+}
+
+/* The fault is at s->at, where a blank would have been right; `where` is what Go was reading. */
+static bool fail(struct scan *s, const char *where)
+{
+    if (s->at < s->in.len)
+        return fail_with(s, s->in.ptr[s->at], where);
+    snprintf(s->why->text, sizeof s->why->text, "unexpected end of JSON input");
+    return false;
+}
+
+/* The fault is at s->at, where no blank may be. At the end of the text Go tries one, and reports it
+ * instead of the end. */
+static bool fail_within(struct scan *s, const char *where)
+{
+    return fail_with(s, s->at < s->in.len ? s->in.ptr[s->at] : ' ', where);
 }
 
 /* True when the next byte is `c`, and then it is passed. */
@@ -77,7 +88,7 @@ static bool next_is_digit(const struct scan *s)
 static bool check_digits(struct scan *s, const char *where)
 {
     if (!next_is_digit(s))
-        return fail(s, where);
+        return fail_within(s, where);
     while (next_is_digit(s))
         s->at++;
     return true;
@@ -105,7 +116,7 @@ static bool check_literal(struct scan *s, const char *literal)
         if (pass(s, *c))
             continue;
         snprintf(where, sizeof where, "in literal %s (expecting '%c')", literal, *c);
-        return fail(s, where);
+        return fail_within(s, where);
     }
     return true;
 }
@@ -121,14 +132,14 @@ static int hex_digit(uint8_t c)
 static bool check_escape(struct scan *s)
 {
     if (s->at == s->in.len || memchr("bfnrt\\/\"u", s->in.ptr[s->at], 9) == NULL)
-        return fail(s, "in string escape code");
+        return fail_within(s, "in string escape code");
     if (!pass(s, 'u')) {
         s->at++;
         return true;
     }
     for (int i = 0; i < 4; i++, s->at++) {
         if (s->at == s->in.len || hex_digit(s->in.ptr[s->at]) < 0)
-            return fail(s, "in \\u hexadecimal character escape");
+            return fail_within(s, "in \\u hexadecimal character escape");
     }
     return true;
 }

@@ -237,17 +237,14 @@ void auth_json_write_role(struct writer *w, const struct auth_role *role)
     writer_str(w, "{\"role\":");
     json_string(w, role->name);
     write_permissions(w, "permissions", &role->reads, &role->writes);
+    writer_slice(w, role->shown);
     writer_u8(w, '}');
 }
 
-void auth_json_write_role_json(struct writer *w, const struct auth_role_json *role)
+void auth_json_write_shown(struct writer *w, const struct auth_role_json *role)
 {
-    writer_str(w, "{\"role\":");
-    json_string(w, role->role);
-    write_permissions(w, "permissions", &role->permissions.reads, &role->permissions.writes);
     if (role->grant.given)
         write_permissions(w, "grant", &role->grant.reads, &role->grant.writes);
     if (role->revoke.given)
         write_permissions(w, "revoke", &role->revoke.reads, &role->revoke.writes);
-    writer_u8(w, '}');
 }

@@ -41,6 +41,6 @@ void auth_json_write_list(struct writer *w, const struct command_list *list);
 /* {"role":…,"permissions":{"kv":{"read":…,"write":…}}} */
 void auth_json_write_role(struct writer *w, const struct auth_role *role);
 
-/* The same with the empty grants and revocations that came along: etcd answers to the making of a
- * role with what it was sent. */
-void auth_json_write_role_json(struct writer *w, const struct auth_role_json *role);
+/* What else a new role shows: etcd keeps the empty grants and revocations that it was sent with. */
+#define AUTH_JSON_SHOWN_MAX 128
+void auth_json_write_shown(struct writer *w, const struct auth_role_json *role);

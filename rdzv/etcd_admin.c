@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 #include "proto/json_read.h"
@@ -58,26 +60,28 @@ static void handle_vars(const struct http_request *r)
 
 /* --- The log's level. --- */
 
-#define LEVEL_MAX 16 /* bytes of a level's name, escaped */
-
-/* The names of etcd's logger, in upper case, and what they come to here. */
-static bool parse_level(const char *name, enum log_level *level)
+/* The names of etcd's logger, and what they come to here. */
+static bool parse_level(struct slice name, enum log_level *level)
 {
     static const struct {
-        const char *name;
+        const char *names[3];
         enum log_level level;
     } levels[] = {
-        {"CRITICAL", LOG_ERROR}, {"C", LOG_ERROR},      {"ERROR", LOG_ERROR}, {"0", LOG_ERROR},
-        {"E", LOG_ERROR},        {"WARNING", LOG_WARN}, {"1", LOG_WARN},      {"W", LOG_WARN},
-        {"NOTICE", LOG_INFO},    {"2", LOG_INFO},       {"N", LOG_INFO},      {"INFO", LOG_INFO},
-        {"3", LOG_INFO},         {"I", LOG_INFO},       {"DEBUG", LOG_DEBUG}, {"4", LOG_DEBUG},
-        {"D", LOG_DEBUG},        {"TRACE", LOG_DEBUG},  {"5", LOG_DEBUG},     {"T", LOG_DEBUG},
+        {{"CRITICAL", "C"}, LOG_ERROR},    {{"ERROR", "E", "0"}, LOG_ERROR},
+        {{"WARNING", "W", "1"}, LOG_WARN}, {{"NOTICE", "N", "2"}, LOG_INFO},
+        {{"INFO", "I", "3"}, LOG_INFO},    {{"DEBUG", "D", "4"}, LOG_DEBUG},
+        {{"TRACE", "T", "5"}, LOG_DEBUG},
     };
 
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        if (strcmp(levels[i].name, name) == 0) {
-            *level = levels[i].level;
-            return true;
+        for (size_t k = 0; k < 3 && levels[i].names[k] != NULL; k++) {
+            const char *known = levels[i].names[k];
+
+            if (name.len == strlen(known) &&
+                strncasecmp((const char *)name.ptr, known, name.len) == 0) {
+                *level = levels[i].level;
+                return true;
+            }
         }
     }
     return false;
@@ -106,12 +110,23 @@ static bool find_level(struct slice body, struct slice *level)
     return true;
 }
 
+static void set_level(const struct http_request *r, struct slice name)
+{
+    struct log_options options = {.format = r->server->config->log_format, .fd = 2};
+
+    if (!parse_level(name, &options.level)) {
+        HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        return;
+    }
+    log_event(LOG_INFO, "log_level", log_bytes("level", name));
+    log_init(&options);
+    http_reply(r, &(struct http_answer){.status = 204});
+}
+
 static void handle_log_level(const struct http_request *r)
 {
-    uint8_t bytes[JSON_UNQUOTED_MAX(256)];
-    char name[LEVEL_MAX] = "";
-    struct slice level = {0}, shown = {bytes, 0};
-    struct log_options options = {.format = r->server->config->log_format, .fd = 2};
+    struct slice level = {0}, name = {0};
+    uint8_t *bytes;
 
     if (!is_method(r, HTTP_PUT, "PUT"))
         return;
@@ -119,22 +134,15 @@ static void handle_log_level(const struct http_request *r)
         http_reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
         return;
     }
-    if (level.len != 0 && level.len <= 256)
-        shown.len = json_unquote(level, bytes);
-    if (shown.len < sizeof name) {
-        for (size_t i = 0; i < shown.len; i++) {
-            uint8_t c = bytes[i];
-
-            name[i] = (char)(c >= 'a' && c <= 'z' ? c & ~0x20 : c);
-        }
-    }
-    if (!parse_level(name, &options.level)) {
-        HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), shown);
+    bytes = malloc(JSON_UNQUOTED_MAX(level.len) + 1);
+    if (bytes == NULL) {
+        http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_NONE);
         return;
     }
-    log_event(LOG_INFO, "log_level", log_str("level", name));
-    log_init(&options);
-    http_reply(r, &(struct http_answer){.status = 204});
+    if (level.len != 0)
+        name = (struct slice){bytes, json_unquote(level, bytes)};
+    set_level(r, name);
+    free(bytes);
 }
 
 /* --- Routing. --- */

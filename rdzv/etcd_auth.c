@@ -432,12 +432,6 @@ static void write_one_role(struct writer *w, const void *what)
     writer_u8(w, '\n');
 }
 
-static void write_new_role(struct writer *w, const void *what)
-{
-    auth_json_write_role_json(w, what);
-    writer_u8(w, '\n');
-}
-
 static void reply_no_role(const struct http_request *r, struct slice name)
 {
     REPLY_ERROR(r, 404, slice_str("Role "), name, slice_str(" does not exist."));
@@ -453,22 +447,32 @@ static void get_role(const struct http_request *r, struct slice name)
         reply_written(r, 200, write_one_role, role);
 }
 
-static enum auth_status put_role(const struct http_request *r, const struct auth_role *role)
+/* Stores a role and answers with what was stored. */
+static void put_role(const struct http_request *r, unsigned status, const struct auth_role *role)
 {
-    return apply(r, &(struct command){.kind = COMMAND_AUTH_ROLE_PUT,
-                                      .key = role->name,
-                                      .names = role->reads,
-                                      .writes = role->writes});
+    const struct command command = {.kind = COMMAND_AUTH_ROLE_PUT,
+                                    .key = role->name,
+                                    .value = role->shown,
+                                    .names = role->reads,
+                                    .writes = role->writes};
+
+    if (apply(r, &command) == AUTH_OK)
+        reply_written(r, status, write_one_role, role);
 }
 
 static void create_role(const struct http_request *r, const struct auth_role_json *in)
 {
-    const struct auth_role role = {in->role, in->permissions.reads, in->permissions.writes};
+    uint8_t shown[AUTH_JSON_SHOWN_MAX];
+    struct writer w = {.ptr = shown, .cap = sizeof shown};
+    struct auth_role role = {
+        .name = in->role, .reads = in->permissions.reads, .writes = in->permissions.writes};
 
+    auth_json_write_shown(&w, in);
+    role.shown = (struct slice){w.ptr, w.len};
     if (auth_find_role(&r->space->auth, in->role) != NULL)
         REPLY_ERROR(r, 409, slice_str("Role "), in->role, slice_str(" already exists."));
-    else if (put_role(r, &role) == AUTH_OK)
-        reply_written(r, 201, write_new_role, in);
+    else
+        put_role(r, 201, &role);
 }
 
 /* The whole of what grants and revocations make of one list; false: the answer has been sent. */
@@ -504,11 +508,12 @@ static void update_role(const struct http_request *r, const struct auth_role_jso
                        &merged.reads) &&
         merge_patterns(r, "write", &old->writes, &in->grant.writes, &in->revoke.writes,
                        &merged.writes)) {
-        if (list_is(&old->reads, &merged.reads) && list_is(&old->writes, &merged.writes))
+        if (old->shown.len == 0 && list_is(&old->reads, &merged.reads) &&
+            list_is(&old->writes, &merged.writes))
             REPLY_ERROR(r, 400,
                         slice_str("Role not updated. Use grant/revoke to update the role."));
-        else if (put_role(r, &merged) == AUTH_OK)
-            reply_written(r, 200, write_one_role, &merged);
+        else
+            put_role(r, 200, &merged);
     }
     free((void *)merged.reads.items);
     free((void *)merged.writes.items);

@@ -4,6 +4,7 @@
  * folder's etcd-v2.md, sections 10 and 11. */
 #include "rdzv/etcd_members.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +95,40 @@ static void write_urls(struct writer *w, const char *name, const struct string_l
     free(urls.items);
 }
 
-static void write_member(struct writer *w, const struct server *s)
+/* The name under which the client has reached us: its Host header, if that can stand in a list of
+ * URLs. Empty when there is none. */
+static struct slice find_host(const struct http_request *r)
 {
+    struct slice host = r->head->host;
+
+    for (size_t i = 0; i < host.len; i++) {
+        if (!isalnum(host.ptr[i]) && strchr("-._:[]", host.ptr[i]) == NULL)
+            return (struct slice){0};
+    }
+    return host;
+}
+
+/* Started without etcd's flags, nobody said under which URLs clients reach us, and the default is
+ * wrong for most listeners. Then it is the name that this client used, and nothing else. */
+static bool host_is_the_url(const struct http_request *r)
+{
+    return !r->server->config->etcd_mode && find_host(r).len != 0;
+}
+
+static void write_client_urls(struct writer *w, const struct http_request *r)
+{
+    if (!host_is_the_url(r)) {
+        write_urls(w, "clientURLs", &r->server->config->advertise_client_urls);
+        return;
+    }
+    writer_str(w, ",\"clientURLs\":[\"http://");
+    writer_slice(w, find_host(r));
+    writer_str(w, "\"]");
+}
+
+static void write_member(struct writer *w, const struct http_request *r)
+{
+    const struct server *s = r->server;
     char id[17];
 
     etcd_format_id(s->member_id, id);
@@ -104,15 +137,15 @@ static void write_member(struct writer *w, const struct server *s)
     writer_str(w, "\",\"name\":");
     json_string(w, slice_str(s->config->name));
     write_urls(w, "peerURLs", &s->config->advertise_peer_urls);
-    write_urls(w, "clientURLs", &s->config->advertise_client_urls);
+    write_client_urls(w, r);
     writer_u8(w, '}');
 }
 
-static void write_answer(struct writer *w, const struct server *s, bool list)
+static void write_answer(struct writer *w, const struct http_request *r, bool list)
 {
     if (list)
         writer_str(w, "{\"members\":[");
-    write_member(w, s);
+    write_member(w, r);
     writer_str(w, list ? "]}\n" : "\n");
 }
 
@@ -120,13 +153,14 @@ static void reply_member(const struct http_request *r, bool list)
 {
     struct writer w = {0};
 
-    write_answer(&w, r->server, list);
-    w = (struct writer){.ptr = xcalloc(1, w.len), .cap = w.len};
-    write_answer(&w, r->server, list);
-    http_reply(r, &(struct http_answer){.status = 200,
+    write_answer(&w, r, list);
+    w = (struct writer){.ptr = malloc(w.len), .cap = w.len};
+    if (w.ptr != NULL)
+        write_answer(&w, r, list);
+    http_reply(r, &(struct http_answer){.status = w.ptr == NULL ? 500 : 200,
                                         .content_type = HTTP_JSON,
                                         .etcd = HTTP_ETCD_CLUSTER,
-                                        .body = {w.ptr, w.len}});
+                                        .body = {w.ptr, w.ptr == NULL ? 0 : w.len}});
     free(w.ptr);
 }
 
@@ -384,33 +418,28 @@ void etcd_members_handle(const struct http_request *r)
         http_reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
 }
 
-/* Under what name the client itself knows us: python-etcd looks for it in the list when it has to
- * reconnect, and fails when it is not there. True when it has to be added. */
-static bool host_is_missing(const struct http_request *r, const struct string_list *urls)
+static bool is_url_of(const char *url, struct slice host)
 {
-    struct slice host = r->head->host;
+    struct slice text = slice_str(url), scheme = slice_str("http://");
 
-    for (size_t i = 0; i < urls->count; i++) {
-        struct slice url = slice_str(urls->items[i]);
-
-        if (slice_starts_with(url, slice_str("http://")) &&
-            slice_equal(slice_from(url, strlen("http://")), host))
-            return false;
-    }
-    return host.len != 0;
+    return slice_starts_with(text, scheme) && slice_equal(slice_from(text, scheme.len), host);
 }
 
+/* The URL that the client used comes first: python-etcd looks for it in the list when it has to
+ * reconnect, and fails when it is not there. */
 static void write_machines(struct writer *w, const struct http_request *r,
                            const struct string_list *urls)
 {
-    bool any = host_is_missing(r, urls);
+    struct slice host = find_host(r);
+    bool any = host.len != 0;
 
     if (any) {
         writer_str(w, "http://");
-        writer_slice(w, r->head->host);
+        writer_slice(w, host);
     }
-    for (size_t i = 0; i < urls->count; i++) {
-        if (i > 0 && strcmp(urls->items[i], urls->items[i - 1]) == 0)
+    for (size_t i = 0; i < urls->count && !host_is_the_url(r); i++) {
+        if (is_url_of(urls->items[i], host) ||
+            (i > 0 && strcmp(urls->items[i], urls->items[i - 1]) == 0))
             continue;
         if (any)
             writer_str(w, ", ");
@@ -435,7 +464,7 @@ void etcd_machines_handle(const struct http_request *r)
         write_machines(&w, r, &urls);
     http_reply(r, &(struct http_answer){.status = w.ptr == NULL ? 500 : 200,
                                         .content_type = HTTP_TEXT,
-                                        .body = {w.ptr, w.len}});
+                                        .body = {w.ptr, w.ptr == NULL ? 0 : w.len}});
     free(w.ptr);
     free(urls.items);
 }

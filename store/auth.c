@@ -72,7 +72,8 @@ static size_t bytes_of_user(const struct auth_user *u)
 
 static size_t bytes_of_role(const struct auth_role *r)
 {
-    return sizeof *r + r->name.len + bytes_of_list(&r->reads) + bytes_of_list(&r->writes);
+    return sizeof *r + r->name.len + r->shown.len + bytes_of_list(&r->reads) +
+           bytes_of_list(&r->writes);
 }
 
 /* Where the copy goes: slices grow from the front of the room, bytes follow behind them. */
@@ -127,6 +128,7 @@ static struct auth_role *copy_role(const struct auth_role *r)
     copy->name = keep(&room, r->name);
     copy->reads = keep_list(&room, &r->reads);
     copy->writes = keep_list(&room, &r->writes);
+    copy->shown = keep(&room, r->shown);
     return copy;
 }
 
@@ -288,7 +290,8 @@ static enum auth_status disable(struct auth *a)
 static enum auth_status change(struct auth *a, struct tree *t, const struct command *c)
 {
     const struct auth_user user = {.name = c->key, .hash = c->value, .roles = c->names};
-    const struct auth_role role = {.name = c->key, .reads = c->names, .writes = c->writes};
+    const struct auth_role role = {
+        .name = c->key, .reads = c->names, .writes = c->writes, .shown = c->value};
 
     switch (c->kind) {
     case COMMAND_AUTH_USER_PUT:

@@ -35,6 +35,7 @@ struct auth_role {
     struct slice name;
     struct command_list reads; /* patterns of keys; see auth_allows() */
     struct command_list writes;
+    struct slice shown; /* JSON members that etcd shows behind the permissions; mostly empty */
 };
 
 struct auth {
