@@ -309,6 +309,10 @@ def parse_options():
         p.error("--only %s: not a part" % ",".join(sorted(unknown)))
     if "RDZVD" not in os.environ:
         os.environ["RDZVD"] = os.path.join(options.build, "rdzv", "rdzvd")
+    load = os.path.join(options.build, "tests", "bench", "bench_load")
+    if not os.path.exists(load):
+        p.error("there is no %s: build first (ninja -C %s), or name the build folder with --build"
+                % (load, options.build))
     options.have_rdzvd = os.path.exists(servers.rdzvd_binary())
     return options
 
