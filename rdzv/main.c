@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     int code = 0;
 
     if (!config_parse(argc, argv, environ, &config, &error)) {
-        fprintf(stderr, "%s\n", error.text);
+        fprintf(stderr, "rdzvd: %s\n", error.text);
         return error.exit_code;
     }
     switch (config.action) {
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         config_write_version(stdout, &config, RDZV_VERSION);
         break;
     case CONFIG_CHECK:
-        config_write_effective(stdout, &config);
+        config_write_check(stdout, &config);
         break;
     case CONFIG_RUN:
         code = run(&config);
