@@ -519,6 +519,8 @@ static void unpause(struct conn *c)
     }
     c->paused = false;
     conn_process(c);
+    if (c->saw_eof && c->state == CONN_OPEN && !c->paused)
+        on_eof(c); /* it came behind requests that had to wait */
 }
 
 void conn_flush(struct conn *c)

@@ -627,12 +627,14 @@ bool http_session_eof(struct conn *c)
     struct http_head head;
     size_t head_len;
 
-    /* A half-closed peer may still read: etcd ends the answer properly, and so do we. */
-    if (h->watch != NULL) {
+    /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was sent
+     * behind the watch, and so do we. */
+    while (c->state == CONN_OPEN && h->watch != NULL) {
         end_watch(c);
-        conn_finish(c);
-        return true;
+        conn_process(c);
     }
+    if (c->state != CONN_OPEN || c->paused)
+        return true;
     if (c->in == NULL)
         return false;
     if (!h->in_body) {
