@@ -1,17 +1,12 @@
-/* The c10d world of a space. See keymap.h for the contract, c10d.h for where the rules come from. */
+/* The c10d world of a space: its keys and what changes them. See keymap.h for the contract;
+ * keymap_queue.c has the queues, keymap_wait.c those who wait. */
 #include "store/keymap.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "proto/c10d.h"
-#include "store/xalloc.h"
-
-/* What a key or an element costs beside its bytes; close enough for a limit. */
-#define ENTRY_COST   sizeof(struct entry)
-#define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
+#include "store/keymap_entry.h"
 
 #define APPEND_SPARE_MAX (1u << 20)
 
@@ -26,15 +21,15 @@ void keymap_init(struct keymap *m, struct ready_list *ready, uint64_t seed, size
     TAILQ_INIT(&m->queue_order);
 }
 
-static struct entry *entry_find(const struct keymap *m, struct slice key)
+struct entry *keymap_find(const struct keymap *m, struct slice key)
 {
     return (struct entry *)table_find(&m->keys, key); /* node is the first member */
 }
 
 /* Finds the entry, or adds an absent one. NULL when memory is short. */
-static struct entry *entry_need(struct keymap *m, struct slice key)
+struct entry *keymap_need(struct keymap *m, struct slice key)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     uint8_t *name;
 
     if (e != NULL)
@@ -56,7 +51,7 @@ static struct entry *entry_need(struct keymap *m, struct slice key)
 }
 
 /* Frees an entry that nobody needs: no value, nobody waiting, nobody watching. */
-static void entry_release(struct keymap *m, struct entry *e)
+void keymap_release(struct keymap *m, struct entry *e)
 {
     if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
         !TAILQ_EMPTY(&e->watching))
@@ -68,101 +63,36 @@ static void entry_release(struct keymap *m, struct entry *e)
 }
 
 /* True when `more` bytes would break the limit of the space. */
-static bool too_much(const struct keymap *m, size_t more)
+bool keymap_too_much(const struct keymap *m, size_t more)
 {
     return m->bytes_max != 0 && (more > m->bytes_max || m->bytes > m->bytes_max - more);
 }
 
-static bool has_room(const struct keymap *m, struct slice key, size_t value_len)
+bool keymap_has_room(const struct keymap *m, struct slice key, size_t value_len)
 {
     const struct entry *e;
 
-    if (!too_much(m, ENTRY_COST + key.len + value_len))
+    if (!keymap_too_much(m, ENTRY_COST + key.len + value_len))
         return true;
     /* Nearly full: look closer, a value that only replaces another may still fit. */
-    e = entry_find(m, key);
-    return e != NULL && !too_much(m, value_len - (value_len < blob_slice(e->value).len
+    e = keymap_find(m, key);
+    return e != NULL && !keymap_too_much(m, value_len - (value_len < blob_slice(e->value).len
                                                       ? value_len
                                                       : blob_slice(e->value).len));
-}
-
-/* --- Telling those who wait. --- */
-
-/* One registration has counted. True when its waiter lacks nothing any more. */
-static bool count_link(struct keymap *m, struct wait_link *link)
-{
-    link->at = NULL;
-    if (--link->waiter->missing != 0)
-        return false;
-    wake_add(m->ready, &link->waiter->wake);
-    return true;
-}
-
-static void wake_all(struct keymap *m, struct entry *e)
-{
-    struct wait_link *link;
-
-    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
-        TAILQ_REMOVE(&e->waiting, link, entry);
-        count_link(m, link);
-    }
-}
-
-enum change { UPDATED = 0, CREATED = 1, DELETED = 2, APPENDED = 4 }; /* as on the wire */
-
-/* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive. */
-static void tell_watchers(struct keymap *m, struct entry *e, enum change type, struct slice old,
-                          struct slice now)
-{
-    struct key_watch *w;
-    struct slice parts[3] = {e->node.key, old, now};
-    struct blob *b;
-    struct writer out;
-
-    if (TAILQ_EMPTY(&e->watching))
-        return;
-    b = blob_alloc(1 + 3 * 8 + e->node.key.len + old.len + now.len);
-    if (b == NULL)
-        return; /* a lost event of a legacy call that nothing depends on; the change stands */
-    b->len = 1 + 3 * 8 + e->node.key.len + old.len + now.len;
-    out = (struct writer){.ptr = b->bytes, .cap = b->len};
-    writer_u8(&out, (uint8_t)type);
-    for (int i = 0; i < 3; i++) {
-        uint8_t len[8];
-
-        bytes_put_u64(len, parts[i].len);
-        writer_put(&out, len, sizeof len);
-        writer_slice(&out, parts[i]);
-    }
-    TAILQ_FOREACH(w, &e->watching, entry)
-        subscription_push(m->ready, w->subscription, b);
-    blob_unref(b);
 }
 
 /* --- Reads. --- */
 
 struct blob *keymap_get(const struct keymap *m, struct slice key)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
 
     return e == NULL ? NULL : e->value;
 }
 
-static struct queue *queue_find(const struct keymap *m, struct slice name)
-{
-    return (struct queue *)table_find(&m->queues, name);
-}
-
 bool keymap_exists(const struct keymap *m, struct slice key)
 {
-    return keymap_get(m, key) != NULL || queue_find(m, key) != NULL; /* empty queues are freed */
-}
-
-uint64_t keymap_queue_len(const struct keymap *m, struct slice name)
-{
-    const struct queue *q = queue_find(m, name);
-
-    return q == NULL ? 0 : q->len;
+    return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* empty queues are freed */
 }
 
 size_t keymap_list_size(const struct keymap *m)
@@ -212,19 +142,19 @@ enum store_status keymap_set(struct keymap *m, struct slice key, struct slice va
     struct entry *e;
     struct blob *copy, *old;
 
-    if (!has_room(m, key, value.len))
+    if (!keymap_has_room(m, key, value.len))
         return STORE_FULL;
     copy = blob_new(value);
-    e = copy == NULL ? NULL : entry_need(m, key);
+    e = copy == NULL ? NULL : keymap_need(m, key);
     if (e == NULL) {
         blob_unref(copy);
         return STORE_NO_MEMORY;
     }
 
     old = entry_swap(m, e, copy);
-    tell_watchers(m, e, old == NULL ? CREATED : UPDATED, blob_slice(old), value);
+    keymap_tell(m, e, old == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old), value);
     blob_unref(old);
-    wake_all(m, e);
+    keymap_wake_all(m, e);
     return STORE_OK;
 }
 
@@ -249,10 +179,10 @@ static struct blob *longer_copy(struct slice old, struct slice more)
 
 enum store_status keymap_append(struct keymap *m, struct slice key, struct slice more)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     struct blob *b = e == NULL ? NULL : e->value;
 
-    if (!has_room(m, key, blob_slice(b).len + more.len))
+    if (!keymap_has_room(m, key, blob_slice(b).len + more.len))
         return STORE_FULL;
     if (b != NULL && b->refs == 1 && b->spare >= more.len) { /* nobody else holds it */
         if (more.len != 0)
@@ -262,15 +192,15 @@ enum store_status keymap_append(struct keymap *m, struct slice key, struct slice
         m->bytes += more.len;
     } else {
         b = longer_copy(blob_slice(b), more);
-        e = b == NULL ? NULL : entry_need(m, key);
+        e = b == NULL ? NULL : keymap_need(m, key);
         if (e == NULL) {
             blob_unref(b);
             return STORE_NO_MEMORY;
         }
         blob_unref(entry_swap(m, e, b));
     }
-    tell_watchers(m, e, APPENDED, (struct slice){0}, more);
-    wake_all(m, e);
+    keymap_tell(m, e, KEYMAP_APPENDED, (struct slice){0}, more);
+    keymap_wake_all(m, e);
     return STORE_OK;
 }
 
@@ -356,7 +286,7 @@ static enum store_status put_number(struct keymap *m, struct entry *e, int64_t v
 
 enum store_status keymap_add(struct keymap *m, struct slice key, int64_t delta, int64_t *sum)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     struct blob *old = NULL;
     int64_t now = 0;
     uint8_t text[NUMBER_MAX];
@@ -364,31 +294,31 @@ enum store_status keymap_add(struct keymap *m, struct slice key, int64_t delta, 
 
     if (!created && !parse_number(blob_slice(e->value), &now))
         return STORE_NOT_A_NUMBER;
-    if (created && !has_room(m, key, NUMBER_MAX))
+    if (created && !keymap_has_room(m, key, NUMBER_MAX))
         return STORE_FULL;
     now = (int64_t)((uint64_t)now + (uint64_t)delta); /* wraps, as torch's does in practice */
-    if (e == NULL && (e = entry_need(m, key)) == NULL)
+    if (e == NULL && (e = keymap_need(m, key)) == NULL)
         return STORE_NO_MEMORY;
     if (!TAILQ_EMPTY(&e->watching))
         old = blob_ref(e->value);
     if (put_number(m, e, now) != STORE_OK) {
         blob_unref(old);
-        entry_release(m, e);
+        keymap_release(m, e);
         return STORE_NO_MEMORY;
     }
 
     *sum = now;
-    tell_watchers(m, e, created ? CREATED : UPDATED, blob_slice(old),
+    keymap_tell(m, e, created ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old),
                   (struct slice){text, format_number(now, text)});
     blob_unref(old);
-    wake_all(m, e);
+    keymap_wake_all(m, e);
     return STORE_OK;
 }
 
 enum store_status keymap_compare_set(struct keymap *m, struct slice key, struct slice expected,
                                      struct slice desired, struct blob **current)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     bool created = e == NULL || e->value == NULL;
     struct blob *copy;
 
@@ -400,19 +330,19 @@ enum store_status keymap_compare_set(struct keymap *m, struct slice key, struct 
     }
     if (created)
         return keymap_set(m, key, desired); /* the one outcome that wakes; libuv's wakes on all */
-    if (!has_room(m, key, desired.len))
+    if (!keymap_has_room(m, key, desired.len))
         return STORE_FULL;
     copy = blob_new(desired);
     if (copy == NULL)
         return STORE_NO_MEMORY;
     blob_unref(entry_swap(m, e, copy));
-    tell_watchers(m, e, UPDATED, expected, desired);
+    keymap_tell(m, e, KEYMAP_UPDATED, expected, desired);
     return STORE_OK;
 }
 
 enum store_status keymap_delete(struct keymap *m, struct slice key)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     struct blob *old;
 
     if (e == NULL || e->value == NULL)
@@ -421,9 +351,9 @@ enum store_status keymap_delete(struct keymap *m, struct slice key)
     e->value = NULL;
     m->present--;
     m->bytes -= old->len;
-    tell_watchers(m, e, DELETED, blob_slice(old), (struct slice){0});
+    keymap_tell(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     blob_unref(old);
-    entry_release(m, e);
+    keymap_release(m, e);
     return STORE_OK;
 }
 
@@ -436,7 +366,7 @@ enum store_status keymap_multi_set(struct keymap *m, struct slice pairs)
      * the middle; the pairs before that stay, as they do in torch, and the peer is closed. */
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
         more += ENTRY_COST + key.len + value.len;
-    if (too_much(m, more))
+    if (keymap_too_much(m, more))
         return STORE_FULL;
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
         enum store_status status = keymap_set(m, key, value);
@@ -447,97 +377,6 @@ enum store_status keymap_multi_set(struct keymap *m, struct slice pairs)
     return STORE_OK;
 }
 
-/* --- Queues. --- */
-
-static struct queue *queue_need(struct keymap *m, struct slice name)
-{
-    struct queue *q = queue_find(m, name);
-    uint8_t *copy;
-
-    if (q != NULL)
-        return q;
-    q = malloc(sizeof *q + name.len);
-    if (q == NULL)
-        return NULL;
-    copy = (uint8_t *)(q + 1);
-    *q = (struct queue){.node = {.key = {copy, name.len}}};
-    if (name.len != 0)
-        memcpy(copy, name.ptr, name.len);
-    STAILQ_INIT(&q->elements);
-    table_add(&m->queues, &q->node);
-    TAILQ_INSERT_TAIL(&m->queue_order, q, order);
-    m->bytes += ENTRY_COST + name.len;
-    return q;
-}
-
-/* An element is there for one: the oldest waiter that lacks nothing else gets it. Those before it
- * that still lack another key have seen this one exist, which is all that WAIT counts. */
-static void wake_one(struct keymap *m, struct slice name)
-{
-    struct entry *e = entry_find(m, name);
-    struct wait_link *link;
-
-    if (e == NULL)
-        return;
-    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
-        TAILQ_REMOVE(&e->waiting, link, entry);
-        if (count_link(m, link))
-            break;
-    }
-    entry_release(m, e);
-}
-
-enum store_status keymap_queue_push(struct keymap *m, struct slice name, struct slice value)
-{
-    struct element *element;
-    struct queue *q;
-
-    if (too_much(m, ENTRY_COST + name.len + ELEMENT_COST + value.len))
-        return STORE_FULL;
-    element = xcalloc(1, sizeof *element);
-    element->value = blob_new(value);
-    q = element->value == NULL ? NULL : queue_need(m, name);
-    if (q == NULL) {
-        blob_unref(element->value);
-        free(element);
-        return STORE_NO_MEMORY;
-    }
-    STAILQ_INSERT_TAIL(&q->elements, element, entry);
-    q->len++;
-    m->bytes += ELEMENT_COST + value.len;
-    wake_one(m, name);
-    return STORE_OK;
-}
-
-static struct blob *queue_take(struct keymap *m, struct queue *q)
-{
-    struct element *element = STAILQ_FIRST(&q->elements);
-    struct blob *value = element->value;
-
-    STAILQ_REMOVE_HEAD(&q->elements, entry);
-    free(element);
-    m->bytes -= ELEMENT_COST + value->len;
-    if (--q->len == 0) {
-        m->bytes -= ENTRY_COST + q->node.key.len;
-        TAILQ_REMOVE(&m->queue_order, q, order);
-        table_remove(&m->queues, &q->node);
-        free(q);
-    }
-    return value;
-}
-
-enum store_status keymap_queue_pop(struct keymap *m, struct slice name, struct blob **out,
-                                   uint64_t *len)
-{
-    struct queue *q = queue_find(m, name);
-
-    if (q == NULL)
-        return STORE_ABSENT;
-    *len = q->len;
-    *out = queue_take(m, q);
-    return STORE_OK;
-}
-
 /* --- Barriers. --- */
 
 /* torch keeps barrier and WAIT registrations in one list, so that a SET on the key lets a barrier
@@ -545,155 +384,27 @@ enum store_status keymap_queue_pop(struct keymap *m, struct slice name, struct b
  * released by the arrival that completes it, as torch's is. */
 enum store_status keymap_barrier(struct keymap *m, struct slice key, int64_t world, bool *open)
 {
-    struct entry *e = entry_find(m, key);
+    struct entry *e = keymap_find(m, key);
     bool created = e == NULL || e->value == NULL;
-    struct wait_link *link;
     int64_t count = 0;
 
     if (!created && !parse_number(blob_slice(e->value), &count))
         return STORE_NOT_A_NUMBER;
-    if (created && !has_room(m, key, NUMBER_MAX))
+    if (created && !keymap_has_room(m, key, NUMBER_MAX))
         return STORE_FULL;
-    if (e == NULL && (e = entry_need(m, key)) == NULL)
+    if (e == NULL && (e = keymap_need(m, key)) == NULL)
         return STORE_NO_MEMORY;
     count = (int64_t)((uint64_t)count + 1);
     if (put_number(m, e, count) != STORE_OK) {
-        entry_release(m, e);
+        keymap_release(m, e);
         return STORE_NO_MEMORY;
     }
     *open = count >= world;
     if (!*open)
         return STORE_OK;
-    while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
-        TAILQ_REMOVE(&e->barrier, link, entry);
-        count_link(m, link);
-    }
-    wake_all(m, e);
+    keymap_open_barrier(m, e);
+    keymap_wake_all(m, e);
     return STORE_OK;
-}
-
-/* --- Waiting. --- */
-
-static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
-{
-    struct waiter *w = calloc(1, sizeof *w + count * sizeof w->links[0]);
-
-    if (w == NULL)
-        return NULL;
-    w->wake.kind = WAKE_WAITER;
-    w->wake.owner = owner;
-    m->waiters++;
-    return w;
-}
-
-/* One more registration, of a waiter that was made with room for it. */
-static void waiter_add(struct waiter *w, struct entry *e)
-{
-    struct wait_link *link = &w->links[w->count++];
-
-    link->waiter = w;
-    link->at = e;
-    w->missing++;
-    if (w->barrier)
-        TAILQ_INSERT_TAIL(&e->barrier, link, entry);
-    else
-        TAILQ_INSERT_TAIL(&e->waiting, link, entry);
-}
-
-enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
-                              struct waiter **out)
-{
-    struct slice rest = keys, key;
-    uint64_t absent = 0;
-    struct waiter *w;
-
-    while (c10d_next_blob(&rest, &key))
-        absent += keymap_exists(m, key) ? 0 : 1;
-    assert(absent <= count);
-    *out = NULL;
-    if (absent == 0)
-        return STORE_OK;
-    w = waiter_new(m, absent, owner);
-    if (w == NULL)
-        return STORE_NO_MEMORY;
-    while (c10d_next_blob(&keys, &key)) {
-        struct entry *e;
-
-        if (keymap_exists(m, key))
-            continue;
-        e = has_room(m, key, 0) ? entry_need(m, key) : NULL;
-        if (e == NULL) {
-            keymap_cancel(m, w);
-            return STORE_FULL;
-        }
-        waiter_add(w, e);
-    }
-    *out = w;
-    return STORE_OK;
-}
-
-enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
-                                      struct waiter **out)
-{
-    struct entry *e = entry_need(m, key);
-    struct waiter *w = e == NULL ? NULL : waiter_new(m, 1, owner);
-
-    if (w == NULL) {
-        if (e != NULL)
-            entry_release(m, e);
-        return STORE_NO_MEMORY;
-    }
-    w->barrier = true;
-    waiter_add(w, e);
-    *out = w;
-    return STORE_OK;
-}
-
-void keymap_cancel(struct keymap *m, struct waiter *w)
-{
-    if (w == NULL)
-        return;
-    wake_remove(m->ready, &w->wake);
-    for (uint64_t i = 0; i < w->count; i++) {
-        struct wait_link *link = &w->links[i];
-        struct entry *e = link->at;
-
-        if (e == NULL)
-            continue;
-        if (w->barrier)
-            TAILQ_REMOVE(&e->barrier, link, entry);
-        else
-            TAILQ_REMOVE(&e->waiting, link, entry);
-        entry_release(m, e);
-    }
-    m->waiters--;
-    free(w);
-}
-
-struct key_watch *keymap_watch(struct keymap *m, struct slice key,
-                               struct subscription *subscription)
-{
-    struct entry *e = entry_need(m, key);
-    struct key_watch *w = e == NULL ? NULL : calloc(1, sizeof *w);
-
-    if (w == NULL) {
-        if (e != NULL)
-            entry_release(m, e);
-        return NULL;
-    }
-    w->subscription = subscription;
-    w->at = e;
-    TAILQ_INSERT_TAIL(&e->watching, w, entry);
-    m->waiters++;
-    return w;
-}
-
-void keymap_unwatch(struct keymap *m, struct key_watch *w)
-{
-    TAILQ_REMOVE(&w->at->watching, w, entry);
-    entry_release(m, w->at);
-    m->waiters--;
-    free(w);
 }
 
 /* --- The whole. --- */
@@ -705,7 +416,7 @@ void keymap_clear(struct keymap *m)
 
     while ((q = TAILQ_FIRST(&m->queue_order)) != NULL) {
         for (uint64_t left = q->len; left > 0; left--)
-            blob_unref(queue_take(m, q));
+            blob_unref(keymap_take(m, q));
     }
     for (e = TAILQ_FIRST(&m->entries); e != NULL; e = next) {
         next = TAILQ_NEXT(e, order);
