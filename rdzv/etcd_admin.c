@@ -11,7 +11,7 @@
 
 #include "proto/json_read.h"
 #include "rdzv/etcd_stats.h"
-#include "rdzv/http_message.h"
+#include "rdzv/http_reply.h"
 #include "rdzv/log.h"
 #include "rdzv/metrics.h"
 #include "rdzv/rdzv_api.h"

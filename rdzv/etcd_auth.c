@@ -10,7 +10,7 @@
 #include "rdzv/auth_json.h"
 #include "rdzv/auth_merge.h"
 #include "rdzv/basic_auth.h"
-#include "rdzv/http_message.h"
+#include "rdzv/http_reply.h"
 #include "rdzv/log.h"
 #include "rdzv/password.h"
 #include "rdzv/server.h"

@@ -13,7 +13,7 @@
 #include "proto/json.h"
 #include "proto/json_read.h"
 #include "rdzv/etcd_auth.h"
-#include "rdzv/http_message.h"
+#include "rdzv/http_reply.h"
 #include "rdzv/log.h"
 #include "rdzv/peer_url.h"
 #include "rdzv/server.h"

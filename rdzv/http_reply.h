@@ -48,6 +48,12 @@ struct http_answer {
 
 void http_reply(const struct http_request *r, const struct http_answer *a);
 
+/* The status line and all headers but those that say how long the body is, and a location; for
+ * http_reply.c and http_session.c. They fit into this, when the origin that is asked from is counted
+ * apart. */
+#define HTTP_HEAD_ROOM 1024
+void http_write_head(struct writer *w, const struct http_request *r, const struct http_answer *a);
+
 /* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
@@ -58,6 +64,16 @@ void http_reply_not_found(const struct http_request *r);
 void http_reply_not_allowed(const struct http_request *r, const char *allow,
                             enum http_etcd_headers etcd);
 
-/* {"message":"…"} without a newline, as etcd's members and auth endpoints answer. */
+/* {"message":"…"} without a newline, as etcd's members and auth endpoints answer. The text is put
+ * together of slices, which may be long and hold any bytes that a peer sent:
+ * HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_CLUSTER, slice_str("No such member: "), id); */
+#define HTTP_REPLY_MESSAGE(r, status, etcd, ...)                                 \
+    http_reply_parts((r), (status), (etcd), (const struct slice[]){__VA_ARGS__}, \
+                     sizeof((const struct slice[]){__VA_ARGS__}) / sizeof(struct slice))
+
+void http_reply_parts(const struct http_request *r, unsigned status, enum http_etcd_headers etcd,
+                      const struct slice *parts, size_t count);
+
+/* The same of one terminated text. */
 void http_reply_message(const struct http_request *r, unsigned status, const char *message,
                         enum http_etcd_headers etcd);

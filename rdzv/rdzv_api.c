@@ -14,7 +14,7 @@
 
 #include "proto/json.h"
 #include "rdzv/conn.h"
-#include "rdzv/http_message.h"
+#include "rdzv/http_reply.h"
 #include "rdzv/log.h"
 #include "rdzv/server.h"
 
