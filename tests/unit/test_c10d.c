@@ -1,0 +1,682 @@
+/* c10d requests against the numbers and layouts of the wire specification (the spec folder's
+ * c10d-wire.md, 1.3, 3 and 5), whole, cut anywhere, over the limits, and hostile. */
+#include "proto/c10d.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/exact.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const struct c10d_limits torch_limits = {
+    .key_max = 8192, .value_max = 8u << 20, .keys_max = 131072, .request_max = 64u << 20};
+
+/* --- Requests, written down a second time. --- */
+
+enum { NO = -1 };
+
+/* Layout: k key, v value, i number, n nonce, l list of keys, p list of pairs. */
+static const struct shape {
+    enum c10d_op op;
+    int modern, classic, x1, x2;
+    const char *layout;
+} shapes[] = {
+    {C10D_SET, 1, 0, 0, 0, "kv"},
+    {C10D_COMPARE_SET, 2, 1, 1, 1, "kvv"},
+    {C10D_GET, 3, 2, 2, 2, "k"},
+    {C10D_ADD, 4, 3, 3, 3, "ki"},
+    {C10D_CHECK, 5, 4, 4, 4, "l"},
+    {C10D_WAIT, 6, 5, 5, 5, "l"},
+    {C10D_GETNUMKEYS, 7, 6, 6, 6, ""},
+    {C10D_WATCH_KEY, NO, 7, 7, NO, "k"},
+    {C10D_DELETE_KEY, 8, 8, 8, 7, "k"},
+    {C10D_APPEND, 9, NO, 9, 8, "kv"},
+    {C10D_MULTI_GET, 10, NO, 10, 9, "l"},
+    {C10D_MULTI_SET, 11, NO, 11, 10, "p"},
+    {C10D_CANCEL_WAIT, 12, NO, 12, 11, ""},
+    {C10D_PING, 13, NO, NO, NO, "n"},
+    {C10D_QUEUE_PUSH, 14, NO, NO, NO, "kv"},
+    {C10D_QUEUE_POP, 15, NO, NO, NO, "k"},
+    {C10D_QUEUE_LEN, 16, NO, NO, NO, "k"},
+    {C10D_LIST_KEYS, 17, NO, NO, NO, ""},
+    {C10D_BARRIER, 18, NO, NO, NO, "ki"},
+};
+
+static const enum c10d_dialect all_dialects[] = {C10D_CLASSIC, C10D_X1, C10D_X2, C10D_MODERN};
+
+static int opcode_of(const struct shape *s, enum c10d_dialect dialect)
+{
+    switch (dialect) {
+    case C10D_MODERN:
+        return s->modern;
+    case C10D_CLASSIC:
+        return s->classic;
+    case C10D_X1:
+        return s->x1;
+    case C10D_X2:
+        return s->x2;
+    }
+    return NO;
+}
+
+static void put_u64(struct writer *w, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        writer_u8(w, (uint8_t)(v >> 8 * i));
+}
+
+static void put_blob(struct writer *w, const char *text)
+{
+    put_u64(w, strlen(text));
+    writer_str(w, text);
+}
+
+#define NUMBER INT64_C(-2)
+#define NONCE  0x12345678u
+
+static const char *const keys[] = {"/k", "", "/key/number/three"};
+static const char *const values[] = {"", "v", "a value"};
+
+static struct slice build(const struct shape *s, int opcode, uint8_t *buf, size_t cap)
+{
+    struct writer w = {.ptr = buf, .cap = cap};
+    int value = 2;
+
+    writer_u8(&w, (uint8_t)opcode);
+    for (const char *p = s->layout; *p != '\0'; p++) {
+        switch (*p) {
+        case 'k':
+            put_blob(&w, keys[0]);
+            break;
+        case 'v':
+            put_blob(&w, values[value--]);
+            break;
+        case 'i':
+            put_u64(&w, (uint64_t)NUMBER);
+            break;
+        case 'n':
+            for (int i = 0; i < 4; i++)
+                writer_u8(&w, (uint8_t)(NONCE >> 8 * i));
+            break;
+        default:
+            put_u64(&w, COUNT(keys));
+            for (size_t i = 0; i < COUNT(keys); i++) {
+                put_blob(&w, keys[i]);
+                if (*p == 'p')
+                    put_blob(&w, values[i]);
+            }
+        }
+    }
+    assert_true(w.len <= cap);
+    return (struct slice){buf, w.len};
+}
+
+static void check_fields(const struct shape *s, const struct c10d_request *req)
+{
+    struct slice items = req->items, blob;
+    int value = 2;
+
+    assert_int_equal(req->op, s->op);
+    for (const char *p = s->layout; *p != '\0'; p++) {
+        switch (*p) {
+        case 'k':
+            assert_true(slice_is(req->key, keys[0]));
+            break;
+        case 'v': /* the first of COMPARE_SET's two is the expected one */
+            assert_true(slice_is(p[1] == 'v' ? req->expected : req->value, values[value--]));
+            break;
+        case 'i':
+            assert_true(req->number == NUMBER);
+            break;
+        case 'n':
+            assert_int_equal(req->nonce, NONCE);
+            break;
+        default:
+            assert_int_equal(req->count, COUNT(keys));
+            for (size_t i = 0; i < COUNT(keys); i++) {
+                assert_true(c10d_next_blob(&items, &blob));
+                assert_true(slice_is(blob, keys[i]));
+                if (*p == 'p') {
+                    assert_true(c10d_next_blob(&items, &blob));
+                    assert_true(slice_is(blob, values[i]));
+                }
+            }
+            assert_false(c10d_next_blob(&items, &blob));
+            assert_int_equal(items.len, 0);
+        }
+    }
+}
+
+/* One call with nothing known before. */
+static enum parse_result parse(struct slice in, enum c10d_dialect dialect,
+                               const struct c10d_limits *limits, struct c10d_request *req,
+                               size_t *size)
+{
+    struct c10d_progress progress = {0};
+    const char *why = NULL;
+    struct slice copy = exact(in.ptr, in.len);
+    struct c10d_request found;
+    enum parse_result result = c10d_parse(copy, dialect, limits, &progress, &found, size, &why);
+
+    if (result == PARSE_DONE && req != NULL)
+        *req = found; /* its slices are about to end; those who look at them parse themselves */
+    if (result == PARSE_BAD)
+        assert_non_null(why);
+    exact_free(copy);
+    return result;
+}
+
+static void each_request_of_each_dialect_is_read(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+        for (size_t i = 0; i < COUNT(shapes); i++) {
+            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+            uint8_t buf[256];
+            struct c10d_progress progress = {0};
+            struct c10d_request req;
+            struct slice whole, copy;
+            const char *why = NULL;
+            size_t size = 0;
+
+            if (opcode == NO)
+                continue;
+            print_message("  %s %s\n", c10d_dialect_name(all_dialects[d]),
+                          c10d_op_name(shapes[i].op));
+            whole = build(&shapes[i], opcode, buf, sizeof buf - 1);
+            copy = exact(whole.ptr, whole.len);
+            assert_int_equal(
+                c10d_parse(copy, all_dialects[d], &torch_limits, &progress, &req, &size, &why),
+                PARSE_DONE);
+            assert_int_equal(size, whole.len);
+            assert_true(progress.at == 0 && progress.left == 0);
+            check_fields(&shapes[i], &req);
+            exact_free(copy);
+
+            buf[whole.len] = 0xff; /* the next request is none of this one's business */
+            copy = exact(buf, whole.len + 1);
+            assert_int_equal(
+                c10d_parse(copy, all_dialects[d], &torch_limits, &progress, &req, &size, &why),
+                PARSE_DONE);
+            assert_int_equal(size, whole.len);
+            exact_free(copy);
+        }
+    }
+}
+
+/* However the network cuts a request, every part of it asks for more, and for no more than the
+ * rest; so it is with the progress of the parts before, and with none. */
+static void every_prefix_asks_for_more(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+        for (size_t i = 0; i < COUNT(shapes); i++) {
+            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+            struct c10d_progress kept = {0};
+            uint8_t buf[256];
+            struct slice whole;
+
+            if (opcode == NO)
+                continue;
+            whole = build(&shapes[i], opcode, buf, sizeof buf);
+            for (size_t len = 0; len < whole.len; len++) {
+                struct c10d_request req, before;
+                struct c10d_progress none = {0};
+                struct slice part = exact(whole.ptr, len);
+                const char *why = NULL;
+                size_t size = 0;
+
+                memset(&req, 0x5a, sizeof req);
+                memcpy(&before, &req, sizeof req);
+                assert_int_equal(
+                    c10d_parse(part, all_dialects[d], &torch_limits, &none, &req, &size, &why),
+                    PARSE_MORE);
+                assert_in_range(size, len + 1, whole.len);
+                assert_int_equal(
+                    c10d_parse(part, all_dialects[d], &torch_limits, &kept, &req, &size, &why),
+                    PARSE_MORE);
+                assert_in_range(size, len + 1, whole.len);
+                assert_memory_equal(&req, &before, sizeof req);
+                exact_free(part);
+            }
+        }
+    }
+}
+
+static void opcodes_that_a_dialect_lacks_are_refused_at_once(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+        bool known[256] = {false};
+
+        for (size_t i = 0; i < COUNT(shapes); i++) {
+            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+
+            if (opcode != NO)
+                known[opcode] = true;
+        }
+        for (int opcode = 0; opcode < 256; opcode++) {
+            uint8_t byte = (uint8_t)opcode;
+            size_t size = 0;
+            enum parse_result result =
+                parse((struct slice){&byte, 1}, all_dialects[d], &torch_limits, NULL, &size);
+
+            if (known[opcode])
+                assert_int_not_equal(result, PARSE_BAD);
+            else
+                assert_int_equal(result, PARSE_BAD);
+        }
+    }
+}
+
+/* --- Which dialect it is. --- */
+
+static void the_first_bytes_tell_the_dialect(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        enum c10d_dialect classic;
+        bool classic_on;
+        enum parse_result result;
+        enum c10d_dialect dialect;
+        size_t size;
+    } rows[] = {
+        {"\x00\xce\xf7\x85\x3c", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c\x0d", 6, C10D_CLASSIC, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, C10D_CLASSIC, false, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, C10D_X2, true, PARSE_DONE, C10D_MODERN, 5},
+        /* A classic SET: the first byte of its key's length that VALIDATE would not have decides.
+         */
+        {"\x00\x02", 2, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\xce\x00", 3, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\xce\xf7\x00", 4, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\xce\xf7\x85\x00", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\x02", 2, C10D_X1, true, PARSE_DONE, C10D_X1, 0},
+        {"\x00\x02", 2, C10D_X2, true, PARSE_DONE, C10D_X2, 0},
+        {"\x00\x02", 2, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
+        {"\x00\xce\x00", 3, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
+        /* A big-endian VALIDATE is a classic SET of an absurd length: refused with its header. */
+        {"\x00\x3c\x85\xf7\xce", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\x3c\x85\xf7\xce", 5, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
+        {"\xce\xf7\x85\x3c", 4, C10D_X2, true, PARSE_BAD, C10D_CLASSIC, 0},
+        {"\x16\x03\x01", 3, C10D_CLASSIC, true, PARSE_BAD, C10D_CLASSIC, 0},
+        {"GET ", 4, C10D_CLASSIC, true, PARSE_BAD, C10D_CLASSIC, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        enum c10d_dialect dialect = C10D_CLASSIC;
+        struct slice copy = exact(rows[i].bytes, rows[i].len);
+        size_t size = 99;
+
+        print_message("  row %zu\n", i);
+        assert_int_equal(c10d_detect(copy, rows[i].classic, rows[i].classic_on, &dialect, &size),
+                         rows[i].result);
+        if (rows[i].result == PARSE_DONE) {
+            assert_int_equal(dialect, rows[i].dialect);
+            assert_int_equal(size, rows[i].size);
+        }
+        exact_free(copy);
+    }
+}
+
+static void one_byte_not_zero_is_enough_to_tell(void **state)
+{
+    static const struct {
+        enum c10d_dialect classic;
+        int last; /* its highest opcode */
+    } rows[] = {{C10D_CLASSIC, 8}, {C10D_X1, 12}, {C10D_X2, 11}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        for (int first = 1; first < 256; first++) {
+            uint8_t byte = (uint8_t)first;
+            enum c10d_dialect dialect = C10D_MODERN;
+            size_t size = 99;
+            struct slice copy = exact(&byte, 1);
+
+            assert_int_equal(c10d_detect(copy, rows[i].classic, true, &dialect, &size),
+                             first <= rows[i].last ? PARSE_DONE : PARSE_BAD);
+            if (first <= rows[i].last)
+                assert_true(dialect == rows[i].classic && size == 0);
+            assert_int_equal(c10d_detect(copy, rows[i].classic, false, &dialect, &size), PARSE_BAD);
+            exact_free(copy);
+        }
+    }
+}
+
+static void a_part_of_validate_asks_for_one_byte_more(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len < 5; len++) {
+        enum c10d_dialect dialect;
+        struct slice copy = exact("\x00\xce\xf7\x85\x3c", len);
+        size_t size = 99;
+
+        assert_int_equal(c10d_detect(copy, C10D_CLASSIC, true, &dialect, &size), PARSE_MORE);
+        assert_int_equal(size, len + 1);
+        exact_free(copy);
+    }
+}
+
+/* With torch's limit on keys no classic request waits for a byte that is not of its own header. */
+static void no_classic_set_is_held_back(void **state)
+{
+    (void)state;
+    for (uint64_t key_len = 0; key_len <= torch_limits.key_max; key_len++) {
+        uint8_t start[9] = {0};
+        enum c10d_dialect dialect;
+        size_t size;
+
+        bytes_put_u64(start + 1, key_len);
+        assert_int_equal(c10d_detect((struct slice){start, 3}, C10D_CLASSIC, true, &dialect, &size),
+                         PARSE_DONE);
+        assert_int_equal(dialect, C10D_CLASSIC);
+    }
+}
+
+static void a_big_endian_client_is_refused_on_its_header(void **state)
+{
+    /* VALIDATE and PING as such a client sends them. */
+    static const uint8_t bytes[] = {0x00, 0x3c, 0x85, 0xf7, 0xce, 0x0d, 1, 2, 3, 4};
+    size_t size;
+
+    (void)state;
+    assert_int_equal(parse((struct slice){bytes, 9}, C10D_CLASSIC, &torch_limits, NULL, &size),
+                     PARSE_BAD);
+}
+
+/* --- Limits. --- */
+
+static const struct c10d_limits small = {
+    .key_max = 4, .value_max = 6, .keys_max = 3, .request_max = 64};
+
+/* What a header announces: `bytes` are those before the length, `max` is its limit. */
+static void check_limit(const uint8_t *before, size_t len, uint64_t max)
+{
+    uint8_t buf[64];
+    size_t size = 0;
+
+    memcpy(buf, before, len);
+    bytes_put_u64(buf + len, max);
+    assert_int_not_equal(parse((struct slice){buf, len + 8}, C10D_MODERN, &small, NULL, &size),
+                         PARSE_BAD);
+    bytes_put_u64(buf + len, max + 1);
+    assert_int_equal(parse((struct slice){buf, len + 7}, C10D_MODERN, &small, NULL, &size),
+                     PARSE_MORE);
+    assert_int_equal(size, len + 8);
+    assert_int_equal(parse((struct slice){buf, len + 8}, C10D_MODERN, &small, NULL, &size),
+                     PARSE_BAD);
+    bytes_put_u64(buf + len, UINT64_MAX);
+    assert_int_equal(parse((struct slice){buf, len + 8}, C10D_MODERN, &small, NULL, &size),
+                     PARSE_BAD);
+    bytes_put_u64(buf + len, (uint64_t)INT64_MAX + 1);
+    assert_int_equal(parse((struct slice){buf, len + 8}, C10D_MODERN, &small, NULL, &size),
+                     PARSE_BAD);
+}
+
+/* A length over its limit is refused when its eighth byte is here and the body is not. */
+static void a_length_over_the_limit_is_refused_on_its_header(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        uint8_t buf[64];
+        struct writer w = {.ptr = buf, .cap = sizeof buf};
+
+        if (shapes[i].modern == NO)
+            continue;
+        writer_u8(&w, (uint8_t)shapes[i].modern);
+        for (const char *p = shapes[i].layout; *p == 'k' || *p == 'v'; p++) {
+            check_limit(buf, w.len, *p == 'k' ? small.key_max : small.value_max);
+            put_blob(&w, *p == 'k' ? "keys" : "values");
+        }
+        if (strchr("lp", shapes[i].layout[0]) == NULL || shapes[i].layout[0] == '\0')
+            continue;
+        check_limit(buf, w.len, small.keys_max);
+        put_u64(&w, 1);
+        check_limit(buf, w.len, small.key_max);
+        if (shapes[i].layout[0] == 'p') {
+            put_blob(&w, "keys");
+            check_limit(buf, w.len, small.value_max);
+        }
+    }
+}
+
+static void a_request_of_exactly_the_limits_is_read(void **state)
+{
+    uint8_t buf[256];
+    struct writer w = {.ptr = buf, .cap = sizeof buf};
+    struct c10d_limits roomy = small;
+    struct c10d_request req;
+    size_t size;
+
+    (void)state;
+    roomy.request_max = sizeof buf;
+    writer_u8(&w, 11); /* MULTI_SET */
+    put_u64(&w, small.keys_max);
+    for (size_t i = 0; i < small.keys_max; i++) {
+        put_blob(&w, "keys");
+        put_blob(&w, "values");
+    }
+    assert_int_equal(parse((struct slice){buf, w.len}, C10D_MODERN, &roomy, &req, &size),
+                     PARSE_DONE);
+    assert_int_equal(req.count, small.keys_max);
+    assert_int_equal(size, w.len);
+}
+
+/* Whether a request is too long must not depend on how much of it a segment brings. */
+static void a_request_over_the_limit_is_refused_however_it_arrives(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        struct c10d_limits limits = torch_limits;
+        uint8_t buf[256];
+        struct slice whole;
+        struct c10d_progress kept = {0};
+        enum parse_result result = PARSE_MORE;
+        size_t size;
+
+        if (shapes[i].modern == NO)
+            continue;
+        print_message("  %s\n", c10d_op_name(shapes[i].op));
+        whole = build(&shapes[i], shapes[i].modern, buf, sizeof buf);
+        limits.request_max = whole.len;
+        assert_int_equal(parse(whole, C10D_MODERN, &limits, NULL, &size), PARSE_DONE);
+        if (whole.len == 1)
+            continue;
+        limits.request_max = whole.len - 1;
+        assert_int_equal(parse(whole, C10D_MODERN, &limits, NULL, &size), PARSE_BAD);
+        for (size_t len = 1; len < whole.len && result == PARSE_MORE; len++) {
+            struct slice part = exact(whole.ptr, len);
+            struct c10d_request req;
+            const char *why;
+
+            result = c10d_parse(part, C10D_MODERN, &limits, &kept, &req, &size, &why);
+            exact_free(part);
+        }
+        assert_int_equal(result, PARSE_BAD); /* before its last byte has come */
+    }
+}
+
+/* With no limits at all, lengths up to 2^64 - 1 must not wrap around. */
+static void absurd_lengths_do_not_overflow(void **state)
+{
+    static const struct c10d_limits none = {.key_max = SIZE_MAX,
+                                            .value_max = SIZE_MAX,
+                                            .keys_max = UINT64_MAX,
+                                            .request_max = SIZE_MAX};
+    static const uint64_t lengths[] = {UINT64_MAX,       UINT64_MAX - 1,  UINT64_MAX - 8,
+                                       UINT64_MAX - 9,   UINT64_MAX - 17, (uint64_t)INT64_MAX,
+                                       (uint64_t)1 << 32};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        for (int opcode = 1; opcode <= 18; opcode++) {
+            uint8_t buf[17] = {(uint8_t)opcode};
+            size_t size;
+            enum parse_result result;
+
+            bytes_put_u64(buf + 1, lengths[i]);
+            bytes_put_u64(buf + 9, lengths[i]);
+            result = parse((struct slice){buf, sizeof buf}, C10D_MODERN, &none, NULL, &size);
+            if (result == PARSE_MORE)
+                assert_true(size > sizeof buf);
+            else if (result == PARSE_DONE) /* those without a length */
+                assert_true(size <= sizeof buf);
+        }
+    }
+}
+
+/* --- Large lists. --- */
+
+/* A list of torch's largest count in segments of 4 KiB. What the progress says is done is
+ * overwritten with bytes that no length survives: whoever walked it again would fail. What is left
+ * to walk again is never a whole entry. */
+static void a_long_list_is_walked_once(void **state)
+{
+    enum { ENTRY = 8 + 10, SEGMENT = 4096 };
+    const uint64_t count = torch_limits.keys_max;
+    size_t total = 9 + count * ENTRY, size = 1, calls = 0;
+    uint8_t *bytes = malloc(total);
+    struct writer w = {.ptr = bytes, .cap = total};
+    struct c10d_progress progress = {0};
+    enum parse_result result = PARSE_MORE;
+    struct c10d_request req = {0};
+
+    (void)state;
+    assert_non_null(bytes);
+    writer_u8(&w, 6); /* WAIT */
+    put_u64(&w, count);
+    for (uint64_t i = 0; i < count; i++) {
+        char key[16];
+
+        snprintf(key, sizeof key, "/key%06llu", (unsigned long long)i);
+        put_blob(&w, key);
+    }
+    assert_int_equal(w.len, total);
+
+    for (size_t len = 0; result == PARSE_MORE; calls++) {
+        const char *why = NULL;
+
+        len = len + SEGMENT < total ? len + SEGMENT : total;
+        if (progress.at > 9)
+            memset(bytes + 9, 0xff, progress.at - 9);
+        result = c10d_parse((struct slice){bytes, len}, C10D_MODERN, &torch_limits, &progress, &req,
+                            &size, &why);
+        if (result != PARSE_MORE)
+            break;
+        assert_in_range(size, len + 1, total);
+        assert_true(len - progress.at < ENTRY);
+        assert_int_equal(progress.left, count - (progress.at - 9) / ENTRY);
+    }
+    assert_int_equal(result, PARSE_DONE);
+    assert_int_equal(size, total);
+    assert_int_equal(req.count, count);
+    assert_int_equal(req.items.len, total - 9);
+    assert_int_equal(calls + 1, (total + SEGMENT - 1) / SEGMENT);
+    assert_true(progress.at == 0 && progress.left == 0);
+    free(bytes);
+}
+
+static void one_more_than_the_largest_count_is_refused(void **state)
+{
+    static const uint8_t lists[] = {5, 6, 10, 11};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        uint8_t buf[9] = {lists[i]};
+        size_t size;
+
+        bytes_put_u64(buf + 1, 131072);
+        assert_int_equal(parse((struct slice){buf, 9}, C10D_MODERN, &torch_limits, NULL, &size),
+                         PARSE_MORE);
+        bytes_put_u64(buf + 1, 131073);
+        assert_int_equal(parse((struct slice){buf, 9}, C10D_MODERN, &torch_limits, NULL, &size),
+                         PARSE_BAD);
+    }
+}
+
+static void an_empty_list_is_a_request(void **state)
+{
+    static const uint8_t lists[] = {5, 6, 10, 11};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        uint8_t buf[9] = {lists[i]};
+        struct c10d_request req;
+        size_t size;
+
+        assert_int_equal(parse((struct slice){buf, 9}, C10D_MODERN, &torch_limits, &req, &size),
+                         PARSE_DONE);
+        assert_true(req.count == 0 && req.items.len == 0 && size == 9);
+    }
+}
+
+static void a_blob_that_does_not_fit_is_not_taken(void **state)
+{
+    uint8_t bytes[11] = {3, 0, 0, 0, 0, 0, 0, 0, 'a', 'b', 'c'};
+    struct slice copy, rest, blob = {0};
+
+    (void)state;
+    for (size_t len = 0; len < sizeof bytes; len++) {
+        copy = rest = exact(bytes, len);
+        assert_false(c10d_next_blob(&rest, &blob));
+        assert_int_equal(rest.len, len);
+        exact_free(copy);
+    }
+    copy = rest = exact(bytes, sizeof bytes);
+    assert_true(c10d_next_blob(&rest, &blob));
+    assert_true(slice_is(blob, "abc") && rest.len == 0);
+    exact_free(copy);
+    bytes_put_u64(bytes, UINT64_MAX - 4);
+    copy = rest = exact(bytes, sizeof bytes);
+    assert_false(c10d_next_blob(&rest, &blob));
+    exact_free(copy);
+}
+
+static void requests_and_dialects_have_names(void **state)
+{
+    (void)state;
+    for (int op = 0; op < C10D_OP_COUNT; op++) {
+        for (int other = 0; other < op; other++)
+            assert_string_not_equal(c10d_op_name((enum c10d_op)op),
+                                    c10d_op_name((enum c10d_op)other));
+    }
+    assert_string_equal(c10d_op_name(C10D_COMPARE_SET), "COMPARE_SET");
+    assert_string_equal(c10d_op_name(C10D_WATCH_KEY), "WATCH_KEY");
+    assert_string_equal(c10d_op_name(C10D_OP_COUNT), "?");
+    assert_string_equal(c10d_dialect_name(C10D_CLASSIC), "classic");
+    assert_string_equal(c10d_dialect_name(C10D_X1), "x1");
+    assert_string_equal(c10d_dialect_name(C10D_X2), "x2");
+    assert_string_equal(c10d_dialect_name(C10D_MODERN), "modern");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_request_of_each_dialect_is_read),
+        cmocka_unit_test(every_prefix_asks_for_more),
+        cmocka_unit_test(opcodes_that_a_dialect_lacks_are_refused_at_once),
+        cmocka_unit_test(the_first_bytes_tell_the_dialect),
+        cmocka_unit_test(one_byte_not_zero_is_enough_to_tell),
+        cmocka_unit_test(a_part_of_validate_asks_for_one_byte_more),
+        cmocka_unit_test(no_classic_set_is_held_back),
+        cmocka_unit_test(a_big_endian_client_is_refused_on_its_header),
+        cmocka_unit_test(a_length_over_the_limit_is_refused_on_its_header),
+        cmocka_unit_test(a_request_of_exactly_the_limits_is_read),
+        cmocka_unit_test(a_request_over_the_limit_is_refused_however_it_arrives),
+        cmocka_unit_test(absurd_lengths_do_not_overflow),
+        cmocka_unit_test(a_long_list_is_walked_once),
+        cmocka_unit_test(one_more_than_the_largest_count_is_refused),
+        cmocka_unit_test(an_empty_list_is_a_request),
+        cmocka_unit_test(a_blob_that_does_not_fit_is_not_taken),
+        cmocka_unit_test(requests_and_dialects_have_names),
+    };
+
+    return cmocka_run_group_tests_name("proto/c10d", tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* The hash table against a plain array of flags. */
+#include "store/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/exact.h"
+
+enum { ITEMS = 3000, STEPS = 60000 };
+
+struct item {
+    struct table_node node; /* first, as with all owners */
+    bool in;
+};
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+static void items_make(struct item *items)
+{
+    for (size_t i = 0; i < ITEMS; i++) {
+        char name[64];
+        /* Long common prefixes, lengths around the eight bytes of a hashing step, and NULs. */
+        int len =
+            snprintf(name, sizeof name, "%.*s%zu", (int)(i % 23), "/default_pg/0//worker//", i);
+
+        items[i] = (struct item){.node.key = exact(name, (size_t)len + (i % 3 == 0 ? 1 : 0))};
+    }
+}
+
+static void items_free(struct item *items)
+{
+    for (size_t i = 0; i < ITEMS; i++)
+        exact_free(items[i].node.key);
+}
+
+static void an_empty_table_finds_nothing(void **state)
+{
+    struct table t;
+
+    (void)state;
+    table_init(&t, 1);
+    assert_null(table_find(&t, slice_str("a")));
+    assert_null(table_find(&t, (struct slice){0}));
+    table_fini(&t);
+}
+
+static void the_empty_key_is_a_key(void **state)
+{
+    struct table_node empty = {.key = {0}}, other = {.key = slice_str("a")};
+    struct table t;
+
+    (void)state;
+    table_init(&t, 1);
+    table_add(&t, &other);
+    assert_null(table_find(&t, (struct slice){0}));
+    table_add(&t, &empty);
+    assert_ptr_equal(table_find(&t, (struct slice){0}), &empty);
+    table_remove(&t, &empty);
+    assert_null(table_find(&t, (struct slice){0}));
+    assert_ptr_equal(table_find(&t, slice_str("a")), &other);
+    table_remove(&t, &other);
+    assert_int_equal(t.count, 0);
+    table_fini(&t);
+}
+
+static void it_holds_what_was_added_and_not_removed(void **state)
+{
+    static struct item items[ITEMS];
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        uint64_t random = seed + 1;
+        size_t count = 0;
+        struct table t;
+
+        table_init(&t, seed * 0x0123456789abcdefu);
+        items_make(items);
+        for (size_t step = 0; step < STEPS; step++) {
+            struct item *item = &items[next_random(&random) % ITEMS];
+
+            if (table_find(&t, item->node.key) != (item->in ? &item->node : NULL))
+                fail_msg("seed %d, step %zu: found wrongly", (int)seed, step);
+            /* It fills in the first half, and empties in the second. */
+            if (item->in && next_random(&random) % 3 < (step < STEPS / 2 ? 1 : 2)) {
+                table_remove(&t, &item->node);
+                item->in = false;
+                count--;
+            } else if (!item->in && next_random(&random) % 3 < (step < STEPS / 2 ? 2 : 1)) {
+                table_add(&t, &item->node);
+                item->in = true;
+                count++;
+            }
+            assert_int_equal(t.count, count);
+        }
+        for (size_t i = 0; i < ITEMS; i++) {
+            assert_ptr_equal(table_find(&t, items[i].node.key),
+                             items[i].in ? &items[i].node : NULL);
+        }
+        table_fini(&t);
+        items_free(items);
+    }
+}
+
+/* Keys of one job differ in a digit, and yet no chain gets long. */
+static void chains_stay_short(void **state)
+{
+    static struct item items[ITEMS];
+    size_t longest = 0;
+    struct table t;
+
+    (void)state;
+    table_init(&t, 42);
+    for (size_t i = 0; i < ITEMS; i++) {
+        char name[64];
+        int len = snprintf(name, sizeof name, "/torchelastic/job/rank_%06zu", i);
+
+        items[i] = (struct item){.node.key = exact(name, (size_t)len)};
+        table_add(&t, &items[i].node);
+    }
+    for (size_t b = 0; b <= t.mask; b++) {
+        size_t length = 0;
+
+        for (const struct table_node *n = t.buckets[b]; n != NULL; n = n->next)
+            length++;
+        longest = length > longest ? length : longest;
+    }
+    assert_true(t.mask + 1 >= ITEMS); /* it has grown along */
+    assert_in_range(longest, 1, 10);
+    table_fini(&t);
+    items_free(items);
+}
+
+static void another_seed_gives_other_chains(void **state)
+{
+    struct table_node a = {.key = slice_str("same key")}, b = a;
+    struct table first, second;
+
+    (void)state;
+    table_init(&first, 1);
+    table_init(&second, 2);
+    table_add(&first, &a);
+    table_add(&second, &b);
+    assert_true(a.hash != b.hash);
+    table_fini(&first);
+    table_fini(&second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_table_finds_nothing),
+        cmocka_unit_test(the_empty_key_is_a_key),
+        cmocka_unit_test(it_holds_what_was_added_and_not_removed),
+        cmocka_unit_test(chains_stay_short),
+        cmocka_unit_test(another_seed_gives_other_chains),
+    };
+
+    return cmocka_run_group_tests_name("store/table", tests, NULL, NULL);
+}
