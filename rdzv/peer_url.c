@@ -294,13 +294,16 @@ bool peer_url_check(struct slice url, struct writer *why)
 /* The length of the blank at the start or the end of `s`: ASCII's, U+0085 and U+00A0. */
 static size_t blank_len(struct slice s, bool at_end)
 {
-    const uint8_t *p = at_end ? s.ptr + s.len : s.ptr;
+    const uint8_t *p;
 
-    if (s.len >= 1 && memchr(" \t\n\v\f\r", at_end ? p[-1] : p[0], 6) != NULL)
+    if (s.len == 0)
+        return 0;
+    p = at_end ? s.ptr + s.len - 1 : s.ptr;
+    if (memchr(" \t\n\v\f\r", *p, 6) != NULL)
         return 1;
     if (s.len < 2)
         return 0;
-    p = at_end ? p - 2 : p;
+    p -= at_end;
     return p[0] == 0xc2 && (p[1] == 0x85 || p[1] == 0xa0) ? 2 : 0;
 }
 
