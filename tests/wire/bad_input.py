@@ -473,6 +473,8 @@ def main():
             failed += 1
             print("FAIL %s: %s" % (test.__name__, error))
             argv = [arg for arg in sys.argv[1:] if arg not in options.tests]
+            if not options.server and "RDZVD" in os.environ:
+                argv += ["--server", os.environ["RDZVD"]]
             if "--seed" not in " ".join(argv):
                 argv += ["--seed", str(options.seed)]
             print("     again: python3 %s %s" % (os.path.relpath(__file__),
