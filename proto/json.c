@@ -58,6 +58,17 @@ static const char *escape(uint8_t c, char buf[7])
     return buf;
 }
 
+/* Printable ASCII that stands for itself: nearly all there ever is. */
+static const bool is_plain[256] = {
+    [' '] = true, ['!'] = true,
+    /* '"' is escaped, '&' below */
+    ['#'] = true, ['$'] = true, ['%'] = true, ['\''] = true, ['('] = true, [')'] = true,
+    ['*'] = true, ['+'] = true, [','] = true, ['-'] = true, ['.'] = true, ['/'] = true,
+    ['0' ... '9'] = true, [':'] = true, [';'] = true, ['='] = true, ['?'] = true, ['@'] = true,
+    ['A' ... 'Z'] = true, ['['] = true, [']'] = true, ['^'] = true, ['_'] = true, ['`'] = true,
+    ['a' ... 'z'] = true, ['{'] = true, ['|'] = true, ['}'] = true, ['~'] = true, [0x7f] = true,
+};
+
 void json_string(struct writer *w, struct slice text)
 {
     size_t plain = 0, at = 0; /* text[plain..at) stands for itself and is not written yet */
@@ -68,6 +79,10 @@ void json_string(struct writer *w, struct slice text)
         const char *instead = NULL;
         size_t len = 1;
 
+        if (is_plain[text.ptr[at]]) {
+            at++;
+            continue;
+        }
         if (text.ptr[at] < 0x80) {
             instead = escape(text.ptr[at], buf);
         } else {

@@ -549,5 +549,7 @@ void conn_flush(struct conn *c)
     judge(c, c->out.bytes != before);
     if (c->paused)
         unpause(c);
+    if (c->saw_eof && c->state == CONN_OPEN && !c->paused && !c->parked)
+        on_eof(c); /* the last of what came before its end has been seen to */
     arm(c);
 }

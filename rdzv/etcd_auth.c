@@ -285,8 +285,8 @@ static void put_user(const struct http_request *r, unsigned status, const struct
         }
         command.value = slice_str(made);
     }
-    if (apply(r, &command) == AUTH_OK)
-        reply_written(r, status, write_user_names, user);
+    if (apply(r, &command) == AUTH_OK) /* what was merged may have borrowed from the old user */
+        reply_written(r, status, write_user_names, auth_find_user(&r->space->auth, command.key));
 }
 
 static void create_user(const struct http_request *r, unsigned status,
@@ -456,8 +456,8 @@ static void put_role(const struct http_request *r, unsigned status, const struct
                                     .names = role->reads,
                                     .writes = role->writes};
 
-    if (apply(r, &command) == AUTH_OK)
-        reply_written(r, status, write_one_role, role);
+    if (apply(r, &command) == AUTH_OK) /* what was merged may have borrowed from the old role */
+        reply_written(r, status, write_one_role, auth_find_role(&r->space->auth, command.key));
 }
 
 static void create_role(const struct http_request *r, const struct auth_role_json *in)

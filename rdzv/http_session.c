@@ -13,9 +13,10 @@ struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
+    bool skipping;             /* the request has been answered, its body is passed over */
     size_t head_len;
     enum http_body body;
-    uint64_t length;           /* of a body that is not chunked */
+    uint64_t length;           /* of a body that is not chunked; while skipping: what is left of it */
     struct http_chunks chunks;
     size_t body_len; /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;   /* end of what has been decoded of it */
@@ -232,7 +233,11 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     route(&r, moved);
     if (path != small)
         free(path);
-    if (c->state == CONN_OPEN && c->as.http->watch == NULL && !head->keep_alive)
+    if (c->state != CONN_OPEN || c->as.http->watch != NULL || head->keep_alive)
+        return;
+    if (body.ptr == NULL && c->as.http->body != HTTP_BODY_NONE)
+        conn_finish_lingering(c); /* its body is still to come */
+    else
         conn_finish(c);
 }
 
@@ -271,7 +276,7 @@ static enum session_result refuse_form(struct conn *c, const struct http_head *h
 }
 
 /* A body that is a little over what forms may have is read all the same and refused by its endpoint,
- * so that the connection stays; Go does so too. */
+ * and one that nobody looks at is passed over up to this, so that the connection stays: as in Go. */
 #define BODY_SLACK (256u * 1024)
 
 static size_t body_max(const struct conn *c)
@@ -279,7 +284,21 @@ static size_t body_max(const struct conn *c)
     return (size_t)conn_server(c)->config->limits.http_form_max + BODY_SLACK;
 }
 
-/* What to do once a head is known. True: read the body. */
+/* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only then,
+ * and so neither asks for it nor finds fault with it otherwise. */
+static bool wants_body(const struct http_head *head)
+{
+    struct etcd_refusal why;
+    struct slice form;
+    const struct slice some = {(const uint8_t *)"?", 1};
+
+    if (head->method != HTTP_PUT && head->method != HTTP_POST)
+        return false;
+    return !is_below(head->target.path, "/v2/keys") ||
+           (etcd_select_form(head->method, head->content_type, some, &form, &why) && form.len != 0);
+}
+
+/* What to do once a head is known. False: the connection ends. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
     struct http_session *h = c->as.http;
@@ -294,22 +313,53 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
         refuse_body(c, head, &(struct http_answer){.status = 417});
         return false;
     }
+    if (h->body == HTTP_BODY_NONE)
+        return true;
+    if (!wants_body(head)) {
+        /* What follows a head that waits for a 100 cannot be told from the next one. */
+        if (h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE)
+            head->keep_alive = false;
+        h->skipping = head->keep_alive;
+        return true;
+    }
     if (h->length > body_max(c)) {
         refuse_form(c, head, "http: POST too large");
         return false;
     }
-    if (head->expect != HTTP_EXPECT_CONTINUE)
-        return true;
-    if (head->method == HTTP_PUT || head->method == HTTP_POST) {
+    if (head->expect == HTTP_EXPECT_CONTINUE)
         conn_put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
-        return true;
-    }
-    /* Nobody is going to look at the body, so it is not asked for; what follows the head cannot be
-     * told from it, and the connection ends with the answer. */
-    h->body = HTTP_BODY_NONE;
-    h->length = 0;
-    head->keep_alive = false;
     return true;
+}
+
+/* Passes over the body of a request that has been answered; returns how much of `in` that takes. */
+static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
+{
+    struct http_session *h = c->as.http;
+    size_t at = 0;
+
+    if (h->body == HTTP_BODY_LENGTH) {
+        at = h->length < len ? (size_t)h->length : len;
+        h->length -= at;
+        h->skipping = h->length > 0;
+        return at;
+    }
+    while (h->skipping) {
+        struct slice data = {0};
+        size_t size = 0;
+        const char *why;
+        enum parse_result result =
+            http_next_chunk(&h->chunks, (struct slice){in + at, len - at}, &data, &size, &why);
+
+        if (result == PARSE_BAD) {
+            conn_finish_lingering(c);
+            return len;
+        }
+        at += size;
+        if (result == PARSE_MORE)
+            return at;
+        h->skipping = data.len != 0;
+    }
+    return at;
 }
 
 /* Decodes what has come of a chunked body, down to right behind the head. */
@@ -374,6 +424,12 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
             return result;
     }
 
+    if (fresh && (h->skipping || h->body == HTTP_BODY_NONE || !wants_body(&head))) {
+        h->in_body = false;
+        *size = head_len;
+        handle(c, &head, (struct slice){0});
+        return PARSE_DONE;
+    }
     if (h->body == HTTP_BODY_LENGTH) {
         h->raw_at = h->head_len + (size_t)h->length;
         h->body_len = (size_t)h->length;
@@ -418,12 +474,11 @@ bool http_session_eof(struct conn *c)
     }
     if (c->state != CONN_OPEN || c->paused)
         return true;
-    if (c->in == NULL)
+    if (c->in == NULL || h->skipping)
         return false;
     if (!h->in_body) {
-        refuse_head(c, &(struct http_refusal){.status = "400 Bad Request",
-                                              .body = "400 Bad Request",
-                                              .reason = "the head ends in the middle"});
+        http_refuse_unfinished(&h->parser, (struct slice){c->in->bytes, c->in->len}, &refusal);
+        refuse_head(c, &refusal);
         return true;
     }
     if (http_parse_head(&h->before, (struct slice){c->in->bytes, c->in->len}, &limits, &head,
@@ -442,6 +497,17 @@ enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, s
         size_t size = 0;
         enum parse_result result;
 
+        if (c->as.http->skipping) {
+            at += skip_body(c, in + at, len - at);
+            *used = at;
+            if (c->state != CONN_OPEN)
+                return SESSION_ENDED;
+            if (c->as.http->skipping) {
+                c->need = len - at + 1;
+                return SESSION_MORE;
+            }
+            continue;
+        }
         if (!conn_may_answer(c))
             return SESSION_PAUSED;
         result = read_request(c, in + at, len - at, &size);
