@@ -203,7 +203,7 @@ CHUNKS = b"8\r\nvalue=v1\r\n0\r\n\r\n"
 RAW = [
     ("HTTP/1.0", get("/v2/keys/a", version="HTTP/1.0")),
     ("HTTP/1.0 without Host", get("/v2/keys/a", version="HTTP/1.0", host=None)),
-    ("HTTP/1.0 keep-alive", get("/v2/keys/a", "Connection: keep-alive", version="HTTP/1.0")),
+    ("HTTP/1.0 keep-alive", get("/version", "Connection: keep-alive", version="HTTP/1.0")),
     ("HTTP/1.0 with a form", put([LENGTH], VALUE, version="HTTP/1.0")),
     ("HTTP/1.0 404", get("/nope", version="HTTP/1.0")),
     ("HTTP/1.0 chunked", put([CHUNKED], CHUNKS, version="HTTP/1.0")),

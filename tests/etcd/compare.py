@@ -1,8 +1,9 @@
 """Says whether two servers gave the same answer, when each counts from its own start.
 
 What may differ is named here and nowhere else: indexes (relative to a base taken from each server),
-times, TTLs by one second, raft numbers, ids, own addresses, the order of unsorted listings, and the
-framing of bodies of about 2 KiB and more. Everything else must be the same, byte for byte.
+times, TTLs by one second, raft numbers, ids, own addresses, the order of unsorted listings, the
+framing of bodies of about 2 KiB and more, and the line that Go quotes of malformed trailers.
+Everything else must be the same, byte for byte.
 """
 
 import datetime
@@ -17,6 +18,7 @@ TTL = re.compile(r'"ttl":(-?\d+)')
 EXPIRATION = re.compile(r'"expiration":"([^"]*)"')
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{0,8}[1-9])?Z")
 CLEARED = re.compile(r'"cause":"the requested history has been cleared \[(\d+)/(\d+)\]"')
+TRAILER = re.compile(r'("cause":"malformed MIME header[^"\\]*?)(?:: \\"(?:[^"\\]|\\.)*)?"')
 OWN_URL = re.compile(r"http://(?:127\.0\.0\.1|localhost):\d+")
 STATS_TIME = re.compile(r'"(startTime|uptime)":"[^"]*"')
 NUMBER = re.compile(r":\d+")
@@ -140,6 +142,7 @@ class Canonical:
     def _cause(side, request, text):
         if "errorCode" not in text:
             return text
+        text = TRAILER.sub(r'\1"', text)
         if request.prev_index is not None:
             given = side.render(request.prev_index).decode().lstrip("0")
             text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(given),

@@ -263,7 +263,7 @@ class Run:
         """Keeps the tree small, so that requests go on meeting the same keys."""
         for name in sorted(set(generate.NAMES)):
             self.remove(b"/v2/keys/" + name.encode())
-        for key in [k for k in self.model.nodes if k.count(b"/") == 1]:
+        for key in [k for k in self.model.known() if k.count(b"/") == 1]:
             self.remove(b"/v2/keys" + key)
         self.model.nodes.clear()
 
@@ -302,11 +302,16 @@ class Run:
             if self.resync:
                 return
 
+    def index(self):
+        """Compares the index alone, after answers that do not show it."""
+        self.ask(Request("HEAD", b"/v2/keys/"))
+
     def auth(self):
         """Users and roles, then perhaps the switch, and keys as various users. Each password check
         costs a real etcd some 50 ms, so these are few."""
         for _ in range(self.rng.randrange(4, 16)):
             self.ask(self.admin.auth())
+            self.index()
             if self.resync:
                 return
         if self.generator.chance(70):
@@ -314,6 +319,7 @@ class Run:
             request.about = "auth"
             self.ask(request)
             self.ask(self.auth_request("PUT", b"/v2/auth/enable", None, b""))
+            self.index()
             for _ in range(self.rng.randrange(8, 25)):
                 self.authorized()
                 if self.resync:
@@ -324,6 +330,7 @@ class Run:
                              ("DELETE", b"/v2/auth/roles/guest"), ("GET", b"/v2/auth/users"),
                              ("GET", b"/v2/auth/roles"), ("GET", b"/v2/auth/enable")):
             self.ask(self.auth_request(method, path, ROOT))
+            self.index()
 
     @staticmethod
     def auth_request(method, path, credentials, body=None):
@@ -340,6 +347,8 @@ class Run:
             request.headers = [h for h in request.headers if h[0] != "Authorization"]
             request.headers.append(self.admin.credentials())
         self.ask(request)
+        if request.about == "auth":
+            self.index()
 
     def odd_http(self):
         for _ in range(self.rng.randrange(4, 12)):
@@ -612,6 +621,8 @@ class Run:
         try:
             while self.sent < self.args.requests:
                 self.phase()()
+                if not self.resync:
+                    self.index()
                 if self.resync:
                     self.rebase()
             self.tree()

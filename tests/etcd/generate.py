@@ -121,7 +121,10 @@ class Model:
     def __init__(self):
         self.nodes = {}
         self.index = 0
-        self.tops = set()
+
+    def known(self):
+        """All paths, in an order that does not depend on how a server lists them."""
+        return sorted(self.nodes)
 
     def learn(self, event, base):
         """Takes over what the answer to a change, or to a get, says about its node."""
@@ -129,7 +132,6 @@ class Model:
         if not isinstance(node, dict) or "key" not in node:
             return
         key = template_key(node["key"], base)
-        self.tops.add(key.split(b"/")[1])
         if event.get("action") in ("delete", "expire", "compareAndDelete"):
             self.forget(key)
             return
@@ -180,8 +182,9 @@ class Generator:
         if self.chance(odd):
             return self.odd_path()
         if self.model.nodes and self.chance(60):
-            files = [key for key, node in self.model.nodes.items() if node[0] is not None]
-            key = self.rng.choice(files if files and self.chance(60) else list(self.model.nodes))
+            known = self.model.known()
+            files = [key for key in known if self.model.nodes[key][0] is not None]
+            key = self.rng.choice(files if files and self.chance(60) else known)
             key = self.near(key)
         elif self.chance(2):
             key = b""
@@ -486,7 +489,7 @@ class Generator:
         if turn < 0.75:
             return self.plain("PUT", path, [(b"value", b"v1"), (b"ttl", b"18446744073709551615")])
         if self.model.nodes:
-            path = b"/v2/keys" + self.rng.choice(list(self.model.nodes))
+            path = b"/v2/keys" + self.rng.choice(self.model.known())
         return self.plain("PUT", path, [(b"prevExist", b"true"), (b"ttl", b"9223372036")])
 
     def plain(self, method, path, params):
