@@ -8,34 +8,46 @@
 
 #include "store/xalloc.h"
 
-#define CHUNK_SIZE  4096u
-#define POOL_MAX    1024u /* chunks kept for reuse: 4 MiB */
-#define SHARE_FROM  1024u /* shorter values are copied: a reference costs a part of its own */
+/* Two sizes of memory for what is copied. A c10d answer fits the small one, and a thousand waiters
+ * that wake at once must not take a page each. */
+#define SMALL_SIZE   128u
+#define LARGE_SIZE   4096u
+#define SMALL_KEPT   512u /* kept for reuse: 88 KiB */
+#define LARGE_KEPT   128u /* 512 KiB */
+#define SHARE_FROM   1024u /* shorter values are copied: a reference costs a part of its own */
 #define PARTS_A_CALL 64
 
 struct out_part {
     TAILQ_ENTRY(out_part) entry;
-    struct blob *blob; /* NULL: the bytes are in `chunk` */
+    struct blob *blob; /* NULL: the bytes are in `copied` */
     size_t start;      /* sent up to here */
     size_t end;
-    uint8_t chunk[];
+    size_t cap; /* of `copied` */
+    uint8_t copied[];
 };
 
 void out_pool_init(struct out_pool *pool)
 {
     *pool = (struct out_pool){0};
-    TAILQ_INIT(&pool->free_parts);
+    TAILQ_INIT(&pool->small.free);
+    TAILQ_INIT(&pool->large.free);
+}
+
+static void free_all(struct out_shelf *shelf)
+{
+    struct out_part *p;
+
+    while ((p = TAILQ_FIRST(&shelf->free)) != NULL) {
+        TAILQ_REMOVE(&shelf->free, p, entry);
+        free(p);
+    }
+    shelf->count = 0;
 }
 
 void out_pool_fini(struct out_pool *pool)
 {
-    struct out_part *p;
-
-    while ((p = TAILQ_FIRST(&pool->free_parts)) != NULL) {
-        TAILQ_REMOVE(&pool->free_parts, p, entry);
-        free(p);
-    }
-    pool->count = 0;
+    free_all(&pool->small);
+    free_all(&pool->large);
 }
 
 void outq_init(struct outq *q)
@@ -44,18 +56,21 @@ void outq_init(struct outq *q)
     TAILQ_INIT(&q->parts);
 }
 
-static struct out_part *add_chunk(struct outq *q, struct out_pool *pool)
+static struct out_part *add_part(struct outq *q, struct out_pool *pool, size_t room)
 {
-    struct out_part *p = TAILQ_FIRST(&pool->free_parts);
+    struct out_shelf *shelf = room <= SMALL_SIZE ? &pool->small : &pool->large;
+    size_t cap = room <= SMALL_SIZE ? SMALL_SIZE : LARGE_SIZE;
+    struct out_part *p = TAILQ_FIRST(&shelf->free);
 
     if (p != NULL) {
-        TAILQ_REMOVE(&pool->free_parts, p, entry);
-        pool->count--;
+        TAILQ_REMOVE(&shelf->free, p, entry);
+        shelf->count--;
     } else {
-        p = xcalloc(1, sizeof *p + CHUNK_SIZE);
+        p = xmalloc(sizeof *p + cap);
     }
     p->blob = NULL;
     p->start = p->end = 0;
+    p->cap = cap;
     TAILQ_INSERT_TAIL(&q->parts, p, entry);
     return p;
 }
@@ -63,15 +78,17 @@ static struct out_part *add_chunk(struct outq *q, struct out_pool *pool)
 static void drop_first(struct outq *q, struct out_pool *pool)
 {
     struct out_part *p = TAILQ_FIRST(&q->parts);
+    struct out_shelf *shelf = p->cap == SMALL_SIZE ? &pool->small : &pool->large;
+    size_t kept = p->cap == SMALL_SIZE ? SMALL_KEPT : LARGE_KEPT;
 
     TAILQ_REMOVE(&q->parts, p, entry);
-    if (p->blob != NULL || pool->count >= POOL_MAX) {
+    if (p->blob != NULL || shelf->count >= kept) {
         blob_unref(p->blob);
         free(p);
         return;
     }
-    TAILQ_INSERT_HEAD(&pool->free_parts, p, entry);
-    pool->count++;
+    TAILQ_INSERT_HEAD(&shelf->free, p, entry);
+    shelf->count++;
 }
 
 void outq_fini(struct outq *q, struct out_pool *pool)
@@ -81,14 +98,15 @@ void outq_fini(struct outq *q, struct out_pool *pool)
     q->bytes = 0;
 }
 
-/* The last chunk with its free room; a new one when there is none. */
-static struct out_part *last_chunk(struct outq *q, struct out_pool *pool, size_t room)
+/* The last part with room for that much; a new one when there is none. A queue that has a part
+ * already is going to be longer, so its next one is large. */
+static struct out_part *part_with(struct outq *q, struct out_pool *pool, size_t room)
 {
     struct out_part *p = TAILQ_LAST(&q->parts, out_list);
 
-    if (p == NULL || p->blob != NULL || CHUNK_SIZE - p->end < room)
-        p = add_chunk(q, pool);
-    return p;
+    if (p != NULL && p->blob == NULL && p->cap - p->end >= room)
+        return p;
+    return add_part(q, pool, p != NULL ? LARGE_SIZE : room);
 }
 
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
@@ -97,8 +115,8 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
     uint8_t *at;
 
     assert(len <= OUTQ_RESERVE_MAX);
-    p = last_chunk(q, pool, len);
-    at = p->chunk + p->end;
+    p = part_with(q, pool, len);
+    at = p->copied + p->end;
     p->end += len;
     q->bytes += len;
     return at;
@@ -109,10 +127,13 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
     const uint8_t *from = bytes;
 
     while (len > 0) {
-        struct out_part *p = last_chunk(q, pool, 1);
-        size_t n = CHUNK_SIZE - p->end < len ? CHUNK_SIZE - p->end : len;
+        struct out_part *p = TAILQ_LAST(&q->parts, out_list);
+        size_t n;
 
-        memcpy(p->chunk + p->end, from, n);
+        if (p == NULL || p->blob != NULL || p->cap == p->end)
+            p = part_with(q, pool, len < LARGE_SIZE ? len : LARGE_SIZE);
+        n = p->cap - p->end < len ? p->cap - p->end : len;
+        memcpy(p->copied + p->end, from, n);
         p->end += n;
         q->bytes += n;
         from += n;
@@ -162,7 +183,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd)
         ssize_t n;
 
         TAILQ_FOREACH(p, &q->parts, entry) {
-            uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->chunk;
+            uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
 
             if (msg.msg_iovlen == PARTS_A_CALL)
                 break;

@@ -16,10 +16,16 @@ struct outq {
     size_t bytes; /* not sent yet */
 };
 
-/* Chunks that no queue uses at the moment; one pool for the whole daemon. */
-struct out_pool {
-    struct out_list free_parts;
+/* Memory of one size that no queue uses at the moment. */
+struct out_shelf {
+    struct out_list free;
     size_t count;
+};
+
+/* One for the whole daemon. */
+struct out_pool {
+    struct out_shelf small;
+    struct out_shelf large;
 };
 
 void out_pool_init(struct out_pool *pool);

@@ -289,7 +289,6 @@ enum store_status keymap_add(struct keymap *m, struct slice key, int64_t delta, 
     struct entry *e = keymap_find(m, key);
     struct blob *old = NULL;
     int64_t now = 0;
-    uint8_t text[NUMBER_MAX];
     bool created = e == NULL || e->value == NULL;
 
     if (!created && !parse_number(blob_slice(e->value), &now))
@@ -309,7 +308,7 @@ enum store_status keymap_add(struct keymap *m, struct slice key, int64_t delta, 
 
     *sum = now;
     keymap_tell(m, e, created ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old),
-                  (struct slice){text, format_number(now, text)});
+                blob_slice(e->value));
     blob_unref(old);
     keymap_wake_all(m, e);
     return STORE_OK;

@@ -47,12 +47,17 @@ void tree_event_unref(struct tree_event *e)
 struct blob *tree_event_json(struct tree_event *e)
 {
     const struct etcd_node *prev = e->has_prev ? &e->prev : NULL;
-    struct writer w = {0};
+    uint8_t small[1024];
+    struct writer w = {.ptr = small, .cap = sizeof small};
 
     if (e->json != NULL)
         return e->json;
-    etcd_write_event(&w, e->action, &e->node, prev); /* counts */
-    e->json = blob_alloc(w.len);
+    etcd_write_event(&w, e->action, &e->node, prev);
+    if (w.len <= w.cap) {
+        e->json = blob_new((struct slice){small, w.len});
+        return e->json;
+    }
+    e->json = blob_alloc(w.len); /* now it is known how long it is */
     if (e->json == NULL)
         return NULL;
     e->json->len = w.len;
