@@ -77,14 +77,25 @@ static size_t subtract(struct place *set, size_t count, const struct place *revo
     return kept;
 }
 
+/* The set as a list, with its bytes in the same piece of memory. */
 static enum auth_merge_result give(const struct place *set, size_t count, struct command_list *out)
 {
-    struct slice *items = malloc((count + 1) * sizeof *items);
+    size_t size = count * sizeof(struct slice) + 1;
+    struct slice *items;
+    uint8_t *bytes;
 
+    for (size_t i = 0; i < count; i++)
+        size += set[i].text.len;
+    items = malloc(size);
     if (items == NULL)
         return AUTH_MERGE_NO_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        items[i] = set[i].text;
+    bytes = (uint8_t *)(items + count);
+    for (size_t i = 0; i < count; i++) {
+        items[i] = (struct slice){bytes, set[i].text.len};
+        if (set[i].text.len != 0)
+            memcpy(bytes, set[i].text.ptr, set[i].text.len);
+        bytes += set[i].text.len;
+    }
     *out = (struct command_list){.items = items, .count = count};
     return AUTH_MERGE_DONE;
 }

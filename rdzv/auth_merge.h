@@ -4,7 +4,7 @@
 #include "store/command.h"
 
 enum auth_merge_result {
-    AUTH_MERGE_DONE,      /* *out, whose items the caller frees; its slices are those given */
+    AUTH_MERGE_DONE,      /* *out is a copy, which the caller frees with its items */
     AUTH_MERGE_DUPLICATE, /* *culprit was granted and is there already */
     AUTH_MERGE_UNGRANTED, /* *culprit was revoked and is not there; with `strict` only */
     AUTH_MERGE_NO_MEMORY,

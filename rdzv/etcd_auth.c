@@ -268,25 +268,34 @@ static void get_user(const struct http_request *r, struct slice name)
     reply_written(r, 200, write_one_user, &(struct one_user){a, user});
 }
 
-/* Stores a user and answers with what was stored. An empty password leaves the hash as it is. */
+/* The hash of a password, or a copy of the old one when there is no new password. */
+static bool make_hash(struct slice password, struct slice old, char made[PASSWORD_HASH_MAX])
+{
+    if (password.len != 0)
+        return password_hash(password, made);
+    if (old.len >= PASSWORD_HASH_MAX)
+        return false;
+    memcpy(made, old.ptr, old.len);
+    made[old.len] = '\0';
+    return true;
+}
+
+/* Stores a user and answers with it. The name and the roles are the caller's, not borrowed from the
+ * user that is replaced, which is gone before the command is written down. */
 static void put_user(const struct http_request *r, unsigned status, const struct auth_user *user,
                      struct slice password)
 {
-    char made[PASSWORD_HASH_MAX];
-    struct command command = {.kind = COMMAND_AUTH_USER_PUT,
-                              .key = user->name,
-                              .value = user->hash,
-                              .names = user->roles};
+    char hash[PASSWORD_HASH_MAX];
+    struct command command = {
+        .kind = COMMAND_AUTH_USER_PUT, .key = user->name, .names = user->roles};
 
-    if (password.len != 0) {
-        if (!password_hash(password, made)) {
-            reply_internal_error(r);
-            return;
-        }
-        command.value = slice_str(made);
+    if (!make_hash(password, user->hash, hash)) {
+        reply_internal_error(r);
+        return;
     }
-    if (apply(r, &command) == AUTH_OK) /* what was merged may have borrowed from the old user */
-        reply_written(r, status, write_user_names, auth_find_user(&r->space->auth, command.key));
+    command.value = slice_str(hash);
+    if (apply(r, &command) == AUTH_OK)
+        reply_written(r, status, write_user_names, user);
 }
 
 static void create_user(const struct http_request *r, unsigned status,
@@ -447,7 +456,7 @@ static void get_role(const struct http_request *r, struct slice name)
         reply_written(r, 200, write_one_role, role);
 }
 
-/* Stores a role and answers with what was stored. */
+/* Stores a role and answers with it. All of it is the caller's, as with put_user(). */
 static void put_role(const struct http_request *r, unsigned status, const struct auth_role *role)
 {
     const struct command command = {.kind = COMMAND_AUTH_ROLE_PUT,
@@ -456,8 +465,8 @@ static void put_role(const struct http_request *r, unsigned status, const struct
                                     .names = role->reads,
                                     .writes = role->writes};
 
-    if (apply(r, &command) == AUTH_OK) /* what was merged may have borrowed from the old role */
-        reply_written(r, status, write_one_role, auth_find_role(&r->space->auth, command.key));
+    if (apply(r, &command) == AUTH_OK)
+        reply_written(r, status, write_one_role, role);
 }
 
 static void create_role(const struct http_request *r, const struct auth_role_json *in)

@@ -8,22 +8,24 @@
 #include <cmocka.h>
 
 #include "rdzv/auth_merge.h"
+#include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 #define LIST_MAX 12
 
 /* Splits "b,a" into a list. The empty text is the empty list. */
-static struct command_list split(const char *text, struct slice items[LIST_MAX])
+static struct command_list split(struct slice text, struct slice items[LIST_MAX])
 {
     struct command_list list = {.items = items};
+    size_t start = 0;
 
-    while (*text != '\0') {
-        size_t len = strcspn(text, ",");
-
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == ',')
+            start = i + 1;
+        else if (i + 1 == text.len || text.ptr[i + 1] == ',')
+            items[list.count++] = (struct slice){text.ptr + start, i + 1 - start};
         assert_true(list.count < LIST_MAX);
-        items[list.count++] = (struct slice){(const uint8_t *)text, len};
-        text += len + (text[len] == ',');
     }
     return list;
 }
@@ -32,26 +34,30 @@ static struct command_list split(const char *text, struct slice items[LIST_MAX])
 static void merge(const char *old, const char *grant, const char *revoke, bool strict,
                   char out[256])
 {
+    struct slice texts[] = {exact(old, strlen(old)), exact(grant, strlen(grant)),
+                            exact(revoke, strlen(revoke))};
     struct slice items[3][LIST_MAX], culprit = {0};
-    struct command_list lists[] = {split(old, items[0]), split(grant, items[1]),
-                                   split(revoke, items[2])};
-    struct command_list merged;
+    struct command_list lists[3], merged;
     struct writer w = {.ptr = (uint8_t *)out, .cap = 255};
-    enum auth_merge_result result =
-        auth_merge(&lists[0], &lists[1], &lists[2], strict, &merged, &culprit);
+    enum auth_merge_result result;
 
-    if (result == AUTH_MERGE_DONE) {
-        assert_false(merged.absent);
-        for (size_t i = 0; i < merged.count; i++) {
-            writer_str(&w, i == 0 ? "=" : ",");
-            writer_slice(&w, merged.items[i]);
-        }
-        if (merged.count == 0)
-            writer_str(&w, "=");
-        free((void *)merged.items);
-    } else {
+    for (size_t i = 0; i < 3; i++)
+        lists[i] = split(texts[i], items[i]);
+    result = auth_merge(&lists[0], &lists[1], &lists[2], strict, &merged, &culprit);
+    if (result != AUTH_MERGE_DONE) {
         writer_str(&w, result == AUTH_MERGE_DUPLICATE ? "+" : "-");
         writer_slice(&w, culprit);
+    }
+    for (size_t i = 0; i < 3; i++)
+        exact_free(texts[i]); /* the list that is left must do without them */
+    if (result == AUTH_MERGE_DONE) {
+        assert_false(merged.absent);
+        writer_str(&w, "=");
+        for (size_t i = 0; i < merged.count; i++) {
+            writer_str(&w, i == 0 ? "" : ",");
+            writer_slice(&w, merged.items[i]);
+        }
+        free((void *)merged.items);
     }
     assert_true(w.len <= w.cap);
     out[w.len] = '\0';
