@@ -178,12 +178,15 @@ static void show_deadline(struct tree_event *e, const struct node *n, int64_t no
     e->node.ttl_s = shown.ttl_s;
 }
 
-/* True when the path is not too deep, and the node and the parents it may lack fit into the space. A
- * node keeps its whole path, so a deep path costs more than it is long. */
-static bool has_room(const struct tree *t, struct slice path, size_t value_len)
+/* True when the path is not too deep, and the node and the parents it may lack fit into the space,
+ * in place of `old` if there is one. A node keeps its whole path, so a deep path costs more than it
+ * is long. */
+static bool has_room(const struct tree *t, struct slice path, const struct node *old,
+                     size_t value_len)
 {
     size_t more = NODE_COST + path.len + value_len, depth = 0;
-    bool parents = path.len > 1 && tree_find(t, parent_path(path)) == NULL;
+    size_t less = old == NULL ? 0 : NODE_COST + path.len + blob_slice(old->value).len;
+    bool parents = old == NULL && path.len > 1 && tree_find(t, parent_path(path)) == NULL;
 
     for (size_t i = 1; i < path.len; i++) {
         if (path.ptr[i] != '/')
@@ -192,7 +195,7 @@ static bool has_room(const struct tree *t, struct slice path, size_t value_len)
         depth++;
     }
     return depth < TREE_DEPTH_MAX &&
-           (t->bytes_max == 0 || (more <= t->bytes_max && t->bytes <= t->bytes_max - more));
+           (t->bytes_max == 0 || (more <= t->bytes_max && t->bytes - less <= t->bytes_max - more));
 }
 
 /* The directory that `path` lies in; the missing ones on the way are made. NULL: see *code. */
@@ -249,7 +252,7 @@ static void put(struct tree *t, const struct tree_change *c, struct slice path, 
         code = ETCD_KEY_EXISTS;
     else if (old != NULL && old->value == NULL)
         code = ETCD_NOT_A_FILE;
-    else if (!has_room(t, path, blob_slice(value).len))
+    else if (!has_room(t, path, old, blob_slice(value).len))
         code = ETCD_INTERNAL;
     if (code != ETCD_OK) {
         fail(t, out, counter, code, path);
@@ -346,13 +349,11 @@ void tree_create_in_order(struct tree *t, const struct tree_change *c, struct tr
     memcpy(path + base, name, name_len);
     if (copy_value(t, c, TREE_CREATES, &value, out))
         put(t, &plain, (struct slice){path, base + name_len}, value, false, ETCD_CREATE, out);
-    /* A cause must not point into what is freed here; it is a part of the given path, or the key
-     * that was to be made (which cannot exist, so no code names it). */
-    if (out->code != ETCD_OK && out->path.len <= c->path.len)
-        out->path = (struct slice){c->path.ptr, out->path.len};
-    else if (out->code != ETCD_OK)
-        out->path = c->path;
-    free(path);
+    /* What is to blame may be the new key itself: somebody else can have made one of that name. */
+    free(t->refused_path);
+    t->refused_path = out->code == ETCD_OK ? NULL : path;
+    if (out->code == ETCD_OK)
+        free(path);
 }
 
 /* Puts a new value and deadline on a node that stays; for update and compare-and-swap. */
@@ -364,7 +365,7 @@ static void change_in_place(struct tree *t, const struct tree_change *c, struct 
     struct tree_event *e;
 
     if (n->value != NULL && !c->refresh) {
-        value = has_room(t, (struct slice){0}, c->value.len) ? blob_new(c->value) : NULL;
+        value = has_room(t, c->path, n, c->value.len) ? blob_new(c->value) : NULL;
         if (value == NULL) {
             fail(t, out, counter, ETCD_INTERNAL, c->path);
             return;
@@ -531,6 +532,7 @@ void tree_init(struct tree *t, struct ready_list *ready, uint64_t seed, size_t b
 void tree_fini(struct tree *t)
 {
     remove_all(t, t->root, NULL);
+    free(t->refused_path);
     watch_hub_fini(&t->hub);
     expiry_fini(&t->expiry);
     table_fini(&t->nodes);

@@ -47,6 +47,7 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
+    uint8_t *refused_path; /* the in-order key that could not be made last */
 };
 
 /* What a change asks for. Slices are borrowed for the call. */
@@ -63,7 +64,8 @@ struct tree_change {
 };
 
 /* What came of it. With code 0 `event` is the change (borrowed until the next one). Else `path` is
- * the cause for those codes whose cause is a path, pointing into the request's path. */
+ * the cause for those codes whose cause is a path, pointing into the request's path or, of an in-order
+ * key, into what the tree keeps until the next one. */
 struct tree_result {
     enum etcd_code code;
     struct tree_event *event;

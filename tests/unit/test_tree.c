@@ -1,0 +1,867 @@
+/* The etcd tree by the rules of the spec folder's etcd-v2.md, sections 3, 5, 8 and 10: operations,
+ * indexes, deadlines, listings, and our own limits. */
+#include "store/tree.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/exact.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define SECOND INT64_C(1000000000)
+#define NOW    (INT64_C(1800000000) * SECOND) /* some moment of 2027 */
+
+struct world {
+    struct ready_list ready;
+    struct tree t;
+    size_t bytes; /* of the empty tree */
+};
+
+static void world_init(struct world *w, size_t bytes_max)
+{
+    TAILQ_INIT(&w->ready);
+    tree_init(&w->t, &w->ready, 7, bytes_max);
+    w->bytes = w->t.bytes;
+}
+
+/* Everything is gone, and nothing is counted any more. */
+static void world_fini(struct world *w)
+{
+    tree_clear(&w->t, NOW);
+    assert_int_equal(w->t.bytes, w->bytes);
+    assert_int_equal(w->t.nodes.count, 1);
+    assert_int_equal(w->t.expiry.count, 0);
+    assert_int_equal(w->t.hub.registered, 0);
+    tree_fini(&w->t);
+}
+
+typedef void (*operation)(struct tree *, const struct tree_change *, struct tree_result *);
+
+/* Carries out a change on exact copies of its bytes, so that nobody keeps or over-reads them. */
+static struct tree_result change(struct world *w, operation op, const char *path, const char *value,
+                                 struct tree_change c)
+{
+    struct slice p = exact(path, strlen(path)), v = exact(value, strlen(value));
+    uint64_t before = w->t.index;
+    struct tree_result r;
+
+    c.path = p;
+    c.value = v;
+    if (c.now_ns == 0)
+        c.now_ns = NOW;
+    op(&w->t, &c, &r);
+    assert_int_equal(w->t.index, before + (r.code == ETCD_OK));
+    if (r.code == ETCD_OK) {
+        assert_non_null(r.event);
+        assert_int_equal(r.event->node.modified, w->t.index);
+    } else {
+        static char cause[4096];
+
+        assert_in_range(r.path.len, 0, sizeof cause);
+        if (r.path.len != 0)
+            memcpy(cause, r.path.ptr, r.path.len);
+        r.path.ptr = (const uint8_t *)cause; /* outlives the copies */
+    }
+    exact_free(p);
+    exact_free(v);
+    return r;
+}
+
+#define NONE      ((struct tree_change){0})
+#define WITH(...) ((struct tree_change){__VA_ARGS__})
+
+static void must(struct world *w, operation op, const char *path, const char *value,
+                 struct tree_change c)
+{
+    struct tree_result r = change(w, op, path, value, c);
+
+    if (r.code != ETCD_OK)
+        print_error("%s: %d %.*s\n", path, (int)r.code, (int)r.path.len, (const char *)r.path.ptr);
+    assert_int_equal(r.code, ETCD_OK);
+}
+
+/* Refused, with this cause. */
+static void must_not(struct world *w, operation op, const char *path, const char *value,
+                     struct tree_change c, enum etcd_code code, const char *cause)
+{
+    size_t bytes = w->t.bytes, nodes = w->t.nodes.count;
+    struct tree_result r = change(w, op, path, value, c);
+
+    assert_int_equal(r.code, code);
+    if (!slice_is(r.path, cause))
+        print_error("cause %.*s, expected %s\n", (int)r.path.len, (const char *)r.path.ptr, cause);
+    assert_true(slice_is(r.path, cause));
+    assert_int_equal(w->t.bytes, bytes);
+    assert_int_equal(w->t.nodes.count, nodes);
+}
+
+static void expect_event(const struct tree_result *r, const char *json)
+{
+    struct blob *b = tree_event_json(r->event);
+
+    assert_non_null(b);
+    if (b->len != strlen(json) || memcmp(b->bytes, json, b->len) != 0)
+        print_error("%.*sexpected\n%s", (int)b->len, (const char *)b->bytes, json);
+    assert_int_equal(b->len, strlen(json));
+    assert_memory_equal(b->bytes, json, b->len);
+}
+
+static void expect_get(struct world *w, const char *path, bool recursive, bool sorted,
+                       int64_t now_ns, const char *json)
+{
+    const struct node *n;
+    struct slice where, p = exact(path, strlen(path));
+    struct writer count = {0}, out;
+
+    assert_int_equal(tree_get(&w->t, p, &n, &where), ETCD_OK);
+    exact_free(p);
+    assert_true(tree_write_get(&w->t, n, recursive, sorted, now_ns, &count));
+    out = (struct writer){.ptr = malloc(count.len), .cap = count.len};
+    assert_non_null(out.ptr);
+    assert_true(tree_write_get(&w->t, n, recursive, sorted, now_ns, &out));
+    if (out.len != strlen(json) || memcmp(out.ptr, json, out.len) != 0)
+        print_error("%.*sexpected\n%s", (int)out.len, (const char *)out.ptr, json);
+    assert_int_equal(out.len, strlen(json));
+    assert_memory_equal(out.ptr, json, out.len);
+    free(out.ptr);
+}
+
+static void expect_missing(struct world *w, const char *path, enum etcd_code code,
+                           const char *cause)
+{
+    const struct node *n;
+    struct slice where = {0}, p = exact(path, strlen(path));
+
+    assert_int_equal(tree_get(&w->t, p, &n, &where), code);
+    assert_null(n);
+    assert_true(slice_is(where, cause));
+    exact_free(p);
+}
+
+/* --- Operations. --- */
+
+static void a_fresh_tree_is_at_index_three(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    assert_int_equal(w.t.index, 3);
+    expect_get(&w, "/", false, false, NOW, "{\"action\":\"get\",\"node\":{\"dir\":true}}\n");
+    must(&w, tree_set, "/foo", "bar", NONE);
+    assert_int_equal(w.t.index, 4);
+    world_fini(&w);
+}
+
+static void the_examples_of_the_specification(void **state)
+{
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    r = change(&w, tree_set, "/foo", "bar", NONE);
+    expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/foo\",\"value\":\"bar\","
+                     "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    r = change(&w, tree_set, "/foo", "baz", NONE);
+    expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/foo\",\"value\":\"baz\","
+                     "\"modifiedIndex\":5,\"createdIndex\":5},\"prevNode\":{\"key\":\"/foo\","
+                     "\"value\":\"bar\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    r = change(&w, tree_delete, "/foo", "", NONE);
+    expect_event(&r, "{\"action\":\"delete\",\"node\":{\"key\":\"/foo\",\"modifiedIndex\":6,"
+                     "\"createdIndex\":5},\"prevNode\":{\"key\":\"/foo\",\"value\":\"baz\","
+                     "\"modifiedIndex\":5,\"createdIndex\":5}}\n");
+    r = change(&w, tree_create_in_order, "/q", "1", NONE);
+    expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/q/00000000000000000007\","
+                     "\"value\":\"1\",\"modifiedIndex\":7,\"createdIndex\":7}}\n");
+    world_fini(&w);
+}
+
+static void update_and_swap_keep_the_created_index(void **state)
+{
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_create, "/k", "1", NONE);
+    r = change(&w, tree_update, "/k", "2", NONE);
+    expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"2\","
+                     "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
+                     "\"value\":\"1\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    r = change(&w, tree_compare_and_swap, "/k", "3", WITH(.prev_index = 5));
+    expect_event(&r, "{\"action\":\"compareAndSwap\",\"node\":{\"key\":\"/k\",\"value\":\"3\","
+                     "\"modifiedIndex\":6,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
+                     "\"value\":\"2\",\"modifiedIndex\":5,\"createdIndex\":4}}\n");
+    must(&w, tree_update, "/k", "", NONE);
+    expect_get(&w, "/k", false, false, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"\",\"modifiedIndex\":7,"
+               "\"createdIndex\":4}}\n");
+    must(&w, tree_set, "/k", "new", NONE);
+    expect_get(&w, "/k", false, false, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"new\",\"modifiedIndex\":8,"
+               "\"createdIndex\":8}}\n");
+    must_not(&w, tree_create, "/k", "", NONE, ETCD_KEY_EXISTS, "/k");
+    world_fini(&w);
+}
+
+static void missing_parents_are_made_and_stay(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/a/b/c", "1", NONE);
+    must(&w, tree_set, "/a/d", "1", NONE);
+    must(&w, tree_delete, "/a/b/c", "", NONE);
+    must(&w, tree_delete, "/a/d", "", NONE);
+    expect_get(&w, "/", true, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/a\","
+               "\"dir\":true,\"nodes\":[{\"key\":\"/a/b\",\"dir\":true,\"modifiedIndex\":4,"
+               "\"createdIndex\":4}],\"modifiedIndex\":4,\"createdIndex\":4}]}}\n");
+    world_fini(&w);
+}
+
+static void the_root_cannot_be_changed(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must_not(&w, tree_set, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, tree_set, "/", "", WITH(.dir = true), ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, tree_create, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, tree_update, "/", "", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, tree_compare_and_swap, "/", "v", WITH(.prev_index = 1), ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, tree_delete, "/", "", WITH(.dir = true, .recursive = true), ETCD_ROOT_READ_ONLY,
+             "/");
+    must_not(&w, tree_compare_and_delete, "/", "", WITH(.prev_index = 1), ETCD_NOT_A_FILE, "");
+    world_fini(&w);
+}
+
+/* The first missing component, or the key that stands where a directory is needed. */
+static void a_path_that_leads_nowhere_is_blamed_where_it_ends(void **state)
+{
+    static const struct {
+        operation op;
+        bool makes; /* what is missing */
+    } operations[] = {{tree_set, true},
+                      {tree_create, true},
+                      {tree_create_in_order, true},
+                      {tree_update, false},
+                      {tree_compare_and_swap, false},
+                      {tree_compare_and_delete, false},
+                      {tree_delete, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(operations); i++) {
+        const struct tree_change c = {.prev_index = 4};
+        struct world w;
+
+        print_message("  operation %zu\n", i);
+        world_init(&w, 0);
+        must(&w, tree_set, "/dir/key", "v", NONE);
+        must_not(&w, operations[i].op, "/dir/key/below", "", c, ETCD_NOT_A_DIRECTORY, "/dir/key");
+        must_not(&w, operations[i].op, "/dir/key/far/below", "", c, ETCD_NOT_A_DIRECTORY,
+                 "/dir/key");
+        if (operations[i].op == tree_create_in_order)
+            must_not(&w, operations[i].op, "/dir/key", "", c, ETCD_NOT_A_DIRECTORY, "/dir/key");
+        if (!operations[i].makes) {
+            must_not(&w, operations[i].op, "/dir/none", "", c, ETCD_KEY_NOT_FOUND, "/dir/none");
+            must_not(&w, operations[i].op, "/dir/none/below", "", c, ETCD_KEY_NOT_FOUND,
+                     "/dir/none");
+            must_not(&w, operations[i].op, "/no/ne", "", c, ETCD_KEY_NOT_FOUND, "/no");
+        }
+        expect_missing(&w, "/dir/none/below", ETCD_KEY_NOT_FOUND, "/dir/none");
+        expect_missing(&w, "/dir/key/below", ETCD_NOT_A_DIRECTORY, "/dir/key");
+        expect_missing(&w, "/di", ETCD_KEY_NOT_FOUND, "/di");
+        expect_missing(&w, "/dirx/key", ETCD_KEY_NOT_FOUND, "/dirx");
+        world_fini(&w);
+    }
+}
+
+static void directories_are_not_keys(void **state)
+{
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/d", "ignored", WITH(.dir = true));
+    must_not(&w, tree_set, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, tree_set, "/d", "", WITH(.dir = true), ETCD_NOT_A_FILE, "/d");
+    must_not(&w, tree_create, "/d", "", WITH(.dir = true), ETCD_KEY_EXISTS, "/d");
+    must_not(&w, tree_update, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, tree_compare_and_swap, "/d", "v", WITH(.prev_index = 4), ETCD_NOT_A_FILE, "/d");
+    must_not(&w, tree_compare_and_delete, "/d", "", WITH(.prev_index = 4, .recursive = true),
+             ETCD_NOT_A_FILE, "/d");
+
+    /* An update shows the new index in its own answer, and the store keeps the old one. */
+    r = change(&w, tree_update, "/d", "", NONE);
+    expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/d\",\"dir\":true,"
+                     "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/d\","
+                     "\"dir\":true,\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    expect_get(&w, "/d", false, false, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/d\",\"dir\":true,\"modifiedIndex\":4,"
+               "\"createdIndex\":4}}\n");
+    r = change(&w, tree_set, "/k", "v", NONE);
+    r = change(&w, tree_set, "/k", "v", WITH(.dir = true)); /* a key becomes a directory */
+    expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"dir\":true,"
+                     "\"modifiedIndex\":7,\"createdIndex\":7},\"prevNode\":{\"key\":\"/k\","
+                     "\"value\":\"v\",\"modifiedIndex\":6,\"createdIndex\":6}}\n");
+    world_fini(&w);
+}
+
+static void directories_go_when_they_are_empty_or_with_all_below(void **state)
+{
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/d/_hidden", "1", NONE);
+    must_not(&w, tree_delete, "/d", "", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, tree_delete, "/d", "", WITH(.dir = true), ETCD_DIRECTORY_NOT_EMPTY, "/d");
+    must(&w, tree_delete, "/d/_hidden", "", WITH(.dir = true, .recursive = true));
+    r = change(&w, tree_delete, "/d", "", WITH(.dir = true));
+    expect_event(&r, "{\"action\":\"delete\",\"node\":{\"key\":\"/d\",\"dir\":true,"
+                     "\"modifiedIndex\":6,\"createdIndex\":4},\"prevNode\":{\"key\":\"/d\","
+                     "\"dir\":true,\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    must(&w, tree_set, "/d/a/b", "1", NONE);
+    must(&w, tree_set, "/d/a/c", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, tree_set, "/dd", "1", NONE);
+    must(&w, tree_delete, "/d", "", WITH(.recursive = true));
+    assert_int_equal(w.t.expiry.count, 0);
+    expect_get(&w, "/", true, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/dd\","
+               "\"value\":\"1\",\"modifiedIndex\":9,\"createdIndex\":9}]}}\n");
+    world_fini(&w);
+}
+
+static void comparisons_say_what_differs(void **state)
+{
+    static const struct {
+        const char *prev_value;
+        uint64_t prev_index;
+        bool value_differs, index_differs;
+    } rows[] = {
+        {"v", 0, false, false}, {"", 4, false, false}, {"v", 4, false, false},
+        {"x", 0, true, false},  {"x", 4, true, false}, {"", 5, false, true},
+        {"v", 5, false, true},  {"x", 5, true, true},  {"vv", 0, true, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        static const operation both[] = {tree_compare_and_swap, tree_compare_and_delete};
+
+        for (size_t k = 0; k < COUNT(both); k++) {
+            struct tree_result r;
+            struct world w;
+
+            print_message("  row %zu\n", i);
+            world_init(&w, 0);
+            must(&w, tree_set, "/k", "v", NONE);
+            r = change(&w, both[k], "/k", "new",
+                       WITH(.prev_value = slice_str(rows[i].prev_value),
+                            .prev_index = rows[i].prev_index));
+            if (rows[i].value_differs || rows[i].index_differs) {
+                assert_int_equal(r.code, ETCD_COMPARE_FAILED);
+                assert_int_equal(r.value_differs, rows[i].value_differs);
+                assert_int_equal(r.index_differs, rows[i].index_differs);
+                assert_true(slice_is(r.actual_value, "v"));
+                assert_int_equal(r.actual_index, 4);
+                expect_get(&w, "/k", false, false, NOW,
+                           "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
+                           "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+            } else {
+                assert_int_equal(r.code, ETCD_OK);
+            }
+            world_fini(&w);
+        }
+    }
+}
+
+static void in_order_keys_are_named_by_their_index(void **state)
+{
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_create_in_order, "/q/of/jobs", "a", NONE);
+    tree_take_index(&w.t);
+    r = change(&w, tree_create_in_order, "/q/of/jobs", "b", WITH(.dir = true));
+    expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/q/of/jobs/00000000000000000006\","
+                     "\"dir\":true,\"modifiedIndex\":6,\"createdIndex\":6}}\n");
+    r = change(&w, tree_create_in_order, "/", "c", NONE);
+    expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/00000000000000000007\","
+                     "\"value\":\"c\",\"modifiedIndex\":7,\"createdIndex\":7}}\n");
+    /* Somebody has taken the name that is next: it is that name which exists already. */
+    must(&w, tree_set, "/q/00000000000000000009", "taken", NONE);
+    must_not(&w, tree_create_in_order, "/q", "d", NONE, ETCD_KEY_EXISTS, "/q/00000000000000000009");
+    must(&w, tree_set, "/00000000000000000010", "taken", NONE);
+    must_not(&w, tree_create_in_order, "/", "d", NONE, ETCD_KEY_EXISTS, "/00000000000000000010");
+    world_fini(&w);
+}
+
+/* --- Deadlines. --- */
+
+static void seconds_left_are_rounded_up(void **state)
+{
+    static const struct {
+        int64_t later_ns;
+        const char *shown;
+    } rows[] = {
+        {0, "\"ttl\":5,"},
+        {1, "\"ttl\":5,"},
+        {SECOND - 1, "\"ttl\":5,"},
+        {SECOND, "\"ttl\":4,"},
+        {4 * SECOND, "\"ttl\":1,"},
+        {5 * SECOND - 1, "\"ttl\":1,"},
+        {5 * SECOND, ""},
+        {6 * SECOND - 1, ""},
+        {6 * SECOND, "\"ttl\":-1,"},
+        {8 * SECOND, "\"ttl\":-3,"},
+    };
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/k", "v", WITH(.expires_ns = NOW + 5 * SECOND));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char json[256];
+
+        snprintf(json, sizeof json,
+                 "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
+                 "\"expiration\":\"2027-01-15T08:00:05Z\",%s\"modifiedIndex\":4,"
+                 "\"createdIndex\":4}}\n",
+                 rows[i].shown);
+        expect_get(&w, "/k", false, false, NOW + rows[i].later_ns, json);
+    }
+    world_fini(&w);
+}
+
+/* What expires is told of in order of deadlines, each with an index of its own. */
+static void nodes_go_in_order_of_their_deadlines(void **state)
+{
+    struct tree_result r;
+    struct world w;
+    int64_t at;
+
+    (void)state;
+    world_init(&w, 0);
+    assert_false(tree_next_expiry(&w.t, &at));
+    must(&w, tree_set, "/c", "3", WITH(.expires_ns = NOW + 3 * SECOND)); /* 4 */
+    must(&w, tree_set, "/a", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, tree_set, "/b1", "2", WITH(.expires_ns = NOW + 2 * SECOND));
+    must(&w, tree_set, "/b2", "2", WITH(.expires_ns = NOW + 2 * SECOND)); /* 7 */
+    assert_true(tree_next_expiry(&w.t, &at) && at == NOW + SECOND);
+    assert_int_equal(tree_expire(&w.t, NOW + SECOND - 1), 0);
+    assert_int_equal(w.t.index, 7);
+    assert_int_equal(tree_expire(&w.t, NOW + 2 * SECOND), 3);
+    assert_int_equal(w.t.index, 10);
+    assert_int_equal(w.t.expired, 3);
+    r = (struct tree_result){.event = w.t.hub.history[8]};
+    expect_event(&r, "{\"action\":\"expire\",\"node\":{\"key\":\"/a\",\"modifiedIndex\":8,"
+                     "\"createdIndex\":5},\"prevNode\":{\"key\":\"/a\",\"value\":\"1\","
+                     "\"expiration\":\"2027-01-15T08:00:01Z\",\"ttl\":-1,\"modifiedIndex\":5,"
+                     "\"createdIndex\":5}}\n");
+    assert_true(slice_is(w.t.hub.history[9]->node.key, "/b1"));
+    assert_true(slice_is(w.t.hub.history[10]->node.key, "/b2"));
+    assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 3 * SECOND);
+    world_fini(&w);
+}
+
+static void a_directory_goes_as_one_event(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/d", "", WITH(.dir = true, .expires_ns = NOW + 2 * SECOND));
+    must(&w, tree_set, "/d/late", "1", WITH(.expires_ns = NOW + 9 * SECOND));
+    must(&w, tree_set, "/d/early", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, tree_set, "/d/sub/k", "1", NONE);
+    assert_int_equal(tree_expire(&w.t, NOW + 10 * SECOND), 2);
+    assert_true(slice_is(w.t.hub.history[8]->node.key, "/d/early"));
+    assert_true(slice_is(w.t.hub.history[9]->node.key, "/d"));
+    assert_int_equal(w.t.index, 9);
+    expect_missing(&w, "/d", ETCD_KEY_NOT_FOUND, "/d");
+    world_fini(&w);
+}
+
+static void a_write_replaces_the_deadline(void **state)
+{
+    static const operation operations[] = {tree_set, tree_update, tree_compare_and_swap};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(operations); i++) {
+        struct world w;
+        int64_t at;
+
+        world_init(&w, 0);
+        must(&w, tree_create, "/k", "v", WITH(.expires_ns = NOW + SECOND));
+        must(&w, operations[i], "/k", "w",
+             WITH(.expires_ns = NOW + 7 * SECOND, .prev_value = slice_str("v")));
+        assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 7 * SECOND);
+        must(&w, operations[i], "/k", "x", WITH(.prev_value = slice_str("w")));
+        assert_false(tree_next_expiry(&w.t, &at));
+        world_fini(&w);
+    }
+}
+
+/* A deadline that wrapped around 64 bits: set, create and POST take one before 2000 for none,
+ * update and compare-and-swap take it as it is. */
+static void absurd_deadlines_are_none_or_literal(void **state)
+{
+    static const struct {
+        operation op;
+        int64_t expires_ns;
+        bool kept;
+    } rows[] = {
+        {tree_set, INT64_MIN, false},
+        {tree_set, -1, false},
+        {tree_set, INT64_C(946684800) * SECOND - 1, false},
+        {tree_set, INT64_C(946684800) * SECOND, true},
+        {tree_set, NOW - SECOND, true},
+        {tree_set, INT64_MAX, true},
+        {tree_create, -1, false},
+        {tree_create_in_order, -1, false},
+        {tree_update, -1, true},
+        {tree_update, INT64_MIN, true},
+        {tree_compare_and_swap, -1, true},
+        {tree_compare_and_swap, INT64_MIN, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct world w;
+        int64_t at;
+
+        print_message("  row %zu\n", i);
+        world_init(&w, 0);
+        if (rows[i].op != tree_create)
+            must(&w, tree_set, rows[i].op == tree_create_in_order ? "/other" : "/k", "v", NONE);
+        must(&w, rows[i].op, "/k", "w", WITH(.expires_ns = rows[i].expires_ns, .prev_index = 4));
+        assert_int_equal(tree_next_expiry(&w.t, &at), rows[i].kept);
+        if (rows[i].kept)
+            assert_true(at == rows[i].expires_ns);
+        world_fini(&w);
+    }
+    {
+        struct tree_result r;
+        struct world w;
+
+        world_init(&w, 0);
+        must(&w, tree_set, "/k", "v", NONE);
+        r = change(&w, tree_update, "/k", "v",
+                   WITH(.expires_ns = INT64_MIN, .now_ns = INT64_C(1700000000) * SECOND));
+        expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
+                         "\"expiration\":\"1677-09-21T00:12:43.145224192Z\",\"ttl\":-9223372036,"
+                         "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
+                         "\"value\":\"v\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+        assert_int_equal(tree_expire(&w.t, NOW), 1);
+        world_fini(&w);
+    }
+}
+
+static void refresh_keeps_the_value(void **state)
+{
+    const struct tree_change refresh = {.refresh = true, .expires_ns = NOW + 5 * SECOND};
+    struct tree_change swap = refresh;
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must_not(&w, tree_set, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
+    must_not(&w, tree_update, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
+    must(&w, tree_set, "/k", "v", NONE);
+    r = change(&w, tree_update, "/k", "", refresh);
+    assert_true(r.event->refresh);
+    expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
+                     "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":5,"
+                     "\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\",\"value\":\"v\","
+                     "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    r = change(&w, tree_set, "/k", "", refresh);
+    expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
+                     "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":6,"
+                     "\"createdIndex\":6},\"prevNode\":{\"key\":\"/k\",\"value\":\"v\","
+                     "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":5,"
+                     "\"createdIndex\":4}}\n");
+    swap.prev_index = 6;
+    r = change(&w, tree_compare_and_swap, "/k", "", swap);
+    assert_true(slice_is(blob_slice(r.event->value), "v"));
+    must(&w, tree_set, "/d", "", WITH(.dir = true));
+    r = change(&w, tree_update, "/d", "", refresh);
+    expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/d\",\"dir\":true,"
+                     "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":9,"
+                     "\"createdIndex\":8},\"prevNode\":{\"key\":\"/d\",\"dir\":true,"
+                     "\"modifiedIndex\":8,\"createdIndex\":8}}\n");
+    /* Create and POST do not know it: what they make is told of. */
+    r = change(&w, tree_create, "/new", "v", refresh);
+    assert_false(r.event->refresh);
+    r = change(&w, tree_create_in_order, "/q", "v", refresh);
+    assert_false(r.event->refresh);
+    world_fini(&w);
+}
+
+/* --- Listings. --- */
+
+static void listings_leave_hidden_nodes_out(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/_h/a/_b", "1", NONE);
+    must(&w, tree_set, "/_h/a/c", "1", NONE);
+    must(&w, tree_set, "/d/_x", "1", NONE);
+    must(&w, tree_set, "/d/x_", "1", NONE);
+    expect_get(&w, "/", true, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/d\","
+               "\"dir\":true,\"nodes\":[{\"key\":\"/d/x_\",\"value\":\"1\",\"modifiedIndex\":7,"
+               "\"createdIndex\":7}],\"modifiedIndex\":6,\"createdIndex\":6}]}}\n");
+    expect_get(&w, "/_h", true, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/_h\",\"dir\":true,\"nodes\":["
+               "{\"key\":\"/_h/a\",\"dir\":true,\"nodes\":[{\"key\":\"/_h/a/c\",\"value\":\"1\","
+               "\"modifiedIndex\":5,\"createdIndex\":5}],\"modifiedIndex\":4,\"createdIndex\":4}],"
+               "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    expect_get(&w, "/_h/a/_b", false, false, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/_h/a/_b\",\"value\":\"1\","
+               "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    must(&w, tree_delete, "/d/x_", "", NONE);
+    expect_get(&w, "/d", true, true, NOW, /* looks empty */
+               "{\"action\":\"get\",\"node\":{\"key\":\"/d\",\"dir\":true,\"modifiedIndex\":6,"
+               "\"createdIndex\":6}}\n");
+    world_fini(&w);
+}
+
+static void listings_are_sorted_by_bytes_and_one_deep_unless_asked(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/b", "1", NONE);
+    must(&w, tree_set, "/a/z", "1", NONE);
+    must(&w, tree_set, "/a/y", "1", NONE);
+    must(&w, tree_set, "/a-", "1", NONE); /* '-' comes before '/', and after the end of "/a" */
+    must(&w, tree_set, "/\xff", "1", NONE);
+    must(&w, tree_set, "/B", "1", NONE);
+    expect_get(&w, "/", false, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":["
+               "{\"key\":\"/B\",\"value\":\"1\",\"modifiedIndex\":9,\"createdIndex\":9},"
+               "{\"key\":\"/a\",\"dir\":true,\"modifiedIndex\":5,\"createdIndex\":5},"
+               "{\"key\":\"/a-\",\"value\":\"1\",\"modifiedIndex\":7,\"createdIndex\":7},"
+               "{\"key\":\"/b\",\"value\":\"1\",\"modifiedIndex\":4,\"createdIndex\":4},"
+               "{\"key\":\"/\\ufffd\",\"value\":\"1\",\"modifiedIndex\":8,\"createdIndex\":8}"
+               "]}}\n");
+    expect_get(&w, "/a", true, true, NOW,
+               "{\"action\":\"get\",\"node\":{\"key\":\"/a\",\"dir\":true,\"nodes\":["
+               "{\"key\":\"/a/y\",\"value\":\"1\",\"modifiedIndex\":6,\"createdIndex\":6},"
+               "{\"key\":\"/a/z\",\"value\":\"1\",\"modifiedIndex\":5,\"createdIndex\":5}],"
+               "\"modifiedIndex\":5,\"createdIndex\":5}}\n");
+    world_fini(&w);
+}
+
+/* --- Limits. --- */
+
+/* "/d/d/d…" of `depth` components. */
+static char *deep_path(size_t depth)
+{
+    char *path = malloc(2 * depth + 1);
+
+    assert_non_null(path);
+    for (size_t i = 0; i < depth; i++)
+        memcpy(path + 2 * i, "/d", 2);
+    path[2 * depth] = '\0';
+    return path;
+}
+
+static void paths_are_deep_up_to_the_limit(void **state)
+{
+    char *deepest = deep_path(TREE_DEPTH_MAX), *deeper = deep_path(TREE_DEPTH_MAX + 1);
+    struct slice where;
+    const struct node *n;
+    struct writer count = {0};
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, deepest, "1", NONE);
+    assert_int_equal(w.t.nodes.count, TREE_DEPTH_MAX + 1);
+    assert_int_equal(tree_get(&w.t, slice_str("/"), &n, &where), ETCD_OK);
+    assert_true(tree_write_get(&w.t, n, true, true, NOW, &count));
+    assert_true(count.len > TREE_DEPTH_MAX * TREE_DEPTH_MAX);
+    must(&w, tree_delete, "/d", "", WITH(.recursive = true));
+    assert_int_equal(w.t.nodes.count, 1);
+    must_not(&w, tree_set, deeper, "1", NONE, ETCD_INTERNAL, deeper);
+    must_not(&w, tree_create, deeper, "1", WITH(.dir = true), ETCD_INTERNAL, deeper);
+    assert_int_equal(change(&w, tree_create_in_order, deepest, "1", NONE).code, ETCD_INTERNAL);
+    assert_int_equal(w.t.nodes.count, 1);
+    world_fini(&w);
+    free(deepest);
+    free(deeper);
+}
+
+static void a_full_space_refuses_and_stays_as_it_was(void **state)
+{
+    enum { LIMIT = 8192 };
+    char big[LIMIT + 1];
+    struct world w;
+    int count = 0;
+
+    (void)state;
+    memset(big, 'b', LIMIT);
+    big[LIMIT] = '\0';
+    world_init(&w, LIMIT);
+    must(&w, tree_set, "/small", "sma", WITH(.expires_ns = NOW + SECOND));
+    for (;; count++) {
+        char path[16];
+
+        snprintf(path, sizeof path, "/%d", count);
+        if (change(&w, tree_set, path, "", NONE).code != ETCD_OK)
+            break;
+    }
+    assert_in_range(count, 10, LIMIT);
+    assert_in_range(w.t.bytes, LIMIT / 2, LIMIT);
+    must_not(&w, tree_set, "/small", big, NONE, ETCD_INTERNAL, "/small");
+    must_not(&w, tree_update, "/small", big, NONE, ETCD_INTERNAL, "/small");
+    must_not(&w, tree_compare_and_swap, "/small", big, WITH(.prev_index = 4), ETCD_INTERNAL,
+             "/small");
+    must_not(&w, tree_create, "/a/b/c", "1", NONE, ETCD_INTERNAL, "/a/b/c");
+    assert_int_equal(change(&w, tree_create_in_order, "/q", "1", NONE).code, ETCD_INTERNAL);
+    /* What takes no more room than it frees still fits, heartbeats before all. */
+    must(&w, tree_set, "/small", "big", NONE);
+    must(&w, tree_update, "/small", "s", NONE);
+    must(&w, tree_compare_and_swap, "/small", "t", WITH(.prev_value = slice_str("s")));
+    must(&w, tree_set, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
+    must(&w, tree_update, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
+    assert_in_range(w.t.bytes, 0, LIMIT);
+    must(&w, tree_delete, "/small", "", NONE);
+    must(&w, tree_set, "/again", "", NONE);
+    world_fini(&w);
+}
+
+static void no_more_than_the_limit_is_ever_held(void **state)
+{
+    static const operation operations[] = {tree_set,    tree_create, tree_create_in_order,
+                                           tree_update, tree_delete, tree_compare_and_swap};
+    enum { LIMIT = 3072 };
+    uint64_t random = 5;
+    size_t full = 0;
+    struct world w;
+
+    (void)state;
+    world_init(&w, LIMIT);
+    for (int step = 0; step < 30000; step++) {
+        static const char *const paths[] = {"/a", "/a/b", "/a/b/c/d/e", "/b", "/c/d", "/c/e"};
+        char value[600];
+        struct tree_change c = {.prev_index = 0, .prev_value = slice_str("v")};
+
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        memset(value, 'v', sizeof value);
+        value[(random >> 20) % sizeof value] = '\0';
+        c.recursive = random >> 63;
+        c.dir = (random >> 50) % 8 == 0;
+        if ((random >> 30) % 400 == 0)
+            tree_clear(&w.t, NOW);
+        full += change(&w, operations[(random >> 56) % COUNT(operations)],
+                       paths[(random >> 40) % COUNT(paths)], value, c)
+                    .code == ETCD_INTERNAL;
+        assert_in_range(w.t.bytes, 0, LIMIT);
+    }
+    assert_in_range(full, 500, 30000); /* it was at the limit indeed */
+    world_fini(&w);
+}
+
+/* --- The whole. --- */
+
+static void clearing_is_one_delete_for_each_child_of_the_root(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    must(&w, tree_set, "/a/b/c", "1", NONE);
+    must(&w, tree_set, "/d", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, tree_set, "/_hidden", "1", NONE);
+    assert_int_equal(tree_clear(&w.t, NOW), 3);
+    assert_int_equal(w.t.index, 9);
+    assert_true(slice_is(w.t.hub.history[7]->node.key, "/a"));
+    assert_int_equal(w.t.hub.history[7]->action, ETCD_DELETE);
+    assert_int_equal(tree_clear(&w.t, NOW), 0);
+    assert_int_equal(w.t.index, 9);
+    world_fini(&w);
+}
+
+static void operations_are_counted_as_they_end(void **state)
+{
+    static const struct {
+        operation op;
+        enum tree_counter counter;
+        const char *good, *bad;
+    } rows[] = {
+        {tree_set, TREE_SETS, "/new", "/k/below"},
+        {tree_create, TREE_CREATES, "/new", "/k"},
+        {tree_create_in_order, TREE_CREATES, "/new", "/k"},
+        {tree_update, TREE_UPDATES, "/k", "/none"},
+        {tree_compare_and_swap, TREE_SWAPS, "/k", "/none"},
+        {tree_delete, TREE_DELETES, "/k", "/none"},
+        {tree_compare_and_delete, TREE_SWAP_DELETES, "/k", "/none"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct world w;
+
+        world_init(&w, 0);
+        must(&w, tree_set, "/k", "v", NONE);
+        memset(w.t.succeeded, 0, sizeof w.t.succeeded);
+        assert_int_not_equal(change(&w, rows[i].op, rows[i].bad, "v", NONE).code, ETCD_OK);
+        must(&w, rows[i].op, rows[i].good, "v", NONE);
+        for (size_t k = 0; k < TREE_COUNTERS; k++) {
+            assert_int_equal(w.t.failed[k], k == rows[i].counter);
+            assert_int_equal(w.t.succeeded[k], k == rows[i].counter);
+        }
+        expect_missing(&w, "/none", ETCD_KEY_NOT_FOUND, "/none");
+        assert_int_equal(w.t.failed[TREE_GETS], 1);
+        world_fini(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fresh_tree_is_at_index_three),
+        cmocka_unit_test(the_examples_of_the_specification),
+        cmocka_unit_test(update_and_swap_keep_the_created_index),
+        cmocka_unit_test(missing_parents_are_made_and_stay),
+        cmocka_unit_test(the_root_cannot_be_changed),
+        cmocka_unit_test(a_path_that_leads_nowhere_is_blamed_where_it_ends),
+        cmocka_unit_test(directories_are_not_keys),
+        cmocka_unit_test(directories_go_when_they_are_empty_or_with_all_below),
+        cmocka_unit_test(comparisons_say_what_differs),
+        cmocka_unit_test(in_order_keys_are_named_by_their_index),
+        cmocka_unit_test(seconds_left_are_rounded_up),
+        cmocka_unit_test(nodes_go_in_order_of_their_deadlines),
+        cmocka_unit_test(a_directory_goes_as_one_event),
+        cmocka_unit_test(a_write_replaces_the_deadline),
+        cmocka_unit_test(absurd_deadlines_are_none_or_literal),
+        cmocka_unit_test(refresh_keeps_the_value),
+        cmocka_unit_test(listings_leave_hidden_nodes_out),
+        cmocka_unit_test(listings_are_sorted_by_bytes_and_one_deep_unless_asked),
+        cmocka_unit_test(paths_are_deep_up_to_the_limit),
+        cmocka_unit_test(a_full_space_refuses_and_stays_as_it_was),
+        cmocka_unit_test(no_more_than_the_limit_is_ever_held),
+        cmocka_unit_test(clearing_is_one_delete_for_each_child_of_the_root),
+        cmocka_unit_test(operations_are_counted_as_they_end),
+    };
+
+    return cmocka_run_group_tests_name("store/tree", tests, NULL, NULL);
+}
