@@ -29,8 +29,11 @@ static void reply_bytes(const struct http_request *r, unsigned status, struct sl
                                         .body = body});
 }
 
-static void reply_internal_error(const struct http_request *r)
+/* What cannot be done; the reason is for the log alone. */
+static void reply_internal_error(const struct http_request *r, const char *reason)
 {
+    log_limited(LOG_WARN, "auth_failed", log_str("space", r->space->name),
+                log_bytes("path", r->path), log_str("reason", reason));
     http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
 }
 
@@ -49,7 +52,7 @@ static void reply_written(const struct http_request *r, unsigned status,
     if (w.ptr != NULL)
         reply_bytes(r, status, (struct slice){w.ptr, w.len});
     else
-        reply_internal_error(r);
+        reply_internal_error(r, w.len > ANSWER_MAX ? "the answer is too long" : "out of memory");
     free(w.ptr);
 }
 
@@ -123,7 +126,7 @@ static enum auth_status apply(const struct http_request *r, const struct command
 
     server_apply(r->server, r->space, command, &result);
     if (result.auth == AUTH_NO_ROOM)
-        reply_internal_error(r);
+        reply_internal_error(r, "no room for users and roles");
     return result.auth;
 }
 
@@ -254,7 +257,7 @@ static void get_user(const struct http_request *r, struct slice name)
         return;
     }
     if (!url_check_form(r->query, &why)) {
-        reply_internal_error(r);
+        reply_internal_error(r, why.text);
         return;
     }
     for (size_t i = 0; i < user->roles.count; i++) {
@@ -290,7 +293,7 @@ static void put_user(const struct http_request *r, unsigned status, const struct
         .kind = COMMAND_AUTH_USER_PUT, .key = user->name, .names = user->roles};
 
     if (!make_hash(password, user->hash, hash)) {
-        reply_internal_error(r);
+        reply_internal_error(r, "the password cannot be hashed");
         return;
     }
     command.value = slice_str(hash);
@@ -317,7 +320,7 @@ static void create_user(const struct http_request *r, unsigned status,
     if (slice_is(in->user, "root") && !auth_list_has(&in->roles, slice_str("root"))) {
         roles = malloc((in->roles.count + 1) * sizeof *roles);
         if (roles == NULL) {
-            reply_internal_error(r);
+            reply_internal_error(r, "out of memory");
             return;
         }
         for (size_t i = 0; i < in->roles.count; i++)
@@ -349,7 +352,7 @@ static void update_user(const struct http_request *r, const struct auth_user_jso
                     in->user);
         return;
     case AUTH_MERGE_NO_MEMORY:
-        reply_internal_error(r);
+        reply_internal_error(r, "out of memory");
         return;
     case AUTH_MERGE_DONE:
         break;
@@ -499,7 +502,7 @@ static bool merge_patterns(const struct http_request *r, const char *kind,
                     slice_str(" permission "), pattern);
         return false;
     default:
-        reply_internal_error(r);
+        reply_internal_error(r, "out of memory");
         return false;
     }
 }
@@ -607,7 +610,7 @@ static void handle_list(const struct http_request *r,
     else if (!etcd_auth_is_root(r))
         etcd_auth_reply_refused(r);
     else if (!url_check_form(r->query, &why))
-        reply_internal_error(r);
+        reply_internal_error(r, why.text);
     else
         reply_written(r, 200, write, &r->space->auth);
 }
