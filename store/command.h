@@ -35,6 +35,27 @@ enum command_kind {
     COMMAND_SPACE_FORGET = 61,
 };
 
+/* Which world a kind belongs to; of a kind that is none of ours, none. */
+static inline bool command_is_key(enum command_kind kind)
+{
+    return kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER;
+}
+
+static inline bool command_is_tree(enum command_kind kind)
+{
+    return kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_EXPIRE;
+}
+
+static inline bool command_is_auth(enum command_kind kind)
+{
+    return kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH;
+}
+
+static inline bool command_is_space(enum command_kind kind)
+{
+    return kind == COMMAND_SPACE_RESET || kind == COMMAND_SPACE_FORGET;
+}
+
 /* A list of names or patterns; `absent` tells null from an empty one. */
 struct command_list {
     const struct slice *items;

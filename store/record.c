@@ -69,13 +69,38 @@ static bool items_are_pairs(struct slice items)
     return items.len == 0 && count % 2 == 0;
 }
 
+/* What a tree takes for granted of paths: '/' before each component, and no component empty. */
+static bool is_path(struct slice path)
+{
+    if (path.len == 0 || path.ptr[0] != '/')
+        return false;
+    for (size_t i = 1; i < path.len; i++) {
+        if (path.ptr[i] == '/' && path.ptr[i - 1] == '/')
+            return false;
+    }
+    return path.len == 1 || path.ptr[path.len - 1] != '/';
+}
+
+/* A record of a newer version must not be taken for something else, nor half of one for a whole. */
+static bool is_command(const Rdzv__Command *m)
+{
+    enum command_kind kind = (enum command_kind)m->kind;
+
+    if (command_is_tree(kind) && kind != COMMAND_TREE_EXPIRE)
+        return is_path(slice_of(m->key));
+    if (kind == COMMAND_KEY_MULTI_SET)
+        return items_are_pairs(slice_of(m->items));
+    return command_is_key(kind) || command_is_tree(kind) || command_is_auth(kind) ||
+           command_is_space(kind);
+}
+
 bool record_decode(struct slice in, struct record *out)
 {
     Rdzv__Command *m = rdzv__command__unpack(NULL, in.len, in.ptr);
     struct slice *lists =
         m == NULL ? NULL : calloc(m->n_names + m->n_writes + 1, sizeof(struct slice));
 
-    if (lists == NULL || !items_are_pairs(slice_of(m->items))) {
+    if (lists == NULL || !is_command(m)) {
         free(lists);
         if (m != NULL)
             rdzv__command__free_unpacked(m, NULL);

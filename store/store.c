@@ -133,16 +133,16 @@ static bool apply_space(struct space *space, const struct command *c, struct sto
 void store_apply(struct store *s, struct space *space, const struct command *command,
                  struct store_result *out)
 {
-    bool changed;
+    bool changed = false;
 
     *out = (struct store_result){0};
-    if (command->kind >= COMMAND_KEY_SET && command->kind <= COMMAND_BARRIER)
+    if (command_is_key(command->kind))
         changed = apply_key(&space->keys, command, out);
-    else if (command->kind >= COMMAND_TREE_SET && command->kind <= COMMAND_TREE_EXPIRE)
+    else if (command_is_tree(command->kind))
         changed = apply_tree(&space->tree, command, out);
-    else if (command->kind >= COMMAND_AUTH_USER_PUT && command->kind <= COMMAND_AUTH_TOUCH)
+    else if (command_is_auth(command->kind))
         changed = auth_apply(&space->auth, &space->tree, command, &out->auth);
-    else
+    else if (command_is_space(command->kind))
         changed = apply_space(space, command, out);
     if (changed && s->options.sink.add != NULL)
         s->options.sink.add(s->options.sink.to, space, command);
