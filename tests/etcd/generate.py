@@ -54,6 +54,9 @@ KINDS = ["set"] * 6 + ["update", "cas value", "cas index"] * 2 + [
     "dir", "create", "create dir", "update dir", "cas both", "refresh", "refresh set",
     "refresh cas", "mixed"]
 METHODS = ["PATCH", "PATCH", "OPTIONS", "OPTIONS", "TRACE", "Put", "FOO", "MKCOL"]
+# Set and create take these as "no TTL", or as a day that is centuries away; an update would take
+# some of them as long ago.
+WRAPPING_TTLS = [b"9223372036", b"7000000000", b"9223372037"]
 LONG_TTLS = [3600, 5000, 7200, 100000, 1000000]
 # None of these may make a difference.
 HEADERS = [
@@ -297,8 +300,7 @@ class Generator:
         elif self.chance(15):
             params.append((b"ttl", self.long_ttl()))
         elif self.chance(5) and not any(n.startswith(b"prev") for n, _ in params):
-            # Set and create take these as "no TTL", or as a day that is centuries away.
-            params.append((b"ttl", self.rng.choice([b"9223372036", b"7000000000", b"9223372037"])))
+            params.append((b"ttl", self.rng.choice(WRAPPING_TTLS)))
         if self.chance(6):
             params.append((b"noValueOnSuccess", self.boolean()))
         return self.build("PUT", path, params)
@@ -348,6 +350,8 @@ class Generator:
 
     def noise(self, params):
         """Now and then a parameter too many, or one that is wrong."""
+        if any(value in WRAPPING_TTLS for _, value in params):
+            return  # prevExist would make it an update, and the node go at a moment of its own
         if self.chance(6):
             name = self.rng.choice(BOOLS).encode()
             params.append((name, self.rng.choice(NOT_BOOLS + TRUE + FALSE)))
