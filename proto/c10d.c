@@ -224,7 +224,7 @@ enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
     }
     req.op = op < dialects[dialect].count ? dialects[dialect].ops[op] : ABSENT;
     result = parse_body(&p, progress, &req);
-    if (result == PARSE_MORE && p.r.need > limits->request_max) {
+    if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD) {
         p.why = "request over the limit";
         result = PARSE_BAD;
     }
