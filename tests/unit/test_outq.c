@@ -1,0 +1,297 @@
+/* The queue of what is still to be sent, over real sockets: order, partial sends, shared values,
+ * and what it owns. */
+#include "rdzv/outq.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LARGE 5000 /* a value that is shared, not copied */
+
+struct wire {
+    int near, far;
+    struct out_pool pool;
+    struct outq q;
+};
+
+static void wire_open(struct wire *w)
+{
+    int ends[2], tiny = 1; /* the kernel makes it a few thousand bytes */
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
+    w->near = ends[0];
+    w->far = ends[1];
+    out_pool_init(&w->pool);
+    outq_init(&w->q);
+}
+
+static void wire_close(struct wire *w)
+{
+    outq_fini(&w->q, &w->pool);
+    assert_int_equal(w->q.bytes, 0);
+    assert_true(TAILQ_EMPTY(&w->q.parts));
+    out_pool_fini(&w->pool);
+    if (w->near >= 0)
+        close(w->near);
+    if (w->far >= 0)
+        close(w->far);
+}
+
+static struct blob *value_of(size_t len, uint8_t fill)
+{
+    struct blob *b = blob_alloc(len);
+
+    assert_non_null(b);
+    b->len = len;
+    if (len != 0)
+        memset(b->bytes, fill, len);
+    return b;
+}
+
+/* What the peer has received by now. */
+static size_t drain(const struct wire *w, uint8_t *out, size_t cap)
+{
+    size_t len = 0;
+
+    for (;;) {
+        ssize_t n = recv(w->far, out + len, cap - len, 0);
+
+        if (n <= 0)
+            return len;
+        len += (size_t)n;
+    }
+}
+
+static void what_was_put_comes_out_in_order(void **state)
+{
+    struct blob *b = value_of(LARGE, 'L'), *small = value_of(5, 's');
+    uint8_t out[2 * LARGE];
+    size_t len = 0;
+    struct wire w;
+    int result;
+
+    (void)state;
+    wire_open(&w);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near), 0); /* nothing to send */
+    outq_put(&w.q, &w.pool, "abc", 3);
+    memcpy(outq_reserve(&w.q, &w.pool, 4), "defg", 4);
+    outq_put_blob(&w.q, &w.pool, b);
+    outq_put_blob(&w.q, &w.pool, small);
+    outq_put(&w.q, &w.pool, "end", 3);
+    assert_int_equal(w.q.bytes, 3 + 4 + LARGE + 5 + 3);
+    do {
+        result = outq_send(&w.q, &w.pool, w.near);
+        len += drain(&w, out + len, sizeof out - len);
+    } while (result == -EAGAIN);
+    assert_int_equal(result, 0);
+    assert_int_equal(len, 15 + LARGE);
+    assert_memory_equal(out, "abcdefgLLL", 10);
+    assert_memory_equal(out + 7 + LARGE, "sssssend", 8);
+    blob_unref(b);
+    blob_unref(small);
+    wire_close(&w);
+}
+
+static void an_empty_queue_owns_nothing(void **state)
+{
+    uint8_t out[64];
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    outq_put(&w.q, &w.pool, "", 0);
+    outq_put_blob(&w.q, &w.pool, NULL);
+    assert_true(TAILQ_EMPTY(&w.q.parts));
+    outq_put(&w.q, &w.pool, "abc", 3);
+    assert_false(TAILQ_EMPTY(&w.q.parts));
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near), 0);
+    assert_int_equal(w.q.bytes, 0);
+    assert_true(TAILQ_EMPTY(&w.q.parts));
+    assert_int_equal(drain(&w, out, sizeof out), 3);
+    wire_close(&w);
+}
+
+/* However many peers read one value, there is one copy of it, until the last of them has it. */
+static void large_values_are_shared(void **state)
+{
+    struct blob *b = value_of(LARGE, 'x');
+    uint8_t out[2 * LARGE];
+    struct outq other;
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    outq_init(&other);
+    outq_put_blob(&w.q, &w.pool, b);
+    outq_put_blob(&other, &w.pool, b);
+    assert_int_equal(b->refs, 3);
+    while (outq_send(&w.q, &w.pool, w.near) == -EAGAIN)
+        drain(&w, out, sizeof out);
+    assert_int_equal(b->refs, 2);
+    outq_fini(&other, &w.pool);
+    assert_int_equal(b->refs, 1);
+    outq_put_blob(&w.q, &w.pool, b);
+    blob_unref(b); /* the queue has the last reference, and the value its bytes */
+    assert_int_equal(w.q.bytes, LARGE);
+    wire_close(&w);
+}
+
+/* A peer that does not read: what is sent counts down, what is not sent stays, and nothing is sent
+ * twice. */
+static void a_full_socket_is_left_and_taken_up_again(void **state)
+{
+    enum { TOTAL = 200000 };
+    uint8_t *bytes = malloc(TOTAL), *out = malloc(TOTAL);
+    size_t len = 0, before;
+    struct wire w;
+    int turns = 0;
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_non_null(out);
+    for (size_t i = 0; i < TOTAL; i++)
+        bytes[i] = (uint8_t)(i * 7 ^ i >> 8);
+    wire_open(&w);
+    outq_put(&w.q, &w.pool, bytes, TOTAL);
+    while (w.q.bytes > 0) {
+        int result = outq_send(&w.q, &w.pool, w.near);
+
+        assert_int_equal(result, w.q.bytes == 0 ? 0 : -EAGAIN);
+        before = w.q.bytes;
+        if (result == -EAGAIN) { /* at once again: the socket is still full */
+            assert_int_equal(outq_send(&w.q, &w.pool, w.near), -EAGAIN);
+            assert_int_equal(w.q.bytes, before);
+        }
+        len += drain(&w, out + len, TOTAL - len);
+        assert_int_equal(len, TOTAL - before);
+        turns++;
+    }
+    assert_in_range(turns, 5, TOTAL);
+    assert_memory_equal(out, bytes, TOTAL);
+    free(bytes);
+    free(out);
+    wire_close(&w);
+}
+
+static void a_lost_peer_is_an_error_and_no_signal(void **state)
+{
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    close(w.far);
+    w.far = -1;
+    outq_put(&w.q, &w.pool, "abc", 3);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near), -EPIPE);
+    wire_close(&w);
+}
+
+/* Anything in any sizes, more parts than one system call takes, and a peer that reads as it likes.
+ */
+static void any_mixture_arrives_as_it_was_put(void **state)
+{
+    enum { CAP = 1 << 20 };
+    static uint8_t sent[CAP], received[CAP];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t random = seed;
+        size_t put = 0, got = 0;
+        struct wire w;
+
+        wire_open(&w);
+        for (int step = 0; step < 2000; step++) {
+            uint8_t chunk[6000];
+            size_t len;
+
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            len = (random >> 33) % 8 == 0 ? (random >> 40) % sizeof chunk : (random >> 40) % 90;
+            for (size_t i = 0; i < len; i++)
+                chunk[i] = (uint8_t)(random >> (i % 40));
+            if (len <= CAP - put) {
+                struct blob *b;
+
+                switch ((random >> 36) % 3) {
+                case 0:
+                    outq_put(&w.q, &w.pool, chunk, len);
+                    break;
+                case 1:
+                    len = len < OUTQ_RESERVE_MAX ? len + 1 : OUTQ_RESERVE_MAX;
+                    len = len < CAP - put ? len : CAP - put;
+                    if (len != 0)
+                        memcpy(outq_reserve(&w.q, &w.pool, len), chunk, len);
+                    break;
+                default:
+                    b = blob_new((struct slice){chunk, len});
+                    outq_put_blob(&w.q, &w.pool, b);
+                    blob_unref(b);
+                }
+                memcpy(sent + put, chunk, len);
+                put += len;
+            }
+            assert_int_equal(w.q.bytes, put - got);
+            if ((random >> 50) % 300 == 0) { /* rarely, so that many parts gather */
+                outq_send(&w.q, &w.pool, w.near);
+                got += drain(&w, received + got, CAP - got);
+            }
+        }
+        while (got < put) {
+            int result = outq_send(&w.q, &w.pool, w.near);
+
+            if (result != 0 && result != -EAGAIN)
+                fail_msg("seed %d: %s", (int)seed, strerror(-result));
+            got += drain(&w, received + got, CAP - got);
+        }
+        if (memcmp(sent, received, put) != 0)
+            fail_msg("seed %d: other bytes arrived", (int)seed);
+        assert_true(TAILQ_EMPTY(&w.q.parts));
+        wire_close(&w);
+    }
+}
+
+/* After a burst the pool keeps some memory for the next one, and not all of it. */
+static void the_pool_is_bounded(void **state)
+{
+    struct blob *b = value_of(100, 'x');
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    for (int i = 0; i < 100000; i++)
+        outq_put_blob(&w.q, &w.pool, b);
+    outq_fini(&w.q, &w.pool);
+    assert_in_range(w.pool.large.count, 1, 256);
+    assert_in_range(w.pool.small.count, 0, 1024);
+    for (int i = 0; i < 5000; i++) {
+        struct outq q;
+
+        outq_init(&q);
+        outq_put(&q, &w.pool, "8 bytes.", 8);
+        outq_fini(&q, &w.pool);
+    }
+    assert_in_range(w.pool.small.count, 1, 2); /* one that is used again and again */
+    blob_unref(b);
+    wire_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_put_comes_out_in_order),
+        cmocka_unit_test(an_empty_queue_owns_nothing),
+        cmocka_unit_test(large_values_are_shared),
+        cmocka_unit_test(a_full_socket_is_left_and_taken_up_again),
+        cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
+        cmocka_unit_test(any_mixture_arrives_as_it_was_put),
+        cmocka_unit_test(the_pool_is_bounded),
+    };
+
+    return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);
+}
