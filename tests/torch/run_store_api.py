@@ -8,8 +8,10 @@ The peer is torch's own TCPStore server of the same release. $RDZVD names the da
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 
 import torches
 
@@ -52,6 +54,18 @@ class PeerStore:
         self.stop()
 
 
+def guard(child):
+    """Ends the group of processes of `child` when it has ended, or its time has."""
+    try:
+        child.wait(LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        print("ended after %d s" % LIMIT_SECONDS, flush=True)
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def run(torch, server_kind, word):
     """Whether every case passed with this release, and the three counts."""
     with (Rdzvd() if server_kind == "rdzvd" else PeerStore(torch)) as server:
@@ -62,16 +76,15 @@ def run(torch, server_kind, word):
             argv += ["--case", word]
         print("== torch %s against %s" % (torch.name, server_kind if server_kind == "rdzvd" else
                                           "its own server (%s)" % server.backend), flush=True)
-        child = subprocess.Popen(argv, env=torch.environment(), text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        try:
-            output, _ = child.communicate(timeout=LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            output, _ = child.communicate()
-            output += "\nended after %d s" % LIMIT_SECONDS
-        print(output, end="", flush=True)
-        counts = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", output)
+        child = subprocess.Popen(argv, env=torch.environment(), text=True, errors="replace",
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 start_new_session=True)
+        threading.Thread(target=guard, args=(child,), daemon=True).start()
+        counts = None
+        for line in child.stdout:  # ends when the whole group has
+            print(line, end="", flush=True)
+            counts = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", line) or counts
+        child.wait()
         passed, failed, skipped = map(int, counts.groups()) if counts else (0, 1, 0)
         if child.returncode != 0:
             failed = max(failed, 1)
