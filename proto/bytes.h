@@ -59,6 +59,24 @@ static inline int slice_compare(struct slice a, struct slice b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
+/* Reads decimal digits alone (no sign, no blanks), up to `max`. False for anything else, and empty. */
+static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned)s.ptr[i] - '0';
+
+        if (digit > 9 || v > (max - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    if (s.len == 0)
+        return false;
+    *out = v;
+    return true;
+}
+
 /* Walks `in` from `at`. A read that does not fit moves nothing and leaves in `need` how long the
  * input has to be for it to fit. */
 struct reader {

@@ -112,22 +112,6 @@ static bool parse_bool(struct slice s, bool *out)
     return false;
 }
 
-/* Digits only, up to 2^64 - 1. */
-static bool parse_u64(struct slice s, uint64_t *out)
-{
-    uint64_t v = 0;
-
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned digit = (unsigned)s.ptr[i] - '0';
-
-        if (digit > 9 || v > (UINT64_MAX - digit) / 10)
-            return false;
-        v = v * 10 + digit;
-    }
-    *out = v;
-    return s.len > 0;
-}
-
 /* *given tells a false flag from an absent one. */
 static bool take_bool(struct params *p, const char *name, const char *format, bool *out,
                       bool *given)
@@ -150,7 +134,7 @@ static bool take_u64(struct params *p, const char *name, enum etcd_code code, ui
 
     if (!url_find_param(p->form, p->query, name, &raw))
         return true;
-    return parse_u64(short_value(raw, buf, sizeof buf), out) ||
+    return slice_to_u64(short_value(raw, buf, sizeof buf), UINT64_MAX, out) ||
            refuse_value(p, code, QUOTED, name);
 }
 

@@ -347,28 +347,13 @@ static enum http_method method_of(struct slice s)
     return HTTP_OTHER;
 }
 
-/* Digits only, at most 2^63 - 1. */
-static bool parse_length(struct slice s, uint64_t *out)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned digit = (unsigned)s.ptr[i] - '0';
-
-        if (digit > 9 || n > ((uint64_t)INT64_MAX - digit) / 10)
-            return false;
-        n = n * 10 + digit;
-    }
-    *out = n;
-    return true;
-}
-
 /* The length of the body. Of Transfer-Encoding and Content-Length, the former wins; HTTP/1.0 has
  * only the latter. */
 static bool frame_body(const struct gathered *g, const struct request_line *r,
                        struct http_head *head, struct http_refusal *why)
 {
     bool chunked = g->transfer_encoding.count > 0 && (r->major > 1 || r->minor > 0) && r->major > 0;
+    struct slice length;
 
     if (chunked) {
         if (g->transfer_encoding.count > 1 || !is_fold(g->transfer_encoding.value, "chunked")) {
@@ -383,7 +368,9 @@ static bool frame_body(const struct gathered *g, const struct request_line *r,
         head->body = HTTP_BODY_CHUNKED;
         return true;
     }
-    if (g->lengths_vary || !parse_length(trim(g->content_length.value), &head->content_length)) {
+    length = trim(g->content_length.value); /* an empty one is as none */
+    if (g->lengths_vary ||
+        (length.len != 0 && !slice_to_u64(length, INT64_MAX, &head->content_length))) {
         refuse(why, TEXT_400, "bad Content-Length");
         return false;
     }

@@ -5,32 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* The length of the UTF-8 sequence at p, 0 when it is none (overlong forms, surrogates and what lies
- * beyond U+10FFFF are none). */
-static size_t utf8_len(const uint8_t *p, size_t left)
-{
-    static const struct {
-        uint8_t first, last, low, high; /* lead bytes, and the range of the byte behind them */
-        uint8_t len;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (p[0] < forms[i].first || p[0] > forms[i].last)
-            continue;
-        if (left < forms[i].len || p[1] < forms[i].low || p[1] > forms[i].high)
-            return 0;
-        for (size_t k = 2; k < forms[i].len; k++) {
-            if ((p[k] & 0xc0) != 0x80)
-                return 0;
-        }
-        return forms[i].len;
-    }
-    return 0;
-}
+#include "proto/utf8.h"
 
 /* What an ASCII byte is written as when it does not stand for itself; NULL when it does. */
 static const char *escape(uint8_t c, char buf[7])
@@ -86,13 +61,14 @@ void json_string(struct writer *w, struct slice text)
         if (text.ptr[at] < 0x80) {
             instead = escape(text.ptr[at], buf);
         } else {
-            len = utf8_len(text.ptr + at, text.len - at);
+            uint32_t point = 0;
+
+            len = utf8_decode(slice_from(text, at), &point);
             if (len == 0) {
                 len = 1;
                 instead = "\\ufffd";
-            } else if (len == 3 && text.ptr[at] == 0xe2 && text.ptr[at + 1] == 0x80 &&
-                       (text.ptr[at + 2] & 0xfe) == 0xa8) {
-                instead = text.ptr[at + 2] == 0xa8 ? "\\u2028" : "\\u2029";
+            } else if (point == 0x2028 || point == 0x2029) {
+                instead = point == 0x2028 ? "\\u2028" : "\\u2029";
             }
         }
         if (instead != NULL) {

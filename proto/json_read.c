@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "proto/utf8.h"
+
 /* --- Checking. --- */
 
 struct scan {
@@ -373,26 +375,6 @@ bool json_next_member(struct slice *rest, struct slice *name, struct slice *valu
 
 /* --- Strings. --- */
 
-/* The length of the UTF-8 sequence at the start of `s`, 0 when it is none. */
-static size_t utf8_len(struct slice s)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t first = s.ptr[0];
-    size_t len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    uint32_t code = first & (0xffu >> (len + 1));
-
-    if (len <= 1)
-        return len;
-    if (first > 0xf4 || len > s.len)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((s.ptr[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (s.ptr[i] & 0x3f);
-    }
-    return code < least[len] || code > 0x10ffff || (code & ~0x7ffu) == 0xd800 ? 0 : len;
-}
-
 static size_t put_utf8(uint32_t code, uint8_t *out)
 {
     size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
@@ -442,7 +424,8 @@ size_t json_unquote(struct slice string, uint8_t *out)
         const char *name;
 
         if (c != '\\') {
-            size_t n = utf8_len(slice_from(s, at));
+            uint32_t point;
+            size_t n = utf8_decode(slice_from(s, at), &point);
 
             if (n == 0) {
                 len += put_utf8(0xfffd, out + len);

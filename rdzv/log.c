@@ -1,7 +1,7 @@
 /* Makes a line of an event and writes it, or counts it where nobody takes it. */
 #include "rdzv/log.h"
 
-#include "rdzv/utf8.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
