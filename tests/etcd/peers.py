@@ -1,7 +1,9 @@
 """Starts the two servers these tests compare, a real etcd and rdzvd, ready and at rest."""
 
+import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -12,21 +14,25 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 import servers  # noqa: E402
 import wire  # noqa: E402
 
+REPORT = re.compile(r"runtime error:|Sanitizer")
+
 # A real etcd syncs every write to disk; in memory that costs nothing and means the same here.
 if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK):
     tempfile.tempdir = "/dev/shm"
 
 
+@contextlib.contextmanager
 def start(name):
-    """The server called etcd or rdzvd, as a context manager with `port` and `url`."""
-    server = servers.Etcd() if name == "etcd" else servers.Rdzvd()
-    try:
+    """The server called etcd or rdzvd, with `name`, `port` and `url`; it must also end well."""
+    with (servers.Etcd() if name == "etcd" else servers.Rdzvd()) as server:
+        server.name = name
         settle(server)
-    except BaseException:
-        server.__exit__(None, None, None)
-        raise
-    server.name = name
-    return server
+        yield server
+        code = server.stop()
+        # Sanitizers report undefined behaviour and leaks without ending the process at once.
+        if name == "rdzvd" and (code != 0 or REPORT.search(server.log())):
+            raise AssertionError("rdzvd ended with %d; its last lines:\n%s" % (
+                code, "\n".join(server.lines[-60:])))
 
 
 def settle(server):
