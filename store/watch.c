@@ -70,7 +70,7 @@ struct blob *tree_event_json(struct tree_event *e)
 
 void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last)
 {
-    *h = (struct watch_hub){.ready = ready, .last = last};
+    *h = (struct watch_hub){.ready = ready, .last = last, .oldest = 1};
     table_init(&h->points, seed);
 }
 
@@ -141,16 +141,35 @@ void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice 
         tell(h, e, path, true);
 }
 
-static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
+static size_t event_size(const struct tree_event *e)
+{
+    return sizeof *e + e->node.key.len + blob_slice(e->value).len + blob_slice(e->prev_value).len;
+}
+
+static void forget(struct watch_hub *h, uint64_t index)
 {
     struct tree_event **slot = &h->history[index % HISTORY_EVENTS];
 
-    assert(index == h->last + 1);
+    if (*slot == NULL)
+        return;
     if (*slot == h->fresh)
         h->fresh = NULL;
+    h->bytes -= event_size(*slot);
     tree_event_unref(*slot);
-    *slot = e;
+    *slot = NULL;
+}
+
+/* Takes over the reference; NULL when the index was no event. The newest event is always kept. */
+static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
+{
+    assert(index == h->last + 1);
+    if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
+        forget(h, h->oldest++);
+    h->history[index % HISTORY_EVENTS] = e;
+    h->bytes += e == NULL ? 0 : event_size(e);
     h->last = index;
+    while (h->bytes > HISTORY_BYTES_MAX && h->oldest < index)
+        forget(h, h->oldest++);
 }
 
 void watch_skip_index(struct watch_hub *h, uint64_t index)
@@ -181,7 +200,7 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
 
 uint64_t watch_oldest(const struct watch_hub *h)
 {
-    return h->last < HISTORY_EVENTS ? 1 : h->last - HISTORY_EVENTS + 1;
+    return h->oldest;
 }
 
 /* The history's rules differ from the hub's: hidden names are not looked at, and a removed directory

@@ -8,6 +8,11 @@
 
 #define HISTORY_EVENTS 1000
 
+/* Keys and values that the history may hold. etcd has no such limit: a thousand values of 10 MB are
+ * 10 GB there. Here the oldest events go early, and whoever asks for them is told that they are
+ * cleared, as he is when there have been a thousand more. */
+#define HISTORY_BYTES_MAX (256u << 20)
+
 /* One change of the tree. Immutable and shared: the history holds it, and the answer to the change
  * is made of it. */
 struct tree_event {
@@ -47,6 +52,8 @@ struct watch {
 struct watch_hub {
     struct tree_event *history[HISTORY_EVENTS]; /* by index modulo; NULL: that index was no event */
     uint64_t last;                         /* the newest index that is counted */
+    uint64_t oldest;                       /* nothing before it is kept */
+    size_t bytes;                          /* of the events that are kept */
     struct tree_event *fresh;                   /* the newest event, whose JSON is kept */
     struct table points;
     struct ready_list *ready;

@@ -499,6 +499,36 @@ static void the_last_thousand_events_are_kept(void **state)
     world_fini(&w);
 }
 
+/* Large values push the oldest events out before there are a thousand; the newest always stays. */
+static void the_history_is_bounded_in_bytes(void **state)
+{
+    const size_t len = HISTORY_BYTES_MAX / 8;
+    uint8_t *large = calloc(1, len);
+    struct tree_change c = {.path = slice_str("/k"), .value = {large, len}, .now_ns = NOW};
+    struct watch *watching = NULL;
+    struct tree_result r;
+    struct world w;
+
+    (void)state;
+    assert_non_null(large);
+    world_init(&w);
+    make(&w, "SET /first"); /* 4 */
+    for (int i = 0; i < 40; i++) {
+        tree_set(&w.t, &c, &r);
+        assert_int_equal(r.code, ETCD_OK);
+        assert_in_range(w.t.hub.bytes, len, HISTORY_BYTES_MAX);
+    }
+    /* Each of them holds its value and the one before. */
+    assert_int_equal(watch_oldest(&w.t.hub), w.t.index - 2);
+    assert_int_equal(tree_watch(&w.t, slice_str("/k"), false, false, 4, NULL, &watching),
+                     ETCD_INDEX_CLEARED);
+    for (int i = 0; i < 2000; i++)
+        make(&w, "SET /k");
+    assert_int_equal(watch_oldest(&w.t.hub), w.t.index - 999);
+    world_fini(&w);
+    free(large);
+}
+
 /* An event outlives its place in the history for as long as somebody has it to send. */
 static void a_queued_event_outlives_the_history(void **state)
 {
@@ -571,6 +601,7 @@ int main(void)
         cmocka_unit_test(the_past_answers_with_its_first_match),
         cmocka_unit_test(a_stream_from_the_past_gets_one_event_and_then_silence),
         cmocka_unit_test(the_last_thousand_events_are_kept),
+        cmocka_unit_test(the_history_is_bounded_in_bytes),
         cmocka_unit_test(a_queued_event_outlives_the_history),
         cmocka_unit_test(a_watched_tree_goes_at_once),
     };
