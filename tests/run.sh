@@ -30,7 +30,11 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$ALL" = no ] || [ "$FUZZ" != 0 ] || FUZZ=60
+RELEASES=
+if [ "$ALL" = yes ]; then
+    RELEASES=--all
+    [ "$FUZZ" != 0 ] || FUZZ=60
+fi
 
 wanted() { [ -z "$ONLY" ] || case ",$ONLY," in *",$1,"*) true ;; *) false ;; esac; }
 
@@ -127,7 +131,7 @@ if [ "$ALL" = yes ]; then
     build clang clang
     build gcc-asan gcc $SAN
 fi
-[ "$FUZZ" = 0 ] || build fuzz clang $SAN -Dfuzzers=true
+[ "$FUZZ" = 0 ] || build fuzz clang -Dfuzzers=true
 
 # A report of a sanitizer ends the daemon with a code of its own, which every test takes for a failure.
 export ASAN_OPTIONS=abort_on_error=0:exitcode=86:detect_leaks=1:strict_string_checks=1
@@ -152,8 +156,8 @@ step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
 step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step torch-store $PYTHON tests/torch/run_store_api.py
-step torch-elastic $PYTHON tests/torch/elastic.py
+step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
+step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES
 [ "$FUZZ" = 0 ] || step fuzz fuzz_all
 [ "$LIST" = no ] || exit 0
 
