@@ -54,6 +54,7 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     struct http_head head = *r->head;
     struct http_request request = *r;
 
+    assert(h->watch == NULL);
     h->watch = watch;
     h->chunked = head.minor != 0;
     h->keep_alive = head.keep_alive && h->chunked;
@@ -493,6 +494,8 @@ enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, s
     size_t at = 0;
 
     *used = 0;
+    if (c->as.http->watch != NULL)
+        return SESSION_PARKED; /* what comes behind an open watch waits for its end */
     while (at < len) {
         size_t size = 0;
         enum parse_result result;

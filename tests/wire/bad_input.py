@@ -171,8 +171,8 @@ def half_requests_end_some_day(options):
         undecided = idle.pop(4)
         halves = [scene.peer(fields('HS M:SET u64:5 "/h"')), scene.peer(fields("C:SET u64:4")),
                   scene.peer(fields('"GET / HTTP/1.1"')),
-                  scene.peer(fields('head:"PUT /v2/keys/h HTTP/1.1","Host: x",'
-                                    '"Content-Length: 9"'))]
+                  scene.peer(fields('head:"PUT /v2/keys/h HTTP/1.1","Host: x","Content-Length: 9",'
+                                    '"Content-Type: application/x-www-form-urlencoded"'))]
         for peer in halves + [undecided]:
             peer.expect_closed(skip=True)
             lines = scene.logged(peer)
