@@ -130,8 +130,13 @@ static struct blob *entry_swap(struct keymap *m, struct entry *e, struct blob *v
 {
     struct blob *old = e->value;
 
-    if (old == NULL)
+    if (old == NULL) {
+        /* The list of keys is in order of creation: where somebody has waited for this one before
+         * must not show, since a replay does not know of it. */
         m->present++;
+        TAILQ_REMOVE(&m->entries, e, order);
+        TAILQ_INSERT_TAIL(&m->entries, e, order);
+    }
     m->bytes = m->bytes - blob_slice(old).len + value->len;
     e->value = value;
     return old;

@@ -68,7 +68,7 @@ TAILQ_HEAD(queue_list, queue);
 struct keymap {
     struct table keys;
     struct table queues;
-    struct entry_list entries; /* in order of first use, absent ones too */
+    struct entry_list entries; /* in order of creation; absent ones anywhere between */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's */
     size_t present;           /* keys that have a value */

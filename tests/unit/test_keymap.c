@@ -1105,6 +1105,29 @@ static void the_list_has_each_key_once(void **state)
     world_fini(&w);
 }
 
+/* A replay knows nothing of those who waited, and must list the same. */
+static void the_list_is_in_order_of_creation_whoever_waited(void **state)
+{
+    uint8_t buf[256];
+    struct writer out = {.ptr = buf, .cap = sizeof buf};
+    struct waiter *waiter;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    waiter = wait_for(&w, "/c /b");
+    set(&w, "/a", "1");
+    set(&w, "/b", "1");
+    set(&w, "/c", "1");
+    expect_woken(&w, waiter);
+    assert_int_equal(keymap_delete(&w.m, s("/a")), STORE_OK);
+    set(&w, "/b", "2"); /* it was there, and stays where it was */
+    set(&w, "/a", "2");
+    keymap_list(&w.m, &out);
+    assert_memory_equal(buf, "\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c\2\0\0\0\0\0\0\0/a", 30);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1139,6 +1162,7 @@ int main(void)
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
         cmocka_unit_test(clearing_forgets_keys_and_queues_and_keeps_those_who_wait),
         cmocka_unit_test(the_list_has_each_key_once),
+        cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
     };
 
     return cmocka_run_group_tests_name("store/keymap", tests, NULL, NULL);

@@ -1,0 +1,119 @@
+/* A store as text. See dump.h. */
+#include "tests/sim/dump.h"
+
+#include <inttypes.h>
+
+static void dump_bytes(FILE *out, const char *name, struct slice s)
+{
+    fprintf(out, " %s=%zu:", name, s.len);
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] > ' ' && s.ptr[i] < 0x7f)
+            putc(s.ptr[i], out);
+        else
+            fprintf(out, "\\%02x", s.ptr[i]);
+    }
+}
+
+static void dump_keys(FILE *out, const struct keymap *m)
+{
+    const struct entry *e;
+    const struct queue *q;
+
+    TAILQ_FOREACH (e, &m->entries, order) {
+        if (e->value == NULL)
+            continue;
+        fprintf(out, "key");
+        dump_bytes(out, "name", e->node.key);
+        dump_bytes(out, "value", blob_slice(e->value));
+        putc('\n', out);
+    }
+    TAILQ_FOREACH (q, &m->queue_order, order) {
+        const struct element *element;
+
+        fprintf(out, "queue len=%" PRIu64, q->len);
+        dump_bytes(out, "name", q->node.key);
+        STAILQ_FOREACH (element, &q->elements, entry)
+            dump_bytes(out, "element", blob_slice(element->value));
+        putc('\n', out);
+    }
+    fprintf(out, "present=%zu\n", m->present);
+    if (m->waiters == 0) /* absent keys that are waited for take bytes, too */
+        fprintf(out, "key_bytes=%zu\n", m->bytes);
+}
+
+static void dump_node(FILE *out, const struct node *n)
+{
+    const struct node *child;
+
+    fprintf(out, "node dir=%d created=%" PRIu64 " modified=%" PRIu64, n->value == NULL, n->created,
+            n->modified);
+    if (n->expiry.slot != 0)
+        fprintf(out, " expires=%" PRId64 " order=%" PRIu64, n->expiry.at_ns, n->expiry.order);
+    dump_bytes(out, "path", n->by_path.key);
+    dump_bytes(out, "value", blob_slice(n->value));
+    putc('\n', out);
+    TAILQ_FOREACH (child, &n->children, sibling)
+        dump_node(out, child);
+}
+
+static void dump_tree(FILE *out, struct tree *t)
+{
+    dump_node(out, t->root);
+    fprintf(out, "index=%" PRIu64 " last=%" PRIu64 " tree_bytes=%zu expired=%" PRIu64 "\n",
+            t->index, t->hub.last, t->bytes, t->expired);
+    for (uint64_t i = watch_oldest(&t->hub); i <= t->hub.last; i++) {
+        struct tree_event *e = t->hub.history[i % HISTORY_EVENTS];
+        struct writer w = {0};
+        char *text;
+
+        if (e == NULL)
+            continue;
+        etcd_write_event(&w, e->action, &e->node, e->has_prev ? &e->prev : NULL);
+        text = malloc(w.len);
+        if (text == NULL)
+            abort();
+        w = (struct writer){.ptr = (uint8_t *)text, .cap = w.len};
+        etcd_write_event(&w, e->action, &e->node, e->has_prev ? &e->prev : NULL);
+        fprintf(out, "event index=%" PRIu64 " refresh=%d %.*s", i, e->refresh, (int)w.len, text);
+        free(text);
+    }
+}
+
+static void dump_list(FILE *out, const char *name, const struct command_list *list)
+{
+    fprintf(out, " %s_absent=%d", name, list->absent);
+    for (size_t i = 0; i < list->count; i++)
+        dump_bytes(out, name, list->items[i]);
+}
+
+static void dump_auth(FILE *out, const struct auth *a)
+{
+    fprintf(out, "auth enabled=%d exists=%d bytes=%zu\n", a->enabled, a->exists, a->bytes);
+    for (size_t i = 0; i < a->user_count; i++) {
+        fprintf(out, "user");
+        dump_bytes(out, "name", a->users[i]->name);
+        dump_bytes(out, "hash", a->users[i]->hash);
+        dump_list(out, "role", &a->users[i]->roles);
+        putc('\n', out);
+    }
+    for (size_t i = 0; i < a->role_count; i++) {
+        fprintf(out, "role");
+        dump_bytes(out, "name", a->roles[i]->name);
+        dump_list(out, "read", &a->roles[i]->reads);
+        dump_list(out, "write", &a->roles[i]->writes);
+        dump_bytes(out, "shown", a->roles[i]->shown);
+        putc('\n', out);
+    }
+}
+
+void dump_store(FILE *out, struct store *s)
+{
+    struct space *space;
+
+    TAILQ_FOREACH (space, &s->spaces, entry) {
+        fprintf(out, "space %s\n", space->name);
+        dump_keys(out, &space->keys);
+        dump_tree(out, &space->tree);
+        dump_auth(out, &space->auth);
+    }
+}

@@ -1,0 +1,9 @@
+/* Everything that a store holds, as text: two stores are the same when their dumps are. */
+#pragma once
+
+#include <stdio.h>
+
+#include "store/store.h"
+
+/* Waiters and watches are not part of it: they are connections' and not changes'. */
+void dump_store(FILE *out, struct store *s);
