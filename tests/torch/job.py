@@ -58,7 +58,7 @@ class Agent:
 
 
 class Job:
-    def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=180):
+    def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300):
         self.torch, self.backend, self.port = torch, backend, port
         self.folder, self.run_id, self.nnodes = folder, run_id, nnodes
         self.deadline = time.monotonic() + seconds
