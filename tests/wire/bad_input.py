@@ -207,6 +207,14 @@ VALID = [fields(text) for text in (
     'head:"POST /v2/members HTTP/1.1","Host: x","Content-Type: application/json",'
     '"Content-Length: 30" "{\\"peerURLs\\":[\\"http://a:1/p\\"]}  "',
     'head:"DELETE /v2/keys/k?dir=true&prevValue=1 HTTP/1.1","Host: x","Authorization: Basic eDp5"',
+    'head:"GET /v2/keys/k?wait=true HTTP/1.1","Host: x" head:"GET /metrics HTTP/1.1","Host: x"'
+    'head:"GET /v2/keys/?wait=true&recursive=true HTTP/1.1","Host: x"'
+    'head:"GET /v2/keys/n?wait=true HTTP/1.1","Host: x"',
+    'head:"PUT /v2/keys/k?value=1 HTTP/1.1","Host: x" head:"POST /v2/keys/d?value=1 HTTP/1.1",'
+    '"Host: x" head:"PUT /v2/keys/t?value=1&ttl=0 HTTP/1.1","Host: x"'
+    'head:"DELETE /v2/keys/d?recursive=true HTTP/1.1","Host: x"',
+    'head:"DELETE /rdzv/v1/spaces/bad HTTP/1.1","Host: x" head:"GET /rdzv/v1/spaces HTTP/1.1",'
+    '"Host: x" head:"GET /readyz?verbose HTTP/1.1","Host: x"',
 )]
 EXTREMES = [struct.pack("<Q", n) for n in (
     0, 1, 0xff, 8192, 8193, 131072, 131073, 8388608, 8388609, 1 << 31, (1 << 32) - 1, 1 << 32,
@@ -238,7 +246,8 @@ def mutate(rng, data):
 
 
 def garbage_of(seed, index):
-    """What connection `index` of a run does: its bytes in segments, and how it ends."""
+    """What connection `index` of a run does: its bytes in segments, whether the daemon reads each of
+    them before the next one comes, and how it ends."""
     rng = random.Random("%d/%d" % (seed, index))
     if rng.random() < 0.15:
         data = rng.randbytes(rng.choice((1, 5, 60, 3000)))
@@ -250,20 +259,24 @@ def garbage_of(seed, index):
         data = mutate(rng, rng.choice(VALID))
     segments = []
     while data:
-        cut = rng.choice((1, 2, 7, 50, len(data), len(data)))
+        border = data.find(b"\r\n\r\n") + 4  # of an HTTP request; 3 where there is none
+        cut = rng.choice((1, 2, 7, 50, border, border, len(data), len(data)))
         segments.append(data[:cut])
         data = data[cut:]
         if len(segments) == 30:
             segments.append(data)
             break
-    return segments, rng.choice(("close", "reset", "half-close", "read", "stay"))
+    return (segments, rng.random() < 0.3,
+            rng.choice(("close", "reset", "half-close", "read", "stay")))
 
 
 def act_garbage(scene, seed, index):
-    segments, end = garbage_of(seed, index)
+    segments, apart, end = garbage_of(seed, index)
     peer = scene.peer()
     for segment in segments:
         peer.send(segment)
+        if apart:
+            scene.sync()
     if end in ("half-close", "read"):
         if end == "half-close":
             peer.half_close()
