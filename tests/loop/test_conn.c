@@ -1,0 +1,921 @@
+/* Connections of a real server, turn by turn: half-closed peers, slow readers, pauses, parked
+ * watches with requests behind them, and those who are cut for being late. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/loop/harness.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define VALIDATE "\0\xce\xf7\x85\x3c"
+#define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
+
+/* Requests of the modern dialect. */
+#define SET_K  "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+#define GET_K  "\3\2\0\0\0\0\0\0\0/k"
+#define WAIT_K "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
+#define WAIT_J "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/j"
+#define CANCEL "\x0c"
+#define PING \
+    "\x0d"   \
+    "abcd"
+#define VALUE_V   "\1\0\0\0\0\0\0\0v"
+#define ADD_N     "\4\2\0\0\0\0\0\0\0/n\1\0\0\0\0\0\0\0"
+#define BARRIER_2 "\x12\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0"
+
+static struct loop loop; /* large */
+
+static int open_modern(struct loop *l)
+{
+    int fd = loop_connect(l, false);
+
+    loop_send(l, fd, TEXT(VALIDATE PING));
+    loop_expect(l, fd, "abcd", 4);
+    return fd;
+}
+
+/* A key of that many bytes of value, set through the front door. */
+static void set_large(struct loop *l, int fd, size_t len)
+{
+    uint8_t head[11 + 8] = "\1\2\0\0\0\0\0\0\0/k";
+    char *value = malloc(len);
+
+    assert_non_null(value);
+    memset(value, 'x', len);
+    bytes_put_u64(head + 11, len);
+    loop_send(l, fd, head, sizeof head);
+    loop_send(l, fd, value, len);
+    loop_send(l, fd, TEXT(PING));
+    loop_expect(l, fd, "abcd", 4);
+    free(value);
+}
+
+/* --- Idle. --- */
+
+static void an_idle_peer_costs_its_struct_alone(void **state)
+{
+    int fd;
+    struct conn *c;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd, TEXT(SET_K GET_K));
+    loop_expect(&loop, fd, TEXT(VALUE_V));
+    c = loop_conn(&loop, fd);
+    assert_null(c->in);
+    assert_true(TAILQ_EMPTY(&c->out.parts));
+    assert_false(c->is_late);
+    conn_cut_late(&loop.server, UINT64_MAX); /* nobody owes anything */
+    loop_turn(&loop);
+    assert_ptr_equal(loop_conn(&loop, fd), c);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+static void who_comes_and_goes_leaves_no_trace(void **state)
+{
+    (void)state;
+    loop_open(&loop, NULL);
+    for (int i = 0; i < 3; i++)
+        loop_leave(&loop, loop_connect(&loop, false));
+    assert_int_equal(lseek(loop.log_fd, 0, SEEK_END), 0);
+    assert_int_equal(loop.server.conn_count, 0);
+    loop_close(&loop);
+}
+
+static void a_silent_peer_is_undecided_for_ever(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    conn_cut_late(&loop.server, UINT64_MAX);
+    loop_expect_silence(&loop, fd);
+    loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a classic WAIT for nothing */
+    loop_expect(&loop, fd, "\0", 1);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* --- Half-closed. --- */
+
+static void what_came_before_the_end_is_answered(void **state)
+{
+    static const struct {
+        const char *name, *request;
+        size_t len;
+        const char *answer;
+        size_t answer_len;
+    } rows[] = {
+        {"c10d", TEXT(VALIDATE SET_K GET_K PING), TEXT(VALUE_V "abcd")},
+        {"c10d, half a request behind", TEXT(VALIDATE SET_K GET_K "\1\2\0"), TEXT(VALUE_V)},
+        {"classic", TEXT("\6"), TEXT("\0\0\0\0\0\0\0\0")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int fd;
+
+        print_message("  %s\n", rows[i].name);
+        loop_open(&loop, NULL);
+        fd = loop_connect(&loop, false);
+        loop_send(&loop, fd, rows[i].request, rows[i].len);
+        shutdown(fd, SHUT_WR);
+        loop_expect(&loop, fd, rows[i].answer, rows[i].answer_len);
+        loop_expect_end(&loop, fd);
+        LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
+        close(fd);
+        loop_close(&loop);
+    }
+}
+
+/* All of it in one segment with the FIN, so that the end may be seen with the bytes. */
+static void a_set_just_before_the_end_is_kept(void **state)
+{
+    int fd, other;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    assert_int_equal(send(fd, TEXT(VALIDATE SET_K), 0), sizeof VALIDATE SET_K - 1);
+    close(fd);
+    other = open_modern(&loop);
+    loop_send(&loop, other, TEXT(GET_K));
+    loop_expect(&loop, other, TEXT(VALUE_V));
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+static void a_half_closed_slow_reader_gets_everything(void **state)
+{
+    enum { LEN = 3000000 };
+    uint8_t length[8];
+    char *value = malloc(LEN);
+    int fd, writer;
+
+    (void)state;
+    assert_non_null(value);
+    memset(value, 'x', LEN);
+    bytes_put_u64(length, LEN);
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    set_large(&loop, writer, LEN);
+    fd = loop_connect(&loop, true);
+    loop_send(&loop, fd, TEXT(VALIDATE GET_K));
+    shutdown(fd, SHUT_WR);
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->state == CONN_FINISHING);
+    assert_true(loop_conn(&loop, fd)->writing);
+    loop_expect(&loop, fd, length, 8);
+    loop_expect(&loop, fd, value, LEN);
+    loop_expect_end(&loop, fd);
+    loop_leave(&loop, writer);
+    close(fd);
+    free(value);
+    loop_close(&loop);
+}
+
+static void who_leaves_while_waiting_waits_no_more(void **state)
+{
+    struct space *space;
+    int fd, barrier, writer;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    fd = open_modern(&loop);
+    barrier = open_modern(&loop);
+    loop_send(&loop, fd, TEXT(WAIT_K));
+    loop_send(&loop, barrier, TEXT(BARRIER_2));
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    LOOP_UNTIL(&loop, space->keys.waiters == 2);
+    shutdown(fd, SHUT_WR);
+    loop_expect_end(&loop, fd);
+    close(fd);
+    loop_leave(&loop, barrier);
+    assert_int_equal(space->keys.waiters, 0);
+    assert_int_equal(space->keys.keys.count, 1); /* the barrier's count */
+    loop_send(&loop, writer, TEXT(SET_K PING));
+    loop_expect(&loop, writer, "abcd", 4);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* The one who is woken goes in the very turn that wakes him. */
+static void whoever_is_woken_may_be_gone_already(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        int fd, writer;
+
+        loop_open(&loop, NULL);
+        fd = open_modern(&loop);
+        writer = open_modern(&loop);
+        loop_send(&loop, fd, TEXT(WAIT_K));
+        loop_expect_silence(&loop, fd);
+        if (order == 0)
+            close(fd);
+        assert_int_equal(send(writer, TEXT(SET_K PING), 0), sizeof SET_K PING - 1);
+        if (order == 1)
+            close(fd);
+        loop_turn(&loop);
+        loop_expect(&loop, writer, "abcd", 4);
+        loop_leave(&loop, writer);
+        LOOP_UNTIL(&loop, loop.server.conn_count == 0);
+        loop_close(&loop);
+    }
+}
+
+/* --- Waiting. --- */
+
+static void all_who_wait_are_woken_once(void **state)
+{
+    int fds[20], writer;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        fds[i] = open_modern(&loop);
+        loop_send(&loop, fds[i], TEXT(WAIT_K));
+    }
+    loop_expect_silence(&loop, fds[0]);
+    loop_send(&loop, writer, TEXT(SET_K SET_K PING));
+    loop_expect(&loop, writer, "abcd", 4);
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        loop_expect(&loop, fds[i], "\0", 1);
+        loop_expect_silence(&loop, fds[i]);
+        loop_send(&loop, fds[i], TEXT(GET_K));
+        loop_expect(&loop, fds[i], TEXT(VALUE_V));
+        loop_leave(&loop, fds[i]);
+    }
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* The wait is fulfilled and cancelled in one turn: 0, then 1, the one order that clients accept. */
+static void a_cancel_that_comes_too_late_is_answered_behind_the_wake(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        int fd, writer;
+
+        loop_open(&loop, NULL);
+        fd = open_modern(&loop);
+        writer = open_modern(&loop);
+        loop_send(&loop, fd, TEXT(WAIT_K));
+        loop_expect_silence(&loop, fd);
+        if (order == 0)
+            assert_int_equal(send(fd, CANCEL, 1, 0), 1);
+        assert_int_equal(send(writer, TEXT(SET_K), 0), sizeof SET_K - 1);
+        if (order == 1)
+            assert_int_equal(send(fd, CANCEL, 1, 0), 1);
+        /* Which of the two comes first is the kernel's choice; a 0 behind the 1 is always wrong. */
+        if (loop_next_byte(&loop, fd) == 0)
+            assert_int_equal(loop_next_byte(&loop, fd), 1);
+        loop_expect_silence(&loop, fd);
+        loop_send(&loop, fd, TEXT(PING));
+        loop_expect(&loop, fd, "abcd", 4);
+        loop_leave(&loop, fd);
+        loop_leave(&loop, writer);
+        loop_close(&loop);
+    }
+}
+
+/* In one segment with the WAIT and its fulfilment by the same peer: 0 1, never 1 0. */
+static void requests_behind_a_wait_keep_their_order(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd, TEXT(WAIT_K SET_K CANCEL PING));
+    loop_expect(&loop, fd, "\0\1abcd", 6);
+    loop_send(&loop, fd, TEXT(WAIT_J CANCEL PING));
+    loop_expect(&loop, fd, "\1abcd", 5);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+static void a_classic_peers_next_request_ends_its_wait(void **state)
+{
+    int fd, writer;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    writer = open_modern(&loop);
+    loop_send(&loop, fd, TEXT("\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k")); /* WAIT */
+    loop_expect_silence(&loop, fd);
+    /* Only the first byte of it, as classic clients send it: from now on a 0 would be misread. */
+    loop_send(&loop, fd, TEXT("\3"));
+    loop_send(&loop, writer, TEXT(SET_K PING));
+    loop_expect(&loop, writer, "abcd", 4);
+    loop_expect_silence(&loop, fd);
+    loop_send(&loop, fd, TEXT("\2\0\0\0\0\0\0\0/n\1\0\0\0\0\0\0\0")); /* the rest of the ADD */
+    loop_expect(&loop, fd, "\1\0\0\0\0\0\0\0", 8);
+    loop_expect_silence(&loop, fd);
+    loop_leave(&loop, fd);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* --- Slow readers. --- */
+
+static void a_c10d_peer_that_does_not_read_is_cut(void **state)
+{
+    const char *const flags[] = {"--output-limit", "1MiB", NULL};
+    uint64_t cut;
+    int fd, writer;
+
+    (void)state;
+    loop_open(&loop, flags);
+    writer = open_modern(&loop);
+    set_large(&loop, writer, 400000);
+    fd = loop_connect(&loop, true);
+    loop_send(&loop, fd, TEXT(VALIDATE));
+    cut = loop.server.stats.cut;
+    for (int i = 0; i < 100 && loop_conn(&loop, fd) != NULL; i++) {
+        struct conn *c = loop_conn(&loop, fd);
+
+        assert_in_range(c->out.bytes, 0, (1 << 20) + 400008);
+        send(fd, TEXT(GET_K), MSG_NOSIGNAL);
+        loop_turn(&loop);
+        loop_turn(&loop);
+    }
+    assert_null(loop_conn(&loop, fd));
+    assert_int_equal(loop.server.stats.cut, cut + 1);
+    assert_true(loop_logged(&loop, "reason=\"does not read its answers"));
+    loop_send(&loop, writer, TEXT(PING)); /* nobody else is disturbed */
+    loop_expect(&loop, writer, "abcd", 4);
+    close(fd);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* HTTP peers may pipeline: over the limit their next request waits until they have read. */
+static void an_http_peer_that_reads_late_gets_all_its_answers(void **state)
+{
+    enum { REQUESTS = 60, LEN = 50000 };
+    const char *const flags[] = {"--output-limit", "256KiB", NULL};
+    char *request = malloc(LEN + 256), *body = malloc(LEN + 256);
+    struct conn *c;
+    int fd, len, paused = 0;
+
+    (void)state;
+    assert_non_null(request);
+    assert_non_null(body);
+    loop_open(&loop, flags);
+    fd = loop_connect(&loop, true);
+    len = sprintf(request,
+                  "PUT /v2/keys/k HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
+                  "Content-Type: application/x-www-form-urlencoded\r\n\r\nvalue=",
+                  LEN + 6);
+    memset(request + len, 'x', LEN);
+    loop_send(&loop, fd, request, (size_t)len + LEN);
+    assert_int_equal(loop_expect_answer(&loop, fd, body, LEN + 256), 201);
+
+    for (int i = 0; i < REQUESTS; i++) {
+        len = sprintf(request, "GET /v2/keys/k?n=%d HTTP/1.1\r\nHost: x\r\n\r\n", i);
+        loop_send(&loop, fd, request, (size_t)len);
+        c = loop_conn(&loop, fd);
+        assert_non_null(c);
+        paused += c->paused;
+        assert_in_range(c->out.bytes, 0, (256 << 10) + LEN + 1024);
+    }
+    assert_in_range(paused, 1, REQUESTS);
+    for (int i = 0; i < REQUESTS; i++) {
+        assert_int_equal(loop_expect_answer(&loop, fd, body, LEN + 256), 200);
+        assert_int_equal(strspn(strstr(body, "xxx"), "x"), LEN);
+    }
+    c = loop_conn(&loop, fd);
+    assert_false(c->paused);
+    assert_false(c->writing);
+    assert_null(c->in);
+    loop_expect_silence(&loop, fd);
+    loop_leave(&loop, fd);
+    free(request);
+    free(body);
+    loop_close(&loop);
+}
+
+static void a_stream_that_is_not_read_is_cut(void **state)
+{
+    const char *const flags[] = {"--output-limit", "256KiB", NULL};
+    struct command set = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")};
+    uint8_t *value = calloc(1, 100000);
+    struct space *space;
+    int fd;
+
+    (void)state;
+    assert_non_null(value);
+    memset(value, 'x', 100000);
+    set.value = (struct slice){value, 100000};
+    loop_open(&loop, flags);
+    fd = loop_connect(&loop, true);
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    loop_send_text(&loop, fd, "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n");
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    for (int i = 0; i < 50 && loop_conn(&loop, fd) != NULL; i++) {
+        struct store_result result;
+
+        server_apply(&loop.server, space, &set, &result);
+        loop_turn(&loop);
+    }
+    assert_null(loop_conn(&loop, fd));
+    assert_int_equal(space->tree.hub.registered, 0);
+    assert_true(loop_logged(&loop, "reason=\"does not read its answers"));
+    close(fd);
+    free(value);
+    loop_close(&loop);
+}
+
+/* --- Parked. --- */
+
+#define WATCH "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n"
+#define GET_1 "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+#define FORM  "Content-Type: application/x-www-form-urlencoded\r\n"
+#define PUT_K "PUT /v2/keys/k HTTP/1.1\r\nHost: x\r\n" FORM "Content-Length: 7\r\n\r\nvalue=1"
+
+/* The head of an open watch, then its one event and its end. */
+static void expect_chunked_event(struct loop *l, int fd, const char *event)
+{
+    char chunk[512];
+    char head[2048];
+    size_t len = 0;
+
+    do {
+        head[len++] = (char)loop_next_byte(l, fd);
+        head[len] = '\0';
+        assert_in_range(len, 1, sizeof head - 2);
+    } while (len < 4 || memcmp(head + len - 4, "\r\n\r\n", 4) != 0);
+    assert_non_null(strstr(head, "Transfer-Encoding: chunked"));
+    if (event != NULL)
+        sprintf(chunk, "%zx\r\n%s\r\n0\r\n\r\n", strlen(event), event);
+    else
+        sprintf(chunk, "0\r\n\r\n");
+    loop_expect(l, fd, chunk, strlen(chunk));
+}
+
+#define EVENT                                                                           \
+    "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"value\":\"1\",\"modifiedIndex\":4," \
+    "\"createdIndex\":4}}\n"
+
+/* What is pipelined behind a watch waits for its end, in one segment with it or in its own, and
+ * then goes on, although libevent has nothing more to say about it. */
+static void requests_behind_a_watch_wait_for_its_end(void **state)
+{
+    static const char *const cuts[][4] = {
+        {WATCH GET_1 GET_1},
+        {WATCH, GET_1 GET_1},
+        {WATCH, GET_1, GET_1},
+        {WATCH "GET /ver", "sion HTTP/1.1\r\nHost: x\r\n\r\n" GET_1},
+        {WATCH GET_1 "GET /version HT", "TP/1.1\r\nHost: x\r\n\r\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cuts); i++) {
+        char body[256];
+        struct conn *c;
+        int fd, writer;
+
+        print_message("  row %zu\n", i);
+        loop_open(&loop, NULL);
+        fd = loop_connect(&loop, false);
+        writer = loop_connect(&loop, false);
+        for (size_t k = 0; k < COUNT(cuts[i]) && cuts[i][k] != NULL; k++)
+            loop_send_text(&loop, fd, cuts[i][k]);
+        c = loop_conn(&loop, fd);
+        assert_true(c->parked);
+        assert_non_null(c->in);
+        assert_false(c->is_late);
+        conn_cut_late(&loop.server, UINT64_MAX); /* a parked peer owes nothing */
+        assert_int_equal(c->state, CONN_OPEN);
+        loop_send_text(&loop, writer, PUT_K);
+        assert_int_equal(loop_expect_answer(&loop, writer, body, sizeof body), 201);
+        expect_chunked_event(&loop, fd, EVENT);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+            assert_non_null(strstr(body, "etcdserver"));
+        }
+        loop_expect_silence(&loop, fd);
+        assert_false(c->parked);
+        assert_null(c->in);
+        loop_leave(&loop, fd);
+        loop_leave(&loop, writer);
+        loop_close(&loop);
+    }
+}
+
+/* A watch behind a watch: the second is opened when the first is over. */
+static void a_watch_behind_a_watch_is_opened_in_its_turn(void **state)
+{
+    char body[512];
+    struct space *space;
+    int fd, writer;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    writer = loop_connect(&loop, false);
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    loop_send_text(&loop, fd, WATCH WATCH GET_1);
+    loop_send_text(&loop, fd, WATCH);
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    loop_send_text(&loop, writer, PUT_K);
+    loop_expect_answer(&loop, writer, body, sizeof body);
+    expect_chunked_event(&loop, fd, EVENT);
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    loop_send_text(&loop, writer, PUT_K);
+    loop_expect_answer(&loop, writer, body, sizeof body);
+    expect_chunked_event(&loop, fd,
+                         "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"value\":\"1\","
+                         "\"modifiedIndex\":5,\"createdIndex\":5},\"prevNode\":{\"key\":\"/k\","
+                         "\"value\":\"1\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    loop_leave(&loop, fd);
+    assert_int_equal(space->tree.hub.registered, 0);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+static void a_half_closed_watch_ends_properly(void **state)
+{
+    struct space *space;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    loop_send_text(&loop, fd, WATCH);
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    shutdown(fd, SHUT_WR);
+    expect_chunked_event(&loop, fd, NULL);
+    loop_expect_end(&loop, fd);
+    assert_int_equal(space->tree.hub.registered, 0);
+    close(fd);
+    loop_close(&loop);
+}
+
+static void a_flood_behind_a_watch_is_cut(void **state)
+{
+    enum { FLOOD = 3 << 20 };
+    char *bytes = malloc(FLOOD);
+    int fd;
+
+    (void)state;
+    assert_non_null(bytes);
+    memset(bytes, 'x', FLOOD);
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    loop_send_text(&loop, fd, WATCH);
+    for (size_t sent = 0; sent < FLOOD && loop_conn(&loop, fd) != NULL;) {
+        ssize_t n = send(fd, bytes + sent, FLOOD - sent, MSG_NOSIGNAL);
+        struct conn *c;
+
+        sent += n > 0 ? (size_t)n : 0;
+        loop_turn(&loop);
+        c = loop_conn(&loop, fd);
+        if (c != NULL && c->in != NULL)
+            assert_in_range(c->in->cap, 0, 2 << 20);
+    }
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
+    assert_true(loop_logged(&loop, "event=cut"));
+    close(fd);
+    free(bytes);
+    loop_close(&loop);
+}
+
+/* --- Late. --- */
+
+static void half_a_request_is_cut_when_its_time_is_over(void **state)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t len;
+    } rows[] = {
+        {"half of VALIDATE", TEXT("\0\xce")},
+        {"an opcode", TEXT(VALIDATE "\1")},
+        {"half a length", TEXT(VALIDATE "\1\2\0\0")},
+        {"half a value", TEXT(VALIDATE "\1\2\0\0\0\0\0\0\0/k\5\0\0\0\0\0\0\0ab")},
+        {"half a list", TEXT(VALIDATE "\6\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k")},
+        {"a letter", TEXT("G")},
+        {"half a head", TEXT("GET / HTTP/1.1\r\nHost")},
+        {"half a body",
+         TEXT("PUT /v2/keys/k HTTP/1.1\r\nHost: x\r\n" FORM "Content-Length: 9\r\n\r\nval")},
+        {"half a chunk", TEXT("PUT /v2/keys/k HTTP/1.1\r\nHost: x\r\n" FORM
+                              "Transfer-Encoding: chunked\r\n\r\n5\r\nval")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct conn *c;
+        uint64_t since;
+        int fd, idle;
+
+        print_message("  %s\n", rows[i].name);
+        loop_open(&loop, NULL);
+        idle = open_modern(&loop);
+        fd = loop_connect(&loop, false);
+        loop_send(&loop, fd, rows[i].bytes, rows[i].len);
+        c = loop_conn(&loop, fd);
+        assert_true(c->is_late);
+        since = c->late_since_ms;
+        conn_cut_late(&loop.server, since - 1);
+        loop_turn(&loop);
+        assert_ptr_equal(loop_conn(&loop, fd), c);
+        conn_cut_late(&loop.server, since);
+        loop_turn(&loop);
+        assert_null(loop_conn(&loop, fd));
+        assert_true(loop_logged(&loop, "half a request for too long"));
+        loop_expect_end(&loop, fd);
+        close(fd);
+        loop_leave(&loop, idle);
+        loop_close(&loop);
+    }
+}
+
+/* Byte by byte does not make it younger: the time is for the whole request. */
+static void dripping_does_not_help(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } rows[] = {
+        {TEXT("\1\2\0\0\0\0\0\0\0/k\4\0\0\0\0\0\0\0abc")},
+        {TEXT("\x0b\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v\2\0\0\0\0\0\0\0/")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct conn *c;
+        int fd;
+
+        loop_open(&loop, NULL);
+        fd = open_modern(&loop);
+        c = loop_conn(&loop, fd);
+        loop_send(&loop, fd, rows[i].bytes, 1);
+        assert_true(c->is_late);
+        c->late_since_ms -= 1000; /* a second goes by */
+        for (size_t k = 1; k < rows[i].len; k++) {
+            uint64_t since = c->late_since_ms;
+
+            loop_send(&loop, fd, rows[i].bytes + k, 1);
+            assert_true(c->is_late);
+            assert_int_equal(c->late_since_ms, since);
+        }
+        loop_leave(&loop, fd);
+        loop_close(&loop);
+    }
+}
+
+/* A finished request and the start of another one: the time starts anew. */
+static void each_request_has_its_own_time(void **state)
+{
+    struct conn *c;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = open_modern(&loop);
+    c = loop_conn(&loop, fd);
+    loop_send(&loop, fd,
+              TEXT("\x0d"
+                   "ab"));
+    assert_true(c->is_late);
+    c->late_since_ms = 1; /* long ago */
+    loop_send(&loop, fd, TEXT("cd\x0d"));
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_true(c->is_late);
+    assert_true(c->late_since_ms > 1);
+    loop_send(&loop, fd, TEXT("abcd"));
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_false(c->is_late);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* Those who owe for the longest time come first, and only they are cut. */
+static void only_those_who_are_late_are_cut(void **state)
+{
+    struct conn *early, *late;
+    int fds[2], waiting;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    waiting = open_modern(&loop);
+    loop_send(&loop, waiting, TEXT(WAIT_K));
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        fds[i] = open_modern(&loop);
+        loop_send(&loop, fds[i], TEXT("\1"));
+    }
+    early = loop_conn(&loop, fds[0]);
+    late = loop_conn(&loop, fds[1]);
+    early->late_since_ms = 5;
+    late->late_since_ms = 6;
+    conn_cut_late(&loop.server, 5);
+    loop_turn(&loop);
+    assert_null(loop_conn(&loop, fds[0]));
+    assert_ptr_equal(loop_conn(&loop, fds[1]), late);
+    conn_cut_late(&loop.server, UINT64_MAX);
+    loop_turn(&loop);
+    assert_null(loop_conn(&loop, fds[1]));
+    assert_non_null(loop_conn(&loop, waiting)); /* who waits for us owes nothing */
+    loop_leave(&loop, waiting);
+    close(fds[0]);
+    close(fds[1]);
+    loop_close(&loop);
+}
+
+/* A peer that reads now and then is never late; one that stops is. */
+static void a_reader_that_stops_is_late(void **state)
+{
+    struct conn *c;
+    char bytes[2000];
+    int fd, writer;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    set_large(&loop, writer, 3000000);
+    fd = loop_connect(&loop, true);
+    loop_send(&loop, fd, TEXT(VALIDATE GET_K));
+    c = loop_conn(&loop, fd);
+    assert_true(c->writing && c->is_late);
+    for (int i = 0; i < 20; i++) {
+        size_t before = c->out.bytes;
+
+        c->late_since_ms = 1;
+        while (c->out.bytes == before) {
+            while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                continue;
+            loop_turn(&loop);
+        }
+        assert_true(c->late_since_ms > 1); /* it has moved */
+        conn_cut_late(&loop.server, 1);
+        assert_ptr_equal(loop_conn(&loop, fd), c);
+    }
+    conn_cut_late(&loop.server, UINT64_MAX);
+    loop_turn(&loop);
+    assert_null(loop_conn(&loop, fd));
+    assert_true(loop_logged(&loop, "does not read its answers"));
+    close(fd);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* --- Memory follows what was sent. --- */
+
+static void an_announced_length_takes_no_memory(void **state)
+{
+    struct conn *c;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd,
+              TEXT("\1\2\0\0\0\0\0\0\0/k\0\0\x80\0\0\0\0\0"
+                   "ab")); /* of 8 MiB */
+    c = loop_conn(&loop, fd);
+    assert_non_null(c->in);
+    assert_in_range(c->in->cap, 1, 64 << 10);
+    loop_send(&loop, fd, TEXT("cdefgh"));
+    assert_in_range(c->in->cap, 1, 64 << 10);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* --- Cut for what it sent. --- */
+
+static void an_offence_is_answered_up_to_it(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    loop_send(&loop, fd, TEXT(VALIDATE SET_K GET_K "\x7f" PING));
+    loop_expect(&loop, fd, TEXT(VALUE_V));
+    loop_expect_end(&loop, fd);
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
+    assert_true(loop_logged(&loop, "reason=\"unknown opcode\""));
+    close(fd);
+    loop_close(&loop);
+}
+
+/* --- Spaces that are left. --- */
+
+static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
+{
+    const char *const flags[] = {"--linger", "20ms", NULL};
+    struct space *space;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, flags);
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd, TEXT(SET_K PING));
+    loop_expect(&loop, fd, "abcd", 4);
+    loop_leave(&loop, fd);
+    assert_int_equal(space->keys.present, 1);
+    fd = open_modern(&loop); /* somebody is back in time */
+    {
+        uint64_t later = server_now_ms() + 60;
+
+        while (server_now_ms() < later)
+            loop_turn(&loop);
+    }
+    assert_int_equal(space->keys.present, 1);
+    loop_leave(&loop, fd);
+    {
+        uint64_t patience = server_now_ms() + 10000;
+
+        while (space->keys.present != 0 && server_now_ms() < patience)
+            loop_turn(&loop);
+    }
+    assert_int_equal(space->keys.present, 0);
+    loop_close(&loop);
+}
+
+/* --- SIGTERM. --- */
+
+static void a_stop_lets_queued_answers_leave(void **state)
+{
+    enum { LEN = 2000000 };
+    uint8_t length[8];
+    char *value = malloc(LEN);
+    int slow, idle, waiting;
+
+    (void)state;
+    assert_non_null(value);
+    memset(value, 'x', LEN);
+    bytes_put_u64(length, LEN);
+    loop_open(&loop, NULL);
+    idle = open_modern(&loop);
+    set_large(&loop, idle, LEN);
+    waiting = open_modern(&loop);
+    loop_send(&loop, waiting, TEXT(WAIT_J));
+    slow = loop_connect(&loop, true);
+    loop_send(&loop, slow, TEXT(VALIDATE GET_K));
+    assert_true(loop_conn(&loop, slow)->writing);
+    raise(SIGTERM);
+    LOOP_UNTIL(&loop, loop.server.draining);
+    loop_expect_end(&loop, idle);
+    loop_expect_end(&loop, waiting);
+    loop_expect(&loop, slow, length, 8);
+    loop_expect(&loop, slow, value, LEN);
+    loop_expect_end(&loop, slow);
+    LOOP_UNTIL(&loop, loop.server.conn_count == 0);
+    close(idle);
+    close(waiting);
+    close(slow);
+    free(value);
+    loop_close(&loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_idle_peer_costs_its_struct_alone),
+        cmocka_unit_test(who_comes_and_goes_leaves_no_trace),
+        cmocka_unit_test(a_silent_peer_is_undecided_for_ever),
+        cmocka_unit_test(what_came_before_the_end_is_answered),
+        cmocka_unit_test(a_set_just_before_the_end_is_kept),
+        cmocka_unit_test(a_half_closed_slow_reader_gets_everything),
+        cmocka_unit_test(who_leaves_while_waiting_waits_no_more),
+        cmocka_unit_test(whoever_is_woken_may_be_gone_already),
+        cmocka_unit_test(all_who_wait_are_woken_once),
+        cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),
+        cmocka_unit_test(requests_behind_a_wait_keep_their_order),
+        cmocka_unit_test(a_classic_peers_next_request_ends_its_wait),
+        cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
+        cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
+        cmocka_unit_test(a_stream_that_is_not_read_is_cut),
+        cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
+        cmocka_unit_test(a_watch_behind_a_watch_is_opened_in_its_turn),
+        cmocka_unit_test(a_half_closed_watch_ends_properly),
+        cmocka_unit_test(a_flood_behind_a_watch_is_cut),
+        cmocka_unit_test(half_a_request_is_cut_when_its_time_is_over),
+        cmocka_unit_test(dripping_does_not_help),
+        cmocka_unit_test(each_request_has_its_own_time),
+        cmocka_unit_test(only_those_who_are_late_are_cut),
+        cmocka_unit_test(a_reader_that_stops_is_late),
+        cmocka_unit_test(an_announced_length_takes_no_memory),
+        cmocka_unit_test(an_offence_is_answered_up_to_it),
+        cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
+        cmocka_unit_test(a_stop_lets_queued_answers_leave),
+    };
+
+    return cmocka_run_group_tests_name("rdzv/conn", tests, NULL, NULL);
+}
