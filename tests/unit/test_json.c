@@ -137,10 +137,12 @@ static void each_single_byte_is_a_string(void **state)
 
 static void check_written(const struct writer *w, const char *expected)
 {
-    if (w->len != strlen(expected) || memcmp(w->ptr, expected, w->len) != 0)
-        print_error("%.*s, expected %s\n", (int)w->len, (const char *)w->ptr, expected);
-    assert_int_equal(w->len, strlen(expected));
-    assert_memory_equal(w->ptr, expected, w->len);
+    size_t len = strlen(expected);
+
+    if (w->len != len || memcmp(w->ptr, expected, len) != 0)
+        print_error("%.*s, expected %.*s\n", (int)w->len, (const char *)w->ptr, (int)len, expected);
+    assert_int_equal(w->len, len);
+    assert_memory_equal(w->ptr, expected, len);
 }
 
 static void numbers_are_plain_decimals(void **state)
