@@ -198,8 +198,8 @@ VALID = [fields(text) for text in (
     'head:"PUT /v2/keys/k%2Fl?ttl=5&prevExist=false HTTP/1.1","Host: x","Content-Length: 9",'
     '"Content-Type: application/x-www-form-urlencoded" "value=a%62"',
     'head:"PUT /v2/keys/k HTTP/1.1","Host: x","Transfer-Encoding: chunked",'
-    '"Content-Type: application/x-www-form-urlencoded" "6;x=y\\r\\nvalue=\\r\\n3\\r\\nabc\\r\\n0\\r\\n'
-    'T: v\\r\\n\\r\\n"',
+    '"Content-Type: application/x-www-form-urlencoded" "6;x=y\\r\\nvalue=\\r\\n3\\r\\nabc\\r\\n"'
+    '"0\\r\\nT: v\\r\\n\\r\\n"',
     'head:"GET /v2/keys/w?wait=true&stream=true&waitIndex=2 HTTP/1.1","Host: x"',
     'head:"GET /v2//keys/../x HTTP/1.0","Connection: keep-alive" head:"HEAD / HTTP/1.0"',
     'head:"PUT /v2/auth/users/u HTTP/1.1","Host: x","Content-Type: application/json",'
@@ -246,8 +246,8 @@ def mutate(rng, data):
 
 
 def garbage_of(seed, index):
-    """What connection `index` of a run does: its bytes in segments, whether the daemon reads each of
-    them before the next one comes, and how it ends."""
+    """What connection `index` of a run does: its bytes in segments, whether the daemon reads each
+    of them before the next one comes, and how it ends."""
     rng = random.Random("%d/%d" % (seed, index))
     if rng.random() < 0.15:
         data = rng.randbytes(rng.choice((1, 5, 60, 3000)))
@@ -317,7 +317,8 @@ def memory_follows_no_announcement(options):
             ("values of 8 MiB", ['HS M:SET str:"/k" u64:8388608', '"123456789"']),
             ("lists of 131072 keys", ['HS M:MULTI_SET u64:131072 str:"/k" u64:8388608', '"1"']),
             ("classic values", ['C:SET str:"/k" u64:8388608', '"123456789"']),
-            ("forms of 10 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x","Content-Length: 10485760",'
+            ("forms of 10 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x",'
+                                 '"Content-Length: 10485760",'
                                  '"Content-Type: application/x-www-form-urlencoded"',
                                  '"value=123"']),
             ("chunks of 8 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x",'
@@ -341,8 +342,8 @@ def memory_follows_no_announcement(options):
 
 
 def slow_readers_are_cut(options):
-    """Who asks for more than the output limit and never reads is cut, with a line in the log; memory
-    follows the limit, and a reader of the same values is served meanwhile."""
+    """Who asks for more than the output limit and never reads is cut, with a line in the log;
+    memory follows the limit, and a reader of the same values is served meanwhile."""
     with Scene(options, "--output-limit=256KiB") as scene:
         value = b"0123456789abcdef" * (MIB // 16)
         scene.control.send(fields('M:SET str:"/big"') + struct.pack("<Q", MIB) + value)
@@ -401,7 +402,7 @@ def each_close_is_logged(options):
 
 
 def a_flood_of_closes_is_counted(options):
-    """A scanner cannot fill the disk: the log thins out the lines, and says how many it left out."""
+    """A scanner cannot fill the disk: the log leaves out lines, and says how many."""
     with Scene(options) as scene:
         flood = 1000
         for _ in range(flood):

@@ -301,7 +301,7 @@ class Runner:
                                             1000 * (time.monotonic() - started)), flush=True)
 
     def stop(self, script, daemon):
-        """A daemon that died under a case would fail the next ones too; say it once, with its log."""
+        """The daemon has to have outlived the cases; if not, its log says more than they do."""
         code = daemon.process.poll()
         if code is not None:
             problem = "the daemon ended with %d" % code
@@ -340,14 +340,15 @@ def arguments():
                         "take the server for that (peers.py: torch-1.13, etcd, ...)")
     parser.add_argument("--patience", type=float, help="seconds an answer may take "
                         "(default 10; 60 with --wrapper, 30 with --as)")
-    parser.add_argument("--silence", type=float, default=0.01, help="seconds that `nothing` listens "
-                        "on after the server has read all (default 0.01)")
+    parser.add_argument("--silence", type=float, default=0.01, help="seconds that `nothing` "
+                        "listens on after the server has read all (default 0.01)")
     parser.add_argument("--verbose", "-v", action="store_true", help="name each case")
     parser.add_argument("files", nargs="*", metavar="FILE[:CASE[@CUT]]")
     options = parser.parse_args()
     options.foreign = getattr(options, "as") is not None
-    # torch's libuv server reads lists in quadratic time, and its servers look names up as they accept.
-    options.patience = options.patience or (60 if options.wrapper else 30 if options.foreign else 10)
+    if options.patience is None:
+        # torch's libuv server takes quadratic time for lists, and both look names up as they accept.
+        options.patience = 60 if options.wrapper else 30 if options.foreign else 10
     options.host = "127.0.0.1"
     if options.connect:
         host, _, port = options.connect.rpartition(":")

@@ -48,7 +48,7 @@ class Connection:
     # ---- sending
 
     def send(self, data):
-        """Hands all bytes to the kernel. That the server has closed is for an expectation to see."""
+        """Hands all bytes to the kernel. A server that has closed is for an expectation to see."""
         left, deadline = memoryview(data), time.monotonic() + self.patience
         while left:
             try:
