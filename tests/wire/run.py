@@ -347,7 +347,7 @@ def arguments():
     options = parser.parse_args()
     options.foreign = getattr(options, "as") is not None
     if options.patience is None:
-        # torch's libuv server takes quadratic time for lists, and both look names up as they accept.
+        # torch's libuv server reads lists in quadratic time; both look up names as they accept.
         options.patience = 60 if options.wrapper else 30 if options.foreign else 10
     options.host = "127.0.0.1"
     if options.connect:
