@@ -98,15 +98,16 @@ void outq_fini(struct outq *q, struct out_pool *pool)
     q->bytes = 0;
 }
 
-/* The last part with room for that much; a new one when there is none. A queue that has a part
- * already is going to be longer, so its next one is large. */
+/* The last part with room for that much; a new one when there is none. A queue whose copied part is
+ * full is going to be longer, so its next one is large. Behind a blob it is not: between two blobs
+ * there are a few bytes, and a list of small values must not take a page for each of them. */
 static struct out_part *part_with(struct outq *q, struct out_pool *pool, size_t room)
 {
     struct out_part *p = TAILQ_LAST(&q->parts, out_list);
 
     if (p != NULL && p->blob == NULL && p->cap - p->end >= room)
         return p;
-    return add_part(q, pool, p != NULL ? LARGE_SIZE : room);
+    return add_part(q, pool, p != NULL && p->blob == NULL ? LARGE_SIZE : room);
 }
 
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)

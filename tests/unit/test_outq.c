@@ -281,6 +281,25 @@ static void the_pool_is_bounded(void **state)
     wire_close(&w);
 }
 
+/* The answer to a list of keys: each value shared, and eight bytes of length between them. */
+static void a_list_of_shared_values_takes_no_page_for_each(void **state)
+{
+    struct blob *b = value_of(1024, 'v');
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    for (int i = 0; i < 100; i++) {
+        memcpy(outq_reserve(&w.q, &w.pool, 8), "8 bytes.", 8);
+        outq_put_blob(&w.q, &w.pool, b);
+    }
+    outq_fini(&w.q, &w.pool);
+    assert_int_equal(w.pool.small.count, 100);
+    assert_int_equal(w.pool.large.count, 0);
+    blob_unref(b);
+    wire_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
         cmocka_unit_test(any_mixture_arrives_as_it_was_put),
         cmocka_unit_test(the_pool_is_bounded),
+        cmocka_unit_test(a_list_of_shared_values_takes_no_page_for_each),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);
