@@ -402,4 +402,6 @@ void c10d_session_resume(struct conn *c, struct wake *w)
         conn_put_blob(c, event);
         blob_unref(event);
     }
+    if (c->protocol == CONN_C10D && c->as.c10d.watches->subscription.lost)
+        conn_cut(c, "watches keys that change too often to be told", (struct slice){0});
 }

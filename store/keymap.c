@@ -265,14 +265,15 @@ static size_t format_number(int64_t v, uint8_t *out)
 }
 
 /* Stores a number as text, in place when nobody else holds the old text: ADD is the hot path, and
- * it allocates nothing after its first. */
+ * it allocates nothing after its first. The room of a longer text is given back: what it takes is
+ * counted no more. */
 static enum store_status put_number(struct keymap *m, struct entry *e, int64_t v)
 {
     uint8_t text[NUMBER_MAX];
     size_t len = format_number(v, text);
     struct blob *b = e->value;
 
-    if (b != NULL && b->refs == 1 && b->len + b->spare >= NUMBER_MAX) {
+    if (b != NULL && b->refs == 1 && b->len <= NUMBER_MAX && b->len + b->spare >= NUMBER_MAX) {
         b->spare = (uint32_t)(b->len + b->spare - len);
         m->bytes = m->bytes - b->len + len;
         b->len = len;

@@ -11,8 +11,14 @@ void subscription_init(struct subscription *s, void *owner)
 
 void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes)
 {
-    struct delivery *d = xcalloc(1, sizeof *d);
+    struct delivery *d;
 
+    if (s->queued >= SUBSCRIPTION_MAX) {
+        s->ended = s->lost = true;
+        wake_add(ready, &s->wake);
+        return;
+    }
+    d = xcalloc(1, sizeof *d);
     d->bytes = blob_ref(bytes);
     STAILQ_INSERT_TAIL(&s->queue, d, entry);
     s->queued++;

@@ -40,6 +40,11 @@ static inline void wake_remove(struct ready_list *list, struct wake *w)
     TAILQ_REMOVE(list, w, entry);
 }
 
+/* Deliveries that a subscription holds until the end of a turn. Whoever is told more often than that
+ * in one turn loses events and with them the subscription, as in etcd, where it takes a hundred. One
+ * connection can watch one key many thousand times, and another change it a thousand times a turn. */
+#define SUBSCRIPTION_MAX 65536u
+
 /* What a subscription has not handed on yet. */
 struct delivery {
     STAILQ_ENTRY(delivery) entry;
@@ -52,12 +57,13 @@ struct subscription {
     STAILQ_HEAD(, delivery) queue;
     unsigned queued;
     bool ended; /* nothing more will come; what is queued still counts */
+    bool lost;  /* ended since there was more than SUBSCRIPTION_MAX */
 };
 
 /* A fresh subscription that is nowhere registered. */
 void subscription_init(struct subscription *s, void *owner);
 
-/* Queues one more reference to `bytes`. */
+/* Queues one more reference to `bytes`; what does not fit ends the subscription instead. */
 void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes);
 
 /* The oldest delivery, or NULL; the reference passes to the caller. */

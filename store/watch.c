@@ -127,7 +127,7 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
         json = tree_event_json(e);
         if (json != NULL)
             subscription_push(h->ready, &w->subscription, json);
-        if (!w->stream || json == NULL) { /* a watch that missed an event must end, as etcd's does */
+        if (!w->stream || json == NULL || w->subscription.lost) { /* a watch that missed an event must end, as etcd's does */
             w->subscription.ended = true;
             wake_add(h->ready, &w->subscription.wake);
             unregister(h, w); /* may free the point; then this was the last */
@@ -267,11 +267,14 @@ bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stre
     }
     if (tree_event_json(past) != NULL)
         subscription_push(h->ready, &w->subscription, past->json);
+    else
+        wake_add(h->ready, &w->subscription.wake); /* short of memory: the watch ends empty */
+    /* A stream from the past stays open and silent, in etcd too. */
+    w->subscription.ended = !stream || past->json == NULL;
     if (past != h->fresh) {
         blob_unref(past->json);
         past->json = NULL;
     }
-    w->subscription.ended = !stream; /* a stream from the past stays open and silent, in etcd too */
     return true;
 }
 

@@ -1128,6 +1128,60 @@ static void the_list_is_in_order_of_creation_whoever_waited(void **state)
     world_fini(&w);
 }
 
+/* What the limit does not count must not be held: a number in the place of a long text. */
+static void a_number_gives_back_the_room_of_a_long_text(void **state)
+{
+    static uint8_t text[100000] = "1";
+    struct world w;
+    struct blob *b;
+    int64_t sum;
+
+    (void)state;
+    memset(text + 1, ' ', sizeof text - 1);
+    world_init(&w, 0);
+    assert_int_equal(keymap_set(&w.m, s("k"), (struct slice){text, sizeof text}), STORE_OK);
+    assert_int_equal(keymap_add(&w.m, s("k"), 41, &sum), STORE_OK);
+    assert_int_equal(sum, 42);
+    check_value(&w, "k", "42");
+    b = keymap_get(&w.m, s("k"));
+    assert_in_range(b->len + b->spare, 2, 64);
+    world_fini(&w);
+}
+
+/* One connection may watch a key often, and be told of each change each time: up to a limit. */
+static void who_is_told_too_often_loses_the_subscription(void **state)
+{
+    struct subscription subscription;
+    struct key_watch *watches[64];
+    struct blob *event;
+    size_t told = 0;
+    struct world w;
+
+    (void)state;
+    world_init(&w, 0);
+    subscription_init(&subscription, &w);
+    for (size_t i = 0; i < COUNT(watches); i++) {
+        watches[i] = keymap_watch(&w.m, s("k"), &subscription);
+        assert_non_null(watches[i]);
+    }
+    for (size_t i = 0; i < SUBSCRIPTION_MAX / COUNT(watches); i++)
+        set(&w, "k", "v");
+    assert_int_equal(subscription.queued, SUBSCRIPTION_MAX);
+    assert_false(subscription.lost);
+    set(&w, "k", "v");
+    assert_int_equal(subscription.queued, SUBSCRIPTION_MAX);
+    assert_true(subscription.lost && subscription.ended && subscription.wake.ready);
+    while ((event = subscription_next(&subscription)) != NULL) {
+        blob_unref(event);
+        told++;
+    }
+    assert_int_equal(told, SUBSCRIPTION_MAX);
+    for (size_t i = 0; i < COUNT(watches); i++)
+        keymap_unwatch(&w.m, watches[i]);
+    subscription_fini(&w.ready, &subscription);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1163,6 +1217,8 @@ int main(void)
         cmocka_unit_test(clearing_forgets_keys_and_queues_and_keeps_those_who_wait),
         cmocka_unit_test(the_list_has_each_key_once),
         cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
+        cmocka_unit_test(a_number_gives_back_the_room_of_a_long_text),
+        cmocka_unit_test(who_is_told_too_often_loses_the_subscription),
     };
 
     return cmocka_run_group_tests_name("store/keymap", tests, NULL, NULL);
