@@ -348,6 +348,21 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len)
     return true;
 }
 
+/* What is left may stay for as long as a watch is open: not in the room of the large request that
+ * was before it. */
+static void give_back(struct conn *c)
+{
+    struct inbuf *shorter;
+
+    if (c->in->cap - c->in->len <= INPUT_STEP || c->in->cap / 4 <= c->in->len)
+        return;
+    shorter = realloc(c->in, sizeof *c->in + c->in->len);
+    if (shorter == NULL)
+        return;
+    shorter->cap = shorter->len;
+    c->in = shorter;
+}
+
 void conn_process(struct conn *c)
 {
     size_t used;
@@ -363,6 +378,7 @@ void conn_process(struct conn *c)
     } else if (used > 0) {
         c->in->len -= used;
         memmove(c->in->bytes, c->in->bytes + used, c->in->len);
+        give_back(c);
     }
     judge(c, used > 0);
     arm(c);
@@ -423,10 +439,15 @@ static void receive(struct conn *c)
 
     if (c->state == CONN_FINISHING) { /* lingering */
         n = recv(fd, s->recv_buf, SERVER_RECV_SIZE, 0);
-        if (n == 0)
+        if (n == 0 && c->out.bytes > 0) { /* it may have shut only its own side, and still read */
+            c->saw_eof = true;
+            c->lingers = false;
+            arm(c);
+        } else if (n == 0) {
             conn_close(c, "done");
-        else if (n < 0)
+        } else if (n < 0) {
             on_no_bytes(c, n, errno);
+        }
         return;
     }
     if (c->in == NULL) {

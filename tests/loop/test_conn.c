@@ -566,6 +566,31 @@ static void a_half_closed_watch_ends_properly(void **state)
     loop_close(&loop);
 }
 
+/* A watch may stay open for ever, and its peer is not timed out meanwhile. */
+static void a_watch_does_not_keep_the_room_of_the_request_before(void **state)
+{
+    static char body[1 << 20];
+    char answer[64];
+    int fd;
+
+    (void)state;
+    memset(body, 'x', sizeof body);
+    memcpy(body, "value=", 6);
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, false);
+    loop_send_text(&loop, fd,
+                   "PUT /v2/keys/k?noValueOnSuccess=true HTTP/1.1\r\nHost: x\r\n" FORM
+                   "Transfer-Encoding: chunked\r\n\r\n100000\r\n");
+    loop_send(&loop, fd, body, sizeof body);
+    /* The end of the body and what follows come as one, into the room of the large request. */
+    loop_send_text(&loop, fd, "\r\n0\r\n\r\n" WATCH "G");
+    loop_expect_answer(&loop, fd, answer, sizeof answer);
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->parked && loop_conn(&loop, fd)->in != NULL);
+    assert_in_range(loop_conn(&loop, fd)->in->cap, 1, 64 * 1024);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 static void a_flood_behind_a_watch_is_cut(void **state)
 {
     enum { FLOOD = 3 << 20 };
@@ -905,6 +930,7 @@ int main(void)
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
         cmocka_unit_test(a_watch_behind_a_watch_is_opened_in_its_turn),
         cmocka_unit_test(a_half_closed_watch_ends_properly),
+        cmocka_unit_test(a_watch_does_not_keep_the_room_of_the_request_before),
         cmocka_unit_test(a_flood_behind_a_watch_is_cut),
         cmocka_unit_test(half_a_request_is_cut_when_its_time_is_over),
         cmocka_unit_test(dripping_does_not_help),
