@@ -401,6 +401,8 @@ static void the_past_answers_with_its_first_match(void **state)
         {"/c", false, 13, ""},
         {"/", true, 10, "set /c 11\n"}, /* 10 was no event */
         {"/d", true, 1, ""},
+        {"/p", false, 15, "delete /p 15\n"},
+        {"/px", false, 14, ""}, /* a key that goes takes nothing along, whatever its name */
     };
     struct world w;
 
@@ -416,6 +418,8 @@ static void the_past_answers_with_its_first_match(void **state)
     make(&w, "SETTTL /c");    /* 11 */
     make(&w, "EXPIRE");       /* 12 */
     make(&w, "MKDIR /e/f/g"); /* 13 */
+    make(&w, "SET /p");       /* 14 */
+    make(&w, "DELETE /p");    /* 15 */
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct watch *watching =
             watch(&w, rows[i].watched, rows[i].recursive, false, rows[i].since);

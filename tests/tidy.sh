@@ -1,0 +1,348 @@
+#!/bin/bash
+# Holds the tree to its own rules: layout, include arrows, headers, first lines, blanks, format, and
+# that it speaks of nothing but itself. Prints each violation as PATH:LINE: TEXT; exits 1 when there
+# is one.
+#
+#   tests/tidy.sh                 all checks
+#   tests/tidy.sh CHECK...        these
+#   tests/tidy.sh --list          their names
+#   tests/tidy.sh --self-test     proves that each of them fails: plants violations in a copy
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+
+CHECKS=(layout arrows headers compile first-lines blanks built format itself)
+CC=${CC:-cc}
+violations=$(mktemp) && scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$violations" "$scratch"' EXIT
+
+# What belongs to the tree: in a checkout what git knows, elsewhere every file.
+files() {
+    if [ -e .git ]; then
+        git ls-files --cached --others --exclude-standard
+    else
+        find . -type f -printf '%P\n'
+    fi | LC_ALL=C sort -u | while IFS= read -r file; do
+        if [ -f "$file" ]; then echo "$file"; fi # not one that is just being removed
+    done
+}
+
+c_files() {
+    files | grep -E '\.[ch]$'
+}
+
+# Text that people read and write; what fuzzers read is any bytes.
+text_files() {
+    files | grep -v '^tests/fuzz/corpus/'
+}
+
+violation() { # PATH LINE TEXT
+    printf '%s:%s: %s\n' "$1" "$2" "$3" >>"$violations"
+}
+
+# `grep -n` over many files, each hit a violation.
+forbid() { # TEXT GREP-ARGUMENT... < file names
+    local text=$1 hit
+    shift
+    while IFS= read -r hit; do
+        printf '%s: %s\n' "$(cut -d: -f1,2 <<<"$hit")" "$text" >>"$violations"
+    done < <(xargs -d '\n' grep -nIH "$@" -- /dev/null)
+}
+
+# --- The checks. ---
+
+check_layout() {
+    local wanted='README.md client deploy meson.build meson_options.txt proto rdzv store tests'
+    local found name
+    found=$(files | grep -v '^\.' | cut -d/ -f1 | LC_ALL=C sort -u)
+    for name in $found; do
+        if [[ " $wanted " != *" $name "* ]]; then
+            violation "$name" 1 "the top level is for: $wanted, and names that begin with a dot"
+        fi
+    done
+    for name in $wanted; do
+        if ! grep -qxF "$name" <<<"$found"; then
+            violation "$name" 1 "is missing from the top level"
+        fi
+    done
+}
+
+# Who may include whom, by the first folder of the path; and of which library a header is.
+declare -A FOLDERS=(
+    [proto]='proto' [store]='proto store' [rdzv]='proto store rdzv' [client]='proto client'
+    [deploy]='deploy' [tests]='proto store rdzv client deploy tests'
+)
+declare -A LIBRARIES=(
+    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt cmocka'
+)
+
+set_library() { # HEADER; into $library
+    case $1 in
+    event2/*) library=libevent ;;
+    cjson/*) library=cJSON ;;
+    yaml.h) library=libyaml ;;
+    crypt.h) library=libcrypt ;;
+    protobuf-c/*) library=protobuf-c ;;
+    cmocka.h) library=cmocka ;;
+    sys/*.h | arpa/*.h | net/*.h | netinet/*.h) library=libc ;;
+    assert.h | ctype.h | dirent.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | getopt.h | \
+        glob.h | inttypes.h | limits.h | locale.h | math.h | netdb.h | poll.h | pthread.h | \
+        pwd.h | sched.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdbool.h | stddef.h | \
+        stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | unistd.h)
+        library=libc ;;
+    *) library=unknown ;;
+    esac
+}
+
+check_arrows() {
+    local path line include folder target library own
+    while IFS=: read -r path line include; do
+        folder=${path%%/*}
+        [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
+        target=${BASH_REMATCH[1]}
+        if [[ $include == *'"'* ]]; then
+            if [ ! -f "$target" ] && [ "$target" != proto/command.pb-c.h ]; then
+                violation "$path" "$line" "\"$target\": no such file, as seen from the root"
+            elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
+                violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
+            fi
+            continue
+        fi
+        set_library "$target"
+        if [ $library = unknown ]; then
+            violation "$path" "$line" "<$target>: of which library? tests/tidy.sh does not know"
+        elif [ $library != libc ] && [[ " ${LIBRARIES[$folder]-} " != *" $library "* ]]; then
+            violation "$path" "$line" "$folder/ may not use $library"
+        fi
+    done < <(c_files | xargs -d '\n' grep -nHE '^[[:space:]]*#[[:space:]]*include' -- /dev/null)
+
+    while IFS= read -r path; do # own header first
+        own=${path%.c}.h
+        if [ -f "$own" ] && ! grep -m1 '^#include' "$path" | grep -qxF "#include \"$own\""; then
+            violation "$path" 1 "its first include is to be \"$own\""
+        fi
+    done < <(c_files | grep '\.c$')
+}
+
+check_headers() {
+    local path
+    while IFS= read -r path; do
+        if [ "$(grep -cx '#pragma once' "$path")" != 1 ]; then
+            violation "$path" 1 "has no #pragma once"
+        fi
+    done < <(c_files | grep '\.h$')
+}
+
+# Each header by itself, with what it includes and nothing before it.
+check_compile() {
+    local path flags
+    mkdir -p "$scratch/proto"
+    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/command.proto || exit 2
+    flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson yaml-0.1)
+    while IFS= read -r path; do
+        # shellcheck disable=SC2086 # several flags
+        if ! printf '#include "%s"\n' "$path" |
+            "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsyntax-only -I. -I"$scratch" \
+                $flags -x c - 2>"$scratch/errors"; then
+            violation "$path" 1 "does not compile alone: $(grep -m1 error "$scratch/errors")"
+        fi
+    done < <(c_files | grep '\.h$')
+}
+
+# The first words of a file say its one job.
+check_first_lines() {
+    local path first
+    while IFS= read -r path; do
+        first=$(head -n 1 "$path")
+        case $path in
+        *.c | *.h)
+            [[ $first =~ ^/\*\ [A-Za-z0-9/_\"].{15,} ]] && continue
+            ;;
+        *.py)
+            [[ $first == '#!'* ]] && first=$(sed -n 2p "$path")
+            [[ $first =~ ^r?\"\"\"[A-Za-z0-9].{15,} ]] && continue
+            ;;
+        *.sh | .ci/*)
+            [[ $first == '#!'* ]] && first=$(sed -n 2p "$path")
+            [[ $first =~ ^#\ [A-Za-z0-9].{15,} ]] && continue
+            ;;
+        *) continue ;;
+        esac
+        violation "$path" 1 "its first line does not say what it is for"
+    done < <(text_files)
+}
+
+check_blanks() {
+    local path
+    text_files | forbid 'blanks at the end of the line' -E '[[:blank:]]+$'
+    text_files | forbid 'a carriage return' -e $'\r'
+    c_files | forbid 'a tab' -e $'\t'
+    while IFS= read -r path; do
+        if [ -s "$path" ] && [ -n "$(tail -c 1 "$path")" ]; then
+            violation "$path" "$(($(wc -l <"$path") + 1))" "the last line has no end"
+        elif [ -s "$path" ] && [ "$(tail -c 2 "$path" | wc -l)" = 2 ]; then
+            violation "$path" "$(wc -l <"$path")" "an empty line at the end"
+        fi
+    done < <(text_files)
+}
+
+# What stands in the tree is built, and run.
+check_built() {
+    local path name
+    while IFS= read -r path; do
+        name=${path##*/}
+        case $path in
+        tests/unit/test_*.c)
+            name=${name#test_}
+            grep -q "'${name%.c}'" tests/meson.build && continue
+            ;;
+        tests/unit/*) continue ;; # no other .c is there: see below
+        tests/fuzz/fuzz_*.c)
+            name=${name#fuzz_}
+            grep -q "'${name%.c}'" tests/fuzz/meson.build && continue
+            ;;
+        tests/*/*)
+            grep -qsF "${path#tests/}'" tests/meson.build && continue
+            grep -qsF "'$name'" "${path%/*}/meson.build" && continue
+            ;;
+        *)
+            grep -qF "'$name'" "${path%/*}/meson.build" && continue
+            ;;
+        esac
+        violation "$path" 1 "no meson.build knows of it"
+    done < <(c_files | grep '\.c$')
+}
+
+# Formats differ between versions of clang-format; ours is that of Debian bookworm.
+clang_format() {
+    local tool
+    tool=$(command -v clang-format-14 || command -v clang-format) &&
+        "$tool" --version | grep -q 'version 14\.' && echo "$tool"
+}
+
+check_format() {
+    local tool path
+    if ! tool=$(clang_format); then
+        echo 'tidy: there is no clang-format 14 here, the format is not checked' >&2
+        return
+    fi
+    while IFS= read -r path; do
+        if ! "$tool" --dry-run -Werror "$path" 2>"$scratch/errors"; then
+            violation "$path" "$(head -n 1 "$scratch/errors" | cut -d: -f2)" 'is not as clang-format has it'
+        fi
+    done < <(c_files)
+}
+
+# Of no machine but the reader's, and of nobody who or what wrote it. (The brackets keep these
+# patterns from finding themselves.)
+check_itself() {
+    text_files | forbid 'a path of somebody'\''s machine' \
+        -E '(^|[^[:alnum:]_./-])/(wor[k]|hom[e]|roo[t]|Use[r]s)/[[:alnum:]_.]'
+    text_files | forbid 'a path of somebody'\''s machine' -E '/tmp/(brie[f]|buil[d]|bash_job[s])'
+    text_files | forbid 'a host that packages come from' \
+        -iE '(deb\.debia[n]|pyp[i]|pythonhoste[d]|download\.pytorc[h])\.(org|net|io)'
+    text_files | forbid 'speaks of how it was written' \
+        -iE '(language mode[l]|\bA[I]-generated|as an A[I]\b|co-authored-b[y]|\bissues? sho[w]\b)'
+}
+
+# --- Proof that they can fail. ---
+
+# Plants one violation in the current folder, which is a copy, and prints what has to be said of it.
+plant() {
+    case $1 in
+    layout) mkdir src && echo '/* A folder that nobody asked for. */' >src/a.c && echo 'src:1: the top' ;;
+    layout-file) echo 'text' >NOTES.md && echo 'NOTES.md:1: the top level' ;;
+    layout-missing) rm README.md && echo 'README.md:1: is missing' ;;
+    arrows-up) include proto/json.c '"store/store.h"' && echo 'proto/ may not include store/' ;;
+    arrows-up-header) include store/table.h '"rdzv/conn.h"' && echo 'store/ may not include rdzv/' ;;
+    arrows-side) include rdzv/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
+    arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
+    arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
+    arrows-unknown) include rdzv/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
+    arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
+    arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;
+    headers) sed -i '/#pragma once/d' proto/json.h && echo 'proto/json.h:1: has no #pragma once' ;;
+    compile) sed -i '/#include/d' proto/json.h && echo 'proto/json.h:1: does not compile alone' ;;
+    first-lines-c) sed -i '1s/.*/#include <stdio.h>/' proto/json.c && echo 'proto/json.c:1: its first' ;;
+    first-lines-short) sed -i '1s/.*/\/* JSON. *\//' proto/json.h && echo 'proto/json.h:1: its first' ;;
+    first-lines-py) sed -i '1i import os' tests/support/servers.py && echo 'servers.py:1: its first line' ;;
+    first-lines-sh) sed -i '2s/.*/set -u/' tests/support/install.sh && echo 'install.sh:1: its first line' ;;
+    blanks-end) sed -i '5s/$/ /' README.md && echo 'README.md:5: blanks at the end' ;;
+    blanks-tab) sed -i 's/^    return/\treturn/' proto/url.c && echo 'a tab' ;;
+    blanks-cr) sed -i '3s/$/\r/' proto/command.proto && echo 'command.proto:3: a carriage return' ;;
+    blanks-last) printf 'x' >>README.md && echo 'the last line has no end' ;;
+    blanks-empty) echo >>proto/json.h && echo 'an empty line at the end' ;;
+    built) echo '/* A module that nobody builds. */' >store/orphan.c && echo 'store/orphan.c:1: no' ;;
+    built-test) echo '/* A test that nobody runs. */' >tests/unit/test_no.c && echo 'test_no.c:1: no' ;;
+    built-fuzzer) echo '/* A fuzzer nobody runs. */' >tests/fuzz/fuzz_no.c && echo 'fuzz_no.c:1: no' ;;
+    built-sim) echo '/* A simulation nobody runs. */' >tests/sim/no.c && echo 'tests/sim/no.c:1: no' ;;
+    format) sed -i 's/^    return/   return/' proto/url.c && echo 'is not as clang-format has it' ;;
+    itself-path) echo "see /wor""k/main/notes" >>README.md && echo "a path of somebody's machine" ;;
+    itself-home) echo "see /hom""e/me/notes" >>README.md && echo "a path of somebody's machine" ;;
+    itself-host) echo "from https://pyp""i.org/simple" >>README.md && echo 'a host that packages' ;;
+    itself-writer) echo "Co-Authored-B""y: somebody" >>README.md && echo 'speaks of how' ;;
+    *) return 1 ;;
+    esac
+}
+
+include() { # FILE WHAT [HASH]: one more, behind its last one
+    sed -i "$(grep -n '#include' "$1" | tail -n 1 | cut -d: -f1)a ${3:-#}include $2" "$1"
+}
+
+self_test() {
+    local self=$PWD/tests/tidy.sh copy="$scratch/copy" failed=0 check planted wanted output
+    local plants
+    plants=$(sed -n '/^plant() {/,/^}/s/^    \([a-z-]*\)) .*/\1/p' "$self")
+
+    for check in "${CHECKS[@]}"; do
+        if [ "$check" = format ] && ! clang_format >/dev/null; then
+            continue
+        fi
+        if ! grep -q "^$check" <<<"$plants"; then
+            echo "tidy: self-test: nothing is planted for $check"
+            failed=1
+        fi
+        if ! "$self" "$check"; then
+            echo "tidy: self-test: $check is violated before anything is planted"
+            failed=1
+            continue
+        fi
+        for planted in $(grep "^$check" <<<"$plants"); do
+            rm -rf "$copy"
+            mkdir "$copy"
+            files | tar -cf - -T - | tar -xf - -C "$copy"
+            wanted=$(cd "$copy" && plant "$planted") && [ -n "$wanted" ] || exit 2
+            if output=$("$copy/tests/tidy.sh" "$check" 2>&1); then
+                echo "tidy: self-test: $planted passes"
+                failed=1
+            elif ! grep -qF -- "$wanted" <<<"$output"; then
+                echo "tidy: self-test: $planted: expected '$wanted', was told: $output"
+                failed=1
+            fi
+        done
+    done
+    [ $failed = 0 ] && echo "tidy: self-test: each of $(wc -w <<<"$plants") violations was found"
+}
+
+# --- What is asked for. ---
+
+case ${1:-} in
+--self-test)
+    self_test
+    exit
+    ;;
+--list)
+    printf '%s\n' "${CHECKS[@]}"
+    exit
+    ;;
+esac
+for check in "${@:-${CHECKS[@]}}"; do
+    if [[ " ${CHECKS[*]} " != *" $check "* ]]; then
+        echo "tidy: no such check: $check; they are: ${CHECKS[*]}" >&2
+        exit 2
+    fi
+    "check_${check//-/_}"
+done
+LC_ALL=C sort -u "$violations"
+[ ! -s "$violations" ]
