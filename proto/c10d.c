@@ -8,19 +8,20 @@ static const uint8_t validate[5] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
 #define ABSENT C10D_VALIDATE /* never a request once the dialect is known */
 
 static const uint8_t modern_ops[] = {
-    ABSENT,          C10D_SET,         C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
-    C10D_CHECK,      C10D_WAIT,        C10D_GETNUMKEYS,  C10D_DELETE_KEY, C10D_APPEND,
-    C10D_MULTI_GET,  C10D_MULTI_SET,   C10D_CANCEL_WAIT, C10D_PING,       C10D_QUEUE_PUSH,
-    C10D_QUEUE_POP,  C10D_QUEUE_LEN,   C10D_LIST_KEYS,   C10D_BARRIER,
+    ABSENT,         C10D_SET,       C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
+    C10D_CHECK,     C10D_WAIT,      C10D_GETNUMKEYS,  C10D_DELETE_KEY, C10D_APPEND,
+    C10D_MULTI_GET, C10D_MULTI_SET, C10D_CANCEL_WAIT, C10D_PING,       C10D_QUEUE_PUSH,
+    C10D_QUEUE_POP, C10D_QUEUE_LEN, C10D_LIST_KEYS,   C10D_BARRIER,
 };
 static const uint8_t x1_ops[] = {
-    C10D_SET,         C10D_COMPARE_SET, C10D_GET,        C10D_ADD,    C10D_CHECK,
-    C10D_WAIT,        C10D_GETNUMKEYS,  C10D_WATCH_KEY,  C10D_DELETE_KEY,
-    C10D_APPEND,      C10D_MULTI_GET,   C10D_MULTI_SET,  C10D_CANCEL_WAIT,
+    C10D_SET,       C10D_COMPARE_SET, C10D_GET,         C10D_ADD,        C10D_CHECK,
+    C10D_WAIT,      C10D_GETNUMKEYS,  C10D_WATCH_KEY,   C10D_DELETE_KEY, C10D_APPEND,
+    C10D_MULTI_GET, C10D_MULTI_SET,   C10D_CANCEL_WAIT,
 };
 static const uint8_t x2_ops[] = {
-    C10D_SET,    C10D_COMPARE_SET, C10D_GET,        C10D_ADD,       C10D_CHECK,       C10D_WAIT,
-    C10D_GETNUMKEYS, C10D_DELETE_KEY, C10D_APPEND, C10D_MULTI_GET, C10D_MULTI_SET, C10D_CANCEL_WAIT,
+    C10D_SET,    C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
+    C10D_CHECK,  C10D_WAIT,        C10D_GETNUMKEYS, C10D_DELETE_KEY,
+    C10D_APPEND, C10D_MULTI_GET,   C10D_MULTI_SET,  C10D_CANCEL_WAIT,
 };
 
 static const struct {
@@ -35,16 +36,26 @@ static const struct {
 };
 
 static const char *const op_names[C10D_OP_COUNT] = {
-    [C10D_VALIDATE] = "VALIDATE",       [C10D_SET] = "SET",
-    [C10D_COMPARE_SET] = "COMPARE_SET", [C10D_GET] = "GET",
-    [C10D_ADD] = "ADD",                 [C10D_CHECK] = "CHECK",
-    [C10D_WAIT] = "WAIT",               [C10D_GETNUMKEYS] = "GETNUMKEYS",
-    [C10D_DELETE_KEY] = "DELETE_KEY",   [C10D_APPEND] = "APPEND",
-    [C10D_MULTI_GET] = "MULTI_GET",     [C10D_MULTI_SET] = "MULTI_SET",
-    [C10D_CANCEL_WAIT] = "CANCEL_WAIT", [C10D_PING] = "PING",
-    [C10D_QUEUE_PUSH] = "QUEUE_PUSH",   [C10D_QUEUE_POP] = "QUEUE_POP",
-    [C10D_QUEUE_LEN] = "QUEUE_LEN",     [C10D_LIST_KEYS] = "LIST_KEYS",
-    [C10D_BARRIER] = "BARRIER",         [C10D_WATCH_KEY] = "WATCH_KEY",
+    [C10D_VALIDATE] = "VALIDATE",
+    [C10D_SET] = "SET",
+    [C10D_COMPARE_SET] = "COMPARE_SET",
+    [C10D_GET] = "GET",
+    [C10D_ADD] = "ADD",
+    [C10D_CHECK] = "CHECK",
+    [C10D_WAIT] = "WAIT",
+    [C10D_GETNUMKEYS] = "GETNUMKEYS",
+    [C10D_DELETE_KEY] = "DELETE_KEY",
+    [C10D_APPEND] = "APPEND",
+    [C10D_MULTI_GET] = "MULTI_GET",
+    [C10D_MULTI_SET] = "MULTI_SET",
+    [C10D_CANCEL_WAIT] = "CANCEL_WAIT",
+    [C10D_PING] = "PING",
+    [C10D_QUEUE_PUSH] = "QUEUE_PUSH",
+    [C10D_QUEUE_POP] = "QUEUE_POP",
+    [C10D_QUEUE_LEN] = "QUEUE_LEN",
+    [C10D_LIST_KEYS] = "LIST_KEYS",
+    [C10D_BARRIER] = "BARRIER",
+    [C10D_WATCH_KEY] = "WATCH_KEY",
 };
 
 const char *c10d_op_name(enum c10d_op op)
@@ -159,11 +170,11 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
     return PARSE_DONE;
 }
 
-#define TRY(step)                                                                                  \
-    do {                                                                                           \
-        enum parse_result try_result = (step);                                                     \
-        if (try_result != PARSE_DONE)                                                              \
-            return try_result;                                                                     \
+#define TRY(step)                              \
+    do {                                       \
+        enum parse_result try_result = (step); \
+        if (try_result != PARSE_DONE)          \
+            return try_result;                 \
     } while (0)
 
 static enum parse_result parse_body(struct parse *p, struct c10d_progress *progress,

@@ -49,7 +49,7 @@ enum {
     C10D_WATCHING = 3,
 };
 
-/* Each length is checked as soon as its 8 bytes are here, before a byte of the body is waited for. */
+/* Each length is checked as soon as its 8 bytes are here, before the body is waited for. */
 struct c10d_limits {
     size_t key_max;     /* bytes of a key, queue or barrier name */
     size_t value_max;   /* bytes of one value */

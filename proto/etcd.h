@@ -80,9 +80,9 @@ struct etcd_refusal {
     char cause[192];
 };
 
-/* Reads the parameters of a request: `query` and, of PUT and POST, the `form` body, empty when there
- * is none (the caller has looked at the Content-Type). All parameters are checked on every method,
- * in etcd's order. *out points into form and query. False: *why. */
+/* Reads the parameters of a request: `query` and, of PUT and POST, the `form` body, empty when
+ * there is none (the caller has looked at the Content-Type). All parameters are checked on every
+ * method, in etcd's order. *out points into form and query. False: *why. */
 bool etcd_parse_request(enum http_method method, struct slice form, struct slice query,
                         struct etcd_request *out, struct etcd_refusal *why);
 

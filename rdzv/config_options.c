@@ -1,7 +1,7 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
+#include "proto/utf8.h"
 #include "rdzv/config_internal.h"
 #include "rdzv/units.h"
-#include "proto/utf8.h"
 #include "store/xalloc.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* What the daemon says of itself on stdout: help, version, and the settings in effect. */
+#include "proto/utf8.h"
 #include "rdzv/config_internal.h"
 #include "rdzv/units.h"
-#include "proto/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>

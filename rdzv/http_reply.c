@@ -1,4 +1,4 @@
-/* HTTP answers: status lines, the headers that etcd sends, bodies. See http_reply.h for the contract. */
+/* HTTP answers: status lines, the headers that etcd sends, bodies. See http_reply.h. */
 #include "rdzv/http_reply.h"
 
 #include <assert.h>

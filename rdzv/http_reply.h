@@ -17,7 +17,7 @@ struct http_request {
     struct conn *conn;
     struct space *space;
     const struct http_head *head;
-    struct slice path; /* cleaned and unescaped, with the trailing slash it came with */
+    struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
     struct slice query; /* still escaped */
     struct slice body;
 };
@@ -42,15 +42,15 @@ struct http_answer {
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
 };
 
-#define HTTP_JSON       "application/json"
-#define HTTP_TEXT       "text/plain; charset=utf-8"
-#define HTTP_HTML       "text/html; charset=utf-8"
+#define HTTP_JSON "application/json"
+#define HTTP_TEXT "text/plain; charset=utf-8"
+#define HTTP_HTML "text/html; charset=utf-8"
 
 void http_reply(const struct http_request *r, const struct http_answer *a);
 
 /* The status line and all headers but those that say how long the body is, and a location; for
- * http_reply.c and http_session.c. They fit into this, when the origin that is asked from is counted
- * apart. */
+ * http_reply.c and http_session.c. They fit into this, when the origin that is asked from is
+ * counted apart. */
 #define HTTP_HEAD_ROOM 1024
 void http_write_head(struct writer *w, const struct http_request *r, const struct http_answer *a);
 

@@ -23,7 +23,7 @@ static void pause_all(struct server *s)
     const struct timeval later = {.tv_usec = RETRY_MS * 1000};
     struct listener *l;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    TAILQ_FOREACH (l, &s->listeners, entry) {
         if (l->open)
             event_del(&l->event);
     }
@@ -34,7 +34,7 @@ void listen_resume_all(struct server *s)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    TAILQ_FOREACH (l, &s->listeners, entry) {
         if (l->open)
             event_add(&l->event, NULL);
     }
@@ -75,9 +75,10 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            log_limited(LOG_ERROR, "accept_failed", log_errno("error", errno),
-                        log_u64("connections", s->conn_count),
-                        log_str("remedy", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
+            log_limited(
+                LOG_ERROR, "accept_failed", log_errno("error", errno),
+                log_u64("connections", s->conn_count),
+                log_str("remedy", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
             pause_all(s);
             return;
         }
@@ -159,8 +160,8 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
     char text[CONFIG_ADDRESS_MAX];
 
     if (spec->optional) {
-        log_event(LOG_DEBUG, "not_listening",
-                  log_str("address", config_format_address(spec, text)), log_str("reason", why));
+        log_event(LOG_DEBUG, "not_listening", log_str("address", config_format_address(spec, text)),
+                  log_str("reason", why));
         return 0;
     }
     log_event(LOG_ERROR, "listen_failed", log_str("address", config_format_address(spec, text)),
@@ -236,7 +237,7 @@ void listen_close_all(struct server *s)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    TAILQ_FOREACH (l, &s->listeners, entry) {
         if (!l->open)
             continue;
         event_del(&l->event);

@@ -31,8 +31,9 @@ static int adopt_sockets(struct config *config)
     int bad_fd = -1, err = notify_take_sockets(&env, &sockets, &count, &bad_fd);
 
     if (err < 0) {
-        log_event(LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
-                  log_str("remedy", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
+        log_event(
+            LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
+            log_str("remedy", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
         return -1;
     }
     for (size_t i = 0; i < count; i++)
@@ -85,8 +86,9 @@ static void log_start(const struct config *config)
     }
     if (config->data_dir != NULL)
         log_event(LOG_WARN, "memory_only", log_str("data_dir", config->data_dir),
-                  log_str("reason", "this version keeps its state in memory only: nothing is written "
-                                    "to the data directory, and a restart starts empty"));
+                  log_str("reason",
+                          "this version keeps its state in memory only: nothing is written "
+                          "to the data directory, and a restart starts empty"));
 }
 
 static int run(struct config *config)

@@ -12,8 +12,8 @@
  * that wake at once must not take a page each. */
 #define SMALL_SIZE   128u
 #define LARGE_SIZE   4096u
-#define SMALL_KEPT   512u /* kept for reuse: 88 KiB */
-#define LARGE_KEPT   128u /* 512 KiB */
+#define SMALL_KEPT   512u  /* kept for reuse: 88 KiB */
+#define LARGE_KEPT   128u  /* 512 KiB */
 #define SHARE_FROM   1024u /* shorter values are copied: a reference costs a part of its own */
 #define PARTS_A_CALL 64
 
@@ -183,7 +183,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd)
         size_t offered = 0;
         ssize_t n;
 
-        TAILQ_FOREACH(p, &q->parts, entry) {
+        TAILQ_FOREACH (p, &q->parts, entry) {
             uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
 
             if (msg.msg_iovlen == PARTS_A_CALL)

@@ -77,8 +77,8 @@ bool keymap_has_room(const struct keymap *m, struct slice key, size_t value_len)
     /* Nearly full: look closer, a value that only replaces another may still fit. */
     e = keymap_find(m, key);
     return e != NULL && !keymap_too_much(m, value_len - (value_len < blob_slice(e->value).len
-                                                      ? value_len
-                                                      : blob_slice(e->value).len));
+                                                             ? value_len
+                                                             : blob_slice(e->value).len));
 }
 
 /* --- Reads. --- */
@@ -92,7 +92,7 @@ struct blob *keymap_get(const struct keymap *m, struct slice key)
 
 bool keymap_exists(const struct keymap *m, struct slice key)
 {
-    return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* empty queues are freed */
+    return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
 }
 
 size_t keymap_list_size(const struct keymap *m)
@@ -100,7 +100,7 @@ size_t keymap_list_size(const struct keymap *m)
     const struct entry *e;
     size_t size = 0;
 
-    TAILQ_FOREACH(e, &m->entries, order) {
+    TAILQ_FOREACH (e, &m->entries, order) {
         if (e->value != NULL)
             size += 8 + e->node.key.len;
     }
@@ -111,7 +111,7 @@ void keymap_list(const struct keymap *m, struct writer *out)
 {
     const struct entry *e;
 
-    TAILQ_FOREACH(e, &m->entries, order) {
+    TAILQ_FOREACH (e, &m->entries, order) {
         uint8_t len[8];
 
         if (e->value == NULL)
@@ -218,8 +218,8 @@ static bool parse_number(struct slice text, int64_t *out)
     long long v;
 
     /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
-    while (start < text.len && (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' &&
-                                                           text.ptr[start] <= '\r')))
+    while (start < text.len &&
+           (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' && text.ptr[start] <= '\r')))
         start++;
     text = slice_from(text, start);
     len = text.len < NUMBER_MAX ? text.len : NUMBER_MAX;

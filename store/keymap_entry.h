@@ -1,4 +1,4 @@
-/* What the three files of the keymap share; for keymap.c, keymap_queue.c and keymap_wait.c alone. */
+/* What the files of the keymap share; for keymap.c, keymap_queue.c and keymap_wait.c alone. */
 #pragma once
 
 #include "store/keymap.h"

@@ -29,7 +29,7 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
 
 /* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive. */
 void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, struct slice old,
-                          struct slice now)
+                 struct slice now)
 {
     struct key_watch *w;
     struct slice parts[3] = {e->node.key, old, now};
@@ -51,7 +51,7 @@ void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, str
         writer_put(&out, len, sizeof len);
         writer_slice(&out, parts[i]);
     }
-    TAILQ_FOREACH(w, &e->watching, entry)
+    TAILQ_FOREACH (w, &e->watching, entry)
         subscription_push(m->ready, w->subscription, b);
     blob_unref(b);
 }

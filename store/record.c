@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "proto/command.pb-c.h"
 #include "proto/c10d.h"
+#include "proto/command.pb-c.h"
 
 static ProtobufCBinaryData bytes_of(struct slice s)
 {

@@ -1,6 +1,7 @@
-/* The store: spaces, each a complete and separate world of c10d keys, queues and etcd nodes, and the
- * one door through which they change. Deterministic: no sockets, no clock, no threads, no callbacks
- * into the server. Those whom a change wakes are taken off the ready list with store_next_ready(). */
+/* The store: spaces, each a complete and separate world of c10d keys, queues and etcd nodes, and
+ * the one door through which they change. Deterministic: no sockets, no clock, no threads, no
+ * callbacks into the server. Those whom a change wakes are taken off the ready list with
+ * store_next_ready(). */
 #pragma once
 
 #include "store/auth.h"
@@ -26,9 +27,9 @@ struct command_sink {
 };
 
 struct store_options {
-    uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
-    size_t space_bytes_max; /* of the keys and values of one space, in each of its two worlds; 0:
-                               no limit */
+    uint64_t seed;            /* for the hash tables; unguessable where peers are not trusted */
+    size_t space_bytes_max;   /* of the keys and values of one space, in each of its two worlds; 0:
+                                 no limit */
     struct command_sink sink; /* add NULL: nothing is written down */
 };
 
@@ -41,11 +42,11 @@ struct store {
 /* What a command came to. `keys` is valid for c10d commands, `tree` for etcd ones. */
 struct store_result {
     enum store_status status;
-    int64_t number;        /* KEY_ADD: the sum */
-    struct blob *value;    /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
-                              next command. QUEUE_POP: the element, a reference of the caller's */
-    uint64_t count;        /* QUEUE_POP: the length before; TREE_EXPIRE, SPACE_…: what went */
-    bool open;             /* BARRIER: this arrival passes */
+    int64_t number;     /* KEY_ADD: the sum */
+    struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
+                           next command. QUEUE_POP: the element, a reference of the caller's */
+    uint64_t count;     /* QUEUE_POP: the length before; TREE_EXPIRE, SPACE_…: what went */
+    bool open;          /* BARRIER: this arrival passes */
     struct tree_result tree;
     enum auth_status auth; /* AUTH_… */
 };

@@ -145,7 +145,7 @@ static void publish(struct tree *t, struct tree_result *out, enum tree_counter c
 
 /* An event of the next index, with the node as it is now for its prevNode. */
 static struct tree_event *event_about(struct tree *t, enum etcd_action action, const struct node *n,
-                                 int64_t now_ns)
+                                      int64_t now_ns)
 {
     struct tree_event *e = tree_event_new(action, n->by_path.key);
 
@@ -411,7 +411,8 @@ static bool compare(struct tree *t, const struct tree_change *c, enum tree_count
 
     if (code == ETCD_OK && (*n)->value == NULL) {
         code = ETCD_NOT_A_FILE;
-        where = is_root(c->path) ? (struct slice){0} : c->path; /* etcd names no cause for the root */
+        /* etcd names no cause for the root. */
+        where = is_root(c->path) ? (struct slice){0} : c->path;
     }
     if (code != ETCD_OK) {
         fail(t, out, counter, code, where);
@@ -440,8 +441,7 @@ void tree_compare_and_swap(struct tree *t, const struct tree_change *c, struct t
 }
 
 static void remove_node(struct tree *t, const struct tree_change *c, struct node *n,
-                        enum etcd_action action, enum tree_counter counter,
-                        struct tree_result *out)
+                        enum etcd_action action, enum tree_counter counter, struct tree_result *out)
 {
     struct tree_event *e = event_about(t, action, n, c->now_ns);
 

@@ -64,8 +64,8 @@ struct tree_change {
 };
 
 /* What came of it. With code 0 `event` is the change (borrowed until the next one). Else `path` is
- * the cause for those codes whose cause is a path, pointing into the request's path or, of an in-order
- * key, into what the tree keeps until the next one. */
+ * the cause for those codes whose cause is a path, pointing into the request's path or, of an
+ * in-order key, into what the tree keeps until the next one. */
 struct tree_result {
     enum etcd_code code;
     struct tree_event *event;

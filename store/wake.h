@@ -40,9 +40,10 @@ static inline void wake_remove(struct ready_list *list, struct wake *w)
     TAILQ_REMOVE(list, w, entry);
 }
 
-/* Deliveries that a subscription holds until the end of a turn. Whoever is told more often than that
- * in one turn loses events and with them the subscription, as in etcd, where it takes a hundred. One
- * connection can watch one key many thousand times, and another change it a thousand times a turn. */
+/* Deliveries that a subscription holds until the end of a turn. Whoever is told more often than
+ * that in one turn loses events and with them the subscription, as in etcd, where it takes a
+ * hundred. One connection can watch one key many thousand times, and another change it a thousand
+ * times a turn. */
 #define SUBSCRIPTION_MAX 65536u
 
 /* What a subscription has not handed on yet. */

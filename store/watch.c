@@ -127,7 +127,8 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
         json = tree_event_json(e);
         if (json != NULL)
             subscription_push(h->ready, &w->subscription, json);
-        if (!w->stream || json == NULL || w->subscription.lost) { /* a watch that missed an event must end, as etcd's does */
+        /* A watch that missed an event must end, as etcd's does. */
+        if (!w->stream || json == NULL || w->subscription.lost) {
             w->subscription.ended = true;
             wake_add(h->ready, &w->subscription.wake);
             unregister(h, w); /* may free the point; then this was the last */
@@ -203,8 +204,9 @@ uint64_t watch_oldest(const struct watch_hub *h)
     return h->oldest;
 }
 
-/* The history's rules differ from the hub's: hidden names are not looked at, and a removed directory
- * matches each watched path that begins with its path as plain text. Clients of etcd see both. */
+/* The history's rules differ from the hub's: hidden names are not looked at, and a removed
+ * directory matches each watched path that begins with its path as plain text. Clients of etcd see
+ * both. */
 static bool matches_past(const struct tree_event *e, struct slice key, bool recursive)
 {
     struct slice changed = e->node.key;
@@ -219,7 +221,7 @@ static bool matches_past(const struct tree_event *e, struct slice key, bool recu
 }
 
 static struct tree_event *find_past(const struct watch_hub *h, struct slice key, bool recursive,
-                               uint64_t since)
+                                    uint64_t since)
 {
     for (uint64_t index = since; index <= h->last; index++) {
         struct tree_event *e = h->history[index % HISTORY_EVENTS];

@@ -51,9 +51,9 @@ struct watch {
 
 struct watch_hub {
     struct tree_event *history[HISTORY_EVENTS]; /* by index modulo; NULL: that index was no event */
-    uint64_t last;                         /* the newest index that is counted */
-    uint64_t oldest;                       /* nothing before it is kept */
-    size_t bytes;                          /* of the events that are kept */
+    uint64_t last;                              /* the newest index that is counted */
+    uint64_t oldest;                            /* nothing before it is kept */
+    size_t bytes;                               /* of the events that are kept */
     struct tree_event *fresh;                   /* the newest event, whose JSON is kept */
     struct table points;
     struct ready_list *ready;
