@@ -33,12 +33,11 @@ static const char *escape(uint8_t c, char buf[7])
     return buf;
 }
 
-/* Printable ASCII that stands for itself: nearly all there ever is. */
+/* Printable ASCII that stands for itself, which is nearly all there ever is: not quotes, `&`, `<`,
+ * `>` and the backslash. */
 static const bool is_plain[256] = {
-    [' ' ... '!'] = true,                         /* not the quotes, */
-    ['#' ... '%'] = true,                         /* not the ampersand, */
-    ['\'' ... ';'] = true, ['='] = true,          /* not what tags are made of, */
-    ['?' ... '['] = true,  [']' ... 0x7f] = true, /* and not the backslash */
+    [' ' ... '!'] = true, ['#' ... '%'] = true, ['\'' ... ';'] = true,
+    ['='] = true,         ['?' ... '['] = true, [']' ... 0x7f] = true,
 };
 
 void json_string(struct writer *w, struct slice text)
