@@ -47,7 +47,7 @@ finish()
         else
             rm -rf "$LOGS"
         fi
-        echo "quickstart: PASS: torch $TORCH trained through a lost agent, over c10d and over etcd-v2"
+        echo "quickstart: PASS: torch $TORCH trained through a lost agent, over c10d and etcd-v2"
     else
         echo "quickstart: FAIL while: $STEP (status $status)${LOGS:+; logs: $LOGS}"
     fi

@@ -92,6 +92,11 @@ def run(torch, server_kind, word):
                 torch.name, child.returncode, " ".join(
                     [sys.executable, __file__, "--server", server_kind, "--torch", torch.name])))
             print("\n".join("   server: " + l for l in server.log().splitlines()[-60:]), flush=True)
+        if server_kind == "rdzvd":
+            code = server.stop()
+            if code != 0:
+                failed += 1
+                print("-- rdzvd ended with %d on SIGTERM:\n%s" % (code, server.log()), flush=True)
     return passed, failed, skipped
 
 

@@ -1,4 +1,4 @@
-"""torch's Python store API, as far as this release has it, against the TCPStore server at HOST:PORT.
+"""torch's Python store API, as far as this release has it, against the server at HOST:PORT.
 
     store_api.py HOST PORT [--against rdzvd|torch] [--case WORD]
 

@@ -96,8 +96,8 @@ def main():
     dist.barrier()
     tell("done", rank=rank, world=world, step=step, loss="%.6f" % shared[0].item(),
          model=digest(model.module))
-    # The work is done, and an agent takes whatever comes now for a failed worker: torch 2.6 at times
-    # locks up in destroy_process_group (it joins a thread of gloo's that waits for the
+    # The work is done, and an agent takes whatever comes now for a failed worker: torch 2.6 at
+    # times locks up in destroy_process_group (it joins a thread of gloo's that waits for the
     # interpreter's lock), 2.13 at times aborts while the interpreter ends.
     os._exit(0)
 
