@@ -14,7 +14,7 @@ static void dump_bytes(FILE *out, const char *name, struct slice s)
     }
 }
 
-static void dump_keys(FILE *out, const struct keymap *m)
+static void dump_keys(FILE *out, const struct keymap *m, bool bytes)
 {
     const struct entry *e;
     const struct queue *q;
@@ -37,7 +37,7 @@ static void dump_keys(FILE *out, const struct keymap *m)
         putc('\n', out);
     }
     fprintf(out, "present=%zu\n", m->present);
-    if (m->waiters == 0) /* absent keys that are waited for take bytes, too */
+    if (bytes)
         fprintf(out, "key_bytes=%zu\n", m->bytes);
 }
 
@@ -106,13 +106,13 @@ static void dump_auth(FILE *out, const struct auth *a)
     }
 }
 
-void dump_store(FILE *out, struct store *s)
+void dump_store(FILE *out, struct store *s, bool key_bytes)
 {
     struct space *space;
 
     TAILQ_FOREACH (space, &s->spaces, entry) {
         fprintf(out, "space %s\n", space->name);
-        dump_keys(out, &space->keys);
+        dump_keys(out, &space->keys, key_bytes);
         dump_tree(out, &space->tree);
         dump_auth(out, &space->auth);
     }

@@ -608,7 +608,7 @@ static void an_empty_list_is_a_request(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(lists); i++) {
         uint8_t buf[9] = {lists[i]};
-        struct c10d_request req;
+        struct c10d_request req = {0};
         size_t size;
 
         assert_int_equal(parse((struct slice){buf, 9}, C10D_MODERN, &torch_limits, &req, &size),
