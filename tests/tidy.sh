@@ -311,7 +311,7 @@ self_test() {
         for planted in $(grep "^$check" <<<"$plants"); do
             rm -rf "$copy"
             mkdir "$copy"
-            files | tar -cf - -T - | tar -xf - -C "$copy"
+            text_files | tar -cf - -T - | tar -xf - -C "$copy"
             wanted=$(cd "$copy" && plant "$planted") && [ -n "$wanted" ] || exit 2
             if output=$("$copy/tests/tidy.sh" "$check" 2>&1); then
                 echo "tidy: self-test: $planted passes"
