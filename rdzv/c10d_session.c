@@ -4,6 +4,9 @@
 
 #include "rdzv/sessions.h"
 
+#define REQUEST_COST 64u   /* of a peer's share of a turn, beside its bytes */
+#define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
+
 /* Classic WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
     struct subscription subscription;
@@ -204,6 +207,7 @@ static void handle_list(struct conn *c)
     w = (struct writer){.ptr = list->bytes, .cap = list->len};
     keymap_list(m, &w);
     answer_i64(c, (int64_t)m->present);
+    conn_spend(c, list->len);
     conn_put_blob(c, list);
     blob_unref(list);
 }
@@ -229,6 +233,10 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
 
     if (!watchers_left(c))
         return;
+    if (w != NULL && w->count >= WATCHES_MAX) {
+        conn_cut(c, "too many WATCH_KEYs on one connection", req->key);
+        return;
+    }
     if (w == NULL) {
         w = calloc(1, sizeof *w);
         if (w == NULL) {
@@ -363,11 +371,16 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
             *used = at;
             return SESSION_PAUSED;
         }
+        if (!conn_has_turn(c)) {
+            *used = at;
+            return SESSION_YIELDED;
+        }
         switch (c10d_parse(rest, (enum c10d_dialect)c->dialect, &limits, &c->as.c10d.progress, &req,
                            &size, &why)) {
         case PARSE_DONE:
             s->stats.c10d_requests++;
             handle(c, &req);
+            conn_spend(c, REQUEST_COST + size);
             at += size;
             *used = at;
             if (c->state != CONN_OPEN)

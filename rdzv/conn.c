@@ -16,6 +16,9 @@
  * memory follows what a peer has sent, never what it has announced. */
 #define INPUT_STEP (16u * 1024)
 
+/* A peer's share of a turn, in bytes that are looked at or rendered: about a millisecond. */
+#define TURN_SHARE (1u << 20)
+
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
 struct server *conn_server(const struct conn *c)
@@ -101,7 +104,8 @@ static void enter(struct conn *c, enum conn_state next)
 /* Tells libevent what the connection waits for now. */
 static void arm(struct conn *c)
 {
-    bool reads = !c->saw_eof && (c->lingers || (c->state == CONN_OPEN && !c->paused));
+    bool reads =
+        !c->saw_eof && (c->lingers || (c->state == CONN_OPEN && !c->paused && !c->yielded));
     short mask = (short)((reads ? EV_READ : 0) | (c->writing ? EV_WRITE : 0));
     evutil_socket_t fd = event_get_fd(&c->event);
 
@@ -135,7 +139,8 @@ static void set_late(struct conn *c)
  * peer owes nothing, for however long. `moved`: something came or went, so the time starts anew. */
 static void judge(struct conn *c, bool moved)
 {
-    bool half = c->lingers || (c->in != NULL && !c->parked && !c->paused);
+    bool half = c->lingers || c->owes ||
+                (c->in != NULL && !c->parked && !c->paused && !c->yielded);
 
     if (moved || !(half || c->writing))
         unset_late(c);
@@ -180,6 +185,9 @@ static void shut(struct conn *c)
 
     end_session(c);
     unset_late(c);
+    if (c->yielded)
+        TAILQ_REMOVE(&s->again, c, again);
+    c->yielded = false;
     if (c->mask != 0)
         event_del(&c->event);
     c->mask = 0;
@@ -224,6 +232,7 @@ void conn_cut(struct conn *c, const char *reason, struct slice detail)
     }
     /* What came before the offence has had its effect, and its answers are sent; once. */
     end_session(c);
+    unset_late(c);
     c->is_cut = true;
     conn_finish(c);
 }
@@ -328,6 +337,10 @@ static size_t run(struct conn *c, uint8_t *in, size_t len)
                                       : http_session_read(c, in + used, len - used, &more);
     c->parked = result == SESSION_PARKED;
     c->paused = result == SESSION_PAUSED;
+    if (result == SESSION_YIELDED && !c->yielded) {
+        c->yielded = true;
+        TAILQ_INSERT_TAIL(&conn_server(c)->again, c, again);
+    }
     if (c->paused)
         mark_dirty(c); /* the end of the turn makes room and goes on, or cuts */
     return used + more;
@@ -349,35 +362,37 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len)
 }
 
 /* What is left may stay for as long as a watch is open: not in the room of the large request that
- * was before it. */
+ * was before it. Nothing is moved before as much has been done with as there is left to move. */
 static void give_back(struct conn *c)
 {
-    struct inbuf *shorter;
+    struct inbuf *in = c->in;
 
-    if (c->in->cap - c->in->len <= INPUT_STEP || c->in->cap / 4 <= c->in->len)
+    if (in->start <= in->len || in->start < INPUT_STEP)
         return;
-    shorter = realloc(c->in, sizeof *c->in + c->in->len);
-    if (shorter == NULL)
+    memmove(in->bytes, in->bytes + in->start, in->len);
+    in->start = 0;
+    in = realloc(in, sizeof *in + in->len);
+    if (in == NULL)
         return;
-    shorter->cap = shorter->len;
-    c->in = shorter;
+    in->cap = in->len;
+    c->in = in;
 }
 
 void conn_process(struct conn *c)
 {
     size_t used;
 
-    if (c->in == NULL || c->state != CONN_OPEN)
+    if (c->in == NULL || c->state != CONN_OPEN || c->yielded)
         return;
-    used = run(c, c->in->bytes, c->in->len);
+    used = run(c, c->in->bytes + c->in->start, c->in->len);
     if (c->state == CONN_CLOSED)
         return;
-    if (used == c->in->len) {
+    c->in->start += used;
+    c->in->len -= used;
+    if (c->in->len == 0) {
         free(c->in);
         c->in = NULL;
-    } else if (used > 0) {
-        c->in->len -= used;
-        memmove(c->in->bytes, c->in->bytes + used, c->in->len);
+    } else {
         give_back(c);
     }
     judge(c, used > 0);
@@ -394,6 +409,9 @@ static bool make_room(struct conn *c)
     size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
     size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
 
+    if (in->start > 0)
+        memmove(in->bytes, in->bytes + in->start, in->len);
+    in->start = 0;
     if (in->cap > in->len)
         return true;
     if (want > step)
@@ -461,7 +479,7 @@ static void receive(struct conn *c)
         used = run(c, s->recv_buf, (size_t)n);
         if (c->state != CONN_OPEN || !keep_rest(c, s->recv_buf + used, (size_t)n - used))
             return;
-        if (c->in != NULL || c->is_late || c->paused) {
+        if (c->in != NULL || c->is_late || c->paused || c->owes) {
             judge(c, true);
             arm(c);
         }
@@ -520,6 +538,31 @@ bool conn_may_answer(struct conn *c)
     return c->out.bytes <= conn_server(c)->config->limits.output_max;
 }
 
+bool conn_has_turn(struct conn *c)
+{
+    uint64_t turn = conn_server(c)->stats.turns;
+
+    if (c->spent_in != turn)
+        c->spent = 0;
+    c->spent_in = turn;
+    return c->spent < TURN_SHARE;
+}
+
+void conn_spend(struct conn *c, size_t cost)
+{
+    c->spent = cost < TURN_SHARE - c->spent ? c->spent + (uint32_t)cost : TURN_SHARE;
+}
+
+void conn_continue(struct conn *c)
+{
+    TAILQ_REMOVE(&conn_server(c)->again, c, again);
+    c->yielded = false;
+    conn_process(c);
+    arm(c);
+    if (c->saw_eof && c->state == CONN_OPEN)
+        mark_dirty(c); /* the flush sees to its end */
+}
+
 bool conn_may_push(struct conn *c)
 {
     if (conn_may_answer(c))
@@ -540,8 +583,6 @@ static void unpause(struct conn *c)
     }
     c->paused = false;
     conn_process(c);
-    if (c->saw_eof && c->state == CONN_OPEN && !c->paused)
-        on_eof(c); /* it came behind requests that had to wait */
 }
 
 void conn_flush(struct conn *c)
@@ -564,13 +605,13 @@ void conn_flush(struct conn *c)
     }
     if (err == 0 && c->state == CONN_FINISHING)
         shutdown(event_get_fd(&c->event), SHUT_WR);
-    if (err == 0 && !c->writing && !c->paused && !c->lingers)
+    if (err == 0 && !c->writing && !c->paused && !c->lingers && !c->saw_eof)
         return; /* what nearly always happens */
     c->writing = err == -EAGAIN;
     judge(c, c->out.bytes != before);
     if (c->paused)
         unpause(c);
-    if (c->saw_eof && c->state == CONN_OPEN && !c->paused && !c->parked)
-        on_eof(c); /* the last of what came before its end has been seen to */
+    if (c->saw_eof && c->state == CONN_OPEN && !c->paused && !c->yielded)
+        on_eof(c); /* it came behind requests that had to wait, and now have been seen to */
     arm(c);
 }

@@ -25,8 +25,9 @@ struct http_session;
 /* The start of a request whose rest has not come. Absent while there is none, as with all idle
  * peers. */
 struct inbuf {
-    size_t len;
-    size_t cap;
+    size_t start; /* of what is not done with yet */
+    size_t len;   /* of that */
+    size_t cap;   /* of all of `bytes` */
     uint8_t bytes[];
 };
 
@@ -38,6 +39,7 @@ struct conn {
     STAILQ_ENTRY(conn) dirty;     /* in server.dirty */
     TAILQ_ENTRY(conn) late;       /* in server.late: owes us bytes, or we owe it and it does not read */
     uint64_t late_since_ms;
+    TAILQ_ENTRY(conn) again;      /* in server.again: used up its share of a turn */
     struct inbuf *in;
     size_t need; /* how many bytes the request in `in` needs at least */
     struct outq out;
@@ -55,11 +57,15 @@ struct conn {
     uint8_t protocol; /* enum conn_protocol */
     uint8_t dialect;  /* enum c10d_dialect */
     uint8_t mask;     /* what libevent watches for: EV_READ, EV_WRITE */
+    uint64_t spent_in; /* the turn that `spent` counts */
+    uint32_t spent;    /* conn_spend() */
     bool is_dirty;
     bool is_late;
     bool writing;     /* waits for the socket to be writable */
     bool paused;      /* input waits until output has gone */
     bool parked;      /* a watch is open: input waits until it ends */
+    bool yielded;     /* is in server.again */
+    bool owes;        /* the session waits for bytes that it drops as they come */
     bool saw_eof;     /* the peer has sent its last byte */
     bool lingers;     /* conn_finish_lingering() */
     bool is_cut;      /* conn_cut() while answers were queued: they get one chance */
@@ -100,6 +106,22 @@ void conn_cut_late(struct server *s, uint64_t deadline_ms);
 /* True when there is room for one more answer. False: the limit is reached, the connection is
  * paused, and the session leaves its next request where it is. */
 bool conn_may_answer(struct conn *c);
+
+/* False when this peer has had its share of the turn: the session leaves its next request where it is,
+ * and goes on in the next turn, when all others have had theirs. */
+bool conn_has_turn(struct conn *c);
+
+/* Counts what a request has cost, in bytes looked at or rendered. */
+void conn_spend(struct conn *c, size_t cost);
+
+/* Goes on with what was left in the turn before. */
+void conn_continue(struct conn *c);
+
+/* What has come of requests that are not done with; c->in must not be NULL. */
+static inline struct slice conn_input(const struct conn *c)
+{
+    return (struct slice){c->in->bytes + c->in->start, c->in->len};
+}
 
 /* Called before something is sent that was not asked for just now; false: the peer does not read
  * what it was sent, and has been cut. */

@@ -70,6 +70,7 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
         }
     }
     a.body = (struct slice){w.ptr, w.len};
+    conn_spend(r->conn, w.len); /* also when only its length is asked for */
     if (ok)
         http_reply(r, &a);
     else

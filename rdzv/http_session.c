@@ -9,6 +9,8 @@
 #include "rdzv/http_reply.h"
 #include "rdzv/sessions.h"
 
+#define REQUEST_COST 512u /* of a peer's share of a turn, beside its bytes */
+
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
@@ -16,7 +18,8 @@ struct http_session {
     bool skipping;             /* the request has been answered, its body is passed over */
     size_t head_len;
     enum http_body body;
-    uint64_t length;           /* of a body that is not chunked; while skipping: what is left of it */
+    uint64_t length;           /* of a body that is not chunked. While skipping: what is left of it,
+                                  or what has been skipped of a chunked one */
     struct http_chunks chunks;
     size_t body_len; /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;   /* end of what has been decoded of it */
@@ -101,16 +104,24 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
-void http_session_resume(struct conn *c, struct wake *wake)
+/* Hands on what the watch has been told. */
+static void put_events(struct conn *c)
 {
     struct http_session *h = c->as.http;
     struct blob *event;
 
-    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
     while (conn_may_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
         put_event(c, event);
         blob_unref(event);
     }
+}
+
+void http_session_resume(struct conn *c, struct wake *wake)
+{
+    struct http_session *h = c->as.http;
+
+    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
+    put_events(c);
     if (c->state == CONN_OPEN && h->watch->subscription.ended) {
         end_watch(c);
         conn_process(c); /* what was pipelined behind it */
@@ -351,7 +362,8 @@ static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
         enum parse_result result =
             http_next_chunk(&h->chunks, (struct slice){in + at, len - at}, &data, &size, &why);
 
-        if (result == PARSE_BAD) {
+        h->length += data.len + size;
+        if (result == PARSE_BAD || h->length > BODY_SLACK) {
             conn_finish_lingering(c);
             return len;
         }
@@ -470,19 +482,21 @@ bool http_session_eof(struct conn *c)
     /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was sent
      * behind the watch, and so do we. */
     while (c->state == CONN_OPEN && h->watch != NULL) {
-        end_watch(c);
+        put_events(c);
+        if (c->state == CONN_OPEN)
+            end_watch(c);
         conn_process(c);
     }
-    if (c->state != CONN_OPEN || c->paused)
+    if (c->state != CONN_OPEN || c->paused || c->yielded)
         return true;
     if (c->in == NULL || h->skipping)
         return false;
     if (!h->in_body) {
-        http_refuse_unfinished(&h->parser, (struct slice){c->in->bytes, c->in->len}, &refusal);
+        http_refuse_unfinished(&h->parser, conn_input(c), &refusal);
         refuse_head(c, &refusal);
         return true;
     }
-    if (http_parse_head(&h->before, (struct slice){c->in->bytes, c->in->len}, &limits, &head,
+    if (http_parse_head(&h->before, conn_input(c), &limits, &head,
                         &head_len, &refusal) != PARSE_DONE)
         return false;
     refuse_form(c, &head, "unexpected EOF");
@@ -505,7 +519,8 @@ enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, s
             *used = at;
             if (c->state != CONN_OPEN)
                 return SESSION_ENDED;
-            if (c->as.http->skipping) {
+            c->owes = c->as.http->skipping;
+            if (c->owes) {
                 c->need = len - at + 1;
                 return SESSION_MORE;
             }
@@ -513,14 +528,18 @@ enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, s
         }
         if (!conn_may_answer(c))
             return SESSION_PAUSED;
+        if (!conn_has_turn(c))
+            return SESSION_YIELDED;
         result = read_request(c, in + at, len - at, &size);
         if (c->state != CONN_OPEN || result == PARSE_BAD)
             return SESSION_ENDED;
         if (result == PARSE_MORE)
             return SESSION_MORE;
+        conn_spend(c, REQUEST_COST + size);
         at += size;
         *used = at;
         c->need = 1;
+        c->owes = c->as.http->skipping;
         if (c->as.http->watch != NULL)
             return SESSION_PARKED;
     }

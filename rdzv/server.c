@@ -60,7 +60,6 @@ static void forget(struct server *s, struct server_space *p, const char *why)
     const struct command command = {.kind = COMMAND_SPACE_FORGET};
     struct store_result result;
 
-    p->was_used = false;
     server_apply(s, p->space, &command, &result);
     log_event(LOG_INFO, "space_forgotten", log_str("space", p->space->name),
               log_u64("keys", result.count), log_str("reason", why));
@@ -98,7 +97,6 @@ void server_c10d_came(struct server *s, struct space *space)
 
     if (p->c10d_conns++ == 0 && s->config->linger_ms != 0)
         evtimer_del(&p->linger);
-    p->was_used = true;
 }
 
 void server_c10d_left(struct server *s, struct space *space)
@@ -289,13 +287,29 @@ static void end_turn(struct server *s)
         s->stop = true;
 }
 
+/* Those who were left over go on, each with one share of this turn. Whoever is left over again, or is
+ * new, goes to the end of the list. */
+static void go_on(struct server *s)
+{
+    struct conn *last = TAILQ_LAST(&s->again, conn_list), *c;
+
+    while (last != NULL && (c = TAILQ_FIRST(&s->again)) != NULL) {
+        conn_continue(c); /* closes no one else */
+        if (c == last)
+            break;
+    }
+}
+
 int server_run(struct server *s)
 {
     while (!s->stop) {
-        if (event_base_loop(s->base, EVLOOP_ONCE) < 0) {
+        int how = TAILQ_EMPTY(&s->again) ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK;
+
+        if (event_base_loop(s->base, how) < 0) {
             log_event(LOG_ERROR, "loop_failed");
             return 1;
         }
+        go_on(s);
         end_turn(s);
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", s->stats.accepted),
@@ -355,6 +369,7 @@ int server_init(struct server *s, const struct config *config)
     TAILQ_INIT(&s->closed);
     TAILQ_INIT(&s->late);
     STAILQ_INIT(&s->dirty);
+    TAILQ_INIT(&s->again);
     out_pool_init(&s->pool);
     store_init(&s->store, &options);
     etcd_ids(config, &s->member_id, &s->cluster_id);

@@ -1,6 +1,6 @@
 /* The daemon as a whole: listeners, signals, timers, and the turn of the loop. Everything that
  * happens in a turn is read, applied and queued by callbacks; what has an order, waking, committing,
- * answering and closing, happens at the end of it (server_end_turn() in server.c). */
+ * answering and closing, happens at the end of it (end_turn() in server.c). */
 #pragma once
 
 #include <event2/event.h>
@@ -23,7 +23,6 @@ struct server_space {
     TAILQ_ENTRY(server_space) entry;
     struct space *space;
     uint64_t c10d_conns;
-    bool was_used;          /* had a c10d connection since it was last forgotten */
     struct event linger;    /* armed while nobody is connected */
     struct server *server;
 };
@@ -41,6 +40,7 @@ struct server {
     struct conn_list closed; /* are freed at the end of the turn */
     struct conn_list late;   /* owe the rest of a request, or do not read; the longest first */
     struct dirty_list dirty; /* have output that this turn has queued */
+    struct conn_list again;  /* have used up their share of the last turn, and go on in this one */
     size_t conn_count;
 
     struct event sigterm, sigint;

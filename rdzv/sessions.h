@@ -9,6 +9,7 @@ enum session_result {
     SESSION_MORE,   /* used what it could; needs at least c->need bytes from the next request on */
     SESSION_PARKED, /* will not look at input until it is resumed, but the peer is still read */
     SESSION_PAUSED, /* output is full; the rest of the input waits */
+    SESSION_YIELDED, /* has had its share of this turn; the rest of the input waits for the next */
     SESSION_ENDED,  /* the connection is finishing or closed */
 };
 
