@@ -118,7 +118,8 @@ static void handle_compare_set(struct conn *c, const struct c10d_request *req)
     if (result.status == STORE_OK)
         answer_blob(c, keymap_get(&c->space->keys, req->key));
     else if (result.status == STORE_ABSENT)
-        answer_bytes(c, req->expected); /* looks like success to a naive caller; torch wants it so */
+        answer_bytes(c,
+                     req->expected); /* looks like success to a naive caller; torch wants it so */
     else
         answer_blob(c, result.value);
 }
@@ -152,8 +153,7 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
 {
-    struct command command = {
-        .kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
+    struct command command = {.kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
     struct store_result result;
     enum store_status status;
 
@@ -305,8 +305,8 @@ static void handle(struct conn *c, const struct c10d_request *req)
         handle_wait(c, req);
         break;
     case C10D_CANCEL_WAIT:
-        /* If the WAIT was fulfilled earlier in this very turn its 0 comes first, then our 1: the one
-         * order that clients accept. */
+        /* If the WAIT was fulfilled earlier in this very turn its 0 comes first, then our 1: the
+         * one order that clients accept. */
         if (c->as.c10d.waiter != NULL && c->as.c10d.waiter->missing == 0)
             answer_u8(c, C10D_STOP_WAITING);
         drop_wait(c);
@@ -357,8 +357,8 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
                                        .request_max = config->request_max};
     size_t at = 0;
 
-    /* A classic client whose WAIT timed out says nothing and goes on with its next request; a late 0
-     * would be read as the first byte of that one's answer. */
+    /* A classic client whose WAIT timed out says nothing and goes on with its next request; a late
+     * 0 would be read as the first byte of that one's answer. */
     if (len > 0 && c->as.c10d.waiter != NULL && c->dialect == C10D_CLASSIC)
         drop_wait(c);
     while (at < len) {

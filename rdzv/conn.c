@@ -139,8 +139,7 @@ static void set_late(struct conn *c)
  * peer owes nothing, for however long. `moved`: something came or went, so the time starts anew. */
 static void judge(struct conn *c, bool moved)
 {
-    bool half = c->lingers || c->owes ||
-                (c->in != NULL && !c->parked && !c->paused && !c->yielded);
+    bool half = c->lingers || c->owes || (c->in != NULL && !c->parked && !c->paused && !c->yielded);
 
     if (moved || !(half || c->writing))
         unset_late(c);
@@ -306,10 +305,9 @@ static enum parse_result decide(struct conn *c, const uint8_t *in, size_t len, s
     if (result == PARSE_MORE)
         c->need = *used;
     if (result == PARSE_BAD) {
-        const char *reason = in[0] == 0x16 ? "TLS, which this listener does not speak"
-                             : in[0] == 0 || in[0] <= 12
-                                 ? "classic c10d dialect, or a bad VALIDATE"
-                                 : "no protocol spoken here begins so";
+        const char *reason = in[0] == 0x16               ? "TLS, which this listener does not speak"
+                             : in[0] == 0 || in[0] <= 12 ? "classic c10d dialect, or a bad VALIDATE"
+                                                         : "no protocol spoken here begins so";
 
         conn_cut(c, reason, (struct slice){in, len < 16 ? len : 16});
     }
@@ -399,9 +397,9 @@ void conn_process(struct conn *c)
     arm(c);
 }
 
-/* Makes room behind what is here; false when memory is short. A list and a chunked body know no more
- * than their next few bytes: there the buffer grows by half of what it holds, or a large one would
- * be copied for every few bytes of it. */
+/* Makes room behind what is here; false when memory is short. A list and a chunked body know no
+ * more than their next few bytes: there the buffer grows by half of what it holds, or a large one
+ * would be copied for every few bytes of it. */
 static bool make_room(struct conn *c)
 {
     struct inbuf *in = c->in;
@@ -571,9 +569,9 @@ bool conn_may_push(struct conn *c)
     return false;
 }
 
-/* After a flush: a paused peer goes on when there is room again. In c10d nobody has a second request
- * under way while an answer is due, so a peer that has filled its queue does not read. HTTP clients
- * may pipeline: they wait, as long as they read at all (see judge()). */
+/* After a flush: a paused peer goes on when there is room again. In c10d nobody has a second
+ * request under way while an answer is due, so a peer that has filled its queue does not read. HTTP
+ * clients may pipeline: they wait, as long as they read at all (see judge()). */
 static void unpause(struct conn *c)
 {
     if (!conn_may_answer(c)) {

@@ -35,11 +35,11 @@ struct conn {
     struct event event;
     struct listener *listener;
     struct space *space;
-    TAILQ_ENTRY(conn) entry;      /* in server.conns or server.closed */
-    STAILQ_ENTRY(conn) dirty;     /* in server.dirty */
-    TAILQ_ENTRY(conn) late;       /* in server.late: owes us bytes, or we owe it and it does not read */
+    TAILQ_ENTRY(conn) entry;  /* in server.conns or server.closed */
+    STAILQ_ENTRY(conn) dirty; /* in server.dirty */
+    TAILQ_ENTRY(conn) late;   /* in server.late: owes us bytes, or we owe it and it does not read */
     uint64_t late_since_ms;
-    TAILQ_ENTRY(conn) again;      /* in server.again: used up its share of a turn */
+    TAILQ_ENTRY(conn) again; /* in server.again: used up its share of a turn */
     struct inbuf *in;
     size_t need; /* how many bytes the request in `in` needs at least */
     struct outq out;
@@ -53,30 +53,30 @@ struct conn {
     } as;
     uint8_t peer_address[16]; /* IPv6, or IPv4 mapped into it */
     uint16_t peer_port;
-    uint8_t state;    /* enum conn_state */
-    uint8_t protocol; /* enum conn_protocol */
-    uint8_t dialect;  /* enum c10d_dialect */
-    uint8_t mask;     /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t state;     /* enum conn_state */
+    uint8_t protocol;  /* enum conn_protocol */
+    uint8_t dialect;   /* enum c10d_dialect */
+    uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint64_t spent_in; /* the turn that `spent` counts */
     uint32_t spent;    /* conn_spend() */
     bool is_dirty;
     bool is_late;
-    bool writing;     /* waits for the socket to be writable */
-    bool paused;      /* input waits until output has gone */
-    bool parked;      /* a watch is open: input waits until it ends */
-    bool yielded;     /* is in server.again */
-    bool owes;        /* the session waits for bytes that it drops as they come */
-    bool saw_eof;     /* the peer has sent its last byte */
-    bool lingers;     /* conn_finish_lingering() */
-    bool is_cut;      /* conn_cut() while answers were queued: they get one chance */
+    bool writing; /* waits for the socket to be writable */
+    bool paused;  /* input waits until output has gone */
+    bool parked;  /* a watch is open: input waits until it ends */
+    bool yielded; /* is in server.again */
+    bool owes;    /* the session waits for bytes that it drops as they come */
+    bool saw_eof; /* the peer has sent its last byte */
+    bool lingers; /* conn_finish_lingering() */
+    bool is_cut;  /* conn_cut() while answers were queued: they get one chance */
 };
 
 /* Takes over an accepted, non-blocking socket. NULL when memory is short (the socket is closed). */
 struct conn *conn_new(struct server *s, struct listener *listener, int fd,
                       const struct sockaddr *peer);
 
-/* Runs every whole request that is here, until the connection closes, parks or pauses. Sessions call
- * it when a parked peer goes on. */
+/* Runs every whole request that is here, until the connection closes, parks or pauses. Sessions
+ * call it when a parked peer goes on. */
 void conn_process(struct conn *c);
 
 /* Sends what is queued; called once at the end of a turn. */
@@ -86,29 +86,31 @@ void conn_flush(struct conn *c);
  * connection is freed at the end of the turn, and all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
-/* Cuts a peer for what it did: always a log line, with peer, dialect and reason. `detail` is what it
- * was about, such as the key; empty: nothing. */
+/* Cuts a peer for what it did: always a log line, with peer, dialect and reason. `detail` is what
+ * it was about, such as the key; empty: nothing. */
 void conn_cut(struct conn *c, const char *reason, struct slice detail);
 
 /* No more requests; closes when what is queued has been sent. */
 void conn_finish(struct conn *c);
 
-/* The same, for an answer that goes out while the peer still sends: what it sends is read and dropped
- * until it has seen our end, since closing at once would reset the connection under the answer. */
+/* The same, for an answer that goes out while the peer still sends: what it sends is read and
+ * dropped until it has seen our end, since closing at once would reset the connection under the
+ * answer. */
 void conn_finish_lingering(struct conn *c);
 
 /* Frees a closed connection; for the end of a turn. */
 void conn_free(struct conn *c);
 
-/* Cuts those who have owed us the rest of a request, or have not read, since before `deadline_ms`. */
+/* Cuts those who have owed us the rest of a request, or have not read, since before `deadline_ms`.
+ */
 void conn_cut_late(struct server *s, uint64_t deadline_ms);
 
 /* True when there is room for one more answer. False: the limit is reached, the connection is
  * paused, and the session leaves its next request where it is. */
 bool conn_may_answer(struct conn *c);
 
-/* False when this peer has had its share of the turn: the session leaves its next request where it is,
- * and goes on in the next turn, when all others have had theirs. */
+/* False when this peer has had its share of the turn: the session leaves its next request where it
+ * is, and goes on in the next turn, when all others have had theirs. */
 bool conn_has_turn(struct conn *c);
 
 /* Counts what a request has cost, in bytes looked at or rendered. */

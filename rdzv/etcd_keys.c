@@ -43,10 +43,8 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
 {
     struct tree *t = &r->space->tree;
     struct writer w = {.ptr = server_scratch(r->server, RENDER_FIRST), .cap = RENDER_FIRST};
-    struct http_answer a = {.status = 200,
-                            .content_type = HTTP_JSON,
-                            .etcd = HTTP_ETCD_KEYS,
-                            .index = t->index};
+    struct http_answer a = {
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
     int64_t now_ns = server_now_ns();
     const struct node *n;
     struct slice where;
@@ -152,9 +150,9 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
                             .content_type = HTTP_JSON,
                             .etcd = HTTP_ETCD_KEYS,
                             .index = r->space->tree.index};
-    bool brief = q->no_value_on_success &&
-                 (e->action == ETCD_SET || e->action == ETCD_CREATE || e->action == ETCD_UPDATE ||
-                  e->action == ETCD_COMPARE_AND_SWAP);
+    bool brief =
+        q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
+                                   e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
     char text[64];
 
     if (e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev))

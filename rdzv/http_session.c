@@ -1,5 +1,6 @@
-/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routing, and the chunks of
- * an open watch. What an answer looks like is in http_reply.c, what it says is the endpoints'. */
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routing, and the chunks
+ * of an open watch. What an answer looks like is in http_reply.c, what it says is the endpoints'.
+ */
 #include <assert.h>
 #include <stdio.h>
 
@@ -18,8 +19,8 @@ struct http_session {
     bool skipping;             /* the request has been answered, its body is passed over */
     size_t head_len;
     enum http_body body;
-    uint64_t length;           /* of a body that is not chunked. While skipping: what is left of it,
-                                  or what has been skipped of a chunked one */
+    uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
+                        or what has been skipped of a chunked one */
     struct http_chunks chunks;
     size_t body_len; /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;   /* end of what has been decoded of it */
@@ -128,7 +129,6 @@ void http_session_resume(struct conn *c, struct wake *wake)
     }
 }
 
-
 /* --- Requests. --- */
 
 static void reply_redirect(const struct http_request *r)
@@ -203,12 +203,13 @@ static void route(const struct http_request *r, bool moved)
     else if (r->head->method == HTTP_OPTIONS)
         http_reply(r, &(struct http_answer){.status = 200});
     else if (!host_is_welcome(r))
-        http_reply(r, &(struct http_answer){
-                          .status = 421,
-                          .content_type = HTTP_TEXT,
-                          .nosniff = true,
-                          .body = slice_str("the Host header names none of --host-whitelist: add the "
-                                            "name to it, or use one that is there\n")});
+        http_reply(r,
+                   &(struct http_answer){
+                       .status = 421,
+                       .content_type = HTTP_TEXT,
+                       .nosniff = true,
+                       .body = slice_str("the Host header names none of --host-whitelist: add the "
+                                         "name to it, or use one that is there\n")});
     else if (moved && r->head->method != HTTP_CONNECT)
         reply_redirect(r);
     else if (bare && !slice_is(r->path, "/metrics") && !slice_is(r->path, "/health"))
@@ -265,8 +266,8 @@ static enum session_result refuse_head(struct conn *c, const struct http_refusal
         conn_cut(c, why->reason, (struct slice){0});
         return SESSION_ENDED;
     }
-    log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)), log_str("dialect", "http"),
-                log_str("reason", why->reason));
+    log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)),
+                log_str("dialect", "http"), log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
     conn_finish_lingering(c);
@@ -287,8 +288,9 @@ static enum session_result refuse_form(struct conn *c, const struct http_head *h
                                              .body = {text, w.len}});
 }
 
-/* A body that is a little over what forms may have is read all the same and refused by its endpoint,
- * and one that nobody looks at is passed over up to this, so that the connection stays: as in Go. */
+/* A body that is a little over what forms may have is read all the same and refused by its
+ * endpoint, and one that nobody looks at is passed over up to this, so that the connection stays:
+ * as in Go. */
 #define BODY_SLACK (256u * 1024)
 
 static size_t body_max(const struct conn *c)
@@ -296,8 +298,8 @@ static size_t body_max(const struct conn *c)
     return (size_t)conn_server(c)->config->limits.http_form_max + BODY_SLACK;
 }
 
-/* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only then,
- * and so neither asks for it nor finds fault with it otherwise. */
+/* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only
+ * then, and so neither asks for it nor finds fault with it otherwise. */
 static bool wants_body(const struct http_head *head)
 {
     struct etcd_refusal why;
@@ -424,8 +426,8 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
     bool fresh = !h->in_body;
 
     if (fresh) {
-        h->before = (struct http_parser){.later = h->parser.later,
-                                         .after_post = h->parser.after_post};
+        h->before =
+            (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
         result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
         if (result == PARSE_MORE)
             c->need = head_len;
@@ -479,8 +481,8 @@ bool http_session_eof(struct conn *c)
     struct http_head head;
     size_t head_len;
 
-    /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was sent
-     * behind the watch, and so do we. */
+    /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was
+     * sent behind the watch, and so do we. */
     while (c->state == CONN_OPEN && h->watch != NULL) {
         put_events(c);
         if (c->state == CONN_OPEN)
@@ -496,8 +498,8 @@ bool http_session_eof(struct conn *c)
         refuse_head(c, &refusal);
         return true;
     }
-    if (http_parse_head(&h->before, conn_input(c), &limits, &head,
-                        &head_len, &refusal) != PARSE_DONE)
+    if (http_parse_head(&h->before, conn_input(c), &limits, &head, &head_len, &refusal) !=
+        PARSE_DONE)
         return false;
     refuse_form(c, &head, "unexpected EOF");
     return true;

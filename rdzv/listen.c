@@ -23,7 +23,7 @@ static void pause_all(struct server *s)
     const struct timeval later = {.tv_usec = RETRY_MS * 1000};
     struct listener *l;
 
-    TAILQ_FOREACH (l, &s->listeners, entry) {
+    TAILQ_FOREACH(l, &s->listeners, entry) {
         if (l->open)
             event_del(&l->event);
     }
@@ -34,7 +34,7 @@ void listen_resume_all(struct server *s)
 {
     struct listener *l;
 
-    TAILQ_FOREACH (l, &s->listeners, entry) {
+    TAILQ_FOREACH(l, &s->listeners, entry) {
         if (l->open)
             event_add(&l->event, NULL);
     }
@@ -237,7 +237,7 @@ void listen_close_all(struct server *s)
 {
     struct listener *l;
 
-    TAILQ_FOREACH (l, &s->listeners, entry) {
+    TAILQ_FOREACH(l, &s->listeners, entry) {
         if (!l->open)
             continue;
         event_del(&l->event);

@@ -132,7 +132,7 @@ static void write_spaces(FILE *out, const struct store *store)
 
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         head(out, gauges[i].name, "gauge", gauges[i].help);
-        TAILQ_FOREACH (space, &store->spaces, entry)
+        TAILQ_FOREACH(space, &store->spaces, entry)
             fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->name,
                     gauges[i].value(space));
     }
@@ -143,7 +143,7 @@ static void write_connections(FILE *out, const struct server *s)
     const struct server_space *space;
 
     head(out, "rdzvd_space_c10d_connections", "gauge", "Open connections that speak c10d.");
-    TAILQ_FOREACH (space, &s->spaces, entry)
+    TAILQ_FOREACH(space, &s->spaces, entry)
         fprintf(out, "rdzvd_space_c10d_connections{space=\"%s\"} %" PRIu64 "\n", space->space->name,
                 space->c10d_conns);
     gauge(out, "rdzvd_connections", "Open connections.", s->conn_count);

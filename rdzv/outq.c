@@ -183,7 +183,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd)
         size_t offered = 0;
         ssize_t n;
 
-        TAILQ_FOREACH (p, &q->parts, entry) {
+        TAILQ_FOREACH(p, &q->parts, entry) {
             uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
 
             if (msg.msg_iovlen == PARTS_A_CALL)

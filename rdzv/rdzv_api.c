@@ -45,7 +45,7 @@ static bool has_listener(const struct server *s)
 {
     const struct listener *listener;
 
-    TAILQ_FOREACH (listener, &s->listeners, entry) {
+    TAILQ_FOREACH(listener, &s->listeners, entry) {
         if (listener->open)
             return true;
     }
@@ -122,7 +122,7 @@ static void write_spaces(struct writer *w, const struct server *s)
     const struct server_space *entry;
 
     writer_str(w, "{\"spaces\":[");
-    TAILQ_FOREACH (entry, &s->spaces, entry) {
+    TAILQ_FOREACH(entry, &s->spaces, entry) {
         if (entry != TAILQ_FIRST(&s->spaces))
             writer_u8(w, ',');
         write_space(w, entry);

@@ -266,8 +266,8 @@ static void flush_all(struct server *s)
 
 /* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
  * those who were woken, then (once there is a journal) one commit of all records of the turn, then
- * the answers, so that nothing is answered before it is kept, and last the end of closed connections,
- * so that nobody above meets a freed one. */
+ * the answers, so that nothing is answered before it is kept, and last the end of closed
+ * connections, so that nobody above meets a freed one. */
 static void end_turn(struct server *s)
 {
     struct conn *c;
@@ -287,8 +287,8 @@ static void end_turn(struct server *s)
         s->stop = true;
 }
 
-/* Those who were left over go on, each with one share of this turn. Whoever is left over again, or is
- * new, goes to the end of the list. */
+/* Those who were left over go on, each with one share of this turn. Whoever is left over again, or
+ * is new, goes to the end of the list. */
 static void go_on(struct server *s)
 {
     struct conn *last = TAILQ_LAST(&s->again, conn_list), *c;
@@ -325,7 +325,8 @@ static uint64_t random_seed(void)
     uint64_t seed = 0;
 
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        seed = (uint64_t)server_now_ns(); /* an old kernel before its pool is ready: better than none */
+        seed = (uint64_t)
+            server_now_ns(); /* an old kernel before its pool is ready: better than none */
     return seed;
 }
 

@@ -1,6 +1,6 @@
 /* The daemon as a whole: listeners, signals, timers, and the turn of the loop. Everything that
- * happens in a turn is read, applied and queued by callbacks; what has an order, waking, committing,
- * answering and closing, happens at the end of it (end_turn() in server.c). */
+ * happens in a turn is read, applied and queued by callbacks; what has an order, waking,
+ * committing, answering and closing, happens at the end of it (end_turn() in server.c). */
 #pragma once
 
 #include <event2/event.h>
@@ -23,7 +23,7 @@ struct server_space {
     TAILQ_ENTRY(server_space) entry;
     struct space *space;
     uint64_t c10d_conns;
-    struct event linger;    /* armed while nobody is connected */
+    struct event linger; /* armed while nobody is connected */
     struct server *server;
 };
 
@@ -55,7 +55,7 @@ struct server {
     uint64_t idle_since_ms; /* no connection since then; 0: there is one */
 
     uint64_t member_id, cluster_id; /* as etcd derives them */
-    int64_t started_ns; /* since 1970 */
+    int64_t started_ns;             /* since 1970 */
     struct stats stats;
 
     struct out_pool pool;
@@ -66,7 +66,8 @@ struct server {
 
 #define SERVER_RECV_SIZE (64u * 1024)
 
-/* A listening socket as connections know it. Lives as long as the server: connections point to it. */
+/* A listening socket as connections know it. Lives as long as the server: connections point to it.
+ */
 struct listener {
     TAILQ_ENTRY(listener) entry;
     struct event event;

@@ -6,11 +6,11 @@
 
 /* What a session did with the bytes it was shown. */
 enum session_result {
-    SESSION_MORE,   /* used what it could; needs at least c->need bytes from the next request on */
-    SESSION_PARKED, /* will not look at input until it is resumed, but the peer is still read */
-    SESSION_PAUSED, /* output is full; the rest of the input waits */
+    SESSION_MORE,    /* used what it could; needs at least c->need bytes from the next request on */
+    SESSION_PARKED,  /* will not look at input until it is resumed, but the peer is still read */
+    SESSION_PAUSED,  /* output is full; the rest of the input waits */
     SESSION_YIELDED, /* has had its share of this turn; the rest of the input waits for the next */
-    SESSION_ENDED,  /* the connection is finishing or closed */
+    SESSION_ENDED,   /* the connection is finishing or closed */
 };
 
 /* Carries out the whole requests at the start of `in`; *used bytes of it are done with. The bytes

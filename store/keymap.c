@@ -100,7 +100,7 @@ size_t keymap_list_size(const struct keymap *m)
     const struct entry *e;
     size_t size = 0;
 
-    TAILQ_FOREACH (e, &m->entries, order) {
+    TAILQ_FOREACH(e, &m->entries, order) {
         if (e->value != NULL)
             size += 8 + e->node.key.len;
     }
@@ -111,7 +111,7 @@ void keymap_list(const struct keymap *m, struct writer *out)
 {
     const struct entry *e;
 
-    TAILQ_FOREACH (e, &m->entries, order) {
+    TAILQ_FOREACH(e, &m->entries, order) {
         uint8_t len[8];
 
         if (e->value == NULL)

@@ -51,7 +51,7 @@ void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, str
         writer_put(&out, len, sizeof len);
         writer_slice(&out, parts[i]);
     }
-    TAILQ_FOREACH (w, &e->watching, entry)
+    TAILQ_FOREACH(w, &e->watching, entry)
         subscription_push(m->ready, w->subscription, b);
     blob_unref(b);
 }

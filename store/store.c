@@ -28,7 +28,7 @@ struct space *store_find_space(const struct store *s, struct slice name)
 {
     struct space *space;
 
-    TAILQ_FOREACH (space, &s->spaces, entry) {
+    TAILQ_FOREACH(space, &s->spaces, entry) {
         if (slice_is(name, space->name))
             return space;
     }

@@ -54,13 +54,13 @@ static struct node **children(const struct node *n, bool sorted)
     struct node *child, **list;
     size_t count = 0;
 
-    TAILQ_FOREACH (child, &n->children, sibling)
+    TAILQ_FOREACH(child, &n->children, sibling)
         count++;
     list = calloc(count + 1, sizeof(struct node *));
     if (list == NULL)
         return NULL;
     count = 0;
-    TAILQ_FOREACH (child, &n->children, sibling) {
+    TAILQ_FOREACH(child, &n->children, sibling) {
         if (!is_hidden(child))
             list[count++] = child;
     }

@@ -43,7 +43,7 @@ void loop_close(struct loop *l)
     while (!TAILQ_EMPTY(&l->server.conns))
         conn_close(TAILQ_FIRST(&l->server.conns), "the test is over");
     loop_turn(l);
-    TAILQ_FOREACH (space, &l->server.store.spaces, entry) {
+    TAILQ_FOREACH(space, &l->server.store.spaces, entry) {
         assert_int_equal(space->keys.waiters, 0);
         assert_int_equal(space->tree.hub.registered, 0);
     }
@@ -104,7 +104,7 @@ struct conn *loop_conn(struct loop *l, int fd)
     struct conn *c;
 
     assert_int_equal(getsockname(fd, (struct sockaddr *)(void *)&address, &len), 0);
-    TAILQ_FOREACH (c, &l->server.conns, entry) {
+    TAILQ_FOREACH(c, &l->server.conns, entry) {
         if (c->peer_port == ntohs(address.sin_port))
             return c;
     }
@@ -119,7 +119,7 @@ void loop_leave(struct loop *l, int fd)
     close(fd);
     do {
         loop_turn(l);
-        TAILQ_FOREACH (c, &l->server.conns, entry) {
+        TAILQ_FOREACH(c, &l->server.conns, entry) {
             if (c == gone)
                 break;
         }

@@ -19,7 +19,7 @@ static void dump_keys(FILE *out, const struct keymap *m, bool bytes)
     const struct entry *e;
     const struct queue *q;
 
-    TAILQ_FOREACH (e, &m->entries, order) {
+    TAILQ_FOREACH(e, &m->entries, order) {
         if (e->value == NULL)
             continue;
         fprintf(out, "key");
@@ -27,12 +27,12 @@ static void dump_keys(FILE *out, const struct keymap *m, bool bytes)
         dump_bytes(out, "value", blob_slice(e->value));
         putc('\n', out);
     }
-    TAILQ_FOREACH (q, &m->queue_order, order) {
+    TAILQ_FOREACH(q, &m->queue_order, order) {
         const struct element *element;
 
         fprintf(out, "queue len=%" PRIu64, q->len);
         dump_bytes(out, "name", q->node.key);
-        STAILQ_FOREACH (element, &q->elements, entry)
+        STAILQ_FOREACH(element, &q->elements, entry)
             dump_bytes(out, "element", blob_slice(element->value));
         putc('\n', out);
     }
@@ -52,7 +52,7 @@ static void dump_node(FILE *out, const struct node *n)
     dump_bytes(out, "path", n->by_path.key);
     dump_bytes(out, "value", blob_slice(n->value));
     putc('\n', out);
-    TAILQ_FOREACH (child, &n->children, sibling)
+    TAILQ_FOREACH(child, &n->children, sibling)
         dump_node(out, child);
 }
 
@@ -110,7 +110,7 @@ void dump_store(FILE *out, struct store *s, bool key_bytes)
 {
     struct space *space;
 
-    TAILQ_FOREACH (space, &s->spaces, entry) {
+    TAILQ_FOREACH(space, &s->spaces, entry) {
         fprintf(out, "space %s\n", space->name);
         dump_keys(out, &space->keys, key_bytes);
         dump_tree(out, &space->tree);
