@@ -142,10 +142,21 @@ static struct blob *entry_swap(struct keymap *m, struct entry *e, struct blob *v
     return old;
 }
 
+/* SET, once everything is there: `value`'s reference is taken. Cannot fail. */
+static void entry_set(struct keymap *m, struct entry *e, struct blob *value)
+{
+    struct blob *old = entry_swap(m, e, value);
+
+    keymap_tell(m, e, old == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old),
+                blob_slice(value));
+    blob_unref(old);
+    keymap_wake_all(m, e);
+}
+
 enum store_status keymap_set(struct keymap *m, struct slice key, struct slice value)
 {
     struct entry *e;
-    struct blob *copy, *old;
+    struct blob *copy;
 
     if (!keymap_has_room(m, key, value.len))
         return STORE_FULL;
@@ -155,11 +166,7 @@ enum store_status keymap_set(struct keymap *m, struct slice key, struct slice va
         blob_unref(copy);
         return STORE_NO_MEMORY;
     }
-
-    old = entry_swap(m, e, copy);
-    keymap_tell(m, e, old == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old), value);
-    blob_unref(old);
-    keymap_wake_all(m, e);
+    entry_set(m, e, copy);
     return STORE_OK;
 }
 
@@ -362,23 +369,58 @@ enum store_status keymap_delete(struct keymap *m, struct slice key)
     return STORE_OK;
 }
 
+/* One pair of a MULTI_SET that has all it needs. */
+struct staged {
+    struct entry *entry;
+    struct blob *value;
+};
+
+/* Makes everything that the pairs need, or nothing. NULL when memory is short. */
+static struct staged *stage(struct keymap *m, struct slice pairs, size_t count)
+{
+    struct staged *staged = calloc(count + 1, sizeof *staged);
+    struct slice rest = pairs, key, value;
+
+    if (staged == NULL)
+        return NULL;
+    for (size_t i = 0; i < count && c10d_next_blob(&rest, &key); i++) {
+        c10d_next_blob(&rest, &value);
+        staged[i].value = blob_new(value);
+        staged[i].entry = staged[i].value == NULL ? NULL : keymap_need(m, key);
+        if (staged[i].entry != NULL)
+            continue;
+        for (size_t k = 0; k <= i; k++)
+            blob_unref(staged[k].value);
+        free(staged);
+        while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
+            struct entry *made = keymap_find(m, key);
+
+            if (made != NULL)
+                keymap_release(m, made);
+        }
+        return NULL;
+    }
+    return staged;
+}
+
 enum store_status keymap_multi_set(struct keymap *m, struct slice pairs)
 {
     struct slice rest = pairs, key, value;
-    size_t more = 0;
+    size_t more = 0, count = 0;
+    struct staged *staged;
 
-    /* All that can be refused is refused before the first pair is in. Memory may still run out in
-     * the middle; the pairs before that stay, as they do in torch, and the peer is closed. */
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
+    for (; c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value); count++)
         more += ENTRY_COST + key.len + value.len;
     if (keymap_too_much(m, more))
         return STORE_FULL;
-    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
-        enum store_status status = keymap_set(m, key, value);
+    staged = stage(m, pairs, count);
+    if (staged == NULL)
+        return STORE_NO_MEMORY;
 
-        if (status != STORE_OK)
-            return status;
-    }
+    /* From here on nothing can fail: all pairs or none, and one record for the journal. */
+    for (size_t i = 0; i < count; i++)
+        entry_set(m, staged[i].entry, staged[i].value);
+    free(staged);
     return STORE_OK;
 }
 

@@ -60,8 +60,7 @@ void store_fini(struct store *s);
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
-/* Carries out one command. Changes nothing when it fails (the statuses and codes say why), except
- * that KEY_MULTI_SET may stop in the middle when the machine runs out of memory. */
+/* Carries out one command. Changes nothing when it fails; the statuses and codes say why. */
 void store_apply(struct store *s, struct space *space, const struct command *command,
                  struct store_result *out);
 
