@@ -116,12 +116,12 @@ static enum parse_result parse_blob(struct parse *p, size_t max, const char *ove
 
 static enum parse_result parse_key(struct parse *p, struct slice *out)
 {
-    return parse_blob(p, p->limits->key_max, "key length over the limit", out);
+    return parse_blob(p, p->limits->key_max, "a key longer than --key-limit", out);
 }
 
 static enum parse_result parse_value(struct parse *p, struct slice *out)
 {
-    return parse_blob(p, p->limits->value_max, "value length over the limit", out);
+    return parse_blob(p, p->limits->value_max, "a value longer than --value-limit", out);
 }
 
 static enum parse_result parse_i64(struct parse *p, int64_t *out)
@@ -145,7 +145,7 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
         if (!reader_u64(&p->r, &progress->left))
             return PARSE_MORE;
         if (progress->left > p->limits->keys_max) {
-            p->why = "number of keys over the limit";
+            p->why = "more keys than --keys-limit";
             return PARSE_BAD;
         }
         progress->at = start;
@@ -158,7 +158,7 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
         if (result == PARSE_DONE && pairs)
             result = parse_value(p, &value);
         if (result == PARSE_DONE && p->r.at > p->limits->request_max) {
-            p->why = "request over the limit";
+            p->why = "a request larger than --request-limit";
             result = PARSE_BAD;
         }
         if (result != PARSE_DONE)
@@ -236,7 +236,7 @@ enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
     req.op = op < dialects[dialect].count ? dialects[dialect].ops[op] : ABSENT;
     result = parse_body(&p, progress, &req);
     if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD) {
-        p.why = "request over the limit";
+        p.why = "a request larger than --request-limit";
         result = PARSE_BAD;
     }
 

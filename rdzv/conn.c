@@ -276,7 +276,9 @@ void conn_cut_late(struct server *s, uint64_t deadline_ms)
     struct conn *c;
 
     while ((c = TAILQ_FIRST(&s->late)) != NULL && c->late_since_ms <= deadline_ms)
-        conn_cut(c, c->writing ? "does not read its answers" : "half a request for too long",
+        conn_cut(c,
+                 c->writing ? "does not read its answers"
+                            : "half a request for too long, see --request-timeout",
                  (struct slice){0});
 }
 
@@ -305,7 +307,7 @@ static enum parse_result decide(struct conn *c, const uint8_t *in, size_t len, s
     if (result == PARSE_MORE)
         c->need = *used;
     if (result == PARSE_BAD) {
-        const char *reason = in[0] == 0x16               ? "TLS, which this listener does not speak"
+        const char *reason = in[0] == 0x16 ? "TLS, which this listener does not speak: use http://"
                              : in[0] == 0 || in[0] <= 12 ? "classic c10d dialect, or a bad VALIDATE"
                                                          : "no protocol spoken here begins so";
 

@@ -237,6 +237,21 @@ def a_space_is_reset_on_request():
 
 
 @case
+def the_log_names_the_setting_or_the_way_out():
+    with Rdzvd("--request-timeout=1s") as server:
+        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-limit"),
+                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-limit"),
+                             (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
+                             (HS + b"\1" + b"\0" * 3, "--request-timeout"),
+                             (b"\x16\3\1\0\x40", "use http://"),
+                             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
+                s.sendall(data)
+                server.wait_log(r"event=cut peer=%s:%d .*reason=.*%s"
+                                % (*s.getsockname(), re.escape(reason)))
+
+
+@case
 def exit_when_idle():
     with Rdzvd("--exit-when-idle", "1s") as server:
         a = Peer(server.port)
