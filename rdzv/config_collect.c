@@ -53,7 +53,7 @@ static unsigned distance(const char *a, size_t a_len, const char *b)
 /* The known name that is nearest to a wrong one, or NULL if none is near. */
 static const char *suggest(const char *name, size_t len)
 {
-    unsigned best = len < 4 ? 1 : len < 8 ? 2 : 3;
+    unsigned best = len < 3 ? 0 : len < 4 ? 1 : len < 8 ? 2 : 3;
     const char *found = NULL;
     const struct etcd_flag *flag;
 

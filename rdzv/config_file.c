@@ -65,6 +65,8 @@ static bool fail_syntax(struct walk *w)
                     "%s; the file must be UTF-8 text", problem);
     if (strstr(problem, "cannot start any token") != NULL)
         remedy = "; indent with spaces, not tabs, and quote a value that starts with @, ` or %";
+    else if (strstr(problem, "alphabetic or numeric character") != NULL)
+        remedy = "; quote a value that starts with * or &, as in \"*:29400\"";
     else if (strstr(problem, "tab character") != NULL)
         remedy = "; indent with spaces";
     else if (strstr(problem, "mapping values are not allowed") != NULL)
@@ -96,7 +98,7 @@ static bool check_plain(struct walk *w)
     bool anchor = false, tag = false;
 
     if (e->type == YAML_ALIAS_EVENT)
-        return fail(w, here(w), "aliases are not taken here; write the value out");
+        return fail(w, here(w), "aliases are not taken here; quote a value that starts with *");
     if (e->type == YAML_SCALAR_EVENT) {
         anchor = e->data.scalar.anchor != NULL;
         tag = e->data.scalar.tag != NULL;

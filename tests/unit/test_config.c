@@ -431,6 +431,7 @@ static const struct {
     /* Words that are no flags. */
     {{.words = {"--lisen", "x"}}, 2, "--lisen: no such setting; did you mean --listen?"},
     {{.words = {"--enable-v3"}}, 2, "--enable-v3: no such setting; did you mean --enable-v2?"},
+    {{.words = {"-l"}}, 2, "--l: no such setting; `rdzvd --help` lists them"},
     {{.words = {"--lniger=1s"}}, 2, "--lniger: no such setting; did you mean --linger?"},
     {{.words = {"--a-flag-far-too-long-to-be-a-slip-of-any-flag-of-ours"}},
      2,
@@ -792,7 +793,7 @@ static const struct {
      "rdzvd.yaml:1:7: anchors are not taken here; remove the &name"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: *n\n"},
      2,
-     "rdzvd.yaml:1:7: aliases are not taken here; write the value out"},
+     "rdzvd.yaml:1:7: aliases are not taken here; quote a value that starts with *"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: !!str a\n"},
      2,
      "rdzvd.yaml:1:7: tags are not taken here; remove the !tag"},
@@ -828,6 +829,10 @@ static const struct {
      2,
      "rdzvd.yaml:1:7: found character that cannot start any token; indent with spaces, not tabs, "
      "and quote a value that starts with @, ` or %"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "listen: *:29400\n"},
+     2,
+     "rdzvd.yaml:1:10: did not find expected alphabetic or numeric character; quote a value that "
+     "starts with * or &, as in \"*:29400\""},
     {{.words = {"--config=rdzvd.yaml"}, .file = "\"a\\nb\": c\n"},
      2,
      "rdzvd.yaml:1:1: a?b: no such setting; `rdzvd --help` lists them"},
