@@ -15,10 +15,10 @@ CC=${CC:-cc}
 violations=$(mktemp) && scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$violations" "$scratch"' EXIT
 
-# What belongs to the tree: in a checkout what git knows, elsewhere every file.
+# What belongs to the tree: in a checkout what git knows, whoever owns it; elsewhere every file.
 files() {
     if [ -e .git ]; then
-        git ls-files --cached --others --exclude-standard
+        git -c safe.directory="$PWD" ls-files --cached --others --exclude-standard
     else
         find . -type f -printf '%P\n'
     fi | LC_ALL=C sort -u | while IFS= read -r file; do
@@ -327,6 +327,10 @@ self_test() {
 
 # --- What is asked for. ---
 
+if [ -e .git ] && ! git -c safe.directory="$PWD" ls-files >/dev/null; then
+    echo 'tidy: this is a checkout, and git cannot say what belongs to it: install git' >&2
+    exit 2
+fi
 case ${1:-} in
 --self-test)
     self_test
