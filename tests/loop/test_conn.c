@@ -875,6 +875,46 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 
 /* --- SIGTERM. --- */
 
+/* Costly requests that answer little are no way to keep everybody else waiting: whoever has had a
+ * turn's share goes on in the next, and in the end all of them are answered. */
+static void one_peer_does_not_take_the_turns_of_others(void **state)
+{
+    static const char heads[] = "HEAD /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const uint8_t ping[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 1, 2, 3, 4};
+    char value[4096], all[20 * (sizeof heads - 1)];
+    struct space *space;
+    int greedy, modest;
+
+    (void)state;
+    memset(value, 'v', sizeof value);
+    loop_open(&loop, NULL);
+    space = TAILQ_FIRST(&loop.server.store.spaces);
+    for (int i = 0; i < 1000; i++) { /* 4 MB to render for each HEAD */
+        char path[32];
+        struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1};
+        struct store_result r;
+
+        snprintf(path, sizeof path, "/d/%d", i);
+        c.key = slice_str(path);
+        c.value = (struct slice){(const uint8_t *)value, sizeof value};
+        server_apply(&loop.server, space, &c, &r);
+        assert_int_equal(r.tree.code, ETCD_OK);
+    }
+    greedy = loop_connect(&loop, false);
+    modest = loop_connect(&loop, false);
+    for (int i = 0; i < 20; i++)
+        memcpy(all + (size_t)i * (sizeof heads - 1), heads, sizeof heads - 1);
+    loop_send(&loop, greedy, all, sizeof all); /* and one turn, as with each sending */
+    loop_send(&loop, modest, ping, sizeof ping);
+    loop_expect(&loop, modest, ping + 6, 4);
+    assert_in_range(loop.server.stats.http_requests, 0, 5);
+    LOOP_UNTIL(&loop, loop.server.stats.http_requests == 20);
+    LOOP_UNTIL(&loop, !loop_conn(&loop, greedy)->yielded);
+    loop_leave(&loop, greedy);
+    loop_leave(&loop, modest);
+    loop_close(&loop);
+}
+
 static void a_stop_lets_queued_answers_leave(void **state)
 {
     enum { LEN = 2000000 };
@@ -940,6 +980,7 @@ int main(void)
         cmocka_unit_test(an_announced_length_takes_no_memory),
         cmocka_unit_test(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
+        cmocka_unit_test(one_peer_does_not_take_the_turns_of_others),
         cmocka_unit_test(a_stop_lets_queued_answers_leave),
     };
 
