@@ -265,9 +265,10 @@ static void flush_all(struct server *s)
 }
 
 /* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
- * those who were woken, then (once there is a journal) one commit of all records of the turn, then
- * the answers, so that nothing is answered before it is kept, and last the end of closed
- * connections, so that nobody above meets a freed one. */
+ * those who were woken, then the answers, and last the end of closed connections, so that nobody
+ * above meets a freed one. A connection that gets room for its answers may go on with requests it
+ * had to leave, so this goes round until nothing is left to send. Once there is a journal its
+ * commit stands in front of each flush_all(): nothing is answered before it is kept. */
 static void end_turn(struct server *s)
 {
     struct conn *c;
