@@ -414,6 +414,7 @@ def keep_alive_and_no_delay_on_accepted_sockets():
 @case
 def connect_and_close_is_silent():
     with Rdzvd("--log-level", "debug") as server:
+        server.wait_log(r"event=ready")
         before = len(server.lines)
         for _ in range(50):
             socket.create_connection(("127.0.0.1", server.port)).close()
