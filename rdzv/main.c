@@ -91,6 +91,18 @@ static void log_start(const struct config *config)
                           "to the data directory, and a restart starts empty"));
 }
 
+/* The loop has ended and takes its handlers with it. Whoever asks once more to stop gets what he
+ * asks for; he must not turn a clean end into death by signal. */
+static void ignore_late_signals(void)
+{
+    sigset_t both;
+
+    sigemptyset(&both);
+    sigaddset(&both, SIGTERM);
+    sigaddset(&both, SIGINT);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+}
+
 static int run(struct config *config)
 {
     struct server *server;
@@ -113,6 +125,7 @@ static int run(struct config *config)
         if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)
             log_event(LOG_WARN, "notify_failed", log_str("socket", notify));
         code = server_run(server);
+        ignore_late_signals();
     }
     server_fini(server);
     free(server);
