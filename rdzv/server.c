@@ -61,8 +61,9 @@ static void forget(struct server *s, struct server_space *p, const char *why)
     struct store_result result;
 
     server_apply(s, p->space, &command, &result);
-    log_event(LOG_INFO, "space_forgotten", log_str("space", p->space->name),
-              log_u64("keys", result.count), log_str("reason", why));
+    log_event(result.count > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
+              log_str("space", p->space->name), log_u64("keys", result.count),
+              log_str("reason", why));
 }
 
 static void on_linger(evutil_socket_t fd, short what, void *arg)

@@ -225,6 +225,14 @@ def a_space_is_forgotten_when_nobody_lingers():
 
 
 @case
+def forgetting_nothing_is_no_news():
+    with Rdzvd("--linger", "50ms", "--log-level", "debug") as server:
+        Peer(server.port).close()
+        server.wait_log(r"level=debug event=space_forgotten space=default keys=0")
+        check("level=info event=space_forgotten" not in server.log(), "said as news")
+
+
+@case
 def a_space_is_reset_on_request():
     with Rdzvd(listen=("127.0.0.1:0", "127.0.0.1:0/jobA")) as server:
         default, a = (Peer(p) for p in server.ports)
