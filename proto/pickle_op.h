@@ -1,0 +1,36 @@
+/* The opcodes of pickles of protocol 4 and 5 that we read and write, by the names that
+ * Lib/pickletools.py gives them. */
+#pragma once
+
+enum pickle_op {
+    PICKLE_MARK = '(',
+    PICKLE_STOP = '.',
+    PICKLE_EMPTY_TUPLE = ')',
+    PICKLE_BININT = 'J',
+    PICKLE_BININT1 = 'K',
+    PICKLE_BININT2 = 'M',
+    PICKLE_NONE = 'N',
+    PICKLE_REDUCE = 'R',
+    PICKLE_BINUNICODE = 'X',
+    PICKLE_EMPTY_DICT = '}',
+    PICKLE_BUILD = 'b',
+    PICKLE_BINGET = 'h',
+    PICKLE_LONG_BINGET = 'j',
+    PICKLE_SETITEM = 's',
+    PICKLE_SETITEMS = 'u',
+    PICKLE_SHORT_BINBYTES = 'C',
+    PICKLE_PROTO = 0x80,
+    PICKLE_NEWOBJ = 0x81,
+    PICKLE_TUPLE1 = 0x85,
+    PICKLE_TUPLE2 = 0x86,
+    PICKLE_TUPLE3 = 0x87,
+    PICKLE_NEWTRUE = 0x88,
+    PICKLE_NEWFALSE = 0x89,
+    PICKLE_LONG1 = 0x8a,
+    PICKLE_SHORT_BINUNICODE = 0x8c,
+    PICKLE_EMPTY_SET = 0x8f,
+    PICKLE_ADDITEMS = 0x90,
+    PICKLE_STACK_GLOBAL = 0x93,
+    PICKLE_MEMOIZE = 0x94,
+    PICKLE_FRAME = 0x95,
+};

@@ -1,0 +1,59 @@
+/* The opcodes of Python pickles of protocol 4 and 5, one by one, with frames and the memo; what
+ * they mean is the caller's to say, who asks for what it expects. Nothing is ever executed or
+ * imported. Only the spelling that CPython's own pickler writes is read: the shortest opcode for
+ * each number, string and reference.
+ *
+ * Upstream: CPython 3.14, Modules/_pickle.c; the meaning of opcodes is in Lib/pickletools.py. */
+#pragma once
+
+#include "proto/bytes.h"
+#include "proto/pickle_op.h"
+
+#define PICKLE_BYTES_MAX UINT32_MAX /* of a whole pickle: places in it are kept in 32 bits */
+
+/* What a memoized object is, in the caller's words. Kind 0 is of what may not be referred to. */
+struct pickle_ref {
+    uint32_t kind;
+    uint32_t value;
+};
+
+#define PICKLE_STRING                                                           \
+    1 /* the one kind that this file knows; its value is the place in the input \
+       */
+
+/* Starts as {.in = bytes}; ends with pickle_reader_fini(). Whoever gets a false is done: what was
+ * asked for is not there, or there is no memory, which `no_memory` tells. */
+struct pickle_reader {
+    struct slice in;
+    size_t at;
+    size_t end;  /* of the frame that `at` is in, or of the input */
+    bool framed; /* `end` is a frame's */
+    bool no_memory;
+    struct pickle_ref *memo;
+    size_t memo_count;
+    size_t memo_cap;
+};
+
+void pickle_reader_fini(struct pickle_reader *r);
+
+/* The next opcode, which stays; -1: there is none. */
+int pickle_peek(struct pickle_reader *r);
+
+/* Passes the next opcode if it is this one. */
+bool pickle_pass(struct pickle_reader *r, enum pickle_op op);
+
+/* The `len` bytes of an opcode that has been passed. */
+bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out);
+
+bool pickle_int(struct pickle_reader *r, int64_t *out);
+bool pickle_bool(struct pickle_reader *r, bool *out);
+
+/* A string of UTF-8, written here or referred to. The slice lies within the input. */
+bool pickle_string(struct pickle_reader *r, struct slice *out);
+
+/* Passes MEMOIZE, which gives the object before it the next number. */
+bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value);
+
+/* Passes a reference to an object of that kind; false, and nothing is passed, when something else
+ * is there. */
+bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value);

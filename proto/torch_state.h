@@ -1,0 +1,74 @@
+/* Torch's rendezvous state: the value of the key torch.rendezvous.R, a base64 pickle of
+ * _RendezvousState (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 1.13 to 2.14). A
+ * bounded reader of the opcodes and shapes that torch writes, and a writer that writes as it does.
+ * Nothing in a value is ever executed; what could be anything else than a state is not ours. */
+#pragma once
+
+#include "proto/bytes.h"
+
+#define TORCH_STATE_MAX (64u << 20) /* bytes of a value; 8192 nodes take 1.3 MB */
+#define TORCH_ADDR_MAX  1023        /* bytes of a node's address; names have at most 255 */
+
+/* A node as torch names it. In a state `addr` is borrowed from the state's own memory. */
+struct torch_node {
+    struct slice addr; /* UTF-8 */
+    int64_t pid;
+    int64_t local_id;
+    int64_t rank;         /* valid if participant */
+    int64_t heartbeat_us; /* since 1970, by the writer's clock (UTC); valid if has_heartbeat */
+    bool participant;
+    bool waiting;
+    bool redundant;
+    bool has_heartbeat;
+};
+
+struct torch_state {
+    int64_t round;
+    int64_t deadline_us; /* since 1970; valid if has_deadline */
+    bool complete;
+    bool closed;
+    bool has_deadline;
+
+    /* The dialect of the writer, in which torch_state_write() writes. A state without nodes, or
+     * without times, does not tell the first two; they are then guessed from the third. */
+    bool fqdn;           /* 1.13's name of the attribute `addr` */
+    bool aware;          /* times carry UTC; 2.6 and later */
+    bool has_redundancy; /* 2.3 and later */
+    uint8_t protocol;    /* of the pickle: 4, or 5 from Python 3.14 on */
+
+    struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
+    size_t count;
+
+    size_t cap;                 /* private: of nodes */
+    struct torch_block *memory; /* private: what the addresses point into */
+};
+
+enum torch_state_status {
+    TORCH_STATE_OK,
+    TORCH_STATE_NOT_MINE,  /* not for certain what torch writes; *out is untouched */
+    TORCH_STATE_NO_MEMORY, /* *out is untouched */
+};
+
+/* Reads a value into *out, which keeps nothing of `value` and ends with torch_state_free(). Takes
+ * time and memory in proportion to the value. The text that stands for "no state yet" is not one.
+ */
+enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
+
+void torch_state_free(struct torch_state *s);
+
+/* By address, pid and local id, as torch compares nodes: the order of ranks. */
+int torch_node_compare(const struct torch_node *a, const struct torch_node *b);
+
+/* The node of that address, pid and local id, or NULL. Valid until the next insertion. */
+struct torch_node *torch_state_find(const struct torch_state *s, const struct torch_node *who);
+
+/* Adds *who, with all that it says, unless that node is there already; *at is the one in the state.
+ * Copies the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed.
+ */
+bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
+                        struct torch_node **at);
+
+/* The text that torch loads as this state: at *text, which the caller frees. A node that is in no
+ * list and has no heartbeat is left out; times before the year 1 and after 9999, which torch cannot
+ * hold, become the nearest it can. False: no memory. */
+bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);
