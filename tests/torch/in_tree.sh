@@ -22,6 +22,12 @@ mount --rbind "$tmp" "$tree$tmp"
 mount --rbind "$root" "$tree$root"
 mount --rbind /dev "$tree/dev"
 mount --rbind /proc "$tree/proc"
+# Names mean inside what they mean outside, which may be a pod of a test's.
+for file in /etc/hosts /etc/resolv.conf; do
+    if [ -e "$file" ] && [ -e "$tree$file" ]; then
+        mount --bind "$file" "$tree$file"
+    fi
+done
 # The working folder may exist outside only.
 if [ -d "$tree$PWD" ]; then
     exec chroot "$tree" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$PWD" "$@"

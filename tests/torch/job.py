@@ -22,7 +22,11 @@ STOP = threading.Event()  # set: every wait gives up, so that what was started c
 
 
 class JobFailed(AssertionError):
-    """Something that had to happen did not, in time or at all."""
+    """Something that had to happen did not, in time or at all; `word` is the short of it."""
+
+    def __init__(self, text, word="wrong"):
+        super().__init__(text)
+        self.word = word
 
 
 class Agent:
@@ -58,6 +62,8 @@ class Agent:
 
 
 class Job:
+    max_restarts, last_call_s = 3, 2
+
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300):
         self.torch, self.backend, self.port = torch, backend, port
         self.folder, self.run_id, self.nnodes = folder, run_id, nnodes
@@ -72,27 +78,33 @@ class Job:
     # -------------------------------------------------------- agents
 
     def start_agent(self, name):
-        # 1.13 knows only underscores; every release knows them.
-        conf = {"c10d": "is_host=0,last_call_timeout=2",
-                "etcd-v2": "last_call_timeout=2",
-                "etcd": "last_call_timeout=2"}[self.backend]
-        argv = self.torch.python + [
-            "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
-            "--nproc_per_node=%d" % WORKERS_PER_AGENT, "--rdzv_backend=" + self.backend,
-            "--rdzv_endpoint=127.0.0.1:%d" % self.port, "--rdzv_id=" + self.run_id,
-            "--rdzv_conf=" + conf, "--max_restarts=3", "--monitor_interval=0.5"]
-        if self.torch.is_1x:
-            # Python 3.11 and the default of these two do not go together in 1.13.
-            argv += ["--redirects=2", "--tee=2", "--log_dir=" + os.path.join(self.folder, name)]
-        else:
-            argv += ["--local_addr=127.0.0.1"]
-        argv += [os.path.join(torches.HERE, "train.py"), "--checkpoint=" + self.checkpoint,
-                 "--hold=" + self.hold, "--steps=40", "--tell=5"]
+        more = ["--monitor_interval=0.5"]
+        if not self.torch.is_1x:
+            more.append("--local_addr=127.0.0.1")
+        argv = self.torchrun(name, "127.0.0.1:%d" % self.port, WORKERS_PER_AGENT, *more)
         # From 2.6 a shared store does not survive a change of the world.
         env = self.torch.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
                                      TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
+
+    def torchrun(self, name, endpoint, workers, *more):
+        """The words that start an agent: torchrun's, with `more` of its flags, and train.py's."""
+        # 1.13 knows only underscores; every release knows them.
+        conf = "last_call_timeout=%d" % self.last_call_s
+        if self.backend == "c10d":
+            conf = "is_host=0," + conf
+        argv = self.torch.python + [
+            "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
+            "--nproc_per_node=%d" % workers, "--rdzv_backend=" + self.backend,
+            "--rdzv_endpoint=" + endpoint, "--rdzv_id=" + self.run_id, "--rdzv_conf=" + conf,
+            "--max_restarts=%d" % self.max_restarts]
+        if self.torch.is_1x:
+            # Python 3.11 and the default of these two do not go together in 1.13.
+            argv += ["--redirects=2", "--tee=2", "--log_dir=" + os.path.join(self.folder, name)]
+        return argv + [
+            *more, os.path.join(torches.HERE, "train.py"), "--checkpoint=" + self.checkpoint,
+            "--hold=" + self.hold, "--steps=40", "--tell=5"]
 
     def workers(self, name):
         """The pids of the agent's latest workers, by rank."""
@@ -160,11 +172,11 @@ class Job:
                     raise JobFailed("told to stop while waiting for " + what)
                 left = self.deadline - time.monotonic()
                 if left <= 0:
-                    raise JobFailed("waited in vain for " + what)
+                    raise JobFailed("waited in vain for " + what, "hangs")
                 for agent in self.agents.values():
                     if agent.code not in (None, 0) and not agent.killed:
                         raise JobFailed("agent %s ended with %d while waiting for %s" % (
-                            agent.name, agent.code, what))
+                            agent.name, agent.code, what), "dead")
                 self._grew.wait(min(left, 1))
 
     def wait_training(self, world, since=0):
@@ -201,7 +213,13 @@ class Job:
         self.wait(lambda: len(done()) >= world, "the end of all %d ranks" % world)
         self.wait(lambda: all(a.code is not None for a in self.agents.values()),
                   "the end of all agents")
-        last = done()
+        for agent in self.agents.values():
+            if agent.code != 0 and not agent.killed:
+                raise JobFailed("agent %s ended with %d" % (agent.name, agent.code), "dead")
+        return self.check_end(world, done())
+
+    def check_end(self, world, last):
+        """What `finish` says of `last`, the events of all ranks that are done."""
         if sorted(int(e["rank"]) for e in last) != list(range(world)):
             raise JobFailed("not every rank ended once: %s" % last)
         for word in ("step", "model", "loss", "world"):

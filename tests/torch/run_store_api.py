@@ -24,10 +24,10 @@ LIMIT_SECONDS = 900
 class PeerStore:
     """torch's own server, in a process that ends when its stdin does."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, *where, wrapper=()):
         self.process = subprocess.Popen(
-            torch.python + [os.path.join(torches.HERE, "peer_store.py")], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=torch.environment())
+            list(wrapper) + torch.python + [os.path.join(torches.HERE, "peer_store.py"), *where],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=torch.environment())
         line = self.process.stdout.readline()
         match = re.match(r"port (\d+) backend (\w+)", line)
         if not match:

@@ -6,7 +6,8 @@ long as the file --hold exists, it goes on. Says what it does in lines of the fo
 
     train: EVENT key=value ...        EVENT: start, step (every --tell steps), done
 
-each written at once, so that lines of several workers do not mix.
+each written at once, so that lines of several workers do not mix. `at` is the time of this
+machine, `id` is rank 0's and the same for all ranks that train together: it tells worlds apart.
 """
 
 import argparse
@@ -23,7 +24,7 @@ FEATURES, BATCH = 16, 32
 
 
 def tell(event, **fields):
-    words = " ".join("%s=%s" % item for item in fields.items())
+    words = " ".join("%s=%s" % item for item in dict(fields, at="%.3f" % time.time()).items())
     os.write(1, ("train: %s %s\n" % (event, words)).encode())
 
 
@@ -59,17 +60,17 @@ def main():
     torch.manual_seed(1)
     model = torch.nn.Sequential(
         torch.nn.Linear(FEATURES, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
-    first = torch.zeros(1, dtype=torch.int64)
+    first = torch.tensor([0, int.from_bytes(os.urandom(4), "big")])
     if rank == 0 and os.path.exists(options.checkpoint):
         kept = torch.load(options.checkpoint)
         model.load_state_dict(kept["model"])
         first[0] = kept["step"]
-    # Rank 0's step and, in the constructor of DistributedDataParallel, rank 0's weights.
+    # Rank 0's step and name of this world and, in the constructor of DistributedDataParallel, rank 0's weights.
     dist.broadcast(first, src=0)
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    step = int(first.item())
-    tell("start", rank=rank, world=world, step=step, pid=os.getpid(), agent=os.getppid(),
+    step, name = int(first[0]), "%08x" % int(first[1])
+    tell("start", rank=rank, world=world, id=name, step=step, pid=os.getpid(), agent=os.getppid(),
          restart=os.environ.get("TORCHELASTIC_RESTART_COUNT"))
 
     while True:
@@ -88,13 +89,13 @@ def main():
         if rank == 0 and step % 5 == 0:
             save(options.checkpoint, model.module, step)
         if step % options.tell == 0:
-            tell("step", rank=rank, world=world, step=step, loss="%.6f" % shared[0].item())
+            tell("step", rank=rank, world=world, id=name, step=step, loss="%.6f" % shared[0].item())
         if shared[1].item() > 0:
             break
         time.sleep(max(0.0, options.step_ms / 1000 - (time.monotonic() - begin)))
 
     dist.barrier()
-    tell("done", rank=rank, world=world, step=step, loss="%.6f" % shared[0].item(),
+    tell("done", rank=rank, world=world, id=name, step=step, loss="%.6f" % shared[0].item(),
          model=digest(model.module))
     # The work is done, and an agent takes whatever comes now for a failed worker: torch 2.6 at
     # times locks up in destroy_process_group (it joins a thread of gloo's that waits for the

@@ -1,0 +1,168 @@
+"""An elastic job whose agents live in pods (netns.py) and meet, with torch's default settings, at a
+store in a pod of its own: rdzvd, or torch's own server. Knows the worlds that its workers form.
+
+Python's standard library only; the agents run under the torch release that is asked for.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import torches
+from job import Agent, Job, JobFailed
+from run_store_api import PeerStore
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from servers import Rdzvd, rdzvd_binary  # noqa: E402,F401
+
+PORT = 29400
+
+
+class PodRdzvd(Rdzvd):
+    def __init__(self, pod, *args):
+        own = hasattr(pod, "network")  # a port that nobody else can have taken
+        super().__init__(*args, listen=("0.0.0.0:%d" % (PORT if own else 0),),
+                         wrapper=pod.enter(own_pids=False))
+        self.endpoint = "%s:%d" % (pod.name, self.port)
+
+
+class PodPeerStore(PeerStore):
+    def __init__(self, pod, torch):
+        own = hasattr(pod, "network")
+        super().__init__(torch, pod.name, str(PORT if own else 0),
+                         wrapper=pod.enter(own_pids=False))
+        self.endpoint = "%s:%d" % (pod.name, self.port)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+
+class World:
+    """Ranks that train together, from what they said."""
+
+    def __init__(self, name, size):
+        self.name, self.size = name, size
+        self.starts, self.steps, self.first, self.last = {}, {}, None, None
+
+    def add(self, event):
+        at, rank = float(event["at"]), int(event["rank"])
+        self.first, self.last = min(self.first or at, at), max(self.last or at, at)
+        if event["event"] == "start":
+            self.starts[rank] = at
+        else:
+            self.steps[rank] = at  # the latest
+
+    @property
+    def began(self):
+        """When its last rank was ready to train; None: not all of them are."""
+        return max(self.starts.values()) if len(self.starts) == self.size else None
+
+    def stepped(self, after):
+        """Whether each rank has done a step since."""
+        return (len(self.steps) == self.size and min(self.steps.values()) > after)
+
+    def __str__(self):
+        return "%s (%d of %d ranks, %.1f to %.1f)" % (
+            self.name, len(self.starts), self.size, self.first % 1000, self.last % 1000)
+
+
+class PodJob(Job):
+    def __init__(self, torch, endpoint, folder, run_id, nnodes, workers=1, max_restarts=3,
+                 last_call_s=2):
+        os.makedirs(folder, exist_ok=True)
+        super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=100)
+        self.endpoint, self.workers_each = endpoint, workers
+        self.max_restarts, self.last_call_s = max_restarts, last_call_s
+
+    # -------------------------------------------------------- agents
+
+    def start_agent(self, pod):
+        """An agent in this pod, which may have had others before it."""
+        name = "%s.%d" % (pod.name, len(self.agents))
+        env, more = self.torch.environment(), []
+        if hasattr(pod, "network"):
+            del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
+        elif not self.torch.is_1x:
+            more = ["--local_addr=" + pod.address]
+        argv = pod.enter() + self.torchrun(name, self.endpoint, self.workers_each, *more)
+        agent = Agent(self, name, argv, env)
+        agent.pod = pod
+        self.agents[name] = agent
+        return agent
+
+    def rank_owner(self, rank):
+        """The agent whose worker has this rank, and that worker's pid as it sees it itself."""
+        last = [e for e in self.events if e["event"] == "start" and int(e["rank"]) == rank][-1]
+        return self.agents[last["by"]], int(last["pid"])
+
+    def agent_with(self, rank):
+        return self.rank_owner(rank)[0]
+
+    def kill_rank(self, rank):
+        agent, inner = self.rank_owner(rank)
+        os.kill(agent.pod.processes(agent.process)[inner], signal.SIGKILL)
+
+    def kill_pod(self, agent):
+        """The agent, and with it all that ran in its container."""
+        agent.killed = True
+        agent.pod.kill(agent.process)
+
+    def terminate(self, agent):
+        """As the kubelet asks: the agent has time to end by itself, with whatever exit code."""
+        agent.killed = True
+        os.kill(agent.pod.first(agent.process), signal.SIGTERM)
+
+    def signal_pod(self, agent, number, workers):
+        """The agent alone, or its workers too."""
+        if workers:
+            for pid in agent.pod.processes(agent.process).values():
+                os.kill(pid, number)
+        else:
+            os.kill(agent.pod.first(agent.process), number)
+
+    def end(self):
+        for agent in self.agents.values():
+            if agent.code is None:
+                agent.pod.kill(agent.process)
+        super().end()
+
+    # -------------------------------------------------------- worlds
+
+    def worlds(self):
+        """All that ever trained, in the order they began."""
+        found = {}
+        with self._grew:
+            for event in self.events:
+                if "id" in event:
+                    world = found.setdefault(event["id"], World(event["id"], int(event["world"])))
+                    world.add(event)
+        return sorted(found.values(), key=lambda w: w.first)
+
+    def wait_world(self, size, after):
+        """The first world of this size in which every rank has done a step after that time."""
+        def seen():
+            return [w for w in self.worlds() if w.size == size and w.began and w.stepped(after)]
+        try:
+            self.wait(seen, "a world of %d" % size)
+        except JobFailed as error:
+            error.args = ("%s; there were: %s" % (
+                error, ", ".join(map(str, self.worlds())) or "none"),)
+            raise
+        return seen()[0]
+
+    def extend(self, seconds):
+        """Something new happens: it has time of its own."""
+        self.deadline = time.monotonic() + seconds
+
+    def check_worlds(self, sizes):
+        """No two at the same time, and just these, one after the other."""
+        worlds = self.worlds()
+        told = ", ".join(map(str, worlds))
+        for one, other in zip(worlds, worlds[1:]):
+            if one.last > other.first:
+                raise JobFailed("two worlds at once: " + told, "two worlds")
+        if [w.size for w in worlds] != sizes:
+            raise JobFailed("worlds of %s were to form, one after the other; there were: %s" % (
+                sizes, told), "%d worlds" % len(worlds))

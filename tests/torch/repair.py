@@ -1,0 +1,532 @@
+"""What an elastic job with torch's default settings survives: torchrun over c10d, each agent in a
+pod of its own (netns.py), the store in another.
+
+    repair.py [--case NAME]... [--torch NAME]... [--store rdzvd|torch]... [--repeat N] [--jobs N]
+              [--seed N] [--logs DIR] [--results FILE] [--table] [--list] [--tell]
+
+--case, --torch and --store may be said several times; without them: all cases, the usual two
+releases, rdzvd. With `--store torch` the jobs meet at torch's own server in a process apart: how
+that ends is written down beside ours and is not a failure. --torch takes the start of a name
+(1.13). A seed chooses the step at which the fault comes; the n-th repeat has seed + n.
+
+Each line tells the seconds from the fault to the first moment at which all ranks of the new world
+were ready to train. --results FILE adds each outcome to a file, and --table prints all that are
+in it, or were seen now, as rows of a Markdown table; `--repeat 0` only prints.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import netns
+import torches
+from job import STOP, JobFailed
+from pods import PodJob, PodPeerStore, PodRdzvd, Rdzvd, rdzvd_binary
+
+PRINT = threading.Lock()
+AFTER_FAULT_SECONDS = 150  # torch's own waits end after 60 s; what takes longer hangs
+
+
+def out(text):
+    with PRINT:
+        print(text, flush=True)
+
+
+class Skipped(Exception):
+    pass
+
+
+# ------------------------------------------------------------ cases
+
+CASES = {}
+
+
+def case(name, title):
+    def add(function):
+        CASES[name] = (title, function)
+        return function
+    return add
+
+
+@case("plain", "nothing happens")
+def plain(run):
+    job = run.train("2:2", 2)
+    run.finish(job, 2)
+
+
+@case("scale-up", "scale-up 1→2→3")
+def scale_up(run):
+    job = run.train("1:3", 1)
+    for size in 2, 3:
+        run.fault(job)
+        job.start_agent(run.pod("node-%d" % size))
+        run.formed(job, size)
+    run.finish(job, 3)
+
+
+def worker_killed(run, rank):
+    job = run.train("2:2", 2)
+    run.fault(job)
+    job.kill_rank(rank)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("worker-0", "worker 0 killed")
+def worker_0(run):
+    worker_killed(run, 0)
+
+
+@case("worker-1", "worker 1 killed")
+def worker_1(run):
+    worker_killed(run, 1)
+
+
+def agent_killed(run, rank, name):
+    """`name` is that of the pod that takes its place; the survivor is node-1 or node-2."""
+    job = run.train("2:2", 2)
+    lost = job.agent_with(rank)
+    run.fault(job)
+    job.kill_pod(lost)
+    job.start_agent(run.pod(name or lost.pod.name))
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("agent-last", "agent of the last rank SIGKILLed and replaced")
+def agent_last(run):
+    agent_killed(run, 1, "node-9")
+
+
+@case("agent-0", "agent of rank 0 SIGKILLed and replaced")
+def agent_0(run):
+    agent_killed(run, 0, "node-0")  # sorts before the survivor: rank 0 is the new node's
+
+
+@case("rank-0-moves", "the same, and a survivor becomes rank 0")
+def rank_0_moves(run):
+    agent_killed(run, 0, "node-9")
+
+
+@case("agent-0-recreated", "the same, under the same name and a new address")
+def agent_0_recreated(run):
+    agent_killed(run, 0, None)
+
+
+@case("node-lost", "node of the last rank switched off and replaced")
+def node_lost(run):
+    """No packet says that it is gone: only the missing heartbeats do."""
+    job = run.train("2:2", 2)
+    lost = job.agent_with(1)
+    run.fault(job)
+    run.link(lost.pod, False)
+    job.kill_pod(lost)
+    job.start_agent(run.pod("node-9"))
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("node-cut", "a node cut off for 20 s and back")
+def node_cut(run):
+    job = run.train("2:2", 2)
+    cut = job.agent_with(1)
+    run.link(cut.pod, False)
+    run.pass_seconds(20)
+    run.fault(job)
+    run.link(cut.pod, True)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("sigterm", "SIGTERM of one agent, and a new one")
+def sigterm(run):
+    job = run.train("2:2", 2)
+    lost = job.agent_with(1)
+    run.fault(job)
+    job.terminate(lost)
+    job.start_agent(run.pod("node-9"))
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+def all_killed(run, names):
+    job = run.train("2:2", 2)
+    agents = list(job.agents.values())
+    run.fault(job)
+    for agent in agents:
+        job.kill_pod(agent)
+    for agent, name in zip(agents, names):
+        job.start_agent(run.pod(name) if name else agent.pod)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("all-killed", "all agents killed and restarted in place, same id")
+def all_restarted(run):
+    all_killed(run, (None, None))
+
+
+@case("all-replaced", "all agents killed, new ones with other names, same id")
+def all_replaced(run):
+    all_killed(run, ("node-8", "node-9"))
+
+
+@case("again-success", "same id again after success")
+def again_success(run):
+    job = run.train("2:2", 2)
+    run.finish(job, 2)
+    run.again(job)
+
+
+@case("again-failure", "same id again after failure")
+def again_failure(run):
+    job = run.train("2:2", 2, max_restarts=0)
+    for agent in job.agents.values():
+        agent.killed = True  # they are to fail
+    job.kill_rank(1)
+    job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the job's failure")
+    if not all(a.code for a in job.agents.values()):
+        raise JobFailed("a job without restarts left did not fail")
+    run.again(job)
+
+
+def frozen(run, workers):
+    job = run.train("1:3", 2, last_call_s=5)
+    ice = job.agent_with(1)
+    job.signal_pod(ice, signal.SIGSTOP, workers)
+    run.pass_seconds(20)
+    job.signal_pod(ice, signal.SIGCONT, workers)
+    run.fault(job)
+    job.start_agent(run.pod("node-3"))
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
+@case("agent-frozen", "an agent frozen for 20 s, then a third node")
+def agent_frozen(run):
+    frozen(run, False)
+
+
+@case("node-frozen", "the same, its workers too")
+def node_frozen(run):
+    frozen(run, True)
+
+
+@case("store-stopped", "the store stopped for 25 s, then a third node")
+def store_stopped(run):
+    job = run.train("1:3", 2, last_call_s=5)
+    os.kill(run.store.pid, signal.SIGSTOP)
+    run.pass_seconds(25)
+    os.kill(run.store.pid, signal.SIGCONT)
+    run.fault(job)
+    job.start_agent(run.pod("node-3"))
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
+# ------------------------------------------------------------ running them
+
+
+class Run:
+    """One case, once: its network, its store, its jobs, and what was measured."""
+
+    def __init__(self, options, torch, kind, name, seed):
+        self.options, self.torch, self.kind, self.name = options, torch, kind, name
+        self.seed, self.random = seed, random.Random("%s %d" % (name, seed))
+        self.begin, self.jobs, self.seconds, self.expected = time.monotonic(), [], [], {}
+        self.network = self.store = None
+        self.known, self.at = set(), 0
+        words = ["repair", name, torch.name, kind, str(seed)]
+        if options.logs:
+            self.folder = os.path.join(os.path.abspath(options.logs), "-".join(words))
+            os.makedirs(self.folder)
+        else:
+            self.folder = tempfile.mkdtemp(prefix="rdzv-%s-" % "-".join(words))
+
+    # -------------------------------------------------------- for the cases
+
+    def tell(self, text):
+        if self.options.tell:
+            out("  [%s, torch %s, %s, seed %d, %5.1f s] %s" % (
+                self.name, self.torch.name, self.kind, self.seed,
+                time.monotonic() - self.begin, text))
+
+    def pod(self, name):
+        return self.network.pod(name)
+
+    def link(self, pod, up):
+        if not hasattr(pod, "network"):
+            raise Skipped("no cable to pull on loopback")
+        pod.link(up)
+
+    def new_job(self, nnodes, **how):
+        folder = os.path.join(self.folder, "job%d" % len(self.jobs))
+        job = PodJob(self.torch, self.store.endpoint, folder, "training", nnodes, **how)
+        self.jobs.append(job)
+        self.expected[job] = []
+        return job
+
+    def train(self, nnodes, count, **how):
+        """A new job of that many agents, node-1 and so on; returns when it has trained a while."""
+        job = self.new_job(nnodes, **how)
+        begin = time.time()
+        for i in range(count):
+            job.start_agent(self.pod("node-%d" % (i + 1)))
+        world = job.wait_world(count, begin)
+        self.expected[job].append(count)
+        steps = self.random.randrange(1, 40)
+        job.wait(lambda: any(int(e["step"]) >= steps for e in job.events if "step" in e),
+                 "step %d" % steps)
+        self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
+        return job
+
+    def fault(self, job):
+        """What comes next is measured from here."""
+        self.tell("fault")
+        job.extend(AFTER_FAULT_SECONDS)
+        self.known = {w.name for w in job.worlds()}
+        self.at = time.time()
+
+    def pass_seconds(self, seconds):
+        """The length of a fault, and nothing that is waited for."""
+        if STOP.wait(seconds):
+            raise JobFailed("told to stop")
+
+    def formed(self, job, size):
+        """Waits until a world of this size trains after the fault: a new one, or the old one."""
+        world = job.wait_world(size, self.at)
+        if world.name in self.known:
+            took = min(world.steps.values()) - self.at
+        else:
+            took = world.began - self.at
+            self.expected[job].append(size)
+        self.seconds.append(took)
+        self.tell("a world of %d %s, after %.1f s" % (
+            size, "goes on" if world.name in self.known else "trains", took))
+
+    def finish(self, job, size):
+        job.extend(AFTER_FAULT_SECONDS)
+        job.finish(size)
+        job.check_worlds(self.expected[job])
+
+    def again(self, job):
+        """The same id, submitted to the same nodes at once."""
+        agents = list(job.agents.values())
+        again = self.new_job("2:2")
+        self.fault(again)
+        for agent in agents:
+            again.start_agent(agent.pod)
+        self.formed(again, 2)
+        self.finish(again, 2)
+
+    # -------------------------------------------------------- for the runner
+
+    def start_store(self):
+        pod = self.network.pod("store")
+        if self.kind == "torch":
+            return PodPeerStore(pod, self.torch)
+        return PodRdzvd(pod, *self.options.rdzvd_args)
+
+    def work(self):
+        """Runs the case; raises what went wrong."""
+        self.network = (netns.Loopback if self.options.loopback else netns.Network)(self.folder)
+        try:
+            self.store = self.start_store()
+            with self.store:
+                try:
+                    CASES[self.name][1](self)
+                finally:
+                    os.kill(self.store.pid, signal.SIGCONT)
+                    for job in self.jobs:
+                        job.end()
+                    with open(os.path.join(self.folder, "store.log"), "w") as f:
+                        f.write(self.store.log() + "\n")
+                if isinstance(self.store, Rdzvd):
+                    code = self.store.stop()
+                    if code != 0:
+                        raise JobFailed("rdzvd ended with %d on SIGTERM" % code)
+        finally:
+            self.network.close()
+
+    def again_command(self):
+        words = [sys.executable, os.path.abspath(__file__), "--case", self.name, "--torch",
+                 self.torch.name, "--store", self.kind, "--seed", str(self.seed)]
+        if self.options.loopback:
+            words.append("--loopback")
+        words += ["--rdzvd_arg=" + a for a in self.options.rdzvd_args]
+        return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
+
+    def report(self, error):
+        """All that is known about a failure of ours."""
+        lines = ["failed  %s: %s" % (self.title(), error)]
+        if not isinstance(error, JobFailed):
+            lines.append("".join(traceback.format_exception(error)))
+        lines += [job.logs(40) for job in self.jobs]
+        if self.store is not None:
+            lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
+        lines += ["again: " + self.again_command(), "logs: " + self.folder]
+        return "\n".join(lines)
+
+    def title(self):
+        return "torch %s %s %s, seed %d" % (self.torch.name, self.kind, self.name, self.seed)
+
+
+def run(options, torch, kind, name, seed):
+    """What came of it, as it is written to the results."""
+    if STOP.is_set():
+        return None
+    one = Run(options, torch, kind, name, seed)
+    result = {"case": name, "torch": torch.name, "store": kind, "seed": seed, "ok": False,
+              "seconds": one.seconds}
+    try:
+        one.work()
+        result.update(ok=True, word="ok")
+        out("passed  %s: %s (%.0f s in all)" % (
+            one.title(), " ".join("%.1f s" % s for s in one.seconds) or "-",
+            time.monotonic() - one.begin))
+        if not options.logs:
+            shutil.rmtree(one.folder, ignore_errors=True)
+    except Skipped as why:
+        result.update(word="skipped")
+        out("skipped %s: %s" % (one.title(), why))
+    except Exception as error:  # reported, counted, and the next one runs
+        result.update(word=getattr(error, "word", "wrong"), text=str(error))
+        if STOP.is_set():
+            return None
+        if kind == "torch":
+            out("torch's %s: %s: %s\nlogs: %s" % (
+                one.title(), result["word"], str(error).splitlines()[0], one.folder))
+        else:
+            out(one.report(error))
+    return result
+
+
+# ------------------------------------------------------------ the table
+
+
+def cell(results):
+    """What one release did with one case: its times if it always held, else how often and what."""
+    if not results:
+        return ""
+    held = [r for r in results if r["ok"]]
+    times = [s for r in held for s in r["seconds"]]
+    text = ""
+    if times:
+        text = "%.1f (%.1f–%.1f) s" % (statistics.median(times), min(times), max(times))
+    elif held:
+        text = "ok"
+    if len(held) == len(results):
+        return "%s, %d×" % (text, len(held))
+    words = collections.Counter(r["word"] for r in results if not r["ok"])
+    bad = ", ".join("%s %d×" % (w, n) for w, n in words.most_common())
+    return bad if not held else "%s; %s, %d×" % (bad, text, len(held))
+
+
+def table(results, names):
+    """Two rows per case: with rdzvd, with torch's own store. Median (fastest–slowest) seconds."""
+    yield "| fault | store | %s |" % " | ".join("torch " + n for n in names)
+    yield "|---|---|%s" % ("---|" * len(names))
+    for name, (title, _) in CASES.items():
+        for kind in ("rdzvd", "torch"):
+            cells = [cell([r for r in results if r["case"] == name and r["store"] == kind
+                           and r["torch"] == n and r["word"] != "skipped"]) for n in names]
+            if any(cells):
+                yield "| %s | %s | %s |" % (
+                    title if kind == "rdzvd" else "", "rdzvd" if kind == "rdzvd" else "torch's own",
+                    " | ".join(cells))
+
+
+# ------------------------------------------------------------ arguments
+
+
+def full_names(starts):
+    names = []
+    for start in starts or torches.DEFAULT:
+        found = [n for n in torches.ALL if n == start or n.startswith(start + ".")]
+        if not found:
+            sys.exit("no torch %r: there are %s" % (start, ", ".join(torches.ALL)))
+        names += found
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", choices=tuple(CASES), metavar="NAME")
+    parser.add_argument("--torch", action="append", metavar="NAME")
+    parser.add_argument("--all", action="store_true", help="every release, not the usual two")
+    parser.add_argument("--store", action="append", choices=("rdzvd", "torch"))
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--logs", help="a folder for all logs, kept")
+    parser.add_argument("--results", help="a file that outcomes are added to")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--list", action="store_true", help="the cases")
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--loopback", action="store_true", help="127.0.0.x, no namespaces")
+    parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[],
+                        metavar="--FLAG=VALUE", help="another flag for rdzvd")
+    options = parser.parse_args()
+
+    if options.list:
+        for name, (title, _) in CASES.items():
+            print("%-18s %s" % (name, title))
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    if not options.loopback and options.repeat:
+        folder = tempfile.mkdtemp(prefix="rdzv-repair-probe-")
+        why = netns.refused(folder)
+        shutil.rmtree(folder)
+        if why:
+            out("no network namespaces here (%s): the agents are at 127.0.0.x instead" % why)
+            options.loopback = True
+
+    chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
+    runs = [(torch, kind, name, options.seed + i)
+            for i in range(options.repeat)
+            for name in options.case or CASES
+            for torch in chosen
+            for kind in options.store or ("rdzvd",)]
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(run, options, *r) for r in runs]):
+            result = future.result()
+            if result is None:
+                continue
+            results.append(result)
+            if options.results:
+                with open(options.results, "a") as f:
+                    f.write(json.dumps(result) + "\n")
+
+    if options.table:
+        shown = results
+        if options.results and os.path.exists(options.results):
+            with open(options.results) as f:
+                shown = [json.loads(line) for line in f]
+        print("\n".join(table(shown, [n for n in torches.ALL
+                                      if any(r["torch"] == n for r in shown)])))
+    ours = [r for r in results if r["store"] == "rdzvd"]
+    counts = collections.Counter("skipped" if r["word"] == "skipped" else
+                                 "passed" if r["ok"] else "failed" for r in ours)
+    if ours or not results:
+        print("%d passed, %d failed, %d skipped" % (
+            counts["passed"], counts["failed"], counts["skipped"]))
+    sys.exit(1 if counts["failed"] or len(results) < len(runs) else 0)
+
+
+if __name__ == "__main__":
+    main()
