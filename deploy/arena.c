@@ -1,7 +1,6 @@
 /* A list of blocks, filled from the front; what is large gets a block of its own. */
 #include "deploy/arena.h"
 
-#include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 struct arena_block {
     struct arena_block *next;
     size_t used, size;
-    alignas(max_align_t) unsigned char bytes[];
+    _Alignas(max_align_t) unsigned char bytes[];
 };
 
 #define BLOCK_SIZE ((size_t)64 << 10)
@@ -32,7 +31,7 @@ void *arena_alloc(struct arena *a, size_t size)
 
     if (size > SIZE_MAX / 2)
         abort();
-    size = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
     if (b == NULL || b->size - b->used < size) {
         b = block_new(size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE);
         if (size > BLOCK_SIZE / 4 && a->blocks != NULL) {

@@ -1,0 +1,126 @@
+/* Merging of settings and of patches. */
+#include "deploy/merge.h"
+
+#include <string.h>
+
+static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over, bool patch);
+
+static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
+{
+    struct yaml_node *n = arena_alloc(a, sizeof *n);
+
+    *n = *from;
+    n->pairs = NULL;
+    n->items = NULL;
+    n->count = n->cap = 0;
+    return n;
+}
+
+static void put_pair(struct arena *a, struct yaml_node *n, const struct yaml_pair *pair,
+                     struct yaml_node *value)
+{
+    struct yaml_pair *old = yaml_get_pair(n, pair->key->text);
+
+    if (old != NULL) {
+        old->value = value;
+        return;
+    }
+    yaml_put(a, n, pair->key->text, value);
+    n->pairs[n->count - 1].key = pair->key; /* with its marks */
+}
+
+/* What a value is when nothing stands below it: its nulls remove nothing, and go. */
+static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *value)
+{
+    struct yaml_node *n;
+
+    if (value->kind != YAML_MAPPING)
+        return (struct yaml_node *)value;
+    n = copy_shallow(a, value);
+    for (size_t i = 0; i < value->count; i++) {
+        if (!yaml_is_null(value->pairs[i].value))
+            put_pair(a, n, &value->pairs[i], without_nulls(a, value->pairs[i].value));
+    }
+    return n;
+}
+
+static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node *base,
+                                        const struct yaml_node *over, bool patch)
+{
+    struct yaml_node *n = copy_shallow(a, over);
+
+    n->style = base->style;
+    n->comment = over->comment != NULL ? over->comment : base->comment;
+    for (size_t i = 0; i < base->count; i++)
+        put_pair(a, n, &base->pairs[i], base->pairs[i].value);
+    for (size_t i = 0; i < over->count; i++) {
+        const struct yaml_pair *pair = &over->pairs[i];
+        const struct yaml_node *below = yaml_get(n, pair->key->text);
+
+        if (yaml_is_null(pair->value))
+            yaml_remove(n, pair->key->text);
+        else
+            put_pair(a, n, pair, merge(a, below, pair->value, patch));
+    }
+    return n;
+}
+
+/* What tells the items of a list apart, or NULL. */
+static const char *item_key(const struct yaml_node *item)
+{
+    static const char *const keys[] = {"mountPath", "name", "key"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (yaml_text(yaml_get(item, keys[i])) != NULL)
+            return keys[i];
+    }
+    return NULL;
+}
+
+static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
+                                     const struct yaml_node *over)
+{
+    struct yaml_node *n = copy_shallow(a, over);
+
+    for (size_t i = 0; i < base->count; i++)
+        yaml_append(a, n, base->items[i]);
+    for (size_t i = 0; i < over->count; i++) {
+        struct yaml_node *item = over->items[i];
+        const char *key = item_key(item);
+        bool found = false;
+
+        for (size_t j = 0; key != NULL && j < base->count && !found; j++) {
+            found = yaml_is(yaml_get(n->items[j], key), yaml_get(item, key)->text);
+            if (found)
+                n->items[j] = merge(a, n->items[j], item, true);
+        }
+        if (!found)
+            yaml_append(a, n, item);
+    }
+    return n;
+}
+
+static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over, bool patch)
+{
+    if (over == NULL)
+        return (struct yaml_node *)base;
+    if (base != NULL && base->kind == YAML_MAPPING && over->kind == YAML_MAPPING)
+        return merge_mappings(a, base, over, patch);
+    if (patch && base != NULL && base->kind == YAML_SEQUENCE && over->kind == YAML_SEQUENCE)
+        return merge_lists(a, base, over);
+    return without_nulls(a, over);
+}
+
+struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over)
+{
+    return merge(a, base, over, false);
+}
+
+struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over)
+{
+    return merge(a, base, over, true);
+}
