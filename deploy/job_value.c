@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Variables in variables, bytes of a result, and variables on the way: beyond that nothing is known. */
+/* Variables in variables, bytes of a result, and variables on the way: beyond that nothing is
+ * known. */
 #define DEPTH_MAX  5
 #define RESULT_MAX 4096
 #define STEPS_MAX  1000

@@ -328,6 +328,20 @@ static void read_comment(struct read *r)
     r->pos = end == NULL ? r->len : (size_t)(end - r->text);
 }
 
+/* `&> file` is no end. */
+static void end_command_or_redirect(struct read *r)
+{
+    bool redirect = peek(r, 0) == '&' && peek(r, 1) == '>';
+
+    if (redirect)
+        end_word(r);
+    else
+        end_command(r);
+    r->pos++;
+    if (redirect)
+        read_redirection(r);
+}
+
 static void read_one(struct read *r)
 {
     char c = r->text[r->pos];
@@ -343,19 +357,11 @@ static void read_one(struct read *r)
         read_newline(r);
         break;
     case '&':
-        if (peek(r, 1) == '>') { /* &> file */
-            end_word(r);
-            r->pos++;
-            read_redirection(r);
-            break;
-        }
-        /* fall through */
     case ';':
     case '|':
     case '(':
     case ')':
-        end_command(r);
-        r->pos++;
+        end_command_or_redirect(r);
         break;
     case '<':
     case '>':
@@ -378,11 +384,11 @@ static void read_one(struct read *r)
         read_substitution(r);
         break;
     case '#':
-        if (!r->in_word) {
+        if (r->in_word)
+            put(r, r->pos++);
+        else
             read_comment(r);
-            break;
-        }
-        /* fall through */
+        break;
     default:
         begin_word(r);
         put(r, r->pos++);
