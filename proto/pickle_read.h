@@ -9,20 +9,18 @@
 #include "proto/bytes.h"
 #include "proto/pickle_op.h"
 
-#define PICKLE_BYTES_MAX UINT32_MAX /* of a whole pickle: places in it are kept in 32 bits */
-
 /* What a memoized object is, in the caller's words. Kind 0 is of what may not be referred to. */
 struct pickle_ref {
     uint32_t kind;
     uint32_t value;
 };
 
-#define PICKLE_STRING                                                           \
-    1 /* the one kind that this file knows; its value is the place in the input \
-       */
+/* The one kind that this file knows: its value is where the string is in the input. */
+#define PICKLE_STRING 1
 
-/* Starts as {.in = bytes}; ends with pickle_reader_fini(). Whoever gets a false is done: what was
- * asked for is not there, or there is no memory, which `no_memory` tells. */
+/* Starts as {.in = bytes}, at most UINT32_MAX of them; ends with pickle_reader_fini(). Whoever gets
+ * a false is done: what was asked for is not there, or there is no memory, which `no_memory` tells.
+ * The memo takes at most 16 bytes for each MEMOIZE that has been passed. */
 struct pickle_reader {
     struct slice in;
     size_t at;

@@ -286,14 +286,27 @@ static bool read_protocol(struct reading *r, uint8_t *protocol)
 
 static bool read_pickle(struct reading *r, struct torch_state *s)
 {
-    return read_protocol(r, &s->protocol) && start_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0) &&
-           read_name(r, "round") && pickle_int(&r->pickle, &s->round) && read_name(r, "complete") &&
-           pickle_bool(&r->pickle, &s->complete) && read_name(r, "deadline") &&
-           read_deadline(r, s) && read_name(r, "closed") && pickle_bool(&r->pickle, &s->closed) &&
-           read_name(r, "participants") && read_dict(r, read_participant) &&
-           read_name(r, "wait_list") && read_set(r, read_waiting) && read_redundancy_list(r, s) &&
-           read_dict(r, read_heartbeat) && end_object(r) && pass(r, PICKLE_STOP) &&
-           r->pickle.at == r->pickle.in.len;
+    struct pickle_reader *p = &r->pickle;
+
+    if (!read_protocol(r, &s->protocol))
+        return false;
+    if (!start_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
+        return false;
+    if (!read_name(r, "round") || !pickle_int(p, &s->round))
+        return false;
+    if (!read_name(r, "complete") || !pickle_bool(p, &s->complete))
+        return false;
+    if (!read_name(r, "deadline") || !read_deadline(r, s))
+        return false;
+    if (!read_name(r, "closed") || !pickle_bool(p, &s->closed))
+        return false;
+    if (!read_name(r, "participants") || !read_dict(r, read_participant))
+        return false;
+    if (!read_name(r, "wait_list") || !read_set(r, read_waiting))
+        return false;
+    if (!read_redundancy_list(r, s) || !read_dict(r, read_heartbeat))
+        return false;
+    return end_object(r) && pass(r, PICKLE_STOP) && p->at == p->in.len;
 }
 
 static int compare(const void *a, const void *b)

@@ -33,6 +33,8 @@ struct writing {
     uint32_t names[NAMES];
     uint32_t classes[TORCH_CLASSES];
     uint32_t utc;
+    struct slice addr; /* the one written last */
+    uint32_t addr_number;
 };
 
 static void op(struct writing *w, enum pickle_op code)
@@ -130,6 +132,18 @@ static void put_time(struct writing *w, int64_t us)
     numbered(w, PICKLE_REDUCE);
 }
 
+/* What was one object when it was read stays one: else a value could grow beyond all measure. In
+ * the order of nodes those that share an address are neighbours. */
+static void put_addr(struct writing *w, struct slice addr)
+{
+    if (w->addr_number != NONE && addr.ptr == w->addr.ptr && addr.len == w->addr.len) {
+        pickle_reference(&w->pickle, w->addr_number);
+        return;
+    }
+    w->addr = addr;
+    w->addr_number = pickle_put_string(&w->pickle, addr);
+}
+
 static void put_node(struct writing *w, size_t i)
 {
     const struct torch_node *node = &w->state->nodes[i];
@@ -140,7 +154,7 @@ static void put_node(struct writing *w, size_t i)
     }
     w->nodes[i] = start_object(w, TORCH_NODE_CLASS);
     put_name(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
-    pickle_put_string(&w->pickle, node->addr);
+    put_addr(w, node->addr);
     put_name(w, NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
     put_name(w, NAME_LOCAL_ID, "local_id");
@@ -272,21 +286,21 @@ static void put_state(struct writing *w)
     pickle_stop(&w->pickle);
 }
 
-/* More than the pickle can take: 560 bytes with the names and a deadline, 70 and its address for a
- * node with two long numbers, and for each time that it is named a reference, a rank and a time; a
- * batch is opened and closed, a frame has its header. */
+/* More than the pickle can take: 600 bytes for all names, a deadline and the lists; for a node 57
+ * bytes and its address, when its numbers are long, 15 for three references to it, 10 for its rank
+ * and 28 for a time; and what opens and closes batches and frames. */
 static size_t size_limit(const struct torch_state *s)
 {
     size_t size = 1024;
 
     for (size_t i = 0; i < s->count; i++)
-        size += 160 + s->nodes[i].addr.len;
+        size += 112 + s->nodes[i].addr.len;
     return size + size / 1024;
 }
 
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 {
-    struct writing w = {.state = s, .utc = NONE};
+    struct writing w = {.state = s, .utc = NONE, .addr_number = NONE};
     size_t cap = size_limit(s);
     uint8_t *pickle = malloc(cap);
 
