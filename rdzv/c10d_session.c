@@ -2,7 +2,9 @@
  * store/keymap.h and proto/c10d.h; what is decided here is who is answered what, and when. */
 #include <inttypes.h>
 
+#include "rdzv/elastic.h"
 #include "rdzv/sessions.h"
+#include "store/run.h"
 
 #define REQUEST_COST 64u   /* of a peer's share of a turn, beside its bytes */
 #define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
@@ -19,9 +21,15 @@ void c10d_session_begin(struct conn *c)
     server_c10d_came(conn_server(c), c->space);
 }
 
+/* Whose keys this connection uses. */
+static struct keymap *keys_of(struct conn *c)
+{
+    return c->role == CONN_WORKER ? &c->as.c10d.bound.world->keys : &c->space->keys;
+}
+
 static void drop_wait(struct conn *c)
 {
-    keymap_cancel(&c->space->keys, c->as.c10d.waiter);
+    keymap_cancel(keys_of(c), c->as.c10d.waiter);
     c->as.c10d.waiter = NULL;
 }
 
@@ -32,12 +40,13 @@ void c10d_session_end(struct conn *c)
     drop_wait(c);
     if (w != NULL) {
         for (size_t i = 0; i < w->count; i++)
-            keymap_unwatch(&c->space->keys, w->items[i]);
+            keymap_unwatch(keys_of(c), w->items[i]);
         subscription_fini(&conn_server(c)->store.ready, &w->subscription);
         free(w->items);
         free(w);
         c->as.c10d.watches = NULL;
     }
+    elastic_unbind(c);
     server_c10d_left(conn_server(c), c->space);
 }
 
@@ -94,8 +103,9 @@ static void refuse(struct conn *c, enum store_status status, struct slice key)
 }
 
 /* Carries out a command that can only fail for want of room, or of a number. */
-static bool apply(struct conn *c, const struct command *command, struct store_result *out)
+static bool apply(struct conn *c, struct command *command, struct store_result *out)
 {
+    command->world = c->role == CONN_WORKER ? c->as.c10d.bound.world->id : 0;
     server_apply(conn_server(c), c->space, command, out);
     if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
         return true;
@@ -112,11 +122,24 @@ static void handle_compare_set(struct conn *c, const struct c10d_request *req)
                               .expected = req->expected,
                               .value = req->value};
     struct store_result result;
+    struct slice instead = {0};
 
-    if (!apply(c, &command, &result))
+    if (c->role == CONN_AGENT) {
+        elastic_compare_set(c, req, &result, &instead);
+        if (c->state != CONN_OPEN)
+            return;
+        if (result.status != STORE_OK && result.status != STORE_ABSENT &&
+            result.status != STORE_MISMATCH) {
+            refuse(c, result.status, req->key);
+            return;
+        }
+    } else if (!apply(c, &command, &result)) {
         return;
-    if (result.status == STORE_OK)
-        answer_blob(c, keymap_get(&c->space->keys, req->key));
+    }
+    if (instead.ptr != NULL)
+        answer_bytes(c, instead);
+    else if (result.status == STORE_OK)
+        answer_blob(c, keymap_get(keys_of(c), req->key));
     else if (result.status == STORE_ABSENT)
         answer_bytes(c,
                      req->expected); /* looks like success to a naive caller; torch wants it so */
@@ -128,7 +151,7 @@ static bool watchers_left(struct conn *c)
 {
     uint32_t max = conn_server(c)->config->limits.watchers_max;
 
-    if (max == 0 || c->space->keys.waiters < max)
+    if (max == 0 || keys_of(c)->waiters < max)
         return true;
     conn_cut(c, "too many waiters in this space, see --watcher-limit", (struct slice){0});
     return false;
@@ -144,7 +167,7 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
     }
     if (!watchers_left(c))
         return;
-    status = keymap_wait(&c->space->keys, req->items, req->count, c, &c->as.c10d.waiter);
+    status = keymap_wait(keys_of(c), req->items, req->count, c, &c->as.c10d.waiter);
     if (status != STORE_OK)
         refuse(c, status, (struct slice){0});
     else if (c->as.c10d.waiter == NULL)
@@ -167,7 +190,7 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         answer_u8(c, C10D_STOP_WAITING);
         return;
     }
-    status = keymap_barrier_wait(&c->space->keys, req->key, c, &c->as.c10d.waiter);
+    status = keymap_barrier_wait(keys_of(c), req->key, c, &c->as.c10d.waiter);
     if (status != STORE_OK)
         refuse(c, status, req->key);
 }
@@ -178,7 +201,7 @@ static void handle_check(struct conn *c, const struct c10d_request *req)
     uint8_t answer = C10D_READY;
 
     while (answer == C10D_READY && c10d_next_blob(&rest, &key)) {
-        if (!keymap_exists(&c->space->keys, key))
+        if (!keymap_exists(keys_of(c), key))
             answer = C10D_NOT_READY;
     }
     answer_u8(c, answer);
@@ -190,12 +213,12 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
     struct slice rest = req->items, key;
 
     while (c10d_next_blob(&rest, &key))
-        answer_blob(c, keymap_get(&c->space->keys, key));
+        answer_blob(c, keymap_get(keys_of(c), key));
 }
 
 static void handle_list(struct conn *c)
 {
-    const struct keymap *m = &c->space->keys;
+    const struct keymap *m = keys_of(c);
     struct blob *list = blob_alloc(keymap_list_size(m));
     struct writer w;
 
@@ -249,7 +272,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     items = realloc(w->items, (w->count + 1) * sizeof(struct key_watch *));
     if (items != NULL) {
         w->items = items;
-        items[w->count] = keymap_watch(&c->space->keys, req->key, &w->subscription);
+        items[w->count] = keymap_watch(keys_of(c), req->key, &w->subscription);
     }
     if (items == NULL || items[w->count] == NULL) {
         refuse(c, STORE_NO_MEMORY, req->key);
@@ -269,10 +292,32 @@ static void handle_silent(struct conn *c, enum command_kind kind, const struct c
     apply(c, &command, &result);
 }
 
+/* The first key that a request names; empty: it names none. */
+static struct slice first_key(const struct c10d_request *req)
+{
+    struct slice rest = req->items, key = {0};
+
+    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
+}
+
+/* What rdzvd does for torch's agents comes before what their request says. True: it is done with.
+ */
+static bool handle_as_agent(struct conn *c, const struct c10d_request *req)
+{
+    if (req->op == C10D_SET)
+        return elastic_takes_set(c, req);
+    if (req->op == C10D_GET || req->op == C10D_WAIT)
+        elastic_before_read(c, first_key(req));
+    return c->state != CONN_OPEN;
+}
+
 static void handle(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.key = req->key, .number = req->number};
     struct store_result result;
+
+    if (c->role == CONN_AGENT && handle_as_agent(c, req))
+        return;
 
     switch (req->op) {
     case C10D_ADD:
@@ -281,7 +326,7 @@ static void handle(struct conn *c, const struct c10d_request *req)
             answer_i64(c, result.number);
         break;
     case C10D_GET:
-        answer_blob(c, keymap_get(&c->space->keys, req->key)); /* absent: empty, as libuv's */
+        answer_blob(c, keymap_get(keys_of(c), req->key)); /* absent: empty, as libuv's */
         break;
     case C10D_SET:
         handle_silent(c, COMMAND_KEY_SET, req);
@@ -313,7 +358,7 @@ static void handle(struct conn *c, const struct c10d_request *req)
         answer_u8(c, C10D_WAIT_CANCELED);
         break;
     case C10D_GETNUMKEYS:
-        answer_i64(c, (int64_t)c->space->keys.present);
+        answer_i64(c, (int64_t)keys_of(c)->present);
         break;
     case C10D_DELETE_KEY:
         command.kind = COMMAND_KEY_DELETE;
@@ -324,13 +369,14 @@ static void handle(struct conn *c, const struct c10d_request *req)
         handle_multi_get(c, req);
         break;
     case C10D_PING:
+        c->pinged = true;
         bytes_put_u32(conn_reserve(c, 4), req->nonce);
         break;
     case C10D_QUEUE_POP:
         handle_pop(c, req);
         break;
     case C10D_QUEUE_LEN:
-        answer_i64(c, (int64_t)keymap_queue_len(&c->space->keys, req->key));
+        answer_i64(c, (int64_t)keymap_queue_len(keys_of(c), req->key));
         break;
     case C10D_LIST_KEYS:
         handle_list(c);
@@ -378,6 +424,12 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
         switch (c10d_parse(rest, (enum c10d_dialect)c->dialect, &limits, &c->as.c10d.progress, &req,
                            &size, &why)) {
         case PARSE_DONE:
+            if (c->role == CONN_UNBOUND && first_key(&req).ptr != NULL)
+                elastic_bind(c, first_key(&req));
+            if (c->role == CONN_AGENT && elastic_holds(c, &req)) {
+                *used = at;
+                return SESSION_PARKED;
+            }
             s->stats.c10d_requests++;
             handle(c, &req);
             conn_spend(c, REQUEST_COST + size);

@@ -12,6 +12,12 @@ static void set_defaults(struct config *c)
     *c = (struct config){
         .classic = true,
         .drain_timeout_ms = 5000,
+        .elastic =
+            {
+                .closed_grace_ms = 5000,
+                .run_ttl_ms = UINT64_C(24) * 3600 * 1000,
+                .merge_heartbeats = true,
+            },
         .limits =
             {
                 .key_max = 8192,
@@ -137,6 +143,9 @@ void config_free(struct config *c)
     config_clear_listeners(c);
     free(c->name);
     free(c->data_dir);
+    free(c->elastic.advertise);
+    free(c->elastic.advertise_host);
+    free(c->elastic.worker_ports);
     string_list_free(&c->advertise_client_urls);
     string_list_free(&c->advertise_peer_urls);
     free(c->initial_cluster);

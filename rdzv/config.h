@@ -73,6 +73,27 @@ struct config_limits {
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
 };
 
+enum config_elastic_mode {
+    CONFIG_ELASTIC_REPAIR, /* what default torch breaks in elastic jobs is repaired, see elastic.h
+                            */
+    CONFIG_ELASTIC_PLAIN,  /* torch's bare semantics */
+};
+
+/* How runs of torch's rendezvous are looked after. */
+struct config_elastic {
+    enum config_elastic_mode mode;
+    char *advertise;          /* as given; NULL: guess from the agents' connections */
+    char *advertise_host;     /* of that: what workers are told, without brackets */
+    uint16_t advertise_port;  /* 0: that of the listener */
+    char *worker_ports;       /* as given; NULL: workers share the agents' port */
+    uint16_t worker_port_low; /* 0: none */
+    uint16_t worker_port_high;
+    uint64_t closed_grace_ms; /* a closed run nobody is connected to is forgotten after this */
+    uint64_t run_ttl_ms;      /* the same for an open one; 0: never */
+    bool ignore_close;        /* a run is closed only once all its participants have closed it */
+    bool merge_heartbeats;
+};
+
 /* Something the log should say once at start. */
 struct config_note {
     enum config_note_kind {
@@ -107,6 +128,7 @@ struct config {
     uint64_t linger_ms;         /* 0: off */
     uint64_t exit_when_idle_ms; /* 0: off */
     uint64_t drain_timeout_ms;  /* from SIGTERM to cutting who is still there */
+    struct config_elastic elastic;
     struct config_limits limits;
 
     enum log_format log_format;

@@ -31,6 +31,8 @@ struct option {
     uint64_t least, most;
     bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
     const char *const *choices; /* ends with NULL */
+    /* OPTION_TEXT: what is wrong with a value, or NULL and it is in the config too. */
+    const char *(*check)(struct config *c, const char *text);
     const char *group;
     const char *value_name;
     const char *help;
@@ -111,6 +113,10 @@ void config_clear_listeners(struct config *c);
 bool config_check_overlaps(struct draft *d);
 /* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */
 bool config_is_address(int family, const char *text, size_t len);
+
+/* config_elastic.c; see struct option */
+const char *config_check_advertise(struct config *c, const char *text);
+const char *config_check_worker_ports(struct config *c, const char *text);
 
 /* config_text.c */
 #define CONFIG_LABEL_MAX 400

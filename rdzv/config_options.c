@@ -14,6 +14,7 @@
 
 static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const transitional_names[] = {"off", "x1", "x2", NULL};
+static const char *const elastic_names[] = {"repair", "plain", NULL};
 static const char *const log_format_names[] = {"logfmt", "json", NULL};
 static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
 
@@ -21,6 +22,7 @@ static const char *const log_level_names[] = {"debug", "info", "warn", "error", 
 
 static const char listening[] = "Listening";
 static const char keeping[] = "Keys and spaces";
+static const char elastic[] = "Elastic jobs";
 static const char limits[] = "Limits";
 static const char logging[] = "Log";
 static const char files[] = "Settings";
@@ -77,6 +79,58 @@ const struct option config_options[] = {
      .group = keeping,
      .value_name = "DURATION",
      .help = "after SIGTERM, how long answers may still take to leave"},
+
+    {.name = "torch-elastic",
+     .kind = OPTION_CHOICE,
+     .offset = AT(elastic.mode),
+     .choices = elastic_names,
+     .group = elastic,
+     .value_name = "repair|plain",
+     .help = "repair elastic jobs, or be a bare store as torch's"},
+    {.name = "advertise",
+     .kind = OPTION_TEXT,
+     .offset = AT(elastic.advertise),
+     .check = config_check_advertise,
+     .group = elastic,
+     .value_name = "HOST[:PORT]",
+     .help = "where workers reach this store (as agents do)"},
+    {.name = "worker-ports",
+     .kind = OPTION_TEXT,
+     .offset = AT(elastic.worker_ports),
+     .check = config_check_worker_ports,
+     .group = elastic,
+     .value_name = "LOW-HIGH",
+     .help = "a port for each run's workers (the agents' port)"},
+    {.name = "closed-grace",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.closed_grace_ms),
+     .least = 1,
+     .most = UINT64_MAX,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "forget a closed run that had no agent for so long"},
+    {.name = "run-ttl",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.run_ttl_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "forget an open run that had no agent for so long"},
+    {.name = "ignore-close",
+     .kind = OPTION_SWITCH,
+     .offset = AT(elastic.ignore_close),
+     .choices = switch_names,
+     .group = elastic,
+     .value_name = "on|off",
+     .help = "a run closes only when all in it ask (torch 2.3-2.7)"},
+    {.name = "merge-heartbeats",
+     .kind = OPTION_SWITCH,
+     .offset = AT(elastic.merge_heartbeats),
+     .choices = switch_names,
+     .group = elastic,
+     .value_name = "on|off",
+     .help = "let heartbeats of different agents pass each other"},
 
     {.name = "key-limit",
      .kind = OPTION_SIZE32,
@@ -385,6 +439,12 @@ bool config_apply_option(struct draft *d, const struct setting *s)
             d->log_format_given = true;
         return true;
     case OPTION_TEXT:
+        if (s->option->check != NULL) {
+            const char *problem = s->option->check(&d->config, s->value);
+
+            if (problem != NULL)
+                return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+        }
         free(*(char **)field);
         *(char **)field = config_copy_text(s->value, strlen(s->value));
         return true;

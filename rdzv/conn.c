@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "rdzv/listen.h"
 #include "rdzv/sessions.h"
 
 /* A peer that sends on while its watch is open may be this far ahead. */
@@ -157,6 +158,7 @@ struct conn *conn_new(struct server *s, struct listener *listener, int fd,
         return NULL;
     }
     c->listener = listener;
+    listener->conns++;
     c->space = listener->space;
     keep_peer(c, peer);
     outq_init(&c->out);
@@ -268,6 +270,7 @@ void conn_free(struct conn *c)
     outq_fini(&c->out, &s->pool);
     free(c->in);
     close(event_get_fd(&c->event));
+    listen_conn_gone(c->listener);
     free(c);
 }
 
@@ -561,6 +564,15 @@ void conn_continue(struct conn *c)
     arm(c);
     if (c->saw_eof && c->state == CONN_OPEN)
         mark_dirty(c); /* the flush sees to its end */
+}
+
+void conn_unpark(struct conn *c)
+{
+    if (!c->parked || c->yielded || c->state != CONN_OPEN)
+        return;
+    c->parked = false;
+    c->yielded = true;
+    TAILQ_INSERT_TAIL(&conn_server(c)->again, c, again);
 }
 
 bool conn_may_push(struct conn *c)

@@ -20,6 +20,15 @@ enum conn_protocol {
     CONN_HTTP,
 };
 
+/* Whose c10d keys a connection uses; elastic_bind() tells by the first that it names. */
+enum conn_role {
+    CONN_UNBOUND, /* has named none yet */
+    CONN_PLAIN,   /* those of the space */
+    CONN_AGENT,   /* the same, as torch's agents, who are known by name */
+    CONN_WORKER,  /* those of a world of workers */
+};
+
+struct agent;
 struct http_session;
 
 /* The start of a request whose rest has not come. Absent while there is none, as with all idle
@@ -48,6 +57,10 @@ struct conn {
             struct c10d_progress progress;
             struct waiter *waiter;
             struct c10d_watches *watches; /* of classic WATCH_KEY; NULL: none */
+            union {
+                struct agent *agent; /* CONN_AGENT */
+                struct world *world; /* CONN_WORKER */
+            } bound;
         } c10d;
         struct http_session *http;
     } as;
@@ -56,6 +69,7 @@ struct conn {
     uint8_t state;     /* enum conn_state */
     uint8_t protocol;  /* enum conn_protocol */
     uint8_t dialect;   /* enum c10d_dialect */
+    uint8_t role;      /* enum conn_role */
     uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint64_t spent_in; /* the turn that `spent` counts */
     uint32_t spent;    /* conn_spend() */
@@ -68,6 +82,7 @@ struct conn {
     bool owes;    /* the session waits for bytes that it drops as they come */
     bool saw_eof; /* the peer has sent its last byte */
     bool lingers; /* conn_finish_lingering() */
+    bool pinged;  /* has sent c10d's PING: a client of torch 2.5 or later */
     bool is_cut;  /* conn_cut() while answers were queued: they get one chance */
 };
 
@@ -112,6 +127,9 @@ bool conn_may_answer(struct conn *c);
 /* False when this peer has had its share of the turn: the session leaves its next request where it
  * is, and goes on in the next turn, when all others have had theirs. */
 bool conn_has_turn(struct conn *c);
+
+/* A parked peer goes on: its next request is shown again in the next turn. */
+void conn_unpark(struct conn *c);
 
 /* Counts what a request has cost, in bytes looked at or rendered. */
 void conn_spend(struct conn *c, size_t cost);

@@ -247,6 +247,76 @@ void listen_close_all(struct server *s)
     event_del(&s->retry_accept);
 }
 
+/* --- Ports of runs. --- */
+
+uint16_t listen_port(const struct listener *l)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+
+    if (!l->open || getsockname(event_get_fd(&l->event), (struct sockaddr *)&at, &len) < 0)
+        return 0;
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&at)->sin6_port
+                                          : ((struct sockaddr_in *)(void *)&at)->sin_port);
+}
+
+/* Binds to the address of `like` with another port; -1 with errno. */
+static int bind_like(const struct listener *like, uint16_t port)
+{
+    struct sockaddr_storage at;
+    struct addrinfo ai = {.ai_addr = (struct sockaddr *)&at, .ai_addrlen = sizeof at};
+
+    if (getsockname(event_get_fd(&like->event), ai.ai_addr, &ai.ai_addrlen) < 0)
+        return -1;
+    ai.ai_family = at.ss_family;
+    if (at.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)&at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)(void *)&at)->sin_port = htons(port);
+    return bind_one(&ai, like->spec->ipv6_only);
+}
+
+struct listener *listen_open_like(struct server *s, struct listener *like, uint16_t low,
+                                  uint16_t high)
+{
+    struct listener *l;
+    int fd = -1;
+
+    for (unsigned port = low; port <= high && fd < 0; port++)
+        fd = bind_like(like, (uint16_t)port);
+    if (fd < 0)
+        return NULL;
+    add(s, like->spec, fd);
+    l = TAILQ_LAST(&s->listeners, listener_list);
+    l->is_runs = true;
+    return l;
+}
+
+static void free_if_done(struct listener *l)
+{
+    if (!l->is_runs || l->open || l->conns != 0)
+        return;
+    TAILQ_REMOVE(&l->server->listeners, l, entry);
+    free(l);
+}
+
+void listen_close_one(struct listener *l)
+{
+    if (l->open) {
+        event_del(&l->event);
+        close(event_get_fd(&l->event));
+    }
+    l->open = false;
+    l->run = NULL;
+    free_if_done(l);
+}
+
+void listen_conn_gone(struct listener *l)
+{
+    l->conns--;
+    free_if_done(l);
+}
+
 void listen_free_all(struct server *s)
 {
     struct listener *l;

@@ -15,6 +15,7 @@
 
 #include "proto/json.h"
 #include "rdzv/conn.h"
+#include "rdzv/elastic.h"
 #include "rdzv/http_reply.h"
 #include "rdzv/log.h"
 #include "rdzv/server.h"
@@ -156,6 +157,7 @@ static void reset_space(const struct http_request *r, struct space *space)
     struct writer w = {.ptr = text, .cap = sizeof text};
 
     server_apply(r->server, space, &command, &result);
+    elastic_space_reset(r->server, space);
     log_event(LOG_INFO, "space_reset", log_str("space", space->name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
     writer_str(&w, "{\"space\":");

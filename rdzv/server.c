@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "rdzv/conn.h"
+#include "rdzv/elastic.h"
 #include "rdzv/etcd_admin.h"
 #include "rdzv/listen.h"
 #include "rdzv/notify.h"
@@ -61,6 +62,7 @@ static void forget(struct server *s, struct server_space *p, const char *why)
     struct store_result result;
 
     server_apply(s, p->space, &command, &result);
+    elastic_space_reset(s, p->space);
     log_event(result.count > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
               log_str("space", p->space->name), log_u64("keys", result.count),
               log_str("reason", why));
@@ -88,6 +90,7 @@ struct server_space *server_space_of(struct server *s, const struct space *space
     p->space = store_find_space(&s->store, slice_str(space->name));
     p->server = s;
     evtimer_assign(&p->linger, s->base, on_linger, p);
+    elastic_space_init(&p->elastic);
     TAILQ_INSERT_TAIL(&s->spaces, p, entry);
     return p;
 }
@@ -187,6 +190,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (patience != 0 && now > patience)
         conn_cut_late(s, now - patience);
     watch_idleness(s);
+    elastic_tick(s);
 }
 
 static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
@@ -285,6 +289,7 @@ static void end_turn(struct server *s)
     while ((c = TAILQ_FIRST(&s->closed)) != NULL)
         conn_free(c);
     arm_expiry(s);
+    s->alive_ms = server_now_ms();
     if (s->draining && s->conn_count == 0)
         s->stop = true;
 }
@@ -363,7 +368,9 @@ static void add_timers(struct server *s)
 int server_init(struct server *s, const struct config *config)
 {
     const struct store_options options = {.seed = random_seed(),
-                                          .space_bytes_max = config->limits.space_bytes_max};
+                                          .space_bytes_max = config->limits.space_bytes_max,
+                                          .knows_runs =
+                                              config->elastic.mode == CONFIG_ELASTIC_REPAIR};
 
     *s = (struct server){.config = config, .started_ns = server_now_ns()};
     TAILQ_INIT(&s->spaces);
@@ -403,6 +410,7 @@ void server_fini(struct server *s)
     while ((p = TAILQ_FIRST(&s->spaces)) != NULL) {
         TAILQ_REMOVE(&s->spaces, p, entry);
         evtimer_del(&p->linger);
+        elastic_space_fini(&p->elastic);
         free(p);
     }
     if (s->base != NULL) {

@@ -13,10 +13,19 @@
 
 struct conn;
 struct listener;
+struct elastic_run;
 
 TAILQ_HEAD(listener_list, listener);
 TAILQ_HEAD(conn_list, conn);
 STAILQ_HEAD(dirty_list, conn);
+
+/* What is known of the agents and workers in a space; see elastic.h. */
+TAILQ_HEAD(elastic_run_list, elastic_run);
+
+struct elastic_space {
+    struct elastic_run_list runs; /* those that agents speak of, and those that the store knows */
+    struct elastic_run *shared;   /* whose workers use the agents' port; NULL: nobody's */
+};
 
 /* A space as the server sees it: who is connected to it, and when it was left. */
 struct server_space {
@@ -24,6 +33,7 @@ struct server_space {
     struct space *space;
     uint64_t c10d_conns;
     struct event linger; /* armed while nobody is connected */
+    struct elastic_space elastic;
     struct server *server;
 };
 
@@ -52,6 +62,7 @@ struct server {
     bool draining;
     bool stop;
     bool served;            /* has had a connection; --exit-when-idle waits for one */
+    uint64_t alive_ms;      /* the end of the last turn; what is later is a time we did not live */
     uint64_t idle_since_ms; /* no connection since then; 0: there is one */
 
     uint64_t member_id, cluster_id; /* as etcd derives them */
@@ -66,8 +77,8 @@ struct server {
 
 #define SERVER_RECV_SIZE (64u * 1024)
 
-/* A listening socket as connections know it. Lives as long as the server: connections point to it.
- */
+/* A listening socket as connections know it. Lives as long as the server, or when it is a run's own
+ * as long as it is open or has connections, which point to it. */
 struct listener {
     TAILQ_ENTRY(listener) entry;
     struct event event;
@@ -75,6 +86,10 @@ struct listener {
     const struct listen_spec *spec;
     struct space *space;
     bool open;
+    struct elastic_run
+        *run;     /* whose workers alone come here; NULL: no run's, or one that is gone */
+    bool is_runs; /* see elastic_workers.c */
+    size_t conns; /* of those alone */
 };
 
 /* The clocks: of the wall, which TTLs and logs use, and of intervals. */

@@ -33,6 +33,11 @@ enum command_kind {
     COMMAND_AUTH_TOUCH = 46, /* a change that was refused, but made etcd set up its auth data */
     COMMAND_SPACE_RESET = 60,
     COMMAND_SPACE_FORGET = 61,
+    COMMAND_RUN_WORLD = 70,
+    COMMAND_RUN_OFFER = 71,
+    COMMAND_RUN_WORKERS = 72,
+    COMMAND_RUN_FORGET = 73,
+    COMMAND_WORLD_FORGET = 74,
 };
 
 /* Which world a kind belongs to; of a kind that is none of ours, none. */
@@ -56,6 +61,12 @@ static inline bool command_is_space(enum command_kind kind)
     return kind == COMMAND_SPACE_RESET || kind == COMMAND_SPACE_FORGET;
 }
 
+/* What concerns torch's runs and their workers' keys; see store.h. */
+static inline bool command_is_run(enum command_kind kind)
+{
+    return kind >= COMMAND_RUN_WORLD && kind <= COMMAND_WORLD_FORGET;
+}
+
 /* A list of names or patterns; `absent` tells null from an empty one. */
 struct command_list {
     const struct slice *items;
@@ -66,14 +77,18 @@ struct command_list {
 /* Slices are borrowed for the call that takes the command. What a kind does not use stays zero. */
 struct command {
     enum command_kind kind;
-    struct slice key;      /* key, queue, barrier, etcd path, user or role */
-    struct slice value;    /* value, desired value, password hash */
-    struct slice expected; /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
+    struct slice key;      /* key, queue, barrier, etcd path, user or role. RUN_…: the run's key;
+                              RUN_OFFER: the round's key that agent 0 has set */
+    struct slice value;    /* value, desired value, password hash. RUN_WORKERS: the address */
+    struct slice expected; /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty.
+                              RUN_WORKERS: the port */
     struct slice items;    /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
-    int64_t number;        /* KEY_ADD: the delta. BARRIER: the world size */
-    uint64_t prev_index;   /* TREE_COMPARE_…: compared when not 0 */
-    int64_t expires_ns;    /* TREE_…: since 1970; 0: permanent */
-    int64_t now_ns;        /* TREE_… and SPACE_RESET: when the command was made */
+    int64_t number;        /* KEY_ADD: the delta. BARRIER: the world size. RUN_WORKERS: enum
+                              run_workers */
+    uint64_t world;      /* KEY_…, QUEUE_…, BARRIER, WORLD_FORGET: its number; 0: no world's */
+    uint64_t prev_index; /* TREE_COMPARE_…: compared when not 0 */
+    int64_t expires_ns;  /* TREE_…: since 1970; 0: permanent */
+    int64_t now_ns;      /* TREE_… and SPACE_RESET: when the command was made */
     bool dir;
     bool recursive;
     bool refresh;

@@ -43,6 +43,7 @@ bool record_encode(const char *space, const struct command *c, uint8_t **out, si
     m.dir = c->dir;
     m.recursive = c->recursive;
     m.refresh = c->refresh;
+    m.world = c->world;
     m.no_names = c->names.absent;
     m.no_writes = c->writes.absent;
     m.n_names = c->names.count;
@@ -91,7 +92,7 @@ static bool is_command(const Rdzv__Command *m)
     if (kind == COMMAND_KEY_MULTI_SET)
         return items_are_pairs(slice_of(m->items));
     return command_is_key(kind) || command_is_tree(kind) || command_is_auth(kind) ||
-           command_is_space(kind);
+           command_is_space(kind) || command_is_run(kind);
 }
 
 bool record_decode(struct slice in, struct record *out)
@@ -128,6 +129,7 @@ bool record_decode(struct slice in, struct record *out)
                 .dir = m->dir != 0,
                 .recursive = m->recursive != 0,
                 .refresh = m->refresh != 0,
+                .world = m->world,
                 .names = {lists, m->n_names, m->no_names != 0},
                 .writes = {lists + m->n_names, m->n_writes, m->no_writes != 0},
             },

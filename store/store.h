@@ -7,12 +7,15 @@
 #include "store/auth.h"
 #include "store/command.h"
 #include "store/keymap.h"
+#include "store/run.h"
 #include "store/tree.h"
 
 struct space {
     TAILQ_ENTRY(space) entry;
     char *name;
     struct keymap keys;
+    struct worlds worlds; /* the keys of workers, beside those */
+    struct runs runs;
     struct tree tree;
     struct auth auth;
 };
@@ -31,6 +34,7 @@ struct store_options {
     size_t space_bytes_max;   /* of the keys and values of one space, in each of its two worlds; 0:
                                  no limit */
     struct command_sink sink; /* add NULL: nothing is written down */
+    bool knows_runs;          /* looks into the values of torch's rendezvous, see run.h */
 };
 
 struct store {
@@ -45,6 +49,7 @@ struct store_result {
     int64_t number;     /* KEY_ADD: the sum */
     struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
                            next command. QUEUE_POP: the element, a reference of the caller's */
+    struct run *run;    /* KEY_…: the run whose state this has changed; NULL: of none */
     uint64_t count;     /* QUEUE_POP: the length before; TREE_EXPIRE, SPACE_…: what went */
     bool open;          /* BARRIER: this arrival passes */
     struct tree_result tree;
@@ -60,7 +65,16 @@ void store_fini(struct store *s);
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
-/* Carries out one command. Changes nothing when it fails; the statuses and codes say why. */
+/* Carries out one command. Changes nothing when it fails; the statuses and codes say why.
+ *
+ * Those of runs (STORE_ABSENT: there is no such run, or no such world):
+ * RUN_WORLD     opens a world for the latest completed round, and with RUN_HERE writes the round's
+ *               MASTER_ADDR and MASTER_PORT. The run's older world goes on for its sessions alone.
+ * RUN_OFFER     keeps, of a run that is undecided, what agent 0 has set MASTER_ADDR or MASTER_PORT
+ *               to; nobody is told.
+ * RUN_WORKERS   decides. RUN_HERE: the workers' store is here, at this address and port.
+ *               RUN_OWN_STORE: it is where agent 0 said. The latest round's two keys are written.
+ * RUN_FORGET    the run and its keys are gone, as if it had never been. */
 void store_apply(struct store *s, struct space *space, const struct command *command,
                  struct store_result *out);
 

@@ -1,0 +1,89 @@
+/* What the parts of elastic*.c share: agents, and runs as the server sees them. */
+#pragma once
+
+#include "rdzv/elastic.h"
+
+struct probe;
+
+/* A connection of an agent: it has named a key of some run. */
+struct agent {
+    TAILQ_ENTRY(agent) entry; /* in elastic_run.agents */
+    TAILQ_ENTRY(agent) line;  /* in elastic_run.line */
+    struct conn *conn;
+    struct elastic_run *run;
+    bool in_line;
+    bool pings;             /* 2.5 or later */
+    bool has_node;          /* it has joined at least once, as `node` */
+    bool closes;            /* has asked to close the run, see --ignore-close */
+    struct torch_node node; /* its address is owned */
+    uint64_t world;         /* how many were in the completed round that it is in; 0: in none */
+    int64_t round;          /* which one that is */
+    int64_t ahead_us;       /* its clock, compared with ours */
+};
+
+TAILQ_HEAD(agent_list, agent);
+
+struct elastic_run {
+    TAILQ_ENTRY(elastic_run) entry;
+    struct server *server;
+    struct server_space *home;
+    struct slice key; /* "/torch.rendezvous.R"; the bytes follow the struct */
+    struct agent_list agents;
+    uint64_t left_ms; /* no agent since then; 0: there is one */
+
+    /* Who may write: see elastic_state.c. */
+    struct agent *turn; /* was told the newest state and is about to write it; NULL: nobody */
+    struct agent_list line;
+    struct event turn_ends;
+
+    /* Where its workers are: see elastic_workers.c. */
+    struct probe *probe;   /* asks whether agent 0 hosts a store */
+    struct listener *port; /* of its own; NULL: they share the agents' */
+    uint16_t agents_port;  /* the one that agent 0 came to */
+};
+
+static inline bool elastic_on(const struct server *s)
+{
+    return s->config->elastic.mode == CONFIG_ELASTIC_REPAIR;
+}
+
+/* R, for logs. */
+static inline struct slice elastic_name(const struct elastic_run *er)
+{
+    return slice_from(er->key, strlen(RUN_PREFIX));
+}
+
+/* The store's view of a run; NULL: it knows nothing of it. Valid until the next command. */
+static inline struct run *elastic_store_run(const struct elastic_run *er)
+{
+    return runs_find(&er->home->space->runs, er->key);
+}
+
+/* elastic.c */
+struct elastic_run *elastic_find(struct server_space *home, struct slice key);
+/* Ends worlds that are not of a newest round and that nobody uses. */
+void elastic_sweep(struct server *s, struct space *space);
+
+/* elastic_state.c */
+void elastic_turn_init(struct elastic_run *er);
+/* The agent no longer waits, writes or exists. */
+void elastic_leave_line(struct agent *a);
+/* How many participants a state has. */
+uint64_t elastic_world_size(const struct torch_state *state);
+/* Replaces the state by `next` with a compare-and-set of our own. */
+bool elastic_write(struct elastic_run *er, const struct torch_state *next,
+                   struct store_result *out);
+
+/* elastic_repair.c: before any agent is told anything of the run. */
+void elastic_make_up(struct server *s);
+/* Moves the heartbeats of all runs on by the time in which rdzvd could not be reached. */
+void elastic_make_up_for(struct server *s, uint64_t gap_ms);
+void elastic_restore(struct agent *a);
+
+/* elastic_workers.c */
+void elastic_completed(struct elastic_run *er, struct agent *by);
+void elastic_drop_workers(struct elastic_run *er);
+
+/* elastic_log.c: what has changed from run->before to run->state, and who did it. */
+void elastic_log_change(const struct elastic_run *er, const struct run *run,
+                        const struct agent *by);

@@ -1,0 +1,114 @@
+/* Nodes that are taken for dead and are not. Torch evicts a node whose heartbeat is 15 s old, by
+ * everybody's own clock, and a node that was evicted never finds out: it goes on alone. */
+#include "rdzv/elastic_internal.h"
+
+#define OUTAGE_MS 5000 /* a heartbeat's interval: what is shorter hurts nobody */
+
+/* --- The daemon was away. --- */
+
+static void add_time(int64_t *at_us, int64_t more_us)
+{
+    if (__builtin_add_overflow(*at_us, more_us, at_us))
+        *at_us = INT64_MAX;
+}
+
+static void move_on(struct elastic_run *er, uint64_t ms)
+{
+    struct run *run = elastic_store_run(er);
+    int64_t us = (int64_t)(ms < INT64_MAX / 1000 ? ms * 1000 : INT64_MAX);
+    struct torch_state *state;
+    struct store_result result;
+    bool ok;
+
+    if (run == NULL || !run->known || run->state.closed || run->state.count == 0)
+        return;
+    state = &run->state;
+    for (size_t i = 0; i < state->count; i++)
+        add_time(&state->nodes[i].heartbeat_us, us);
+    if (state->has_deadline)
+        add_time(&state->deadline_us, us);
+    ok = elastic_write(er, state, &result);
+    log_event(ok ? LOG_WARN : LOG_ERROR, ok ? "repaired" : "repair_failed",
+              log_str("space", er->home->space->name), log_bytes("run", elastic_name(er)),
+              log_u64("heartbeats_moved_ms", ms),
+              log_str("reason", "rdzvd stood still for so long, and nobody could say it lives"));
+}
+
+/* Nobody could write between the end of the last turn and now, so exactly that time is given to
+ * everybody. A daemon that comes back with a journal calls elastic_make_up_for() itself. */
+void elastic_make_up(struct server *s)
+{
+    uint64_t now = server_now_ms(), gap = now - s->alive_ms;
+
+    if (s->alive_ms == 0 || gap < OUTAGE_MS)
+        return;
+    s->alive_ms = now;
+    elastic_make_up_for(s, gap);
+}
+
+void elastic_make_up_for(struct server *s, uint64_t gap_ms)
+{
+    struct server_space *home;
+    struct elastic_run *er;
+
+    TAILQ_FOREACH(home, &s->spaces, entry) {
+        TAILQ_FOREACH(er, &home->elastic.runs, entry)
+            move_on(er, gap_ms);
+    }
+}
+
+/* --- A node was away. --- */
+
+static void log_restored(const struct elastic_run *er, const struct agent *a, const char *what)
+{
+    char peer[CONN_PEER_MAX];
+
+    log_event(LOG_WARN, "repaired", log_str("space", er->home->space->name),
+              log_bytes("run", elastic_name(er)), log_bytes("node", a->node.addr),
+              log_str("peer", conn_peer(a->conn, peer)), log_i64("round", a->round),
+              log_str("done", what), log_str("reason", "others took it for dead, and it lives"));
+}
+
+/* Its round goes on without it: it belongs in there, with the rank that it has. Another round has
+ * begun since: as one who waits it makes everybody, itself too, meet again. And if its place is
+ * taken, its connection ends, and with it the agent, which whoever runs it starts anew. */
+void elastic_restore(struct agent *a)
+{
+    struct elastic_run *er = a->run;
+    struct run *run = elastic_store_run(er);
+    struct torch_node back = a->node, *at;
+    const struct torch_node *then;
+    struct torch_state *state;
+    struct store_result result;
+
+    if (run == NULL || !run->known || run->state.closed || !run->state.complete || a->world == 0 ||
+        torch_state_find(&run->state, &a->node) != NULL)
+        return;
+    state = &run->state;
+    back.participant = back.waiting = back.redundant = false;
+    back.has_heartbeat = true;
+    if (__builtin_add_overflow(server_now_ns() / 1000, a->ahead_us, &back.heartbeat_us))
+        return;
+    if (state->round == a->round) {
+        then = torch_state_find(&run->world_then, &a->node);
+        if (then == NULL || !then->participant)
+            return;
+        back.participant = true;
+        back.rank = then->rank;
+    } else if (elastic_world_size(state) >= a->world) {
+        conn_cut(a->conn, "taken for dead and replaced while it was away; start it again",
+                 a->node.addr);
+        return;
+    } else {
+        back.waiting = true;
+    }
+    if (!torch_state_insert(state, &back, &at))
+        return;
+    if (elastic_write(er, state, &result)) {
+        log_restored(er, a, back.participant ? "is a participant again" : "waits to be let in");
+        if (back.waiting)
+            a->world = 0;
+        return;
+    }
+    at->participant = at->waiting = at->has_heartbeat = false; /* the writer leaves it out */
+}
