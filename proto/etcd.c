@@ -63,11 +63,51 @@ unsigned etcd_status(enum etcd_code code)
 
 /* --- Parameters. --- */
 
-/* Where parameters are looked up, and the first thing that was wrong with one. */
+enum param {
+    PARAM_PREV_INDEX,
+    PARAM_WAIT_INDEX,
+    PARAM_RECURSIVE,
+    PARAM_SORTED,
+    PARAM_WAIT,
+    PARAM_DIR,
+    PARAM_QUORUM,
+    PARAM_STREAM,
+    PARAM_PREV_VALUE,
+    PARAM_NO_VALUE_ON_SUCCESS,
+    PARAM_TTL,
+    PARAM_PREV_EXIST,
+    PARAM_REFRESH,
+    PARAM_VALUE,
+    PARAM_COUNT
+};
+
+static const char *const param_names[PARAM_COUNT] = {
+    [PARAM_PREV_INDEX] = "prevIndex",
+    [PARAM_WAIT_INDEX] = "waitIndex",
+    [PARAM_RECURSIVE] = "recursive",
+    [PARAM_SORTED] = "sorted",
+    [PARAM_WAIT] = "wait",
+    [PARAM_DIR] = "dir",
+    [PARAM_QUORUM] = "quorum",
+    [PARAM_STREAM] = "stream",
+    [PARAM_PREV_VALUE] = "prevValue",
+    [PARAM_NO_VALUE_ON_SUCCESS] = "noValueOnSuccess",
+    [PARAM_TTL] = "ttl",
+    [PARAM_PREV_EXIST] = "prevExist",
+    [PARAM_REFRESH] = "refresh",
+    [PARAM_VALUE] = "value",
+};
+
+/* The parameters of a request, still escaped, and the first thing that was wrong with one. */
 struct params {
-    struct slice form, query;
+    struct slice value[PARAM_COUNT]; /* ptr is NULL when not given */
     struct etcd_refusal *why;
 };
+
+static bool is_given(const struct params *p, enum param param)
+{
+    return p->value[param].ptr != NULL;
+}
 
 static bool refuse(struct params *p, enum etcd_code code, const char *cause)
 {
@@ -76,16 +116,17 @@ static bool refuse(struct params *p, enum etcd_code code, const char *cause)
     return false;
 }
 
-static bool refuse_value(struct params *p, enum etcd_code code, const char *format,
-                         const char *name)
+static bool refuse_value(struct params *p, enum etcd_code code, enum param param)
 {
+    /* These two lack the quotes, in etcd too. */
+    bool bare = param == PARAM_PREV_EXIST || param == PARAM_REFRESH;
+    const char *quote = bare ? "" : "\"";
+
     p->why->code = code;
-    snprintf(p->why->cause, sizeof p->why->cause, format, name);
+    snprintf(p->why->cause, sizeof p->why->cause, "invalid value for %s%s%s", quote,
+             param_names[param], quote);
     return false;
 }
-
-#define QUOTED "invalid value for \"%s\""
-#define BARE   "invalid value for %s" /* prevExist and refresh lack the quotes, in etcd too */
 
 /* The bytes of a short value. Longer ones than any legal number or bool come back cut, and so are
  * still refused. */
@@ -112,49 +153,38 @@ static bool parse_bool(struct slice s, bool *out)
     return false;
 }
 
-/* *given tells a false flag from an absent one. */
-static bool take_bool(struct params *p, const char *name, const char *format, bool *out,
-                      bool *given)
+static bool take_bool(struct params *p, enum param param, bool *out)
 {
-    struct slice raw;
     uint8_t buf[8];
 
-    if (!url_find_param(p->form, p->query, name, &raw))
-        return true;
-    if (given != NULL)
-        *given = true;
-    return parse_bool(short_value(raw, buf, sizeof buf), out) ||
-           refuse_value(p, ETCD_INVALID_FIELD, format, name);
+    return !is_given(p, param) || parse_bool(short_value(p->value[param], buf, sizeof buf), out) ||
+           refuse_value(p, ETCD_INVALID_FIELD, param);
 }
 
-static bool take_u64(struct params *p, const char *name, enum etcd_code code, uint64_t *out)
+static bool take_u64(struct params *p, enum param param, enum etcd_code code, uint64_t *out)
 {
-    struct slice raw;
     uint8_t buf[64];
 
-    if (!url_find_param(p->form, p->query, name, &raw))
-        return true;
-    return slice_to_u64(short_value(raw, buf, sizeof buf), UINT64_MAX, out) ||
-           refuse_value(p, code, QUOTED, name);
+    return !is_given(p, param) ||
+           slice_to_u64(short_value(p->value[param], buf, sizeof buf), UINT64_MAX, out) ||
+           refuse_value(p, code, param);
 }
 
 /* Absent, empty or a number. */
 static bool take_ttl(struct params *p, struct etcd_request *r)
 {
-    struct slice raw;
-
-    if (!url_find_param(p->form, p->query, "ttl", &raw) || raw.len == 0)
-        return true;
-    r->has_ttl = true;
-    return take_u64(p, "ttl", ETCD_TTL_NOT_A_NUMBER, &r->ttl_s);
+    r->has_ttl = p->value[PARAM_TTL].len != 0;
+    return !r->has_ttl || take_u64(p, PARAM_TTL, ETCD_TTL_NOT_A_NUMBER, &r->ttl_s);
 }
 
-static bool check_forms(struct params *p)
+static bool find_params(struct params *p, struct slice form, struct slice query)
 {
     struct url_error error;
 
-    return (url_check_form(p->form, &error) && url_check_form(p->query, &error)) ||
-           refuse(p, ETCD_INVALID_FORM, error.text);
+    if (!url_check_form(form, &error) || !url_check_form(query, &error))
+        return refuse(p, ETCD_INVALID_FORM, error.text);
+    url_find_params(form, query, param_names, PARAM_COUNT, p->value);
+    return true;
 }
 
 /* Which operation it is; the first condition that holds. */
@@ -182,37 +212,33 @@ static enum etcd_op choose_op(enum http_method method, const struct etcd_request
 bool etcd_parse_request(enum http_method method, struct slice form, struct slice query,
                         struct etcd_request *out, struct etcd_refusal *why)
 {
-    struct params p = {.form = form, .query = query, .why = why};
+    struct params p = {.why = why};
     struct etcd_request r = {0};
-    bool wait = false, quorum = false, prev_exist = false, exist_given = false;
-    bool prev_value_given;
+    bool wait = false, quorum = false, prev_exist = false;
 
     /* This order is etcd's (parseKeyRequest), and the first failure is the answer. */
-    if (!check_forms(&p) || !take_u64(&p, "prevIndex", ETCD_INDEX_NOT_A_NUMBER, &r.prev_index) ||
-        !take_u64(&p, "waitIndex", ETCD_INDEX_NOT_A_NUMBER, &r.wait_index) ||
-        !take_bool(&p, "recursive", QUOTED, &r.recursive, NULL) ||
-        !take_bool(&p, "sorted", QUOTED, &r.sorted, NULL) ||
-        !take_bool(&p, "wait", QUOTED, &wait, NULL) ||
-        !take_bool(&p, "dir", QUOTED, &r.dir, NULL) ||
-        !take_bool(&p, "quorum", QUOTED, &quorum, NULL) ||
-        !take_bool(&p, "stream", QUOTED, &r.stream, NULL))
+    if (!find_params(&p, form, query) ||
+        !take_u64(&p, PARAM_PREV_INDEX, ETCD_INDEX_NOT_A_NUMBER, &r.prev_index) ||
+        !take_u64(&p, PARAM_WAIT_INDEX, ETCD_INDEX_NOT_A_NUMBER, &r.wait_index) ||
+        !take_bool(&p, PARAM_RECURSIVE, &r.recursive) || !take_bool(&p, PARAM_SORTED, &r.sorted) ||
+        !take_bool(&p, PARAM_WAIT, &wait) || !take_bool(&p, PARAM_DIR, &r.dir) ||
+        !take_bool(&p, PARAM_QUORUM, &quorum) || !take_bool(&p, PARAM_STREAM, &r.stream))
         return false;
     if (wait && method != HTTP_GET)
         return refuse(&p, ETCD_INVALID_FIELD, "\"wait\" can only be used with GET requests");
-    prev_value_given = url_find_param(form, query, "prevValue", &r.prev_value);
-    if (prev_value_given && r.prev_value.len == 0)
+    r.prev_value = p.value[PARAM_PREV_VALUE];
+    if (is_given(&p, PARAM_PREV_VALUE) && r.prev_value.len == 0)
         return refuse(&p, ETCD_PREV_VALUE_REQUIRED, "\"prevValue\" cannot be empty");
-    if (!take_bool(&p, "noValueOnSuccess", QUOTED, &r.no_value_on_success, NULL) ||
-        !take_ttl(&p, &r) || !take_bool(&p, "prevExist", BARE, &prev_exist, &exist_given) ||
-        !take_bool(&p, "refresh", BARE, &r.refresh, NULL))
+    if (!take_bool(&p, PARAM_NO_VALUE_ON_SUCCESS, &r.no_value_on_success) || !take_ttl(&p, &r) ||
+        !take_bool(&p, PARAM_PREV_EXIST, &prev_exist) || !take_bool(&p, PARAM_REFRESH, &r.refresh))
         return false;
-    url_find_param(form, query, "value", &r.value);
+    r.value = p.value[PARAM_VALUE];
     if (r.refresh && r.value.len != 0)
         return refuse(&p, ETCD_REFRESH_VALUE, "A value was provided on a refresh");
     if (r.refresh && !r.has_ttl)
         return refuse(&p, ETCD_REFRESH_TTL_REQUIRED, "No TTL value set");
 
-    r.op = choose_op(method, &r, wait, quorum, prev_exist, exist_given);
+    r.op = choose_op(method, &r, wait, quorum, prev_exist, is_given(&p, PARAM_PREV_EXIST));
     *out = r;
     return true;
 }
@@ -220,6 +246,7 @@ bool etcd_parse_request(enum http_method method, struct slice form, struct slice
 bool etcd_select_form(enum http_method method, struct slice content_type, struct slice body,
                       struct slice *form, struct etcd_refusal *why)
 {
+    static const char form_type[] = "application/x-www-form-urlencoded";
     struct params p = {.why = why};
     const char *error;
     struct slice type;
@@ -228,10 +255,13 @@ bool etcd_select_form(enum http_method method, struct slice content_type, struct
     /* Go parses the body of PATCH too, but etcd refuses that method before. */
     if ((method != HTTP_PUT && method != HTTP_POST) || content_type.len == 0)
         return true;
-    if (mime_parse_type(content_type, &type, &error) != MIME_OK)
-        return refuse(&p, ETCD_INVALID_FORM, error);
-    if (mime_type_is(type, "application/x-www-form-urlencoded"))
-        *form = body;
+    if (!slice_is(content_type, form_type)) { /* which it mostly is, to the byte */
+        if (mime_parse_type(content_type, &type, &error) != MIME_OK)
+            return refuse(&p, ETCD_INVALID_FORM, error);
+        if (!mime_type_is(type, form_type))
+            return true;
+    }
+    *form = body;
     return true;
 }
 

@@ -11,17 +11,24 @@
 #define TEXT_431  "431 Request Header Fields Too Large"
 #define TEXT_505  "505 HTTP Version Not Supported: unsupported protocol version"
 
-static bool is_token_byte(uint8_t c)
-{
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
-        return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
+/* Letters, digits and !#$%&'*+-.^_`|~ */
+static const bool is_token_byte[256] = {
+    ['!'] = true,         ['#' ... '\''] = true, ['*' ... '+'] = true,
+    ['-' ... '.'] = true, ['0' ... '9'] = true,  ['A' ... 'Z'] = true,
+    ['^' ... 'z'] = true, ['|'] = true,          ['~'] = true,
+};
+
+/* Letters, digits and !$%&'()*+,-.:;=[]_~: generous, every byte that any form of a host may have.
+ */
+static const bool is_host_byte[256] = {
+    ['!'] = true, ['$' ... '.'] = true, ['0' ... ';'] = true, ['='] = true, ['A' ... '['] = true,
+    [']'] = true, ['_'] = true,         ['a' ... 'z'] = true, ['~'] = true,
+};
 
 static bool is_token(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++) {
-        if (!is_token_byte(s.ptr[i]))
+        if (!is_token_byte[s.ptr[i]])
             return false;
     }
     return s.len > 0;
@@ -29,15 +36,11 @@ static bool is_token(struct slice s)
 
 static bool is_fold(struct slice s, const char *lower_case)
 {
-    size_t len = strlen(lower_case);
-
-    if (s.len != len)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (http_lower(s.ptr[i]) != (uint8_t)lower_case[i])
+    for (size_t i = 0; i < s.len; i++) {
+        if (lower_case[i] == '\0' || http_lower(s.ptr[i]) != (uint8_t)lower_case[i])
             return false;
     }
-    return true;
+    return lower_case[s.len] == '\0';
 }
 
 static struct slice trim(struct slice s)
@@ -203,14 +206,10 @@ static bool is_header_value(struct slice s)
     return true;
 }
 
-/* Generous: every byte that any form of a host may have. */
 static bool is_host_value(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++) {
-        uint8_t c = s.ptr[i];
-
-        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
-            (c == '\0' || strchr("!$%&'()*+,-.:;=[]_~", c) == NULL))
+        if (!is_host_byte[s.ptr[i]])
             return false;
     }
     return true;
@@ -267,17 +266,45 @@ static bool announces_bad_trailer(struct slice list)
            list_has(list, "content-length");
 }
 
-/* A header that counts once: the first of its name. */
-struct first {
-    struct slice value;
-    size_t count;
+/* The headers that mean something to this reader. */
+enum known {
+    KNOWN_HOST,
+    KNOWN_CONNECTION,
+    KNOWN_EXPECT,
+    KNOWN_TRANSFER_ENCODING,
+    KNOWN_CONTENT_LENGTH,
+    KNOWN_CONTENT_TYPE,
+    KNOWN_AUTHORIZATION,
+    KNOWN_ORIGIN,
+    KNOWN_TRAILER,
+    KNOWN_HEADERS /* and none of them */
 };
+
+static enum known known_header(struct slice name)
+{
+    static const char *const names[KNOWN_HEADERS] = {
+        [KNOWN_HOST] = "host",
+        [KNOWN_CONNECTION] = "connection",
+        [KNOWN_EXPECT] = "expect",
+        [KNOWN_TRANSFER_ENCODING] = "transfer-encoding",
+        [KNOWN_CONTENT_LENGTH] = "content-length",
+        [KNOWN_CONTENT_TYPE] = "content-type",
+        [KNOWN_AUTHORIZATION] = "authorization",
+        [KNOWN_ORIGIN] = "origin",
+        [KNOWN_TRAILER] = "trailer",
+    };
+    enum known k = 0;
+
+    while (k < KNOWN_HEADERS && !is_fold(name, names[k]))
+        k++;
+    return k;
+}
 
 /* What the headers say, before it is decided what that means. */
 struct gathered {
-    struct first host, connection, expect, transfer_encoding, content_length;
-    struct first content_type, authorization, origin;
-    size_t count;
+    struct slice first[KNOWN_HEADERS]; /* the value of the first of that name */
+    size_t count[KNOWN_HEADERS];
+    size_t total;
     bool close;        /* in any Connection header */
     bool lengths_vary; /* several Content-Length headers that differ */
     bool bad_trailer;
@@ -286,51 +313,26 @@ struct gathered {
     bool bad_framing; /* a value of Content-Length or Trailer that would be a bad_value elsewhere */
 };
 
-static void note(struct first *f, struct slice value)
-{
-    if (f->count++ == 0)
-        f->value = value;
-}
-
 static void gather_one(struct gathered *g, const struct http_header *h)
 {
-    const struct {
-        const char *name;
-        struct first *first;
-    } known[] = {
-        {"host", &g->host},
-        {"connection", &g->connection},
-        {"expect", &g->expect},
-        {"transfer-encoding", &g->transfer_encoding},
-        {"content-length", &g->content_length},
-        {"content-type", &g->content_type},
-        {"authorization", &g->authorization},
-        {"origin", &g->origin},
-    };
+    enum known k = known_header(h->name);
     bool bad_value = !is_header_value(h->value);
 
-    g->count++;
+    g->total++;
+    if (k != KNOWN_HEADERS && g->count[k]++ == 0)
+        g->first[k] = h->value;
     g->bad_name = g->bad_name || !is_token(h->name);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (is_fold(h->name, known[i].name)) {
-            note(known[i].first, h->value);
-            break;
-        }
-    }
     /* The headers of framing are gone when Go checks the values, as far as they were used. */
-    if (is_fold(h->name, "transfer-encoding"))
-        return;
-    if (is_fold(h->name, "content-length") || is_fold(h->name, "trailer"))
+    if (k == KNOWN_CONTENT_LENGTH || k == KNOWN_TRAILER)
         g->bad_framing = g->bad_framing || bad_value;
-    else
+    else if (k != KNOWN_TRANSFER_ENCODING)
         g->bad_value = g->bad_value || bad_value;
 
-    if (is_fold(h->name, "connection"))
+    if (k == KNOWN_CONNECTION)
         g->close = g->close || list_has(h->value, "close");
-    else if (is_fold(h->name, "content-length"))
-        g->lengths_vary =
-            g->lengths_vary || !slice_equal(trim(g->content_length.value), trim(h->value));
-    else if (is_fold(h->name, "trailer"))
+    else if (k == KNOWN_CONTENT_LENGTH)
+        g->lengths_vary = g->lengths_vary || !slice_equal(trim(g->first[k]), trim(h->value));
+    else if (k == KNOWN_TRAILER)
         g->bad_trailer = g->bad_trailer || announces_bad_trailer(h->value);
 }
 
@@ -354,11 +356,13 @@ static enum http_method method_of(struct slice s)
 static bool frame_body(const struct gathered *g, const struct request_line *r,
                        struct http_head *head, struct http_refusal *why)
 {
-    bool chunked = g->transfer_encoding.count > 0 && (r->major > 1 || r->minor > 0) && r->major > 0;
+    bool chunked =
+        g->count[KNOWN_TRANSFER_ENCODING] > 0 && (r->major > 1 || r->minor > 0) && r->major > 0;
     struct slice length;
 
     if (chunked) {
-        if (g->transfer_encoding.count > 1 || !is_fold(g->transfer_encoding.value, "chunked")) {
+        if (g->count[KNOWN_TRANSFER_ENCODING] > 1 ||
+            !is_fold(g->first[KNOWN_TRANSFER_ENCODING], "chunked")) {
             refuse(why, "501 Not Implemented", "unsupported transfer encoding");
             why->body = "Unsupported transfer encoding";
             return false;
@@ -370,7 +374,7 @@ static bool frame_body(const struct gathered *g, const struct request_line *r,
         head->body = HTTP_BODY_CHUNKED;
         return true;
     }
-    length = trim(g->content_length.value); /* an empty one is as none */
+    length = trim(g->first[KNOWN_CONTENT_LENGTH]); /* an empty one is as none */
     if (g->lengths_vary ||
         (length.len != 0 && !slice_to_u64(length, INT64_MAX, &head->content_length))) {
         refuse(why, TEXT_400, "bad Content-Length");
@@ -387,13 +391,13 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
     bool preface =
         r->major == 2 && r->minor == 0 && slice_is(r->method, "PRI") && slice_is(r->target, "*");
     bool needs_host = !(r->major == 1 && r->minor == 0) && !slice_is(r->method, "CONNECT") &&
-                      !(preface && g->count == 0);
+                      !(preface && g->total == 0);
 
     if (r->major != 1 && !preface)
         refuse(why, TEXT_505, "unsupported HTTP version");
-    else if (needs_host && g->host.count == 0)
+    else if (needs_host && g->count[KNOWN_HOST] == 0)
         refuse(why, TEXT_HOST, "missing Host header");
-    else if (!is_host_value(g->host.value))
+    else if (!is_host_value(g->first[KNOWN_HOST]))
         refuse(why, TEXT_400 ": malformed Host header", "malformed Host header");
     else if (g->bad_name)
         refuse(why, TEXT_400 ": invalid header name", "invalid header name");
@@ -406,10 +410,10 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
 
 static enum http_expect expectation(const struct gathered *g, const struct http_head *head)
 {
-    if (words_have(g->expect.value, "100-continue"))
+    if (words_have(g->first[KNOWN_EXPECT], "100-continue"))
         return head->minor > 0 && head->body != HTTP_BODY_NONE ? HTTP_EXPECT_CONTINUE
                                                                : HTTP_EXPECT_NOTHING;
-    return g->expect.value.len > 0 ? HTTP_EXPECT_OTHER : HTTP_EXPECT_NOTHING;
+    return g->first[KNOWN_EXPECT].len > 0 ? HTTP_EXPECT_OTHER : HTTP_EXPECT_NOTHING;
 }
 
 static bool keeps_alive(const struct gathered *g, const struct request_line *r)
@@ -417,8 +421,8 @@ static bool keeps_alive(const struct gathered *g, const struct request_line *r)
     if (r->major != 1)
         return false;
     if (r->minor == 0)
-        return words_have(g->connection.value, "keep-alive");
-    return !g->close && !words_have(g->connection.value, "close");
+        return words_have(g->first[KNOWN_CONNECTION], "keep-alive");
+    return !g->close && !words_have(g->first[KNOWN_CONNECTION], "close");
 }
 
 /* All lines are here and each is good by itself. */
@@ -437,7 +441,7 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
 
     while (http_next_header(&rest, &h))
         gather_one(&g, &h);
-    if (g.host.count > 1) {
+    if (g.count[KNOWN_HOST] > 1) {
         refuse(why, TEXT_400, "several Host headers");
         return false;
     }
@@ -452,10 +456,10 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
     head.target_text = r.target;
     head.keep_alive = keeps_alive(&g, &r);
     head.expect = expectation(&g, &head);
-    head.host = head.target.host.len > 0 ? head.target.host : g.host.value;
-    head.content_type = g.content_type.value;
-    head.authorization = g.authorization.value;
-    head.origin = g.origin.value;
+    head.host = head.target.host.len > 0 ? head.target.host : g.first[KNOWN_HOST];
+    head.content_type = g.first[KNOWN_CONTENT_TYPE];
+    head.authorization = g.first[KNOWN_AUTHORIZATION];
+    head.origin = g.first[KNOWN_ORIGIN];
     *out = head;
     return true;
 }

@@ -45,15 +45,15 @@ void json_string(struct writer *w, struct slice text)
     size_t plain = 0, at = 0; /* text[plain..at) stands for itself and is not written yet */
 
     writer_u8(w, '"');
-    while (at < text.len) {
+    for (;;) {
         char buf[7];
         const char *instead = NULL;
         size_t len = 1;
 
-        if (is_plain[text.ptr[at]]) {
+        while (at < text.len && is_plain[text.ptr[at]])
             at++;
-            continue;
-        }
+        if (at == text.len)
+            break;
         if (text.ptr[at] < 0x80) {
             instead = escape(text.ptr[at], buf);
         } else {

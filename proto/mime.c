@@ -3,10 +3,11 @@
  * limit on the number of parameters. */
 #include "proto/mime.h"
 
-static bool is_token_byte(uint8_t c)
-{
-    return c > ' ' && c < 0x7f && strchr("()<>@,;:\\\"/[]?=", c) == NULL;
-}
+/* Printable ASCII but for ` "(),/:;<=>?@[\]`. */
+static const bool is_token_byte[256] = {
+    ['!'] = true,         ['#' ... '\''] = true, ['*' ... '+'] = true, ['-' ... '.'] = true,
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true,  ['^' ... '~'] = true,
+};
 
 static uint8_t lower(uint8_t c)
 {
@@ -80,7 +81,7 @@ static struct slice take_token(struct slice *rest)
 {
     size_t len = 0;
 
-    while (len < rest->len && is_token_byte(rest->ptr[len]))
+    while (len < rest->len && is_token_byte[rest->ptr[len]])
         len++;
 
     struct slice token = {rest->ptr, len};

@@ -25,9 +25,48 @@ static int hex_digit(uint8_t c)
     return -1;
 }
 
-static bool is_one_of(uint8_t c, const char *set)
+/* Where a byte may stand unescaped. */
+enum place {
+    IN_SCHEME = 1, /* behind the first letter */
+    IN_USER = 2,
+    IN_HOST = 4,
+    IN_PATH = 8, /* as url_write_path() writes it; more is read */
+    ANYWHERE = 15,
+};
+
+static const uint8_t places[256] = {
+    ['0' ... '9'] = ANYWHERE,
+    ['A' ... 'Z'] = ANYWHERE,
+    ['a' ... 'z'] = ANYWHERE,
+    ['!'] = IN_USER | IN_HOST,
+    ['"'] = IN_HOST,
+    ['$'] = IN_USER | IN_HOST | IN_PATH,
+    ['%'] = IN_USER,
+    ['&'] = IN_USER | IN_HOST | IN_PATH,
+    ['\''] = IN_USER | IN_HOST,
+    ['('] = IN_USER | IN_HOST,
+    [')'] = IN_USER | IN_HOST,
+    ['*'] = IN_USER | IN_HOST,
+    ['+'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
+    [','] = IN_USER | IN_HOST | IN_PATH,
+    ['-'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
+    ['.'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
+    ['/'] = IN_PATH,
+    [':'] = IN_USER | IN_HOST | IN_PATH,
+    [';'] = IN_USER | IN_HOST | IN_PATH,
+    ['<'] = IN_HOST,
+    ['='] = IN_USER | IN_HOST | IN_PATH,
+    ['>'] = IN_HOST,
+    ['@'] = IN_USER | IN_PATH,
+    ['['] = IN_HOST,
+    [']'] = IN_HOST,
+    ['_'] = IN_USER | IN_HOST | IN_PATH,
+    ['~'] = IN_USER | IN_HOST | IN_PATH,
+};
+
+static bool may_stand(uint8_t c, enum place place)
 {
-    return c != '\0' && strchr(set, c) != NULL;
+    return (places[c] & place) != 0;
 }
 
 /* Where `c` first stands in `s`, or s.len. */
@@ -97,19 +136,24 @@ static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
 {
     size_t at = 0, len = 0;
 
+    if (s.len > 0 && find_byte(s, '%') == s.len && !(plus_is_space && find_byte(s, '+') < s.len)) {
+        memmove(out, s.ptr, s.len);
+        return (struct slice){out, s.len};
+    }
     while (at < s.len)
         out[len++] = next_byte(s, &at, plus_is_space);
     return (struct slice){out, len};
 }
 
-/* Bytes that may stand in a host, and that an escape in an IPv6 zone may stand for. */
-static bool is_host_byte(uint8_t c)
+/* What an escape in a host may stand for: bytes above ASCII, and the percent sign before a zone. In
+ * the zone of an IPv6 address: what may be written plainly there, the percent sign and a space. */
+static bool may_be_escaped(uint8_t c, bool zone)
 {
-    return is_alpha(c) || is_digit(c) || is_one_of(c, "!$&'()*+,;=:[]<>\"-_.~");
+    return c == '%' || (zone ? c == ' ' || may_stand(c, IN_HOST) : c >= 0x80);
 }
 
-/* In a host only bytes above ASCII may be escaped, and the percent sign before a zone. */
-static bool check_host_part(struct slice s)
+/* A host, or a part of one; `zone`: what follows an IPv6 address, from its `%25` on. */
+static bool check_host_part(struct slice s, bool zone)
 {
     for (size_t at = 0; at < s.len;) {
         uint8_t c = s.ptr[at];
@@ -117,32 +161,10 @@ static bool check_host_part(struct slice s)
         if (c == '%') {
             int byte = escape_at(s, at);
 
-            if (byte < 0 || (byte < 0x80 && byte != '%'))
+            if (byte < 0 || !may_be_escaped((uint8_t)byte, zone))
                 return false;
             at += 3;
-        } else if (c < 0x80 && !is_host_byte(c)) {
-            return false;
-        } else {
-            at++;
-        }
-    }
-    return true;
-}
-
-/* The zone of an IPv6 address, from its `%25` on: the escapes may stand for anything that may be
- * written plainly, and for a space. */
-static bool check_zone(struct slice s)
-{
-    for (size_t at = 0; at < s.len;) {
-        uint8_t c = s.ptr[at];
-
-        if (c == '%') {
-            int byte = escape_at(s, at);
-
-            if (byte < 0 || (byte != '%' && byte != ' ' && !is_host_byte((uint8_t)byte)))
-                return false;
-            at += 3;
-        } else if (c < 0x80 && !is_host_byte(c)) {
+        } else if (c < 0x80 && !may_stand(c, IN_HOST)) {
             return false;
         } else {
             at++;
@@ -173,9 +195,9 @@ static bool check_host(struct slice host)
             return false;
         for (size_t at = 0; at + 3 <= address.len; at++) {
             if (memcmp(address.ptr + at, "%25", 3) == 0)
-                return check_host_part((struct slice){host.ptr, at}) &&
-                       check_zone(slice_from(address, at)) &&
-                       check_host_part(slice_from(host, end));
+                return check_host_part((struct slice){host.ptr, at}, false) &&
+                       check_host_part(slice_from(address, at), true) &&
+                       check_host_part(slice_from(host, end), false);
         }
     } else {
         size_t colon = find_last_byte(host, ':');
@@ -183,15 +205,13 @@ static bool check_host(struct slice host)
         if (!check_port(slice_from(host, colon)))
             return false;
     }
-    return check_host_part(host);
+    return check_host_part(host, false);
 }
 
 static bool check_user(struct slice user)
 {
     for (size_t i = 0; i < user.len; i++) {
-        uint8_t c = user.ptr[i];
-
-        if (!is_alpha(c) && !is_digit(c) && !is_one_of(c, "-._:~!$&'()*+,;=%@"))
+        if (!may_stand(user.ptr[i], IN_USER))
             return false;
     }
     return find_bad_escape(user) == user.len;
@@ -221,7 +241,7 @@ static bool take_scheme(struct slice *rest, struct slice *scheme)
             *rest = slice_from(*rest, i + 1);
             return i > 0;
         }
-        if (!is_alpha(c) && (i == 0 || !(is_digit(c) || is_one_of(c, "+-."))))
+        if (!(i == 0 ? is_alpha(c) : may_stand(c, IN_SCHEME)))
             break;
     }
     return true;
@@ -345,7 +365,7 @@ void url_write_path(struct writer *w, struct slice path)
     for (size_t i = 0; i < path.len; i++) {
         uint8_t c = path.ptr[i];
 
-        if (is_alpha(c) || is_digit(c) || is_one_of(c, "$&+,/:;=@-_.~"))
+        if (may_stand(c, IN_PATH))
             writer_u8(w, c);
         else
             write_escape(w, c, "0123456789ABCDEF");
@@ -494,7 +514,9 @@ bool url_check_form(struct slice form, struct url_error *why)
         *why = (struct url_error){"invalid semicolon separator in query"};
         return false;
     }
-    while (url_next_param(&rest, &p)) {
+    if (find_bad_escape(form) == form.len)
+        return true;
+    while (url_next_param(&rest, &p)) { /* which has it, since Go shows no more than that */
         size_t bad = find_bad_escape(p.name);
 
         if (bad < p.name.len) {
@@ -527,33 +549,41 @@ bool url_next_param(struct slice *rest, struct url_param *out)
     return false;
 }
 
-bool url_value_is(struct slice escaped, struct slice text)
+/* True when the unescaped bytes of `escaped` are exactly `name`. */
+static bool is_named(struct slice escaped, const char *name)
 {
-    size_t at = 0, i = 0;
+    size_t at = 0;
 
-    while (at < escaped.len && i < text.len) {
-        if (next_byte(escaped, &at, true) != text.ptr[i++])
+    while (at < escaped.len && *name != '\0') {
+        if (next_byte(escaped, &at, true) != (uint8_t)*name++)
             return false;
     }
-    return at == escaped.len && i == text.len;
+    return at == escaped.len && *name == '\0';
 }
 
-bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value)
+void url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
+                     struct slice *values)
 {
     struct slice sources[] = {form, query};
-    struct slice wanted = slice_str(name);
 
+    for (size_t i = 0; i < count; i++)
+        values[i] = (struct slice){0};
     for (size_t i = 0; i < 2; i++) {
         struct url_param p;
 
         while (url_next_param(&sources[i], &p)) {
-            if (url_value_is(p.name, wanted)) {
-                *value = p.value;
-                return true;
+            for (size_t n = 0; n < count; n++) {
+                if (values[n].ptr == NULL && is_named(p.name, names[n]))
+                    values[n] = p.value;
             }
         }
     }
-    return false;
+}
+
+bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value)
+{
+    url_find_params(form, query, &name, 1, value);
+    return value->ptr != NULL;
 }
 
 size_t url_value_len(struct slice escaped)

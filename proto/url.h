@@ -57,11 +57,12 @@ struct url_param {
  * (`a=1&&b=2`) are passed over. */
 bool url_next_param(struct slice *rest, struct url_param *out);
 
-/* True when the unescaped bytes of `escaped` are exactly `text`. `escaped` is checked form data. */
-bool url_value_is(struct slice escaped, struct slice text);
+/* For each of the names its first parameter in form, then in query: the value, still escaped; its
+ * ptr is NULL where there is none, and only there. Both have passed url_check_form(). */
+void url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
+                     struct slice *values);
 
-/* The first parameter of that name in form, then in query: its value, still escaped. Both have
- * passed url_check_form(). */
+/* The same for one name; true when it is there. */
 bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value);
 
 /* Unescapes checked form data: `+` is a space, `%XX` a byte. `out` needs url_value_len() bytes,

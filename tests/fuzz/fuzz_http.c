@@ -139,9 +139,7 @@ static void check_form(struct reading *r, struct slice form)
         struct slice value = url_unescape_value(p.value, out), in_place = copy(p.value), found;
 
         CHECK(p.name.len + p.value.len <= form.len && value.len == len && len <= p.value.len);
-        CHECK(url_value_is(p.value, value));
         CHECK(slice_equal(url_unescape_value(in_place, (uint8_t *)in_place.ptr), value));
-        CHECK(len == 0 || !url_value_is(p.value, (struct slice){value.ptr, len - 1}));
         add_bytes(r, value);
         if (url_find_param(form, form, "value", &found))
             add_slice(r, found, form);
