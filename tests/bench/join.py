@@ -410,9 +410,11 @@ def main():
     started = {}
     try:
         for name, make in contestants(options, torch).items():
-            started[name] = make()
-            if isinstance(started[name], PeerStore):
-                started[name].pid = started[name].process.pid
+            server = make()
+            if isinstance(server, PeerStore):
+                server.pid = server.process.pid
+                name += " " + server.backend
+            started[name] = server
         if not started:
             raise SystemExit("there is nothing to measure")
         with socket.create_server(("127.0.0.1", 0)) as listener:
