@@ -140,10 +140,12 @@ class PodJob(Job):
                     world.add(event)
         return sorted(found.values(), key=lambda w: w.first)
 
-    def wait_world(self, size, after):
-        """The first world of this size in which every rank has done a step after that time."""
+    def wait_world(self, size, after, known=()):
+        """The first world of this size in which every rank has done a step after that time, and
+        whose name is not one of those known."""
         def seen():
-            return [w for w in self.worlds() if w.size == size and w.began and w.stepped(after)]
+            return [w for w in self.worlds() if w.size == size and w.began and
+                    w.stepped(after) and w.name not in known]
         try:
             self.wait(seen, "a world of %d" % size)
         except JobFailed as error:

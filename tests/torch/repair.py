@@ -145,7 +145,7 @@ def node_cut(run):
     run.pass_seconds(20)
     run.fault(job)
     run.link(cut.pod, True)
-    run.formed(job, 2)
+    run.formed(job, 2, old_may_go_on=True)
     run.finish(job, 2)
 
 
@@ -303,9 +303,9 @@ class Run:
         if STOP.wait(seconds):
             raise JobFailed("told to stop")
 
-    def formed(self, job, size):
-        """Waits until a world of this size trains after the fault: a new one, or the old one."""
-        world = job.wait_world(size, self.at)
+    def formed(self, job, size, old_may_go_on=False):
+        """Waits until a world of this size trains after the fault."""
+        world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
         if world.name in self.known:
             took = min(world.steps.values()) - self.at
         else:
@@ -317,7 +317,9 @@ class Run:
 
     def finish(self, job, size):
         job.extend(AFTER_FAULT_SECONDS)
+        begin = time.time()
         job.finish(size)
+        self.tell("all agents ended with 0, after %.1f s" % (time.time() - begin))
         job.check_worlds(self.expected[job])
 
     def again(self, job):
