@@ -77,6 +77,16 @@ static const struct command commands[] = {
     {.kind = COMMAND_AUTH_TOUCH},
     {.kind = COMMAND_SPACE_RESET, .now_ns = 1},
     {.kind = COMMAND_SPACE_FORGET},
+    {.kind = COMMAND_KEY_SET, .key = BYTES("/k"), .value = BYTES("v"), .world = UINT64_MAX},
+    {.kind = COMMAND_RUN_WORLD, .key = BYTES("torch.rendezvous.R")},
+    {.kind = COMMAND_RUN_OFFER, .key = BYTES("torch.rendezvous.R/0")},
+    {.kind = COMMAND_RUN_WORKERS,
+     .key = BYTES("torch.rendezvous.R"),
+     .value = BYTES("127.0.0.1"),
+     .expected = BYTES("29400"),
+     .number = 1},
+    {.kind = COMMAND_RUN_FORGET, .key = BYTES("torch.rendezvous.R")},
+    {.kind = COMMAND_WORLD_FORGET, .world = 1},
 };
 
 static void expect_list(const struct command_list *a, const struct command_list *b)
@@ -95,6 +105,7 @@ static void expect_same(const struct command *a, const struct command *b)
     assert_true(slice_equal(a->expected, b->expected));
     assert_true(slice_equal(a->items, b->items));
     assert_true(a->number == b->number);
+    assert_true(a->world == b->world);
     assert_true(a->prev_index == b->prev_index);
     assert_true(a->expires_ns == b->expires_ns);
     assert_true(a->now_ns == b->now_ns);
