@@ -214,6 +214,27 @@ static void what_is_kept_is_a_copy_and_null_stays_null(void **state)
     assert_int_equal(kept->writes.count, 0);
 }
 
+/* JSON members behind the permissions: kept with the role, counted, and gone with the next change
+ * that has none. */
+static void what_a_role_shows_is_kept(void **state)
+{
+    struct world *w = *state;
+    char text[] = ",\"grant\":null";
+    struct command c = {
+        .kind = COMMAND_AUTH_ROLE_PUT, .key = slice_str("r"), .value = slice_str(text)};
+    size_t bytes;
+
+    put_role(w, "r", EMPTY, EMPTY, 5);
+    bytes = w->auth.bytes;
+    apply(w, &c, AUTH_OK, 1);
+    assert_int_equal(w->auth.bytes, bytes + c.value.len);
+    memset(text, 'x', c.value.len);
+    assert_true(slice_is(auth_find_role(&w->auth, slice_str("r"))->shown, ",\"grant\":null"));
+    put_role(w, "r", EMPTY, EMPTY, 1);
+    assert_int_equal(auth_find_role(&w->auth, slice_str("r"))->shown.len, 0);
+    assert_int_equal(w->auth.bytes, bytes);
+}
+
 static void users_and_roles_are_in_order_of_names(void **state)
 {
     static const char *const names[] = {"m", "", "zz", "a", "ab", "\xc3\xa4", "Z", "b", "_h"};
@@ -374,6 +395,7 @@ int main(void)
         TEST(the_user_root_always_has_the_role_root),
         TEST(the_role_root_cannot_be_changed),
         TEST(what_is_kept_is_a_copy_and_null_stays_null),
+        TEST(what_a_role_shows_is_kept),
         TEST(users_and_roles_are_in_order_of_names),
         TEST(there_is_a_limit),
         TEST(patterns_cover_what_etcds_do),
