@@ -327,7 +327,7 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
             snprintf(most, sizeof most, "%" PRIu64, o->most);
         } else {
             units_format_size(o->least, least);
-            units_format_size(o->most, most);
+            units_round_size(o->most, most);
         }
         return config_fail(d, s, "%s: must be from %s to %s", config_show(s->value).text, least,
                            most);

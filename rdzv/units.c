@@ -238,15 +238,28 @@ const char *units_format_duration(uint64_t ms, char *text)
     return text;
 }
 
+/* What sizes are written in, the first of size_units: nobody wants to see 8389MB. */
+#define POWERS_OF_1024 4
+
 const char *units_format_size(uint64_t bytes, char *text)
 {
     const struct unit *unit = &size_units[COUNT(size_units) - 1];
 
-    /* Powers of 1024 only, which are the first four: nobody wants to see 8389MB. */
-    for (size_t i = 4; i-- > 0;) {
+    for (size_t i = POWERS_OF_1024; i-- > 0;) {
         if (bytes != 0 && bytes % size_units[i].factor == 0)
             unit = &size_units[i];
     }
     snprintf(text, UNITS_TEXT_MAX, "%" PRIu64 "%s", bytes / unit->factor, unit->name);
     return text;
+}
+
+const char *units_round_size(uint64_t bytes, char *text)
+{
+    size_t i = 0;
+
+    while (i < POWERS_OF_1024 && bytes / size_units[i].factor < 10)
+        i++;
+    if (i < POWERS_OF_1024)
+        bytes -= bytes % size_units[i].factor;
+    return units_format_size(bytes, text);
 }
