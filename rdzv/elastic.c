@@ -162,7 +162,7 @@ void elastic_sweep(struct server *s, struct space *space)
 
 /* --- Forgetting. --- */
 
-static void forget(struct elastic_run *er, const char *why)
+static uint64_t forget(struct elastic_run *er, const char *why)
 {
     const struct command command = {.kind = COMMAND_RUN_FORGET, .key = er->key};
     struct server *s = er->server;
@@ -179,9 +179,11 @@ static void forget(struct elastic_run *er, const char *why)
     elastic_sweep(s, home->space);
     if (TAILQ_EMPTY(&er->agents))
         free_run(er);
+    return result.count;
 }
 
-bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why)
+bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why,
+                    uint64_t *removed)
 {
     struct server_space *home = server_space_of(s, space);
     struct elastic_run *er;
@@ -189,10 +191,23 @@ bool elastic_forget(struct server *s, struct space *space, struct slice id, cons
     TAILQ_FOREACH(er, &home->elastic.runs, entry) {
         if (!slice_equal(elastic_name(er), id) || elastic_store_run(er) == NULL)
             continue;
-        forget(er, why);
+        *removed = forget(er, why);
         return true;
     }
     return false;
+}
+
+size_t elastic_agents(struct server *s, const struct space *space, struct slice key)
+{
+    const struct elastic_run *er = elastic_find(server_space_of(s, space), key);
+    const struct agent *a;
+    size_t n = 0;
+
+    if (er == NULL)
+        return 0;
+    TAILQ_FOREACH(a, &er->agents, entry)
+        n++;
+    return n;
 }
 
 /* Whether everybody has left a run for long enough. */

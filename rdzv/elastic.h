@@ -50,5 +50,10 @@ void elastic_tick(struct server *s);
 /* A space was emptied, or forgets its c10d keys. */
 void elastic_space_reset(struct server *s, struct space *space);
 
-/* Forgets a run now, whoever is connected; false: there is none. `id` is R. */
-bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why);
+/* Forgets a run now, whoever is connected; false: there is none. `id` is R. *removed counts keys.
+ */
+bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why,
+                    uint64_t *removed);
+
+/* How many connections have come for the run of that key. */
+size_t elastic_agents(struct server *s, const struct space *space, struct slice key);

@@ -39,6 +39,16 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
 
 /* --- Reads. --- */
 
+/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
+ * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
+ * time. */
+#define TORCH_STORE "/torch/elastic/store"
+
+static bool is_torch_store(const struct http_request *r, struct slice key)
+{
+    return slice_is(key, TORCH_STORE) && r->server->config->elastic.mode == CONFIG_ELASTIC_REPAIR;
+}
+
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     struct tree *t = &r->space->tree;
@@ -51,6 +61,12 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
     enum etcd_code code = tree_get(t, key, &n, &where);
     bool ok;
 
+    if (code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key)) {
+        a.body =
+            slice_str("{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
+        http_reply(r, &a);
+        return;
+    }
     if (code != ETCD_OK) {
         reply_error(r, code, where, t->index);
         return;

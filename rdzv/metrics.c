@@ -86,12 +86,12 @@ static void write_etcd(FILE *out, const struct server *s, const struct space *sp
 
 static uint64_t space_keys(const struct space *space)
 {
-    return space->keys.present;
+    return store_usage(space).keys;
 }
 
 static uint64_t space_queues(const struct space *space)
 {
-    return space->keys.queues.count;
+    return store_usage(space).queues;
 }
 
 /* Without the root, which is always there. */
@@ -102,12 +102,27 @@ static uint64_t space_nodes(const struct space *space)
 
 static uint64_t space_bytes(const struct space *space)
 {
-    return space->keys.bytes + space->tree.bytes;
+    return store_usage(space).bytes;
 }
 
 static uint64_t space_waiters(const struct space *space)
 {
-    return space->keys.waiters;
+    return store_usage(space).waiters;
+}
+
+static uint64_t space_worlds(const struct space *space)
+{
+    return space->worlds.count;
+}
+
+static uint64_t space_runs(const struct space *space)
+{
+    const struct run *run;
+    uint64_t n = 0;
+
+    TAILQ_FOREACH(run, &space->runs.list, order)
+        n++;
+    return n;
 }
 
 static uint64_t space_watchers(const struct space *space)
@@ -126,7 +141,9 @@ static void write_spaces(FILE *out, const struct store *store)
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
         {"rdzvd_space_keys", "c10d keys that have a value.", space_keys},
         {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
+        {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
         {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
+        {"rdzvd_space_worlds", "Key spaces of torch's workers.", space_worlds},
     };
     const struct space *space;
 

@@ -7,6 +7,7 @@
  *                           "connections":…},…]}; the connections are those that speak c10d
  *     DELETE /rdzv/v1/spaces/NAME   empties a space: {"space":NAME,"removed":N},
  *                           N being its keys, queues and etcd nodes
+ *     …/NAME/runs           see runs_api.c
  *
  * The checks are written as Kubernetes writes its own. */
 #include "rdzv/rdzv_api.h"
@@ -18,6 +19,7 @@
 #include "rdzv/elastic.h"
 #include "rdzv/http_reply.h"
 #include "rdzv/log.h"
+#include "rdzv/runs_api.h"
 #include "rdzv/server.h"
 
 #define SPACES "/rdzv/v1/spaces"
@@ -103,15 +105,16 @@ static void handle_health(const struct http_request *r, bool ready)
 static void write_space(struct writer *w, const struct server_space *entry)
 {
     const struct space *space = entry->space;
+    const struct space_usage use = store_usage(space);
 
     writer_str(w, "{\"name\":");
     json_string(w, slice_str(space->name));
     writer_str(w, ",\"keys\":");
-    json_u64(w, space->keys.present);
+    json_u64(w, use.keys);
     writer_str(w, ",\"bytes\":");
-    json_u64(w, space->keys.bytes + space->tree.bytes);
+    json_u64(w, use.bytes);
     writer_str(w, ",\"queues\":");
-    json_u64(w, space->keys.queues.count);
+    json_u64(w, use.queues);
     writer_str(w, ",\"etcd_nodes\":");
     json_u64(w, space->tree.nodes.count - 1);
     writer_str(w, ",\"connections\":");
@@ -150,7 +153,8 @@ static void reset_space(const struct http_request *r, struct space *space)
 {
     const struct command command = {.kind = COMMAND_SPACE_RESET, .now_ns = server_now_ns()};
     /* As GET lists them; the command counts a tree by the children of its root. */
-    uint64_t removed = space->keys.present + space->keys.queues.count + space->tree.nodes.count - 1;
+    const struct space_usage use = store_usage(space);
+    uint64_t removed = use.keys + use.queues + space->tree.nodes.count - 1;
     struct store_result result;
     char peer[CONN_PEER_MAX];
     uint8_t text[512];
@@ -175,19 +179,34 @@ static void handle_space(const struct http_request *r, struct slice name)
 
     if (r->head->method != HTTP_DELETE)
         http_reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
-    else if (!conn_peer_is_loopback(r->conn))
-        http_reply_message(r, 403,
-                           "A space is emptied only from the machine that rdzvd runs on: send this "
-                           "request there, to 127.0.0.1 or [::1]",
-                           HTTP_ETCD_NONE);
-    else if (r->head->origin.len != 0)
-        /* Any page that a browser on this machine shows could send it. */
-        http_reply_message(r, 403, "A space is not emptied for a web page: send no Origin header",
-                           HTTP_ETCD_NONE);
+    else if (!runs_api_may_change(r))
+        return;
     else if (space == NULL)
         HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else
         reset_space(r, space);
+}
+
+/* "NAME", or "NAME/runs…". A space's name holds no '/'. */
+static void handle_below(const struct http_request *r, struct slice path)
+{
+    static const char runs[] = "/runs";
+    const uint8_t *slash = memchr(path.ptr, '/', path.len);
+    struct slice name = {path.ptr, slash == NULL ? path.len : (size_t)(slash - path.ptr)};
+    struct slice rest = slice_from(path, name.len);
+
+    if (rest.len == 0) {
+        handle_space(r, name);
+        return;
+    }
+    if (slice_starts_with(rest, slice_str(runs))) {
+        rest = slice_from(rest, strlen(runs));
+        if (rest.len == 0 || (rest.len > 1 && rest.ptr[0] == '/')) {
+            runs_api_handle(r, store_find_space(&r->server->store, name), name, rest);
+            return;
+        }
+    }
+    http_reply_not_found(r);
 }
 
 bool rdzv_api_handle(const struct http_request *r)
@@ -210,6 +229,6 @@ bool rdzv_api_handle(const struct http_request *r)
     }
     if (name.ptr[0] != '/' || name.len == 1)
         return false;
-    handle_space(r, slice_from(name, 1));
+    handle_below(r, slice_from(name, 1));
     return true;
 }

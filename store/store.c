@@ -300,6 +300,24 @@ void store_apply(struct store *s, struct space *space, const struct command *com
         s->options.sink.add(s->options.sink.to, space, command);
 }
 
+static void count(struct space_usage *use, const struct keymap *m)
+{
+    use->keys += m->present;
+    use->queues += m->queues.count;
+    use->bytes += m->bytes;
+    use->waiters += m->waiters;
+}
+
+struct space_usage store_usage(const struct space *space)
+{
+    struct space_usage use = {.bytes = space->tree.bytes};
+
+    count(&use, &space->keys);
+    for (size_t i = 0; i < space->worlds.count; i++)
+        count(&use, &space->worlds.items[i]->keys);
+    return use;
+}
+
 struct wake *store_next_ready(struct store *s)
 {
     struct wake *w = TAILQ_FIRST(&s->ready);

@@ -78,5 +78,12 @@ struct space *store_find_space(const struct store *s, struct slice name);
 void store_apply(struct store *s, struct space *space, const struct command *command,
                  struct store_result *out);
 
+/* What a space holds, its own keys and those of its worlds; bytes count etcd's tree too. */
+struct space_usage {
+    uint64_t keys, queues, bytes, waiters;
+};
+
+struct space_usage store_usage(const struct space *space);
+
 /* The next one who was woken, in order of waking, taken off the list; NULL when there is none. */
 struct wake *store_next_ready(struct store *s);
