@@ -1,0 +1,68 @@
+/* What a container says about its rendezvous, and where each word of it stands: torchrun's flags in
+ * lists and in shell text, PET_* variables, assignments of them in scripts, an elasticPolicy. */
+#pragma once
+
+#include "deploy/rewrite_edit.h"
+
+enum said_field { SAID_BACKEND, SAID_ENDPOINT, SAID_ID, SAID_CONF, SAID_FIELDS };
+
+enum said_place {
+    SAID_ENV,    /* `value` of a PET_* variable */
+    SAID_ASSIGN, /* PET_*= in shell text */
+    SAID_POLICY, /* a key of an elasticPolicy */
+    SAID_SHELL,  /* a flag in shell text */
+    SAID_ITEM,   /* --flag=value, an item */
+    SAID_ITEMS,  /* --flag and value, two items */
+};
+
+struct said {
+    enum said_field field;
+    enum said_place place;
+    struct yaml_node
+        *node;         /* the scalar that holds the value: that of the variable it is, if any */
+    size_t from, to;   /* the whole value there, quotes of the shell included */
+    const char *value; /* as the shell leaves it, expansions as they are written */
+    const size_t *at;  /* value[i] is byte at[i] of the node's text; NULL: from + i */
+    unsigned command;  /* flags of one command have one number */
+    /* For a flag that is to stand behind this one: */
+    struct yaml_node *list;   /* SAID_ITEM, SAID_ITEMS and SAID_ENV: where it is an item */
+    size_t index;             /* of the value's item */
+    struct yaml_node *script; /* in shell text: the scalar, */
+    size_t end;               /* behind the word there, */
+    const char *before;       /* and what parts it from the word before */
+    const char *flag;         /* as it is written: --rdzv_endpoint */
+    bool joined;              /* by =, not by a blank */
+};
+
+struct variable {
+    const char *name, *value;
+    struct yaml_node *node; /* `value` in `env`; NULL: assigned in shell text */
+};
+
+struct wiring {
+    struct yaml_node *container;
+    struct yaml_node *torchrun; /* the scalar that names it, or NULL */
+    struct said *list;
+    size_t count, cap;
+    struct variable *variables;
+    size_t variable_count, variable_cap;
+    unsigned commands;
+};
+
+/* Of a container, or of anything with `command`, `args` and `env`. */
+void wiring_read(struct bundle *b, struct yaml_node *container, struct wiring *out);
+
+/* Of shell text that is no command of a container: a script in a ConfigMap. */
+void wiring_read_text(struct bundle *b, struct yaml_node *text, struct wiring *out);
+
+/* The value with the variables that are known in their place. */
+const char *wiring_expand(struct bundle *b, const struct wiring *w, const char *value);
+
+/* A new value for the whole of it. */
+void said_set(struct bundle *b, struct bundle_file *f, const struct said *s, const char *value);
+/* For bytes [from, to) of its value; false, and nothing is done, when quotes stand between them. */
+bool said_set_part(struct bundle *b, struct bundle_file *f, const struct said *s, size_t from,
+                   size_t to, const char *value);
+/* One more flag or variable behind this one, in its shape. */
+void said_add_behind(struct bundle *b, struct bundle_file *f, const struct said *s,
+                     enum said_field field, const char *value);
