@@ -1,0 +1,158 @@
+/* Settings as text: those in effect, which read back, and what --check-config, --help and --version
+ * print. */
+#include "rdzv/config.h"
+
+#include "tests/unit/config_start.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static char *effective(const struct config *c)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_non_null(out);
+    config_write_effective(out, c);
+    fclose(out);
+    return text;
+}
+
+static void settings_in_effect_read_back(void **state)
+{
+    static const struct start starts[] = {
+        {.words = {NULL}},
+        {.words = {"--listen=localhost:1/a", "--listen=[::]:2", "--listen=0.0.0.0:2",
+                   "--listen=*:0", "--listen=host.name:3"}},
+        {.words = {"--linger=90500ms", "--key-limit=77", "--value-limit=1.5MiB",
+                   "--space-limit=off", "--classic=off", "--transitional=x1", "--log-format=json",
+                   "--log-level=error"}},
+        {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
+                   "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
+        {.words = {"/etcd"}},
+        {.words = {"--enable-v2", "--name=b", "--initial-advertise-peer-urls=http://10.0.0.1:2380",
+                   "--initial-cluster-token=t", "--listen-client-urls=http://0.0.0.0:5",
+                   "--advertise-client-urls=http://b:5",
+                   "--listen-metrics-urls=http://0.0.0.0:6,http://[::1]:7"}},
+        {.environment = {"ETCD_NAME=x", "ETCD_LOGGER=zap", "ETCD_DEBUG=true"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        struct config c, again;
+        char *first, *second;
+
+        parse_well(&starts[i], &c);
+        first = effective(&c);
+        parse_well(&(struct start){.words = {"--config=rdzvd.yaml"}, .file = first}, &again);
+        second = effective(&again);
+        assert_string_equal(first, second);
+        assert_int_equal(again.etcd_mode, c.etcd_mode);
+        assert_int_equal(again.listener_count, c.listener_count);
+        assert_string_equal(again.name, c.name);
+        assert_memory_equal(&again.limits, &c.limits, sizeof c.limits);
+        free(first);
+        free(second);
+        config_free(&c);
+        config_free(&again);
+    }
+}
+
+static void a_check_says_ok_and_tells_the_notes(void **state)
+{
+    static const char start[] = "# configuration ok\n"
+                                "# warning: ETCD_A?B: unrecognized environment variable: no flag "
+                                "of etcd's has this name\n"
+                                "# ignored: --pre-vote: there is no raft log here: one process "
+                                "holds the state\n"
+                                "listen:\n"
+                                "  - \"127.0.0.1:2379/default\"\n";
+    struct config c;
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--check-config", "--pre-vote", "--enable-v2"},
+                               .environment = {"ETCD_A\nB=x"}},
+               &c);
+    config_write_check(out, &c);
+    fclose(out);
+    text[sizeof start - 1] = '\0';
+    assert_string_equal(text, start);
+    free(text);
+    config_free(&c);
+}
+
+static void help_names_every_flag_of_ours(void **state)
+{
+    static const char *const flags[] = {"listen",        "linger",        "exit-when-idle",
+                                        "drain-timeout", "classic",       "transitional",
+                                        "key-limit",     "value-limit",   "keys-limit",
+                                        "request-limit", "output-limit",  "connection-limit",
+                                        "space-limit",   "watcher-limit", "request-timeout",
+                                        "log-format",    "log-level",     "config",
+                                        "check-config",  "help",          "version",
+                                        "data-dir",      "name",          "advertise-client-urls",
+                                        "cors",          "host-whitelist"};
+    struct config c;
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--help"}}, &c);
+    config_write_help(out, &c);
+    fclose(out);
+    for (size_t i = 0; i < COUNT(flags); i++) {
+        char flag[40];
+
+        snprintf(flag, sizeof flag, "\n  --%s", flags[i]);
+        if (strstr(text, flag) == NULL)
+            fail_msg("no --%s in the help", flags[i]);
+    }
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (strlen(line) > 110)
+            fail_msg("a line of %zu columns: %s", strlen(line), line);
+    }
+    free(text);
+    config_free(&c);
+}
+
+static void the_version_is_one_line_or_etcds_four(void **state)
+{
+    static const char *const firsts[] = {"rdzvd 1.2.3\n", "etcd Version: 3.4.23\nGit SHA: "};
+    static const struct start starts[] = {{.words = {"--version"}},
+                                          {.words = {"/etcd", "--version"}}};
+    static const size_t lines[] = {1, 4};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct config c;
+        char *text = NULL;
+        size_t len, count = 0;
+        FILE *out = open_memstream(&text, &len);
+
+        parse_well(&starts[i], &c);
+        config_write_version(out, &c, "1.2.3");
+        fclose(out);
+        assert_memory_equal(text, firsts[i], strlen(firsts[i]));
+        for (const char *p = text; *p != '\0'; p++)
+            count += *p == '\n';
+        assert_int_equal(count, lines[i]);
+        free(text);
+        config_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_in_effect_read_back),
+        cmocka_unit_test(a_check_says_ok_and_tells_the_notes),
+        cmocka_unit_test(help_names_every_flag_of_ours),
+        cmocka_unit_test(the_version_is_one_line_or_etcds_four),
+    };
+
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
