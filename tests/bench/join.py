@@ -28,6 +28,7 @@ import torches  # noqa: E402
 from run_store_api import PeerStore  # noqa: E402
 
 CAS_TARGET, JOIN_TARGET, TARGET_NODES, FINISH_NODES = 5, 5.0, 256, 512
+STORMS = {"join": "join", "again": "join again", "close": "close"}
 SETTLE_SECONDS = 3  # after the last one is in, before the steady phase is measured
 
 
@@ -107,7 +108,7 @@ class Trial:
 
     def __init__(self, options, load, listener, server, nodes, run_id):
         self.options, self.server, self.nodes = options, server, nodes
-        self.inside, self.last_in = {}, 0.0
+        self.order, self.inside, self.last_in = None, {}, 0.0
         self.states, self.errors, self.answers = [], [], []
         low, high = (nodes, nodes) if options.variant == "fixed" else (nodes // 2, 2 * nodes)
         self.trial = {
@@ -125,7 +126,7 @@ class Trial:
             if got is None:
                 return False
             connection, words = got
-            if words["event"] == "in":
+            if words["event"] == "in" and words["order"] == self.order:
                 self.inside[connection] = words["count"]
                 self.last_in = max(self.last_in, words["at"])
             elif words["event"] == "state":
@@ -151,39 +152,45 @@ class Trial:
     def marks(self):
         return time.monotonic(), server_times(self.server.pid), self.load_cpu()
 
-    def measure(self):
-        count = self.trial["processes"]
-        self.ask(None, "ready", count + 1)
+    def storm(self, name):
+        """All nodes at once: join, again, or close; and how long the last one took."""
+        self.order, self.inside, self.last_in = name, {}, 0.0
         before = self.marks()
         start = time.monotonic() + 0.2
-        self.peers.order(order="go", at=start)
+        self.peers.order(order=name, at=start)
         done = self.collect(start + self.options.limit,
                             lambda: sum(self.inside.values()) == self.nodes)
         end = self.last_in if done else time.monotonic()
-        joined = self.marks()
-        result = {"in": sum(self.inside.values()), "done": done, "seconds": end - start,
-                  "server": joined[1][0] - before[1][0], "waited": joined[1][1] - before[1][1],
-                  "load": joined[2] - before[2]}
-        phases = [[0, end + 1e-3]]
-        if done and self.options.steady:
-            self.collect(time.monotonic() + SETTLE_SECONDS, lambda: False)
-            first = self.marks()
-            self.collect(time.monotonic() + self.options.steady, lambda: False)
-            last = self.marks()
-            phases.append([first[0], last[0]])
-        reports = self.ask("report", "report", count, phases=phases)
-        result["join"] = merged([r["phases"][0] for r in reports])
-        if len(phases) == 2:
-            length = last[0] - first[0]
-            seen = [s for s in self.states if first[0] <= s["at"] < last[0]]
-            result["steady"] = merged([r["phases"][1] for r in reports])
-            result["steady"].update({
-                "seconds": length, "server": last[1][0] - first[1][0],
-                "waited": last[1][1] - first[1][1], "load": last[2] - first[2],
-                "oldest": max((s["oldest"] for s in seen), default=0),
-                "missing": self.nodes - min((s["participants"] for s in seen), default=0)})
-        result["bytes"] = max((s["bytes"] for s in self.states), default=0)
-        result["errors"] = sorted(set(self.errors))
+        after = self.marks()
+        first = 0 if name == "join" else before[0]  # the key is made before
+        return dict(self.sums(first, end + 1e-3), done=done, seconds=end - start,
+                    inside=sum(self.inside.values()), **used(before, after))
+
+    def steady(self):
+        self.collect(time.monotonic() + SETTLE_SECONDS, lambda: False)
+        first = self.marks()
+        self.collect(time.monotonic() + self.options.steady, lambda: False)
+        last = self.marks()
+        seen = [s for s in self.states if first[0] <= s["at"] < last[0]]
+        return dict(self.sums(first[0], last[0]), done=True, seconds=last[0] - first[0],
+                    oldest=max((s["oldest"] for s in seen), default=0),
+                    missing=self.nodes - min((s["participants"] for s in seen), default=0),
+                    **used(first, last))
+
+    def sums(self, begin, end):
+        """What the nodes did from `begin` to `end`: sums, and the greatest of what is a greatest."""
+        parts = self.ask("report", "report", self.trial["processes"], begin=begin, end=end)
+        return {key: (max if key.endswith("_max") else sum)(p["sums"][key] for p in parts)
+                for key in parts[0]["sums"]}
+
+    def measure(self):
+        """{phase: its figures}; the phases behind a storm that did not end are left out."""
+        self.ask(None, "ready", self.trial["processes"] + 1)
+        result = {}
+        for phase in self.options.phases:
+            result[phase] = self.steady() if phase == "steady" else self.storm(phase)
+            if not result[phase]["done"]:
+                break
         return result
 
     def end(self, load):
@@ -192,9 +199,10 @@ class Trial:
         self.peers.close()
 
 
-def merged(parts):
-    """The sums of the processes' sums; the greatest of what is a greatest."""
-    return {key: (max if key.endswith("_max") else sum)(p[key] for p in parts) for key in parts[0]}
+def used(before, after):
+    """CPU seconds of the server and of the load, and those in which the server had to wait."""
+    return {"server": after[1][0] - before[1][0], "waited": after[1][1] - before[1][1],
+            "load": after[2] - before[2]}
 
 
 def size(count):
@@ -210,46 +218,47 @@ def each(runs, form, value):
     return run.spread(values, form) if len(values) > 1 else form % values[0]
 
 
-def join_table(nodes, rounds, baseline):
-    rows = [["join of %d" % nodes, "CAS/node", "set", "bytes up", "down", "last one in s",
-             "slowest CAS s", "server CPU s", "waited", "load CPU s", "seconds / %s" % baseline]]
-    for name, runs in rounds.items():
+def storm_table(phase, nodes, rounds, baseline):
+    rows = [["%s, %d" % (STORMS[phase], nodes), "CAS/node", "set", "bytes up", "down",
+             "last one after s", "slowest CAS s", "server CPU s", "waited", "load CPU s",
+             "seconds / %s" % baseline]]
+    for name, trials in rounds.items():
+        runs = [t[phase] for t in trials if phase in t]
         done = [r for r in runs if r["done"]]
-        if not done:
-            r = runs[0]
-            rows.append([name, "%.1f" % (r["join"]["cas"] / nodes), "%.1f" % (
-                r["join"]["set"] / nodes), size(r["join"]["up"]), size(r["join"]["down"]),
-                "not in %.0f (%d in)" % (r["seconds"], r["in"]), "%.2f" % r["join"]["cas_max"],
-                "%.1f" % r["server"], "%.1f" % r["waited"], "%.1f" % r["load"], ""])
+        if not runs:
             continue
+        shown = done or runs
+        after = each(shown, "%.1f", lambda r: r["seconds"])
+        if not done:
+            after = "not in %.0f (%d had)" % (runs[0]["seconds"], runs[0]["inside"])
+        elif len(done) < len(runs):
+            after += " %d/%d" % (len(done), len(runs))
 
-        def median(value):
-            return statistics.median(value(r) for r in done)
+        def median(key):
+            return statistics.median(r[key] for r in shown)
         rows.append([
-            name, each(done, "%.1f", lambda r: r["join"]["cas"] / nodes),
-            "%.1f" % median(lambda r: r["join"]["set"] / nodes),
-            size(median(lambda r: r["join"]["up"])), size(median(lambda r: r["join"]["down"])),
-            each(done, "%.1f", lambda r: r["seconds"])
-            + ("" if len(done) == len(runs) else " %d/%d" % (len(done), len(runs))),
-            "%.2f" % median(lambda r: r["join"]["cas_max"]),
-            "%.2f" % median(lambda r: r["server"]), "%.2f" % median(lambda r: r["waited"]),
-            "%.1f" % median(lambda r: r["load"]), ratio(rounds, name, baseline)])
-    run.table("", rows)
+            name, each(shown, "%.1f", lambda r: r["cas"] / nodes), "%.1f" % (median("set") / nodes),
+            size(median("up")), size(median("down")), after, "%.2f" % median("cas_max"),
+            "%.2f" % median("server"), "%.2f" % median("waited"), "%.1f" % median("load"),
+            ratio(phase, rounds, name, baseline)])
+    if len(rows) > 1:
+        run.table("", rows)
 
 
-def ratio(rounds, name, baseline):
+def ratio(phase, rounds, name, baseline):
     """Round by round, so that what slows the machine for a while slows both sides."""
-    pairs = [a["seconds"] / b["seconds"] for a, b in zip(rounds[name], rounds.get(baseline, []))
-             if a["done"] and b["done"]]
-    return run.spread(pairs) if len(pairs) > 1 else "%.2f" % pairs[0] if pairs else ""
+    pairs = [(a.get(phase), b.get(phase))
+             for a, b in zip(rounds[name], rounds.get(baseline, []))]
+    values = [a["seconds"] / b["seconds"] for a, b in pairs if a and b and a["done"] and b["done"]]
+    return run.spread(values) if len(values) > 1 else "%.2f" % values[0] if values else ""
 
 
 def steady_table(nodes, rounds):
     rows = [["steady, %d" % nodes, "CAS/s", "set", "not", "heartbeats/s", "needed", "in one CAS",
              "merged", "not fresh", "oldest s", "missing", "up/s", "down/s", "server CPU", "waited",
              "load CPU"]]
-    for name, runs in rounds.items():
-        done = [r["steady"] for r in runs if "steady" in r]
+    for name, trials in rounds.items():
+        done = [t["steady"] for t in trials if "steady" in t]
         if not done:
             continue
 
@@ -303,7 +312,7 @@ def measure_all(bench, load, listener, started):
         rounds = {name: [] for name in started}
         for _ in range(options.rounds):
             for name, server in started.items():
-                if any(not r["done"] for r in rounds[name]):
+                if any(not phase["done"] for r in rounds[name] for phase in r.values()):
                     continue  # it has had its chance, and every other one would wait for it
                 serial += 1
                 trial = Trial(options, load, listener, server, nodes, "%d-%d-%d" % (
@@ -311,13 +320,17 @@ def measure_all(bench, load, listener, started):
                 result = trial.measure()
                 trial.end(load)
                 rounds[name].append(result)
-                for text in result["errors"]:
-                    print("  %s, %d nodes: a node failed: %s" % (name, nodes, text))
+                for text in sorted(set(trial.errors)):
+                    print("  %s, %d nodes: %d failed: %s" % (
+                        name, nodes, trial.errors.count(text), text))
                 if options.tell:
                     print("  " + json.dumps(dict(name=name, nodes=nodes, run=trial.trial["run"],
                                                  **result)), flush=True)
-        join_table(nodes, rounds, baseline)
-        steady_table(nodes, rounds)
+        for phase in options.phases:
+            if phase == "steady":
+                steady_table(nodes, rounds)
+            else:
+                storm_table(phase, nodes, rounds, baseline)
         add_verdicts(bench, nodes, rounds)
 
 
@@ -325,9 +338,9 @@ def add_verdicts(bench, nodes, rounds):
     for name, runs in rounds.items():
         if not name.startswith("rdzvd") or name == "rdzvd plain":
             continue
-        done = [r for r in runs if r["done"]]
+        done = [r["join"] for r in runs if r["join"]["done"]]
         if nodes == TARGET_NODES and done:
-            cas = statistics.median(r["join"]["cas"] / nodes for r in done)
+            cas = statistics.median(r["cas"] / nodes for r in done)
             seconds = statistics.median(r["seconds"] for r in done)
             bench.verdict("%s: join of %d: compare-and-sets per node" % (name, nodes),
                           "%.1f" % cas, "<= %d" % CAS_TARGET, cas <= CAS_TARGET)
@@ -375,8 +388,11 @@ def parse_options():
     p.add_argument("--conf", type=pair, action="append", default=[], metavar="KEY=VALUE",
                    help="more for the handlers, as in --rdzv-conf; repeatable")
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--steady", type=float, default=15, help="seconds, 0: joins only")
-    p.add_argument("--limit", type=float, default=60, help="seconds for a join")
+    p.add_argument("--steady", type=float, default=15, help="seconds (default: %(default)s)")
+    p.add_argument("--phases", default="join,steady,again,close",
+                   help="what a trial is made of (default: %(default)s): join; steady; again: all "
+                        "join once more, as after a worker has failed; close: all end at once")
+    p.add_argument("--limit", type=float, default=60, help="seconds for a storm")
     p.add_argument("--processes", type=int, default=4, help="that the nodes are spread over")
     p.add_argument("--only", default="torch,plain,rdzvd", help="(default: %(default)s)")
     p.add_argument("--also", action="append", default=[], metavar="NAME:FLAGS",
@@ -388,6 +404,9 @@ def parse_options():
     unknown = set(options.only) - {"torch", "plain", "rdzvd"}
     if unknown:
         p.error("--only %s: not a contestant" % ",".join(sorted(unknown)))
+    options.phases = [word for word in options.phases.split(",") if word]
+    if options.phases[:1] != ["join"] or set(options.phases) - {*STORMS, "steady"}:
+        p.error("--phases: begins with join, and the others are steady, again, close")
     options.nodes = [int(n) for n in options.nodes.split(",")]
     options.conf = dict(options.conf)
     if options.trace:

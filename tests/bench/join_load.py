@@ -31,6 +31,12 @@ from torch.distributed.elastic.rendezvous import dynamic_rendezvous as dynamic
 # the store nothing: one poll in 1.0 to 1.1 s.
 POLL_SECONDS = 1.05
 
+# Agents see within a moment of each other that workers have failed, or are done: they look every
+# 0.1 s, and have their own workers to end.
+SKEW_SECONDS = 0.3
+
+EXIT_SECONDS = 0.5  # from the end of shutdown() to that of the process and its connection
+
 STATE_KEY = "torch.rendezvous."
 thread_name = threading.local()
 
@@ -78,7 +84,6 @@ class Node:
         self.process, self.index = process, index
         self.heartbeats = []  # (when, how long, compare-and-sets, how many set, fresh)
         self.ranks = []       # (when, round, rank, world)
-        self.calls = []       # of next_rendezvous: when
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def connect(self):
@@ -114,25 +119,56 @@ class Node:
         try:
             self.connect()
             self.process.ready.put(None)
-            self.process.go.wait()
-            time.sleep(max(0, self.process.start_at - time.monotonic()))
-            while True:
-                self.join()
-                while self.handler.num_nodes_waiting() == 0:
-                    time.sleep(POLL_SECONDS)
+            order = self.process.first.follow()
+            while order.name != "close":
+                if order.name == "again":
+                    time.sleep(random.uniform(0, SKEW_SECONDS))
+                self.join(order)
+                order = self.work(order)
+            time.sleep(random.uniform(0, SKEW_SECONDS))
+            self.close(order)
         except Exception as e:  # told, and the trial goes on without this node
             self.process.failed("%s: %s" % (type(e).__name__, str(e)[:200]))
 
-    def join(self):
-        self.process.left(self)
-        self.calls.append(time.monotonic())
+    def work(self, order):
+        """Until there is a new order, or a node is waiting: the order to act on."""
+        order.over.wait(random.uniform(0, POLL_SECONDS))
+        while not order.over.is_set():
+            if self.handler.num_nodes_waiting() > 0:
+                self.process.out(self)
+                return order
+            order.over.wait(POLL_SECONDS)
+        return order.follow()
+
+    def close(self, order):
+        ok = self.handler.shutdown()
+        self.process.done(self, order, time.monotonic())
+        if not ok:
+            self.process.failed("shutdown() returns False")
+        time.sleep(EXIT_SECONDS)
+        self.handler._store = self.notes.store = None  # ends the connection
+
+    def join(self, order):
         info = self.handler.next_rendezvous()
         rank, world = (info[1:] if isinstance(info, tuple) else (info.rank, info.world_size))
         now = time.monotonic()
         self.ranks.append((now, self.handler._state_holder.state.round, rank, world))
         if world == self.process.trial["nodes"]:
-            self.process.joined(self, now)
-        time.sleep(random.uniform(0, POLL_SECONDS))
+            self.process.done(self, order, now)
+
+
+class Order:
+    """What all nodes are to do from a moment on: join, again (join once more), close."""
+
+    def __init__(self, name, at):
+        self.name, self.at = name, at
+        self.over = threading.Event()  # there is a next one
+        self.next = None
+
+    def follow(self):
+        self.over.wait()
+        time.sleep(max(0, self.next.at - time.monotonic()))
+        return self.next
 
 
 class Process:
@@ -144,27 +180,33 @@ class Process:
         self.orders = self.connection.makefile("r")
         self.lock = threading.Lock()
         self.inside = set()
-        self.errors = []
         self.ready = queue.Queue()
-        self.go = threading.Event()
-        self.start_at = 0.0
+        self.first = self.order = Order("connect", 0)
         self.nodes = [Node(self, i) for i in indices]
 
     def say(self, **words):
         with self.lock:
             self.connection.sendall((json.dumps(words) + "\n").encode())
 
-    def joined(self, node, now):
-        self.inside.add(node)
-        self.say(event="in", count=len(self.inside), at=now)
+    def give(self, name, at):
+        last, self.order = self.order, Order(name, at)
+        self.inside = set()
+        last.next = self.order
+        last.over.set()
 
-    def left(self, node):
+    def done(self, node, order, now):
+        """It has done what the order says, unless that is an old one by now."""
+        if order is self.order:
+            self.inside.add(node)
+            self.say(event="in", order=order.name, count=len(self.inside), at=now)
+
+    def out(self, node):
         if node in self.inside:
             self.inside.discard(node)
-            self.say(event="in", count=len(self.inside), at=time.monotonic())
+            self.say(event="in", order=self.order.name, count=len(self.inside),
+                     at=time.monotonic())
 
     def failed(self, text):
-        self.errors.append(text)
         self.ready.put(None)
         self.say(event="error", text=text)
 
@@ -176,15 +218,13 @@ class Process:
         self.say(event="ready", pid=os.getpid())
         for line in self.orders:
             order = json.loads(line)
-            if order["order"] == "go":
-                self.start_at = order["at"]
-                self.go.set()
+            if order["order"] in ("join", "again", "close"):
+                self.give(order["order"], order["at"])
             elif order["order"] == "cpu":
                 used = resource.getrusage(resource.RUSAGE_SELF)
                 self.say(event="cpu", seconds=used.ru_utime + used.ru_stime)
             elif order["order"] == "report":
-                self.say(event="report", phases=[self.sums(*p) for p in order["phases"]],
-                         errors=self.errors)
+                self.say(event="report", sums=self.sums(order["begin"], order["end"]))
             elif order["order"] == "end":
                 break
         if self.trial["trace"]:
