@@ -157,19 +157,14 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* What YAML 1.1 takes for something else than a string. Longer than it needs to be: more quotes
- * than needed do no harm. */
+/* What some reader of YAML takes for something else than a string: Kubernetes' own, or one to which
+ * 1:30 is a number and 2024-01-01 a date. */
 static bool looks_like_no_string(const char *text)
 {
-    static const char *const words[] = {"y",    "n",     "yes",  "no",  "on", "off",
-                                        "true", "false", "null", "inf", "nan"};
+    struct yaml_node n = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcasecmp(text, words[i]) == 0)
-            return true;
-    }
-    return text[strspn(text, "0123456789_+-.:eExXaAbBcCdDfFoO")] == '\0' &&
-           strpbrk(text, "0123456789") != NULL;
+    n.len = strlen(text);
+    return yaml_type(&n) != YAML_STRING || text[strspn(text, "0123456789:.-_+eE")] == '\0';
 }
 
 static void add_double_quoted(struct buf *out, const char *text)
