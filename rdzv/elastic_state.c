@@ -14,7 +14,7 @@
 
 #include "proto/torch_merge.h"
 
-#define TURN_MS 100
+#define TURN_MS 250
 
 static void give_turn(struct elastic_run *er, struct agent *a)
 {

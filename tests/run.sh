@@ -159,6 +159,7 @@ step etcdctl $PYTHON tests/etcd/etcdctl.py
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES
+step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 [ "$FUZZ" = 0 ] || step fuzz fuzz_all
 [ "$LIST" = no ] || exit 0
 

@@ -1,12 +1,16 @@
 """torchrun end to end: elastic training jobs that meet through rdzvd, or through its peers.
 
     elastic.py [--torch NAME]... [--all] [--backend NAME]... [--scenario NAME]...
-               [--server rdzvd|peer | --port PORT] [--at_once N] [--tell] [--logs DIR]
+               [--server rdzvd|peer | --port PORT] [--own_store] [--at_once N] [--tell] [--logs DIR]
 
 Without names: both usual releases, the three backends, the four scenarios. The peers are torch's
 own TCPStore server in its own process for c10d, and a real etcd for etcd-v2 and etcd. --port names
 a server on loopback that runs already; else every run has a fresh one. --tell says in plain words
 what goes on.
+
+Over c10d and rdzvd torch has its default settings. The peers, etcd's backends and torch 2.6, where
+a rank 0 that moves is torch's own AssertionError, need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1, and
+with --own_store all have it: worker 0 hosts the workers' store then.
 """
 
 import argparse
@@ -146,9 +150,11 @@ def run(options, torch, backend, scenario):
     else:
         folder = tempfile.mkdtemp(prefix="rdzv-elastic-")
     begin, jobs, server = time.monotonic(), [], None
+    shares = (backend == "c10d" and options.server == "rdzvd" and not options.own_store
+              and torch.name != "2.6")
 
     def start(nnodes):
-        jobs.append(Job(torch, backend, server.port, folder, run_id, nnodes))
+        jobs.append(Job(torch, backend, server.port, folder, run_id, nnodes, shares=shares))
         return jobs[0]
 
     def tell(text):
@@ -174,9 +180,9 @@ def run(options, torch, backend, scenario):
             out(job.logs())
         if server is not None and server.log():
             out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
-        out("again: %s %s --torch %s --backend %s --scenario %s --server %s\nlogs: %s" % (
+        out("again: %s %s --torch %s --backend %s --scenario %s --server %s%s\nlogs: %s" % (
             sys.executable, os.path.abspath(__file__), torch.name, backend, scenario,
-            options.server, folder))
+            options.server, " --own_store" if options.own_store else "", folder))
         return False
     out("passed  %s (%.1f s)" % (name, time.monotonic() - begin))
     if not options.logs:
@@ -192,6 +198,7 @@ def main():
     parser.add_argument("--scenario", action="append", choices=tuple(SCENARIOS))
     parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
     parser.add_argument("--port", type=int, help="a running server's port on 127.0.0.1")
+    parser.add_argument("--own_store", action="store_true", help="worker 0 hosts the workers' store")
     parser.add_argument("--at_once", type=int, default=2, help="how many runs at a time")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     parser.add_argument("--logs", help="a folder for all logs, kept")

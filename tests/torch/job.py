@@ -64,9 +64,10 @@ class Agent:
 class Job:
     max_restarts, last_call_s = 3, 2
 
-    def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300):
+    def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):
         self.torch, self.backend, self.port = torch, backend, port
         self.folder, self.run_id, self.nnodes = folder, run_id, nnodes
+        self.shares = shares  # torch's default from 2.6 on, which needs a store that repairs it
         self.deadline = time.monotonic() + seconds
         self.agents, self.events = {}, []
         self._grew = threading.Condition()
@@ -82,9 +83,9 @@ class Job:
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
         argv = self.torchrun(name, "127.0.0.1:%d" % self.port, WORKERS_PER_AGENT, *more)
-        # From 2.6 a shared store does not survive a change of the world.
-        env = self.torch.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
-                                     TMPDIR=os.environ.get("TMPDIR", "/tmp"))
+        env = self.torch.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
+        if not self.shares:
+            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
 
