@@ -72,7 +72,7 @@ class PodJob(Job):
     def __init__(self, torch, endpoint, folder, run_id, nnodes, workers=1, max_restarts=3,
                  last_call_s=2):
         os.makedirs(folder, exist_ok=True)
-        super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=100)
+        super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=180)
         self.endpoint, self.workers_each = endpoint, workers
         self.max_restarts, self.last_call_s = max_restarts, last_call_s
 

@@ -1,10 +1,11 @@
 """Makes rendezvous states with the torch that runs it, and reads them: run_state.py's hands in each
 release. What a state says is told as state_tool.c tells it.
 
-    state.py make SEED     one JSON object in a line for each state: name, value, and what it says
-                           (`null`: it is to be taken for no state)
-    state.py check         reads lines of name, value and what it should say; prints one for each
-    state.py corpus DIR    small states for the fuzzer, one file each
+    state.py make SEED             one JSON object in a line for each state: name, value, and what it says
+                                   (`null`: it is to be taken for no state)
+    state.py check                 reads lines of name, value and what it should say; prints one for
+                                   each
+    state.py corpus DIR RELEASE    small states for the fuzzer, one file each
 """
 
 import base64
@@ -291,9 +292,8 @@ def check():
         print(json.dumps({"name": case["name"], "fault": check_one(case)}), flush=True)
 
 
-def corpus(folder):
+def corpus(folder, release):
     rng = random.Random(1)
-    release = torch.__version__.split("+")[0].replace("a0", "")
     small = {
         "fresh": _RendezvousState(), "one": one(), "two": filled(2),
         "joining": changed(filled(2, "node-%d"), deadline=EPOCH.replace(2026, tzinfo=ZONE)),
@@ -311,4 +311,4 @@ def corpus(folder):
 
 if __name__ == "__main__":
     {"make": lambda: make(int(sys.argv[2])), "check": check,
-     "corpus": lambda: corpus(sys.argv[2])}[sys.argv[1]]()
+     "corpus": lambda: corpus(sys.argv[2], sys.argv[3])}[sys.argv[1]]()
