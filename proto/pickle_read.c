@@ -11,32 +11,41 @@ void pickle_reader_fini(struct pickle_reader *r)
     *r = (struct pickle_reader){0};
 }
 
-/* Enters the frame whose opcode is at `at`. CPython cuts its output into frames of 64 KiB between
- * opcodes; one within another, or one that holds nothing, it never writes. */
-static bool enter_frame(struct pickle_reader *r)
+#define FRAME_HEADER 9
+
+bool pickle_begin(struct pickle_reader *r, uint8_t *protocol)
 {
+    if (r->in.len < 2 || r->in.ptr[0] != PICKLE_PROTO || r->in.ptr[1] < 4 || r->in.ptr[1] > 5)
+        return false;
+    *protocol = r->in.ptr[1];
+    r->at = r->end = 2;
+    return true;
+}
+
+/* Goes on where a frame ends, or none has begun. CPython cuts all its output into frames, between
+ * opcodes, but for a last one of less than four bytes, which gets no header. */
+static bool next_frame(struct pickle_reader *r)
+{
+    size_t left = r->in.len - r->at;
     uint64_t len;
 
-    if (r->framed || r->end - r->at < 9)
+    if (left < 4) {
+        r->end = r->in.len;
+        return left > 0;
+    }
+    if (left <= FRAME_HEADER || r->in.ptr[r->at] != PICKLE_FRAME)
         return false;
     len = bytes_get_u64(r->in.ptr + r->at + 1);
-    if (len == 0 || len > r->in.len - r->at - 9)
+    if (len < 4 || len > left - FRAME_HEADER)
         return false;
-    r->at += 9;
+    r->at += FRAME_HEADER;
     r->end = r->at + (size_t)len;
-    r->framed = true;
-    return r->in.ptr[r->at] != PICKLE_FRAME;
+    return true;
 }
 
 int pickle_peek(struct pickle_reader *r)
 {
-    if (r->at == r->end) {
-        if (r->at == r->in.len)
-            return -1;
-        r->end = r->in.len;
-        r->framed = false;
-    }
-    if (r->in.ptr[r->at] == PICKLE_FRAME && !enter_frame(r))
+    if (r->at == r->end && !next_frame(r))
         return -1;
     return r->in.ptr[r->at];
 }

@@ -24,8 +24,7 @@ struct pickle_ref {
 struct pickle_reader {
     struct slice in;
     size_t at;
-    size_t end;  /* of the frame that `at` is in, or of the input */
-    bool framed; /* `end` is a frame's */
+    size_t end; /* of the frame that `at` is in */
     bool no_memory;
     struct pickle_ref *memo;
     size_t memo_count;
@@ -33,6 +32,9 @@ struct pickle_reader {
 };
 
 void pickle_reader_fini(struct pickle_reader *r);
+
+/* Passes the start of a pickle; *protocol is 4 or 5. */
+bool pickle_begin(struct pickle_reader *r, uint8_t *protocol);
 
 /* The next opcode, which stays; -1: there is none. */
 int pickle_peek(struct pickle_reader *r);

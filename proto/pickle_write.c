@@ -5,12 +5,23 @@
 #include "proto/pickle_write.h"
 
 #define FRAME_HEADER 9
+#define FRAME_LEAST  4
 #define FRAME_ENOUGH 65536
 
+/* A frame that would be shorter than four bytes, which only the last one can be, has no header. */
 static void close_frame(struct pickle_writer *w)
 {
-    if (w->frame != 0 && w->out.len <= w->out.cap)
-        bytes_put_u64(w->out.ptr + w->frame - 8, w->out.len - w->frame);
+    size_t len = w->out.len - w->frame;
+    bool fits = w->out.len <= w->out.cap;
+    uint8_t *content = fits ? w->out.ptr + w->frame : NULL;
+
+    if (len < FRAME_LEAST) {
+        if (fits)
+            memmove(content - FRAME_HEADER, content, len);
+        w->out.len -= FRAME_HEADER;
+    } else if (fits) {
+        bytes_put_u64(content - 8, len);
+    }
     w->frame = 0;
 }
 
@@ -22,7 +33,7 @@ void pickle_start(struct pickle_writer *w, uint8_t protocol)
 
 void pickle_stop(struct pickle_writer *w)
 {
-    pickle_op(w, PICKLE_STOP);
+    pickle_op(w, PICKLE_STOP); /* which begins a frame if none is open */
     close_frame(w);
 }
 

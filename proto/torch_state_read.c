@@ -31,8 +31,10 @@ struct reading {
     size_t count;
     size_t cap;
     bool fqdn;
-    bool naive; /* some time carries no UTC */
-    bool aware; /* some time does */
+    bool naive;                    /* some time carries no UTC */
+    bool aware;                    /* some time does */
+    bool has_class[TORCH_CLASSES]; /* it has a number; it is not spelled again */
+    bool has_utc;
 };
 
 /* --- Parts. --- */
@@ -54,20 +56,23 @@ static bool read_name(struct reading *r, const char *name)
     return pickle_string(&r->pickle, &s) && slice_is(s, name);
 }
 
-static bool read_class(struct reading *r, enum torch_class class)
+static bool read_class(struct reading *r, enum torch_class which)
 {
     uint32_t value;
 
     if (pickle_get(&r->pickle, KIND_CLASS, &value))
-        return value == (uint32_t) class;
-    return read_name(r, torch_classes[class].module) && read_name(r, torch_classes[class].name) &&
-           pass(r, PICKLE_STACK_GLOBAL) && memoize(r, KIND_CLASS, class);
+        return value == (uint32_t)which;
+    if (r->has_class[which])
+        return false;
+    r->has_class[which] = true;
+    return read_name(r, torch_classes[which].module) && read_name(r, torch_classes[which].name) &&
+           pass(r, PICKLE_STACK_GLOBAL) && memoize(r, KIND_CLASS, which);
 }
 
 /* An object made without arguments, and the start of its attributes. */
-static bool start_object(struct reading *r, enum torch_class class, enum kind kind, size_t value)
+static bool start_object(struct reading *r, enum torch_class which, enum kind kind, size_t value)
 {
-    return read_class(r, class) && pass(r, PICKLE_EMPTY_TUPLE) && pass(r, PICKLE_NEWOBJ) &&
+    return read_class(r, which) && pass(r, PICKLE_EMPTY_TUPLE) && pass(r, PICKLE_NEWOBJ) &&
            memoize(r, kind, value) && pass(r, PICKLE_EMPTY_DICT) && memoize(r, KIND_PLAIN, 0) &&
            pass(r, PICKLE_MARK);
 }
@@ -142,6 +147,9 @@ static bool read_utc(struct reading *r)
 
     if (pickle_get(&r->pickle, KIND_UTC, &value))
         return true;
+    if (r->has_utc)
+        return false;
+    r->has_utc = true;
     if (!read_class(r, TORCH_TIMEZONE_CLASS) || !read_class(r, TORCH_TIMEDELTA_CLASS))
         return false;
     for (int i = 0; i < 3; i++) {
@@ -274,21 +282,11 @@ static bool read_redundancy_list(struct reading *r, struct torch_state *s)
 
 /* --- The whole. --- */
 
-static bool read_protocol(struct reading *r, uint8_t *protocol)
-{
-    struct slice version;
-
-    if (!pass(r, PICKLE_PROTO) || !pickle_take(&r->pickle, 1, &version))
-        return false;
-    *protocol = version.ptr[0];
-    return *protocol == 4 || *protocol == 5;
-}
-
 static bool read_pickle(struct reading *r, struct torch_state *s)
 {
     struct pickle_reader *p = &r->pickle;
 
-    if (!read_protocol(r, &s->protocol))
+    if (!pickle_begin(p, &s->protocol))
         return false;
     if (!start_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
         return false;

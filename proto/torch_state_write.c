@@ -56,28 +56,28 @@ static void put_name(struct writing *w, enum name name, const char *text)
         w->names[name] = pickle_put_string(&w->pickle, slice_str(text));
 }
 
-static void put_class(struct writing *w, enum torch_class class)
+static void put_class(struct writing *w, enum torch_class which)
 {
-    bool ours = class == TORCH_STATE_CLASS || class == TORCH_NODE_CLASS;
+    bool ours = which == TORCH_STATE_CLASS || which == TORCH_NODE_CLASS;
 
-    if (w->classes[class] != NONE) {
-        pickle_reference(&w->pickle, w->classes[class]);
+    if (w->classes[which] != NONE) {
+        pickle_reference(&w->pickle, w->classes[which]);
         return;
     }
     pickle_next_object(&w->pickle);
-    put_name(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[class].module);
-    pickle_put_string(&w->pickle, slice_str(torch_classes[class].name));
+    put_name(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
+    pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
     op(w, PICKLE_STACK_GLOBAL);
-    w->classes[class] = pickle_number(&w->pickle);
+    w->classes[which] = pickle_number(&w->pickle);
 }
 
 /* An object without its attributes; returns its number. */
-static uint32_t start_object(struct writing *w, enum torch_class class)
+static uint32_t start_object(struct writing *w, enum torch_class which)
 {
     uint32_t number;
 
     pickle_next_object(&w->pickle);
-    put_class(w, class);
+    put_class(w, which);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_TUPLE);
     op(w, PICKLE_NEWOBJ);
     number = pickle_number(&w->pickle);
