@@ -173,6 +173,7 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         .space = *space == '\0' && at.wrapper != NULL ? at.wrapper->space : space,
         .wrapper = at.wrapper,
         .entry = at.entry,
+        .index = b->count,
     };
     if (b->count == b->cap) {
         size_t cap = b->cap == 0 ? 16 : b->cap * 2;

@@ -35,6 +35,7 @@ struct kube_object {
     const char *kind, *name, *space; /* "" if it says none; inside a wrapper, the wrapper's space */
     const struct kube_object *wrapper; /* the AppWrapper that it stands in, or NULL */
     const struct yaml_node *entry;     /* its entry there: of components or GenericItems */
+    size_t index;                      /* among the bundle's objects */
 };
 
 struct kube_label {
