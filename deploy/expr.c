@@ -264,6 +264,10 @@ static struct yaml_node *read_sum(struct walk *w)
         right = read_default(w);
         if (w->fill->failed)
             return NULL;
+        if (left == NULL || right == NULL) {
+            left = NULL;
+            continue;
+        }
         if (yaml_to_int(left, &a) && yaml_to_int(right, &b)) {
             bool over = op == '+'   ? __builtin_add_overflow(a, b, &a)
                         : op == '-' ? __builtin_sub_overflow(a, b, &a)

@@ -3,7 +3,7 @@
  *     name.key[0]   a variable, and parts of it; what is absent is null, and so are its parts
  *     'text' 12 true false null [a, b]
  *     a ?? b        a, or b if a is null
- *     a + b         of integers; of texts: one behind the other
+ *     a + b         of integers; of texts: one behind the other; with null: null
  *     a - b  a * b  == != < <= > >=   a in list   'key' in mapping   not and or
  *     f(a, b)       a function: see functions.c
  *

@@ -67,6 +67,16 @@ static bool is_directive(const struct yaml_pair *pair)
     return pair->key->text[0] == '$' && pair->key->text[1] != '{' && pair->key->text[1] != '(';
 }
 
+/* What a template made stands where the template does, for messages. */
+static struct yaml_node *at(struct yaml_node *n, const struct yaml_node *template)
+{
+    if (n != NULL && n->file == NULL) {
+        n->file = template->file;
+        n->start = template->start;
+    }
+    return n;
+}
+
 /* The mapping's own keys, filled in. */
 static struct yaml_node *fill_keys(struct fill *f, const struct yaml_node *node,
                                    const struct scope *s)
@@ -85,7 +95,7 @@ static struct yaml_node *fill_keys(struct fill *f, const struct yaml_node *node,
         if (key != NULL && key->kind == YAML_SCALAR && value != NULL)
             yaml_put(f->arena, n, key->text, value);
     }
-    return n;
+    return at(n, node);
 }
 
 static const struct yaml_node *merge_all(struct fill *f, const struct yaml_node *template,
@@ -157,16 +167,15 @@ static struct yaml_node *fill_one(struct fill *f, const struct yaml_node *node,
     return f->failed ? NULL : with_comment(f, result, yaml_text(comment));
 }
 
-/* Appends a filled item: what has $for or $splice gives any number of them. */
-static void append_item(struct fill *f, struct yaml_node *list, const struct yaml_node *item,
-                        const struct scope *s);
-
-static struct yaml_node *pair_node(struct fill *f, const struct yaml_pair *pair)
+struct yaml_node *fill_item(struct fill *f, const struct yaml_node *over, size_t index)
 {
-    struct yaml_node *n = yaml_new(f->arena, YAML_MAPPING);
+    const struct yaml_pair *pair;
+    struct yaml_node *n;
 
-    n->file = pair->key->file;
-    n->start = pair->key->start;
+    if (over->kind == YAML_SEQUENCE)
+        return over->items[index];
+    pair = &over->pairs[index];
+    n = at(yaml_new(f->arena, YAML_MAPPING), pair->key);
     yaml_put(f->arena, n, "key", pair->key);
     yaml_put(f->arena, n, "value", pair->value);
     return n;
@@ -192,8 +201,7 @@ static void fill_for(struct fill *f, struct yaml_node *list, const struct yaml_n
         struct scope inner = {yaml_new(f->arena, YAML_MAPPING), s};
         struct yaml_node *result;
 
-        yaml_put(f->arena, inner.vars, name,
-                 over->kind == YAML_SEQUENCE ? over->items[i] : pair_node(f, &over->pairs[i]));
+        yaml_put(f->arena, inner.vars, name, fill_item(f, over, i));
         result = fill_one(f, node, &inner);
         if (f->failed)
             return;
@@ -202,6 +210,7 @@ static void fill_for(struct fill *f, struct yaml_node *list, const struct yaml_n
     }
 }
 
+/* Appends a filled item: what has $for or $splice gives any number of them. */
 static void append_item(struct fill *f, struct yaml_node *list, const struct yaml_node *item,
                         const struct scope *s)
 {
@@ -240,13 +249,13 @@ static struct yaml_node *fill_any(struct fill *f, const struct yaml_node *node,
     if (node->kind == YAML_SCALAR) {
         if (node->style == YAML_PLAIN && yaml_type(node) != YAML_STRING)
             return yaml_is_null(node) ? NULL : (struct yaml_node *)node;
-        return expr_interpolate(f, node, s);
+        return at(expr_interpolate(f, node, s), node);
     }
     if (node->count == 0)
         return (struct yaml_node *)node;
     if (node->kind == YAML_MAPPING && yaml_get(node, "$for") == NULL)
         return fill_one(f, node, s);
-    list = yaml_new(f->arena, YAML_SEQUENCE);
+    list = at(yaml_new(f->arena, YAML_SEQUENCE), node);
     if (node->kind == YAML_MAPPING)
         fill_for(f, list, node, s);
     for (size_t i = 0; node->kind == YAML_SEQUENCE && i < node->count && !f->failed; i++)

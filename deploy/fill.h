@@ -24,3 +24,6 @@ struct yaml_node *fill_in(struct fill *f, const struct yaml_node *node, const st
 
 /* Fills in a mapping of variables one after the other into s->vars: each sees those before it. */
 bool fill_variables(struct fill *f, const struct yaml_node *let, const struct scope *s);
+
+/* The index-th thing that a $for goes through: an item, or of a mapping {key, value}. */
+struct yaml_node *fill_item(struct fill *f, const struct yaml_node *over, size_t index);

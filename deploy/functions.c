@@ -78,6 +78,12 @@ static struct yaml_node *fn_str(const struct call *c)
     return new_text(c, text == NULL ? "" : text);
 }
 
+/* some(x): x, or null when there is nothing in it */
+static struct yaml_node *fn_some(const struct call *c)
+{
+    return expr_true(c->args[0]) ? c->args[0] : NULL;
+}
+
 /* names(list): what the items are called */
 static struct yaml_node *fn_names(const struct call *c)
 {
@@ -243,21 +249,134 @@ static struct yaml_node *fn_is_mapping(const struct call *c)
     return new_bool(c, c->args[0] != NULL && c->args[0]->kind == YAML_MAPPING);
 }
 
+/* pairs(list): a mapping, of items {key, value}, or of texts with nothing behind them */
+static struct yaml_node *fn_pairs(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        const struct yaml_node *item = c->args[0]->items[i];
+
+        if (item->kind == YAML_SCALAR)
+            yaml_put(c->arena, m, item->text, new_text(c, ""));
+        else if (yaml_text(yaml_get(item, "key")) != NULL)
+            yaml_put(c->arena, m, yaml_get(item, "key")->text, yaml_get(item, "value"));
+    }
+    return m;
+}
+
+/* prefix_keys(mapping, 'p'): the same values under longer keys */
+static struct yaml_node *fn_prefix_keys(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+    const struct yaml_node *from = c->args[0];
+    const char *prefix = yaml_text(c->args[1]);
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++)
+        yaml_put(
+            c->arena, m,
+            arena_text(c->arena, "%s%s", prefix == NULL ? "" : prefix, from->pairs[i].key->text),
+            from->pairs[i].value);
+    return m;
+}
+
+/* repeated(list): the items that stood in it before */
+static struct yaml_node *fn_repeated(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (!expr_equal(c->args[0]->items[i], c->args[0]->items[j]))
+                continue;
+            yaml_append(c->arena, list, c->args[0]->items[i]);
+            break;
+        }
+    }
+    return list;
+}
+
+/* starts_digit(text) */
+static struct yaml_node *fn_starts_digit(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_bool(c, text != NULL && text[0] >= '0' && text[0] <= '9');
+}
+
+/* hash(text, n): 0 to n - 1, always the same for the same text */
+static struct yaml_node *fn_hash(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+    uint64_t h = 14695981039346656037u;
+    int64_t n;
+
+    if (text == NULL || !yaml_to_int(c->args[1], &n) || n < 1)
+        return fill_error(c->fill, c->at, "hash() takes a text and a number: mend the template");
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
+}
+
+/* before_last(text, 'a') and after_last(text, 'a'): all of it, when there is no a */
+static struct yaml_node *fn_before_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : yaml_new_text(c->arena, text, (size_t)(hit - text));
+}
+
+static struct yaml_node *fn_after_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : new_text(c, hit + 1);
+}
+
+/* int(text): 0 for what is no number */
+static struct yaml_node *fn_int(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_int(c, text == NULL ? 0 : strtoll(text, NULL, 10));
+}
+
 static const struct {
     const char *name;
     size_t min, max;
     function run;
 } functions[] = {
-    {"concat", 1, 8, fn_concat},     {"contains", 2, 2, fn_contains},
-    {"extended", 1, 1, fn_extended}, {"if", 2, 3, fn_if},
-    {"is_list", 1, 1, fn_is_list},   {"is_mapping", 1, 1, fn_is_mapping},
-    {"is_text", 1, 1, fn_is_text},   {"join", 2, 2, fn_join},
-    {"keep", 1, 1, fn_keep},         {"len", 1, 1, fn_len},
-    {"merge", 1, 8, fn_merge},       {"min", 2, 2, fn_min},
-    {"named", 2, 2, fn_named},       {"names", 1, 1, fn_names},
-    {"patch", 2, 2, fn_patch},       {"replace", 3, 3, fn_replace},
-    {"starts", 2, 2, fn_starts},     {"str", 1, 1, fn_str},
-    {"trim", 1, 1, fn_trim},         {"words", 1, 1, fn_words},
+    {"after_last", 2, 2, fn_after_last},
+    {"before_last", 2, 2, fn_before_last},
+    {"hash", 2, 2, fn_hash},
+    {"int", 1, 1, fn_int},
+    {"pairs", 1, 1, fn_pairs},
+    {"prefix_keys", 2, 2, fn_prefix_keys},
+    {"repeated", 1, 1, fn_repeated},
+    {"starts_digit", 1, 1, fn_starts_digit},
+    {"concat", 1, 8, fn_concat},
+    {"contains", 2, 2, fn_contains},
+    {"extended", 1, 1, fn_extended},
+    {"if", 2, 3, fn_if},
+    {"is_list", 1, 1, fn_is_list},
+    {"is_mapping", 1, 1, fn_is_mapping},
+    {"is_text", 1, 1, fn_is_text},
+    {"join", 2, 2, fn_join},
+    {"keep", 1, 1, fn_keep},
+    {"len", 1, 1, fn_len},
+    {"merge", 1, 8, fn_merge},
+    {"min", 2, 2, fn_min},
+    {"named", 2, 2, fn_named},
+    {"names", 1, 1, fn_names},
+    {"patch", 2, 2, fn_patch},
+    {"replace", 3, 3, fn_replace},
+    {"some", 1, 1, fn_some},
+    {"starts", 2, 2, fn_starts},
+    {"str", 1, 1, fn_str},
+    {"trim", 1, 1, fn_trim},
+    {"words", 1, 1, fn_words},
 };
 
 struct yaml_node *function_call(struct fill *f, const struct yaml_node *at, const char *name,

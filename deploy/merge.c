@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+enum lists { REPLACE, PATCH, OVER_DEFAULTS };
+
 static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
-                               const struct yaml_node *over, bool patch);
+                               const struct yaml_node *over, enum lists how);
 
 static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
 {
@@ -46,7 +48,7 @@ static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *
 }
 
 static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node *base,
-                                        const struct yaml_node *over, bool patch)
+                                        const struct yaml_node *over, enum lists how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
@@ -61,7 +63,7 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
         if (yaml_is_null(pair->value))
             yaml_remove(n, pair->key->text);
         else
-            put_pair(a, n, pair, merge(a, below, pair->value, patch));
+            put_pair(a, n, pair, merge(a, below, pair->value, how));
     }
     return n;
 }
@@ -78,8 +80,18 @@ static const char *item_key(const struct yaml_node *item)
     return NULL;
 }
 
+/* Whether two items of a list are about the same thing. */
+static bool is_same(const struct yaml_node *a, const struct yaml_node *b)
+{
+    const char *key = item_key(b);
+
+    if (b->kind == YAML_SCALAR)
+        return yaml_is(a, b->text);
+    return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
+}
+
 static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
-                                     const struct yaml_node *over)
+                                     const struct yaml_node *over, enum lists how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
@@ -87,13 +99,12 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
         yaml_append(a, n, base->items[i]);
     for (size_t i = 0; i < over->count; i++) {
         struct yaml_node *item = over->items[i];
-        const char *key = item_key(item);
         bool found = false;
 
-        for (size_t j = 0; key != NULL && j < base->count && !found; j++) {
-            found = yaml_is(yaml_get(n->items[j], key), yaml_get(item, key)->text);
+        for (size_t j = 0; j < base->count && !found; j++) {
+            found = is_same(n->items[j], item);
             if (found)
-                n->items[j] = merge(a, n->items[j], item, true);
+                n->items[j] = how == PATCH ? merge(a, n->items[j], item, how) : item;
         }
         if (!found)
             yaml_append(a, n, item);
@@ -102,25 +113,32 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
 }
 
 static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
-                               const struct yaml_node *over, bool patch)
+                               const struct yaml_node *over, enum lists how)
 {
     if (over == NULL)
         return (struct yaml_node *)base;
     if (base != NULL && base->kind == YAML_MAPPING && over->kind == YAML_MAPPING)
-        return merge_mappings(a, base, over, patch);
-    if (patch && base != NULL && base->kind == YAML_SEQUENCE && over->kind == YAML_SEQUENCE)
-        return merge_lists(a, base, over);
+        return merge_mappings(a, base, over, how);
+    if (how != REPLACE && base != NULL && base->kind == YAML_SEQUENCE &&
+        over->kind == YAML_SEQUENCE)
+        return merge_lists(a, base, over, how);
     return without_nulls(a, over);
 }
 
 struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
                                const struct yaml_node *over)
 {
-    return merge(a, base, over, false);
+    return merge(a, base, over, REPLACE);
 }
 
 struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
                               const struct yaml_node *over)
 {
-    return merge(a, base, over, true);
+    return merge(a, base, over, PATCH);
+}
+
+struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
+                                      const struct yaml_node *over)
+{
+    return merge(a, base, over, OVER_DEFAULTS);
 }

@@ -12,3 +12,8 @@ struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
  * others are added behind. */
 struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
                               const struct yaml_node *over);
+
+/* As settings lie above the defaults of a profile: in lists, items of the same name are replaced,
+ * others are added, and a text that is there already is not added again. */
+struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
+                                      const struct yaml_node *over);

@@ -1,0 +1,76 @@
+/* Reads the files of settings and merges them. */
+#include "deploy/userfile.h"
+
+#include "deploy/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_one(struct userfile *u, const char *path, struct diag *d)
+{
+    struct yaml_file *f = &u->files[u->count];
+    const struct yaml_node *root = NULL;
+    struct yaml_mark second = {0};
+    size_t with_root = 0;
+
+    if (!yaml_file_read(f, path, YAML_USER_MAX, d))
+        return false;
+    u->count++;
+    if (u->first == NULL)
+        u->first = f->name;
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->docs[i].root == NULL)
+            continue;
+        if (with_root++ == 0)
+            root = f->docs[i].root;
+        else
+            second = f->docs[i].root->start;
+    }
+    if (with_root > 1) {
+        diag_error(d, f->name, second,
+                   "a second document: a file of settings holds one, so "
+                   "remove the `---`");
+        return false;
+    }
+    if (root == NULL)
+        return true; /* nothing, or comments alone */
+    if (root->kind != YAML_MAPPING) {
+        diag_error(d, f->name, root->start,
+                   "settings are expected: write them as lines of `key: value`");
+        return false;
+    }
+    if (root->count > 1000) { /* there are a hundred settings; merging looks at each for each */
+        diag_error(d, f->name, root->start,
+                   "more than 1000 settings: this is another kind of "
+                   "file");
+        return false;
+    }
+    u->settings = merge_values(&u->arena, u->settings, root);
+    return true;
+}
+
+bool userfile_read(struct userfile *u, const char *const *paths, size_t path_count,
+                   const char *const *sets, size_t set_count, struct diag *d)
+{
+    bool ok = true;
+
+    *u = (struct userfile){0};
+    u->files = calloc(path_count + 1, sizeof *u->files);
+    if (u->files == NULL)
+        abort();
+    u->settings = yaml_new(&u->arena, YAML_MAPPING);
+    for (size_t i = 0; i < path_count; i++)
+        ok = read_one(u, paths[i], d) && ok;
+    for (size_t i = 0; i < set_count && ok; i++)
+        ok = userfile_set(&u->arena, &u->settings, sets[i], d);
+    return ok;
+}
+
+void userfile_free(struct userfile *u)
+{
+    for (size_t i = 0; i < u->count; i++)
+        yaml_file_free(&u->files[i]);
+    free(u->files);
+    arena_free(&u->arena);
+    *u = (struct userfile){0};
+}
