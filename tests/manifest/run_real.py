@@ -1,0 +1,482 @@
+#!/usr/bin/python3
+"""Runs what a manifest says, for real: rdzvd with its arguments, and every pod's torchrun line.
+
+    run_real.py [--case NAME]... [--all] [--list] [--tell] [--keep DIR]
+    run_real.py --manifest FILE [--entrypoint WORDS] [--pods N]
+
+Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one in build/) and takes it
+as a cluster would: every pod gets a network namespace with its address and host name, names are
+those of the pods and Services, variables those that the platform sets. rdzvd ($RDZVD) runs with
+exactly the container's arguments, as nobody, on a root that cannot be written to; its probes must
+answer before the job's pods start. Commands run as they stand; a file of the script's name is put
+where they look for it, and holds trainer.py. The job has succeeded when every pod's containers
+ended with 0, all ranks met, and the store saw them over the protocol that the case is about.
+
+Needs root (network namespaces, overlay mounts) and torch 2.13.0; without the first it says so, and
+skips. Each failure prints the manifest's path and the logs.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import platforms
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "tests", "support"), os.path.join(ROOT, "tests", "torch")]
+import netns  # noqa: E402
+import torches  # noqa: E402
+from servers import Server, rdzvd_binary  # noqa: E402
+
+try:
+    import yaml
+except ImportError:
+    sys.exit("run_real.py: python3-yaml is missing: run tests/support/install.sh test")
+
+MANIFEST = os.environ.get("RDZV_MANIFEST", os.path.join(ROOT, "build", "deploy", "rdzv-manifest"))
+NOBODY = 65532  # the USER of the image
+DONE = re.compile(r"trainer: rank=(\d+) world=(\d+) sum=(\d+) weight=(\S+)")
+
+# A root of the container's own: what it writes is gone with it, and nobody else sees it. The first
+# argument is an empty folder, the second the folder to work in, the third whether the root may be
+# written to, the fourth a list of `file target` to put there.
+BOX = r"""
+set -e
+exec >&2
+box=$1 cwd=$2 rights=$3 files=$4
+shift 4
+mount -t tmpfs box "$box"
+mkdir "$box/up" "$box/work" "$box/root"
+mount -t overlay box -o "lowerdir=/,upperdir=$box/up,workdir=$box/work" "$box/root"
+while read -r file target; do
+    mkdir -p "$box/root$(dirname "$target")"
+    cp "$file" "$box/root$target"
+done <"$files"
+mkdir -p "$box/root$cwd"
+for volume in $VOLUMES; do
+    mkdir -p "$box/root$volume"
+done
+[ "$rights" = rw ] || mount -o remount,ro "$box/root"
+for place in /proc /dev /etc/hosts /etc/resolv.conf; do
+    mount --rbind "$(readlink -f $place)" "$box/root$(readlink -f $place)"
+done
+for volume in $VOLUMES; do
+    mount -t tmpfs -o mode=0777 volume "$box/root$volume"
+done
+unset VOLUMES
+exec chroot "$box/root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$cwd" "$@"
+"""
+
+
+class Failed(AssertionError):
+    pass
+
+
+# ------------------------------------------------------------ one container
+
+
+class Container:
+    """A process in a pod, with a root of its own. Its output is kept, and in a file too."""
+
+    def __init__(self, run, node, title, argv, env, *, cwd="/", files=(), volumes=(), writable=True):
+        self.title, self.log_path = title, os.path.join(run.folder, title + ".log")
+        box = tempfile.mkdtemp(prefix="box-", dir=run.folder)
+        with open(box + ".files", "w") as f:
+            f.writelines("%s %s\n" % pair for pair in files)
+        words = node.enter() + ["sh", "-c", BOX, "sh", box, cwd, "rw" if writable else "ro",
+                                box + ".files"] + argv
+        # env -i would take VOLUMES with it: the box unsets that one itself.
+        self.process = Server(words, env=dict(env, VOLUMES=" ".join(volumes)))
+
+    @property
+    def code(self):
+        return self.process.process.poll()
+
+    def log(self):
+        return self.process.log()
+
+    def save_log(self):
+        with open(self.log_path, "w") as f:
+            f.write(self.log() + "\n")
+
+    def kill(self):
+        if self.code is None:
+            netns.Pod.kill(self.process.process)
+
+    def stop(self, timeout=20):
+        """SIGTERM to its first process, as the kubelet does; the exit code."""
+        first = netns.Pod.first(self.process.process)
+        if first is not None:
+            os.kill(first, signal.SIGTERM)
+        try:
+            return self.process.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Failed("%s ignored SIGTERM for %d s" % (self.title, timeout))
+
+
+# ------------------------------------------------------------ one manifest
+
+
+class Run:
+    """A manifest's pods on this machine, from the store to the last rank."""
+
+    def __init__(self, case, text, folder, tell):
+        self.case, self.folder, self.tell = case, folder, tell
+        self.documents = platforms.flatten(load(text))
+        self.pods = platforms.pods_of(self.documents)
+        self.network = netns.Network(folder)
+        self.nodes, self.containers, self.stores = {}, [], []
+        self.torch = os.path.dirname(torches.TORCHES["2.13.0"].python[0])
+
+    def close(self):
+        for container in self.containers + self.stores:
+            container.kill()
+            container.save_log()
+        self.network.close()
+
+    # -------------------------------------------------------- pods
+
+    def choose_pods(self):
+        """The store's pods, and as many of the job's as the case asks for."""
+        stores = [p for p in self.pods if p.stores()]
+        training = [p for p in self.pods if p.training()]
+        if len(stores) != 1:
+            raise Failed("%d pods run rdzvd: %s" % (len(stores), [p.name for p in stores]))
+        if not training:
+            raise Failed("no pod trains")
+        training = training[:self.case.pods or len(training)]
+        if stores[0] not in training:
+            return stores + training
+        return training
+
+    def start_network(self, pods):
+        names = platforms.service_names(self.documents, self.pods)
+        for pod in pods:
+            # On the host network a pod has its node's name, and its own name is in DNS alone.
+            host = "node-of-" + pod.host if pod.on_host_network else pod.host
+            self.nodes[pod] = self.network.pod(host[:63])
+        with open(self.network.hosts, "a") as f:
+            for pod in pods:
+                for name in dict.fromkeys(pod.names + names[pod]):
+                    f.write("%s %s\n" % (self.nodes[pod].address, name))
+
+    # -------------------------------------------------------- the store
+
+    def start_store(self, pod):
+        node = self.nodes[pod]
+        for container in pod.stores():
+            env = platforms.environment(pod, container, node.address, self.documents,
+                                        regular=container in pod.spec["containers"])
+            words = platforms.command_line(container, env, ["rdzvd"])
+            if os.path.basename(words[0]) != "rdzvd":
+                raise Failed("the store's command is %s" % words[0])
+            security = container.get("securityContext") or {}
+            root = not security.get("runAsNonRoot")
+            words = ["/usr/local/bin/rdzvd"] + words[1:]
+            if not root:
+                words = ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups",
+                         "--no-new-privs", "--bounding-set=-all"] + words
+            self.tell("%s: rdzvd %s" % (pod.name, " ".join(words[words.index(
+                "/usr/local/bin/rdzvd") + 1:])))
+            store = Container(
+                self, node, pod.name + "-rdzvd", words, dict(BASE, **env),
+                files=[(rdzvd_binary(), "/usr/local/bin/rdzvd")],
+                volumes=[m["mountPath"] for m in container.get("volumeMounts") or []],
+                writable=not security.get("readOnlyRootFilesystem"))
+            self.stores.append(store)
+            listeners = sum(w.startswith("--listen") for w in words)
+            store.process.wait_log(r"event=listening address=", timeout=60, count=max(1, listeners))
+            self.probe(node, container)
+            self.check_ports(container, store)
+        return pod
+
+    def probe(self, node, container):
+        ports = {p.get("name"): p["containerPort"] for p in container.get("ports") or []}
+        for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+            get = (container.get(name) or {}).get("httpGet")
+            if get is None:
+                raise Failed("rdzvd has no %s" % name)
+            port = ports.get(get["port"], get["port"])
+            self.get(node, "http://%s:%s%s" % (node.address, port, get["path"]))
+
+    def check_ports(self, container, store):
+        """What is declared is what it listens at."""
+        heard = {int(m.group(1)) for m in re.finditer(r"event=listening address=\S+:(\d+)",
+                                                      store.log())}
+        declared = {p["containerPort"] for p in container.get("ports") or []}
+        if heard != declared:
+            raise Failed("rdzvd listens at %s, and its container declares %s" % (heard, declared))
+
+    @staticmethod
+    def get(node, url):
+        """What a GET from inside of the pod's network answers; anything but 200 fails."""
+        done = subprocess.run(
+            node.enter(own_pids=False) + ["curl", "-sS", "--fail", "--max-time", "20", "--noproxy",
+                                          "*", url], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed("GET %s: %s" % (url, done.stderr.strip()))
+        return done.stdout
+
+    # -------------------------------------------------------- the job
+
+    def start_pod(self, pod):
+        node = self.nodes[pod]
+        for container in pod.training():
+            env = platforms.environment(pod, container, node.address, self.documents)
+            words = platforms.command_line(container, env, self.case.entrypoint)
+            cwd = container.get("workingDir") or "/app"
+            path = "%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" % self.torch
+            base = dict(BASE, PATH=path, OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR",
+                        PYTHONWARNINGS="ignore", PYTHONDONTWRITEBYTECODE="1")
+            self.tell("%s: %s" % (pod.name, " ".join(words[:2]).split("\n", 1)[0]))
+            self.containers.append(Container(
+                self, node, pod.name + "-" + container["name"], words, dict(base, **env), cwd=cwd,
+                files=scripts_of(words, cwd)))
+
+    def wait_job(self, seconds):
+        deadline = time.monotonic() + seconds
+        for container in self.containers:
+            try:
+                container.process.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise Failed("%s had not ended after %d s" % (container.title, seconds))
+            if container.code != 0:
+                raise Failed("%s ended with %d" % (container.title, container.code))
+
+    def check_ranks(self):
+        said = [m.groups() for c in self.containers for m in DONE.finditer(c.log())]
+        if not said:
+            raise Failed("no rank said that it was done")
+        world = int(said[0][1])
+        if sorted(int(s[0]) for s in said) != list(range(world)):
+            raise Failed("of %d ranks these were done: %s" % (world, sorted(s[0] for s in said)))
+        if world < len(self.containers):
+            raise Failed("%d containers, and a world of %d" % (len(self.containers), world))
+        if {(s[1], s[2], s[3]) for s in said} != {
+                (said[0][1], str(world * (world + 1) // 2), said[0][3])}:
+            raise Failed("the ranks do not agree: %s" % said)
+        return world
+
+    def check_protocol(self, pod):
+        """The store had the job's keys, and by the protocol that was meant."""
+        container = pod.stores()[0]
+        port = container["ports"][-1]["containerPort"]
+        text = self.get(self.nodes[pod], "http://%s:%d/metrics" % (self.nodes[pod].address, port))
+        found = {m.group(1): float(m.group(2)) for m in re.finditer(
+            r"^(rdzvd_\S+?(?:\{protocol=\"c10d\"\})?)(?:\{[^}]*\})? (\S+)$", text, re.M)}
+        c10d = found['rdzvd_requests_total{protocol="c10d"}']
+        nodes = found["rdzvd_space_etcd_nodes"]
+        self.tell("the store carried out %d c10d requests, and holds %d etcd nodes" % (c10d, nodes))
+        if self.case.protocol == "c10d" and (c10d < 5 or nodes > 2):
+            raise Failed("the job did not meet over c10d: %d requests, %d etcd nodes" % (c10d, nodes))
+        if self.case.protocol == "etcd-v2" and (nodes < 3 or c10d > 0):
+            raise Failed("the job did not meet over etcd-v2: %d requests over c10d, %d etcd nodes" % (
+                c10d, nodes))
+
+    def stop_stores(self, pod):
+        for container, store in zip(pod.stores(), self.stores):
+            if any(a.startswith("--exit-when-idle") for a in container.get("args") or []):
+                try:
+                    code = store.process.process.wait(120)
+                except subprocess.TimeoutExpired:
+                    raise Failed("the store did not end by itself")
+            else:
+                code = store.stop()
+            if code != 0:
+                raise Failed("the store ended with %d" % code)
+
+    def go(self):
+        pods = self.choose_pods()
+        self.start_network(pods)
+        stored = self.start_store([p for p in pods if p.stores()][0])
+        for pod in pods:
+            self.start_pod(pod)
+        self.wait_job(self.case.seconds)
+        world = self.check_ranks()
+        self.check_protocol(stored)
+        self.stop_stores(stored)
+        return world
+
+
+BASE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
+        "LANG": "C.UTF-8"}
+
+
+def load(text):
+    """As kubectl reads it where it matters here: null documents are nothing."""
+    return [d for d in yaml.load_all(text, Loader=yaml.SafeLoader) if d]
+
+
+def scripts_of(words, cwd):
+    """The Python files that a command names, where it will look for them: `cd X` counts."""
+    trainer, found = os.path.join(HERE, "trainer.py"), []
+    text = "\n".join(words)
+    folders = [cwd] + re.findall(r"^\s*cd (\S+)", text, re.M)
+    for name in re.findall(r"[^\s'\"=]+\.py\b", text):
+        for folder in [""] if name.startswith("/") else folders:
+            path = os.path.join(cwd, folder, name)
+            found.append((trainer, path))
+    return found or [(trainer, "/app/trainer.py")]
+
+
+# ------------------------------------------------------------ cases
+
+
+class Case:
+    """What makes the manifest, and what is expected of it."""
+
+    def __init__(self, name, argv, protocol="c10d", pods=0, entrypoint=("python", "/app/trainer.py"),
+                 seconds=240, usual=True):
+        self.name, self.argv, self.protocol, self.pods = name, argv, protocol, pods
+        self.entrypoint, self.seconds, self.usual = entrypoint, seconds, usual
+
+    def manifest(self):
+        if self.argv is None:
+            with open(self.name) as f:
+                return f.read()
+        done = subprocess.run([MANIFEST] + self.argv, capture_output=True, text=True, check=False,
+                              cwd=HERE)
+        if done.returncode != 0:
+            raise Failed("rdzv-manifest %s ended with %d:\n%s" % (
+                " ".join(self.argv), done.returncode, done.stderr))
+        return done.stdout
+
+
+def rewrite_cases():
+    for platform in ("volcano", "pytorchjob"):
+        for protocol in ("etcd-v2", "c10d"):
+            yield Case("rewrite-%s-%s" % (platform, protocol),
+                       ["rewrite", "--backend=" + protocol, "rewrite/%s-etcd.yaml" % platform],
+                       protocol)
+    yield Case("rewrite-volcano-self-hosted", ["rewrite", "rewrite/volcano-c10d.yaml"], usual=False)
+    yield Case("rewrite-pytorchjob-self-hosted", ["rewrite", "rewrite/pytorchjob-c10d.yaml"],
+               usual=False)
+    yield Case("rewrite-agent-store",
+               ["rewrite", "--wiring=agent-store", "rewrite/pytorchjob-plain.yaml"])
+
+
+def emit_cases():
+    """Two pods of one process each, for every platform."""
+    for platform in ("volcano", "pytorchjob", "appwrapper-v1beta2", "appwrapper-v1beta1", "jobset",
+                     "job", "trainjob"):
+        for protocol in ("c10d", "etcd-v2"):
+            yield Case("emit-%s-%s" % (platform, protocol),
+                       ["emit", "-f", "real/short.yaml", "--platform", platform, "--backend",
+                        protocol], protocol)
+    for platform in ("volcano", "pytorchjob", "jobset"):
+        yield Case("emit-%s-service" % platform,
+                   ["emit", "-f", "real/short.yaml", "--platform", platform, "--rdzv", "service"],
+                   usual=False)
+    yield Case("emit-volcano-elastic", ["emit", "-f", "real/elastic.yaml", "--platform", "volcano"],
+               pods=2, usual=False)
+
+
+# ------------------------------------------------------------ running them
+
+
+def run_case(case, options):
+    folder = tempfile.mkdtemp(prefix="rdzv-real-")
+    os.chmod(folder, 0o755)  # the store is nobody's
+    lines, run, begin = [], None, time.monotonic()
+
+    def tell(text):
+        lines.append(text)
+        if options.tell:
+            print("    " + text, flush=True)
+
+    error = None
+    try:
+        text = case.manifest()
+        with open(os.path.join(folder, "manifest.yaml"), "w") as f:
+            f.write(text)
+        run = Run(case, text, folder, tell)
+        world = run.go()
+        print("PASS %s: %d ranks of %d containers (%.0f s)" % (
+            case.name, world, len(run.containers), time.monotonic() - begin), flush=True)
+    except (Failed, platforms.Unknown, AssertionError, KeyError, TypeError) as e:
+        error = e
+        print("FAIL %s: %s: %s" % (case.name, type(e).__name__, e), flush=True)
+    finally:
+        if run is not None:
+            run.close()
+            if error is not None:
+                print("    " + "\n    ".join(lines))
+                for container in run.stores + run.containers:
+                    print("---- %s (exit code %s)" % (container.title, container.code))
+                    print("\n".join(container.log().splitlines()[-40:]))
+        if error is not None:
+            print("---- again: %s --case %s; manifest and logs: %s" % (
+                sys.argv[0], case.name, folder), flush=True)
+        elif not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print("    logs: " + folder)
+    return error is None
+
+
+def refused():
+    """Why this machine cannot do it, or None."""
+    if os.geteuid() != 0:
+        return "it takes root to make pods of namespaces"
+    folder = tempfile.mkdtemp(prefix="rdzv-real-")
+    try:
+        reason = netns.refused(folder)
+        if reason is not None:
+            return reason
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs t "$1" && cd "$1" && mkdir u w r && '
+             'mount -t overlay t -o lowerdir=/,upperdir=u,workdir=w r', "sh", folder],
+            capture_output=True, text=True, check=False)
+        return None if done.returncode == 0 else "no overlay: " + done.stderr.strip()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case", action="append", default=[], help="a name, or how it begins")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--tell", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="keep the logs of what passed")
+    parser.add_argument("--manifest")
+    parser.add_argument("--entrypoint", default="python /app/trainer.py")
+    parser.add_argument("--protocol", default="c10d")
+    parser.add_argument("--pods", type=int, default=0)
+    options = parser.parse_args()
+
+    cases = list(rewrite_cases()) + list(emit_cases())
+    if options.manifest:
+        cases = [Case(options.manifest, None, options.protocol, options.pods,
+                      shlex.split(options.entrypoint))]
+    elif options.case:
+        unknown = [n for n in options.case if not any(c.name.startswith(n) for c in cases)]
+        if unknown:
+            sys.exit("no such case: %s (--list)" % ", ".join(unknown))
+        cases = [c for c in cases if any(c.name.startswith(n) for n in options.case)]
+    elif not options.all and not options.list:
+        cases = [c for c in cases if c.usual]
+    if options.list:
+        print("\n".join(c.name for c in cases))
+        return 0
+    torches.choose(["2.13.0"])
+    reason = refused()
+    if reason is not None:
+        print("skip: %s" % reason)
+        print("0 passed, 0 failed, %d skipped" % len(cases))
+        return 0
+    results = [run_case(case, options) for case in cases]
+    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
