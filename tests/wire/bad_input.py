@@ -367,6 +367,43 @@ def slow_readers_are_cut(options):
         scene.serves()
 
 
+EVENTS_MAX = 65536  # what one watch may be told in one turn of the daemon
+
+
+def a_stream_that_is_told_too_much_ends(options):
+    """After more changes in one turn than a watch can be told, the stream ends behind the last that
+    it was told without a gap; its connection stays good."""
+    writers, told, last = 100, 0, 0
+    put = b"PUT /v2/keys/s?noValueOnSuccess=true HTTP/1.1\r\nHost:\r\n\r\n"
+    with Scene(options) as scene:
+        stream = scene.peer(fields(
+            'head:"GET /v2/keys/s?wait=true&stream=true HTTP/1.1","Host: x"'))
+        stream.expect_http(wire.parse_expectation("http:200 begin")[1], {})
+        peers = [scene.peer() for _ in range(writers)]
+        # What is sent while the daemon stands still is one turn, once libevent asks for so many
+        # events at a time: it begins with 32, and doubles that after each full answer.
+        for burst in (1, 1, 700, 700, 700):
+            scene.daemon.process.send_signal(signal.SIGSTOP)
+            for peer in peers:
+                peer.send(put * burst)
+            scene.daemon.process.send_signal(signal.SIGCONT)
+            for peer in peers:
+                for _ in range(burst):
+                    peer.expect_http(wire.parse_expectation("http:2xx")[1], {})
+            last = 0
+            while last < writers * burst and stream.next_event() is not None:
+                last += 1
+            told += last
+            if last < writers * burst:
+                break
+        print("     ended after %d events, %d of %d in the last burst" % (
+            told, last, writers * burst))
+        check(EVENTS_MAX <= last < writers * burst, "%d events of %d" % (last, writers * burst))
+        stream.send(fields('head:"GET /v2/keys/s HTTP/1.1","Host: x"'))
+        stream.expect_http(wire.parse_expectation("http:200")[1], {})
+        scene.serves()
+
+
 # ---- the log
 
 BAD_ENDS = [(fields(text), dialect, name) for text, dialect, name in (
@@ -451,7 +488,8 @@ def a_thundering_herd_is_served(options):
 
 
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
-         memory_follows_no_announcement, slow_readers_are_cut, each_close_is_logged,
+         memory_follows_no_announcement, slow_readers_are_cut, a_stream_that_is_told_too_much_ends,
+         each_close_is_logged,
          a_flood_of_closes_is_counted, a_thundering_herd_is_served]
 
 

@@ -254,17 +254,24 @@ class Connection:
         if answer.body is not None and not answer.body.match(body, env):
             raise Unmet("body %s" % answer.body, show(body, 600))
 
-    def expect_event(self, glob, env):
-        """The next line of a body that arrives in parts."""
+    def next_event(self):
+        """The next line of a body that arrives in parts; None at its end."""
         while b"\n" not in self.in_body:
             chunk = self._chunk("an event")
             if not chunk:
-                raise Unmet("event %s" % glob, "the end of the body")
+                return None
             self.in_body += chunk
-        line, _, rest = bytes(self.in_body).partition(b"\n")
+        line, end, rest = bytes(self.in_body).partition(b"\n")
         self.in_body = bytearray(rest)
-        if not glob.match(line + b"\n", env):
-            raise Unmet("event %s" % glob, show(line + b"\n", 2000))
+        return line + end
+
+    def expect_event(self, glob, env):
+        """The next line of such a body."""
+        line = self.next_event()
+        if line is None:
+            raise Unmet("event %s" % glob, "the end of the body")
+        if not glob.match(line, env):
+            raise Unmet("event %s" % glob, show(line, 2000))
 
     def expect_end(self):
         """The last chunk, and nothing before it."""
