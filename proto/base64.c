@@ -19,44 +19,42 @@ static const uint8_t values[256] = {
     ['8'] = 0x7c, ['9'] = 0x7d, ['+'] = 0x7e, ['/'] = 0x7f,
 };
 
+/* 24 bits to four digits. */
+static inline void encode_bits(uint32_t bits, uint8_t out[4])
+{
+    bytes_put_u32(out, (uint32_t)digits[bits >> 18] | (uint32_t)digits[bits >> 12 & 63] << 8 |
+                           (uint32_t)digits[bits >> 6 & 63] << 16 |
+                           (uint32_t)digits[bits & 63] << 24);
+}
+
 void base64_encode(struct slice in, uint8_t *out)
 {
-    size_t at = 0;
+    const uint8_t *p = in.ptr;
+    size_t left = in.len;
 
-    for (; in.len - at >= 3; at += 3, out += 4) {
-        uint32_t bits = (uint32_t)in.ptr[at] << 16 | (uint32_t)in.ptr[at + 1] << 8 | in.ptr[at + 2];
-
-        out[0] = digits[bits >> 18];
-        out[1] = digits[bits >> 12 & 63];
-        out[2] = digits[bits >> 6 & 63];
-        out[3] = digits[bits & 63];
-    }
-    if (at < in.len) {
-        bool two = in.len - at == 2;
-        uint32_t bits = (uint32_t)in.ptr[at] << 16 | (two ? (uint32_t)in.ptr[at + 1] << 8 : 0);
-
-        out[0] = digits[bits >> 18];
-        out[1] = digits[bits >> 12 & 63];
-        out[2] = two ? digits[bits >> 6 & 63] : '=';
-        out[3] = '=';
+    for (; left >= 3; p += 3, left -= 3, out += 4)
+        encode_bits((uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2], out);
+    if (left > 0) {
+        encode_bits((uint32_t)p[0] << 16 | (left == 2 ? (uint32_t)p[1] << 8 : 0), out);
+        memset(out + 1 + left, '=', 3 - left);
     }
 }
 
-/* Four digits to three bytes. */
-static bool decode_quad(const uint8_t *in, uint8_t *out)
+/* Four digits to 24 bits. *valid loses its bit when one of them is none. */
+static inline uint32_t decode_quad(const uint8_t *in, unsigned *valid)
 {
-    uint8_t a = values[in[0]], b = values[in[1]], c = values[in[2]], d = values[in[3]];
+    unsigned a = values[in[0]], b = values[in[1]], c = values[in[2]], d = values[in[3]];
 
-    out[0] = (uint8_t)(a << 2 | (b >> 4 & 3));
-    out[1] = (uint8_t)(b << 4 | (c >> 2 & 15));
-    out[2] = (uint8_t)(c << 6 | (d & 63));
-    return (a & b & c & d & VALID) != 0;
+    *valid &= a & b & c & d;
+    return (a << 18) + (b << 12) + (c << 6) + d - VALID * ((1 << 18) + (1 << 12) + (1 << 6) + 1);
 }
 
 bool base64_decode(struct slice in, bool strict, uint8_t *out, size_t *len)
 {
-    uint8_t last[4], bytes[3];
     size_t padding = 0, whole;
+    uint8_t last[4];
+    uint32_t bits;
+    unsigned valid = VALID;
 
     *len = 0;
     if (in.len % 4 != 0)
@@ -64,18 +62,21 @@ bool base64_decode(struct slice in, bool strict, uint8_t *out, size_t *len)
     while (padding < 2 && padding < in.len && in.ptr[in.len - 1 - padding] == '=')
         padding++;
     whole = padding == 0 ? in.len : in.len - 4;
-    for (size_t at = 0; at < whole; at += 4, *len += 3) {
-        if (!decode_quad(in.ptr + at, out + *len))
-            return false;
+    for (size_t at = 0; at < whole; at += 4, out += 3) {
+        bits = decode_quad(in.ptr + at, &valid);
+        out[0] = (uint8_t)(bits >> 16);
+        out[1] = (uint8_t)(bits >> 8);
+        out[2] = (uint8_t)bits;
     }
-    if (padding == 0)
-        return true;
-
-    memcpy(last, in.ptr + whole, sizeof last);
-    memset(last + sizeof last - padding, 'A', padding); /* zeros in the place of what is missing */
-    if (!decode_quad(last, bytes) || (strict && bytes[3 - padding] != 0))
-        return false;
-    memcpy(out + *len, bytes, 3 - padding);
-    *len += 3 - padding;
-    return true;
+    if (padding > 0) {
+        memcpy(last, in.ptr + whole, sizeof last);
+        memset(last + sizeof last - padding, 'A', padding); /* zeros for what is missing */
+        bits = decode_quad(last, &valid);
+        if (strict && (bits & (padding == 1 ? 0xff : 0xffff)) != 0)
+            return false;
+        for (size_t i = 0; i < 3 - padding; i++)
+            out[i] = (uint8_t)(bits >> (16 - 8 * i));
+    }
+    *len = in.len / 4 * 3 - padding;
+    return valid == VALID;
 }

@@ -22,9 +22,9 @@ bool pickle_begin(struct pickle_reader *r, uint8_t *protocol)
     return true;
 }
 
-/* Goes on where a frame ends, or none has begun. CPython cuts all its output into frames, between
- * opcodes, but for a last one of less than four bytes, which gets no header. */
-static bool next_frame(struct pickle_reader *r)
+/* CPython cuts all its output into frames, between opcodes; a last one of less than four bytes gets
+ * no header. */
+bool pickle_next_frame(struct pickle_reader *r)
 {
     size_t left = r->in.len - r->at;
     uint64_t len;
@@ -40,21 +40,6 @@ static bool next_frame(struct pickle_reader *r)
         return false;
     r->at += FRAME_HEADER;
     r->end = r->at + (size_t)len;
-    return true;
-}
-
-int pickle_peek(struct pickle_reader *r)
-{
-    if (r->at == r->end && !next_frame(r))
-        return -1;
-    return r->in.ptr[r->at];
-}
-
-bool pickle_pass(struct pickle_reader *r, enum pickle_op op)
-{
-    if (pickle_peek(r) != (int)op)
-        return false;
-    r->at++;
     return true;
 }
 
@@ -145,12 +130,17 @@ bool pickle_bool(struct pickle_reader *r, bool *out)
 
 static bool is_utf8(struct slice s)
 {
-    for (size_t at = 0, n; at < s.len; at += n) {
-        uint32_t point;
+    size_t at = 0, n;
+    uint32_t point;
 
-        n = s.ptr[at] < 0x80 ? 1 : utf8_decode(slice_from(s, at), &point);
+    while (at < s.len) {
+        if (s.len - at >= 8 && (bytes_get_u64(s.ptr + at) & UINT64_C(0x8080808080808080)) == 0)
+            n = 8; /* nearly all names are of ASCII */
+        else
+            n = utf8_decode(slice_from(s, at), &point);
         if (n == 0)
             return false;
+        at += n;
     }
     return true;
 }

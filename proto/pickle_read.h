@@ -36,11 +36,25 @@ void pickle_reader_fini(struct pickle_reader *r);
 /* Passes the start of a pickle; *protocol is 4 or 5. */
 bool pickle_begin(struct pickle_reader *r, uint8_t *protocol);
 
+/* Goes on where a frame ends, or none has begun; false: there is nothing. For pickle_peek(). */
+bool pickle_next_frame(struct pickle_reader *r);
+
 /* The next opcode, which stays; -1: there is none. */
-int pickle_peek(struct pickle_reader *r);
+static inline int pickle_peek(struct pickle_reader *r)
+{
+    if (r->at == r->end && !pickle_next_frame(r))
+        return -1;
+    return r->in.ptr[r->at];
+}
 
 /* Passes the next opcode if it is this one. */
-bool pickle_pass(struct pickle_reader *r, enum pickle_op op);
+static inline bool pickle_pass(struct pickle_reader *r, enum pickle_op op)
+{
+    if (pickle_peek(r) != (int)op)
+        return false;
+    r->at++;
+    return true;
+}
 
 /* The `len` bytes of an opcode that has been passed. */
 bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out);
