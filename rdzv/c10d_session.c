@@ -425,9 +425,10 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
                            &size, &why)) {
         case PARSE_DONE:
             if (c->role == CONN_UNBOUND && first_key(&req).ptr != NULL)
-                elastic_bind(c, first_key(&req));
+                elastic_bind(c, first_key(&req), req.op == C10D_COMPARE_SET);
             if (c->role == CONN_AGENT && elastic_holds(c, &req)) {
                 *used = at;
+                c->need = size; /* it stays here, and more may come behind it */
                 return SESSION_PARKED;
             }
             s->stats.c10d_requests++;

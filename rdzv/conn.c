@@ -501,8 +501,9 @@ static void receive(struct conn *c)
     c->in->len += (size_t)n;
     if (!c->parked && c->in->len >= c->need)
         conn_process(c);
-    else if (c->parked && c->in->len > PARKED_INPUT_MAX)
-        conn_cut(c, "too much sent behind an open watch", (struct slice){0});
+    else if (c->parked && c->in->len > c->need + PARKED_INPUT_MAX)
+        conn_cut(c, "too much sent behind an open watch or a request that waits",
+                 (struct slice){0});
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)

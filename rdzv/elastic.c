@@ -65,20 +65,24 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
 /* --- Connections. --- */
 
 /* Which run an agent's key is about: that of the state itself, or that of a round. A key that is
- * neither yet may be the state that is about to be made. */
-static struct slice run_key_of(const struct space *space, struct slice key)
+ * neither yet may be the state that is about to be made, and what is compared is always a state,
+ * even if R looks like the key of another run's round. */
+static struct slice run_key_of(const struct space *space, struct slice key, bool compared)
 {
     struct slice rest;
     int64_t round;
-    struct run *run = runs_find_round(&space->runs, key, &round, &rest);
+    struct run *run = compared || runs_find(&space->runs, key) != NULL
+                          ? NULL
+                          : runs_find_round(&space->runs, key, &round, &rest);
 
     return run == NULL ? key : run->node.key;
 }
 
-static void bind_agent(struct conn *c, struct slice key)
+static void bind_agent(struct conn *c, struct slice key, bool compared)
 {
     struct server *s = conn_server(c);
-    struct elastic_run *er = need_run(s, server_space_of(s, c->space), run_key_of(c->space, key));
+    struct elastic_run *er =
+        need_run(s, server_space_of(s, c->space), run_key_of(c->space, key, compared));
     struct agent *a = er == NULL ? NULL : calloc(1, sizeof *a);
 
     if (a == NULL)
@@ -97,13 +101,13 @@ static void bind_agent(struct conn *c, struct slice key)
 static struct world *world_for(struct conn *c)
 {
     struct server_space *home = server_space_of(conn_server(c), c->space);
-    struct elastic_run *er = c->listener->run != NULL ? c->listener->run : home->elastic.shared;
+    struct elastic_run *er = c->listener->is_runs ? c->listener->run : home->elastic.shared;
     struct run *run = er == NULL ? NULL : elastic_store_run(er);
 
     return run == NULL ? NULL : run->world;
 }
 
-void elastic_bind(struct conn *c, struct slice key)
+void elastic_bind(struct conn *c, struct slice key, bool compared)
 {
     struct world *world;
 
@@ -111,7 +115,7 @@ void elastic_bind(struct conn *c, struct slice key)
     if (!elastic_on(conn_server(c)))
         return;
     if (run_is_agents_key(key)) {
-        bind_agent(c, key);
+        bind_agent(c, key, compared);
         return;
     }
     world = world_for(c);

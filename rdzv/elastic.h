@@ -21,8 +21,8 @@ void elastic_space_fini(struct elastic_space *e);
 /* --- For c10d_session.c. --- */
 
 /* The first key that a connection names tells whose keys it uses: an agent's, those of the world of
- * workers that the run it came for has now, or the space's. */
-void elastic_bind(struct conn *c, struct slice key);
+ * workers that the run it came for has now, or the space's. `compared`: by a COMPARE_SET. */
+void elastic_bind(struct conn *c, struct slice key, bool compared);
 
 /* The session ends. */
 void elastic_unbind(struct conn *c);
@@ -43,6 +43,10 @@ void elastic_before_read(struct conn *c, struct slice key);
 bool elastic_takes_set(struct conn *c, const struct c10d_request *req);
 
 /* --- For server.c and rdzv_api.c. --- */
+
+/* At the end of each turn, and before any agent is told anything: if more time has passed since the
+ * last call than a daemon takes that runs, it is given to all whose heartbeats could not come. */
+void elastic_make_up(struct server *s);
 
 /* Once a second: whom to forget. */
 void elastic_tick(struct server *s);

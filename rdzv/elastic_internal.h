@@ -74,8 +74,7 @@ uint64_t elastic_world_size(const struct torch_state *state);
 bool elastic_write(struct elastic_run *er, const struct torch_state *next,
                    struct store_result *out);
 
-/* elastic_repair.c: before any agent is told anything of the run. */
-void elastic_make_up(struct server *s);
+/* elastic_repair.c: */
 /* Moves the heartbeats of all runs on by the time in which rdzvd could not be reached. */
 void elastic_make_up_for(struct server *s, uint64_t gap_ms);
 void elastic_restore(struct agent *a);

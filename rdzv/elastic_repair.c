@@ -34,16 +34,15 @@ static void move_on(struct elastic_run *er, uint64_t ms)
               log_str("reason", "rdzvd stood still for so long, and nobody could say it lives"));
 }
 
-/* Nobody could write between the end of the last turn and now, so exactly that time is given to
- * everybody. A daemon that comes back with a journal calls elastic_make_up_for() itself. */
+/* Nobody could write between the last call and now, so exactly that time is given to everybody. A
+ * daemon that comes back with a journal calls elastic_make_up_for() itself. */
 void elastic_make_up(struct server *s)
 {
-    uint64_t now = server_now_ms(), gap = now - s->alive_ms;
+    uint64_t now = server_now_ms(), gap = s->alive_ms == 0 ? 0 : now - s->alive_ms;
 
-    if (s->alive_ms == 0 || gap < OUTAGE_MS)
-        return;
     s->alive_ms = now;
-    elastic_make_up_for(s, gap);
+    if (gap >= OUTAGE_MS && elastic_on(s))
+        elastic_make_up_for(s, gap);
 }
 
 void elastic_make_up_for(struct server *s, uint64_t gap_ms)

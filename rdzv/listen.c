@@ -292,9 +292,10 @@ struct listener *listen_open_like(struct server *s, struct listener *like, uint1
     return l;
 }
 
+/* While it is a run's the run ends it, even one that a draining daemon has closed. */
 static void free_if_done(struct listener *l)
 {
-    if (!l->is_runs || l->open || l->conns != 0)
+    if (!l->is_runs || l->run != NULL || l->open || l->conns != 0)
         return;
     TAILQ_REMOVE(&l->server->listeners, l, entry);
     free(l);

@@ -289,7 +289,7 @@ static void end_turn(struct server *s)
     while ((c = TAILQ_FIRST(&s->closed)) != NULL)
         conn_free(c);
     arm_expiry(s);
-    s->alive_ms = server_now_ms();
+    elastic_make_up(s); /* we may have stood still within the turn, too */
     if (s->draining && s->conn_count == 0)
         s->stop = true;
 }
@@ -406,13 +406,13 @@ void server_fini(struct server *s)
     }
     while ((c = TAILQ_FIRST(&s->closed)) != NULL)
         conn_free(c);
-    listen_free_all(s);
     while ((p = TAILQ_FIRST(&s->spaces)) != NULL) {
         TAILQ_REMOVE(&s->spaces, p, entry);
         evtimer_del(&p->linger);
         elastic_space_fini(&p->elastic);
         free(p);
     }
+    listen_free_all(s); /* after the runs, some of which have one of their own */
     if (s->base != NULL) {
         event_del(&s->sigterm);
         event_del(&s->sigint);

@@ -133,12 +133,14 @@ uint64_t runs_forget(struct runs *r, struct run *run, struct keymap *keys)
     uint64_t gone = 0;
 
     for (e = TAILQ_FIRST(&keys->entries); e != NULL; e = next) {
+        struct run *owner = runs_find(r, e->node.key); /* rather a run than the key of a round */
         struct slice rest;
         int64_t round;
 
         next = TAILQ_NEXT(e, order);
-        if (e->value == NULL || (!slice_equal(e->node.key, run->node.key) &&
-                                 runs_find_round(r, e->node.key, &round, &rest) != run))
+        if (owner == NULL)
+            owner = runs_find_round(r, e->node.key, &round, &rest);
+        if (e->value == NULL || owner != run)
             continue;
         keymap_delete(keys, e->node.key);
         gone++;

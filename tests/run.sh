@@ -152,6 +152,7 @@ step wire-valgrind env RDZVD="$PLAIN" $PYTHON tests/wire/run.py \
     --wrapper "valgrind --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite -q"
 step bad-input $PYTHON tests/wire/bad_input.py
 step process $PYTHON tests/process/run.py
+step elastic $PYTHON tests/elastic/run.py
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
 step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
 step python-etcd $PYTHON tests/etcd/python_etcd.py

@@ -1,0 +1,234 @@
+"""What torchrun's agents and workers say to a store, as scripts: TCPStore's requests over a socket,
+and an agent's changes of the rendezvous state. Nothing in here waits for time.
+"""
+
+import os
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_state as ts  # noqa: E402
+
+VALIDATE = bytes.fromhex("00cef7853c")
+PING = bytes.fromhex("0d78563412")
+PREFIX = b"/torch.rendezvous."
+
+
+def text(s):
+    return struct.pack("<Q", len(s)) + s
+
+
+def set_request(key, value):
+    return b"\x01" + text(key) + text(value)
+
+
+def cas_request(key, expected, desired):
+    return b"\x02" + text(key) + text(expected) + text(desired)
+
+
+def get_request(key):
+    return b"\x03" + text(key)
+
+
+def wait_request(*keys):
+    return b"\x06" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys))
+
+
+class Peer:
+    """A TCPStore client. `ping`: of 2.5 or later."""
+
+    def __init__(self, port, ping=True, host="127.0.0.1", source=None):
+        self.socket = socket.create_connection((host, port), timeout=20,
+                                               source_address=source and (source, 0))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.name = "%s:%d" % self.socket.getsockname()[:2]
+        self.send(VALIDATE + (PING if ping else b""))
+        if ping:
+            self.expect(PING[1:])
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def take(self, n):
+        got = bytearray()
+        while len(got) < n:
+            more = self.socket.recv(n - len(got))
+            if not more:
+                raise EOFError("the server closed after %r" % bytes(got[:80]))
+            got += more
+        return bytes(got)
+
+    def expect(self, data):
+        got = self.take(len(data))
+        if got != data:
+            raise AssertionError("%r came, not %r" % (got, data))
+
+    def blob(self):
+        return self.take(struct.unpack("<Q", self.take(8))[0])
+
+    def number(self):
+        return struct.unpack("<q", self.take(8))[0]
+
+    def set(self, key, value):
+        self.send(set_request(key, value))
+
+    def cas(self, key, expected, desired):
+        self.send(cas_request(key, expected, desired))
+        return self.blob()
+
+    def get(self, key):
+        self.send(get_request(key))
+        return self.blob()
+
+    def wait_get(self, key):
+        """As TCPStore.get(): blocks until the key is there."""
+        self.send(wait_request(key))
+        self.expect(b"\0")
+        return self.get(key)
+
+    def add(self, key, delta):
+        self.send(b"\x04" + text(key) + struct.pack("<q", delta))
+        return self.number()
+
+    def check(self, *keys):
+        self.send(b"\x05" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys)))
+        return self.take(1) == b"\0"
+
+    def count(self):
+        self.send(b"\x07")
+        return self.number()
+
+    def ping(self):
+        """All that was sent before has had its effect once this returns."""
+        self.send(PING)
+        self.expect(PING[1:])
+
+    def is_silent(self, other):
+        """True when the server has answered `other` since, and nothing has come here."""
+        other.count()
+        self.socket.setblocking(False)
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK) is None
+        except BlockingIOError:
+            return True
+        finally:
+            self.socket.settimeout(20)
+
+    def expect_end(self):
+        got = self.socket.recv(1)
+        if got:
+            raise AssertionError("%r came, not the end" % got)
+
+    def close(self):
+        self.socket.close()
+
+
+class Agent(Peer):
+    """An agent of run `run`: keeps the value that it saw last, and changes it."""
+
+    def __init__(self, port, run, name, pid=100, ping=True, source=None, meet=True):
+        super().__init__(port, ping=ping, source=source)
+        self.run = run.encode() if isinstance(run, str) else run
+        self.key = PREFIX + self.run
+        self.node = ts.Node(name, pid, 0)
+        self.attempts = 0
+        self.seen = self.cas(self.key, b"", ts.SENTINEL) if meet else None
+
+    def state(self):
+        """What it saw last."""
+        return ts.State() if self.seen == ts.SENTINEL else ts.loads(self.seen)
+
+    def read(self):
+        """One clean sync: WAIT and GET."""
+        self.seen = self.wait_get(self.key)
+        return self.state()
+
+    def try_write(self, desired):
+        """One dirty sync: True when it was the one to write."""
+        self.attempts += 1
+        self.seen, wanted = self.cas(self.key, self.seen, desired), desired
+        return self.seen == wanted
+
+    def write(self, change, attempts=100):
+        """As torch does: again from each answer until it succeeds."""
+        for _ in range(attempts):
+            state = self.state()
+            change(state)
+            if self.try_write(ts.dumps(state)):
+                return self.state()
+        raise AssertionError("%s: not written in %d attempts" % (self.name, attempts))
+
+    def beat(self, state, at=None):
+        state.last_heartbeats[self.node] = at or ts.now()
+
+    def join(self, complete=False):
+        def change(state):
+            if state.complete:
+                raise AssertionError("joins a complete round")
+            state.participants[self.node] = 0
+            self.beat(state)
+            if complete:
+                complete_round(state)
+        return self.write(change)
+
+    def wait_in_line(self):
+        def change(state):
+            state.wait_list.add(self.node)
+            self.beat(state)
+        return self.write(change)
+
+    def leave(self):
+        """As the first to leave a complete round does: the next one begins with all who wait, and
+        without participants."""
+        def change(state):
+            state.complete = False
+            state.deadline = None
+            state.round += 1
+            state.participants = {}
+            state.wait_list = set()
+            state.redundancy_list = set()
+            self.beat(state)
+        return self.write(change)
+
+    def close_run(self):
+        def change(state):
+            state.closed = True
+            self.beat(state)
+        return self.write(change)
+
+    def round_key(self, number, name):
+        return b"%s.%d/%s" % (self.key, number, name)
+
+    def say_where(self, number, addr, port):
+        """What agent 0 does once a round is complete."""
+        self.set(self.round_key(number, b"MASTER_ADDR"), addr)
+        self.set(self.round_key(number, b"MASTER_PORT"), b"%d" % port)
+
+    def ask_where(self, number):
+        """What all do: (address, port)."""
+        return (self.wait_get(self.round_key(number, b"MASTER_ADDR")).decode(),
+                int(self.wait_get(self.round_key(number, b"MASTER_PORT"))))
+
+
+def complete_round(state):
+    state.complete = True
+    state.deadline = None
+    for rank, node in enumerate(sorted(state.participants)):
+        state.participants[node] = rank
+
+
+def meet(port, run, names, **kwargs):
+    """Agents who have completed round 0, in the order of their ranks."""
+    agents = [Agent(port, run, name, **kwargs) for name in sorted(names)]
+    rejoin(agents)
+    return agents
+
+
+def rejoin(agents):
+    """All of them join the round that has begun, and the last one completes it."""
+    for a in agents:
+        state = a.join(complete=a is agents[-1])
+    for a in agents:
+        a.read()
+    return state

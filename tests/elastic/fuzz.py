@@ -1,0 +1,271 @@
+"""Agents and workers that say anything at any time, to a daemon that must neither fall nor leak: the
+lives of runs, agents, workers' keys and ports end in every order here.
+
+    fuzz.py [--seconds S] [--seed N]
+
+A seed gives the same sequence of what is said; when the daemon hears it is up to the machine.
+"""
+
+import argparse
+import http.client
+import os
+import random
+import re
+import select
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import torch_state as ts  # noqa: E402
+from agents import (PING, PREFIX, VALIDATE, cas_request, get_request, set_request,  # noqa: E402
+                    text, wait_request)
+from servers import Rdzvd, free_port  # noqa: E402
+
+RUNS = [b"j", b"k", b"j.0/x", b""]
+NAMES = ["a", "b", "c", "d", "n" * 300]
+CONNECTIONS = 24
+STEPS = 1500  # of one daemon
+
+
+class Client:
+    """Never waits: reads what there is, and drops what it cannot send."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.setblocking(False)
+        self.got = bytearray()
+        self.unsent = b""
+        self.key = None
+
+    def send(self, data):
+        self.unsent += data
+        try:
+            self.unsent = self.unsent[self.socket.send(self.unsent):]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return len(self.unsent) < 1 << 20
+
+    def receive(self):
+        """False: the other side is gone."""
+        try:
+            while True:
+                more = self.socket.recv(1 << 16)
+                if not more:
+                    return False
+                self.got = (self.got + more)[-1 << 16:]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def last_state(self):
+        """The last value that looks like a state, among what has come."""
+        at = self.got.rfind(b"gAS")
+        if at < 8:
+            return None
+        (size,) = struct.unpack("<Q", self.got[at - 8:at])
+        value = bytes(self.got[at:at + size])
+        return value if len(value) == size else None
+
+    def close(self, hard):
+        if hard:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+class Fuzz:
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        self.values = [ts.SENTINEL]
+        self.said = 0
+
+    def flags(self):
+        rng = self.rng
+        flags = ["--closed-grace", rng.choice(["1ms", "300ms", "1h"]), "--log-level", "debug",
+                 "--run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
+                 "--ignore-close", rng.choice(["on", "off"]),
+                 "--merge-heartbeats", rng.choice(["on", "on", "off"])]
+        if rng.random() < 0.4:
+            low = free_port()
+            flags += ["--worker-ports", "%d-%d" % (low, min(low + rng.randrange(20), 65535))]
+        if rng.random() < 0.3:
+            flags += ["--advertise", "somewhere.example:1"]
+        if rng.random() < 0.3:
+            flags += ["--space-limit", str(rng.choice([2000, 20000]))]
+        if rng.random() < 0.2:
+            flags += ["--linger", "200ms"]
+        return flags
+
+    def node(self):
+        return ts.Node(self.rng.choice(NAMES), self.rng.choice([1, 2]), 0)
+
+    def state(self, base):
+        rng = self.rng
+        try:
+            state = ts.loads(base)
+        except Exception:
+            state = ts.State()
+        for _ in range(rng.choice([0, 1, 1, 1, 2, 4])):
+            node, what = self.node(), rng.randrange(14)
+            if what < 4:
+                state.participants[node] = rng.randrange(3)
+                state.last_heartbeats[node] = ts.now()
+            elif what < 6:
+                state.last_heartbeats[node] = ts.now()
+            elif what == 6:
+                state.wait_list.add(node)
+            elif what == 7:
+                state.redundancy_list.add(node)
+            elif what == 8:
+                state.participants.pop(node, None)
+                state.last_heartbeats.pop(node, None)
+            elif what == 9:
+                state.wait_list.clear()
+            elif what == 10:
+                state.complete = True
+                for rank, n in enumerate(sorted(state.participants)):
+                    state.participants[n] = rank
+            elif what == 11:
+                state.complete, state.round = False, state.round + 1
+                state.participants = {}
+            elif what == 12:
+                state.closed = rng.random() < 0.5
+            else:
+                state.deadline = rng.choice([None, ts.now()])
+        return ts.dumps(state, rng.choice([4, 4, 5]))
+
+    def garbage(self, value):
+        rng, b = self.rng, bytearray(value)
+        what = rng.randrange(4)
+        if what == 0 or not b:
+            return bytes(rng.randrange(256) for _ in range(rng.randrange(40)))
+        if what == 1:
+            b[rng.randrange(len(b))] = rng.randrange(256)
+        elif what == 2:
+            del b[rng.randrange(len(b)):]
+        else:
+            return rng.choice([b"non_base64", b"", ts.SENTINEL, b"12"])
+        return bytes(b)
+
+    def value(self, base):
+        value = self.state(base)
+        if self.rng.random() < 0.06:
+            value = self.garbage(value)
+        self.values = self.values[-30:] + [value]
+        return value
+
+    def agent_request(self, c, store_port):
+        rng, key = self.rng, c.key
+        if rng.random() < 0.05:
+            key = PREFIX + rng.choice(RUNS)
+        known = c.last_state() or rng.choice(self.values)
+        what = rng.randrange(20)
+        if what < 9:
+            expected = rng.choice([known, known, known, rng.choice(self.values), b""])
+            return cas_request(key, expected, self.value(expected))
+        if what < 12:
+            return get_request(key)
+        if what == 12:
+            return set_request(key, self.value(known))
+        if what < 17:
+            where = b"%s.%d/MASTER_" % (key, rng.randrange(4))
+            port = rng.choice([store_port, store_port, 1, 99999])
+            return rng.choice([set_request(where + b"ADDR", b"agent-0") +
+                               set_request(where + b"PORT", b"%d" % port),
+                               wait_request(where + b"ADDR", where + b"PORT"),
+                               get_request(where + b"PORT")])
+        if what == 17:
+            return b"\x08" + text(key)  # DELETE_KEY
+        if what == 18:
+            return b"\x0b" + struct.pack("<Q", 2) + text(key) + text(self.value(known))
+        return b"\x0c" + PING + b"\x07"
+
+    def worker_request(self):
+        rng = self.rng
+        key = b"/w%d" % rng.randrange(6)
+        return rng.choice([set_request(key, b"v" * rng.randrange(300)), get_request(key),
+                           wait_request(key), wait_request(key, b"/never"),
+                           b"\x04" + text(b"/n") + struct.pack("<q", 1), b"\x07", b"\x0c",
+                           b"\x08" + text(key)])
+
+    def one_daemon(self, deadline, listening):
+        rng = self.rng
+        flags = self.flags()
+        spaces = ("127.0.0.1:0", "127.0.0.1:0/other")
+        with Rdzvd(*flags, listen=spaces) as server:
+            clients, ports = [], list(server.ports)
+            for _ in range(STEPS):
+                if time.monotonic() > deadline or server.process.poll() is not None:
+                    break
+                self.said += 1
+                what = rng.random()
+                if len(clients) < 4 or (what < 0.08 and len(clients) < CONNECTIONS):
+                    try:
+                        c = Client(rng.choice(ports + server.ports))
+                    except OSError:
+                        continue
+                    c.send(VALIDATE + (PING if rng.random() < 0.8 else b""))
+                    if rng.random() < 0.7:
+                        c.key = PREFIX + rng.choice(RUNS)
+                        c.send(cas_request(c.key, b"", ts.SENTINEL))
+                    clients.append(c)
+                    continue
+                c = rng.choice(clients)
+                alive = c.receive()
+                if not alive or what > 0.95:
+                    c.close(rng.random() < 0.5)
+                    clients.remove(c)
+                elif what < 0.1:
+                    try:
+                        h = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+                        h.request("DELETE", "/rdzv/v1/spaces/" + rng.choice(["default", "other"]))
+                        h.getresponse().read()
+                        h.close()
+                    except OSError:
+                        break
+                elif what < 0.12:
+                    # The workers' ports that have come to be known.
+                    ports = [int(w) for w in re.findall(
+                        r"event=workers_here .* port=(\d+)", server.log())][-6:]
+                elif what < 0.14:
+                    select.select([c.socket], [], [], 0.15)
+                else:
+                    data = b"".join(self.agent_request(c, listening) if c.key else
+                                    self.worker_request()
+                                    for _ in range(rng.choice([1, 1, 1, 2, 5])))
+                    if rng.random() < 0.02:
+                        data = data[:rng.randrange(len(data) + 1)]
+                    c.send(data)
+            if rng.random() < 0.5:
+                for c in clients:
+                    c.close(rng.random() < 0.5)
+                clients = []
+            code = server.stop()
+            for c in clients:
+                c.close(True)
+            if code != 0:
+                raise AssertionError("exit code %d with %s\n%s" % (
+                    code, " ".join(flags), "\n".join(server.log().splitlines()[-120:])))
+
+
+def run(seed, seconds):
+    print("seed %d (again: tests/elastic/fuzz.py --seed %d --seconds %g)" % (seed, seed, seconds))
+    fuzz, deadline, daemons = Fuzz(seed), time.monotonic() + seconds, 0
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listening:
+        while time.monotonic() < deadline:
+            fuzz.one_daemon(deadline, listening.getsockname()[1])
+            daemons += 1
+    print("%d steps, %d daemons" % (fuzz.said, daemons))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int)
+    options = parser.parse_args()
+    run(random.randrange(1 << 32) if options.seed is None else options.seed, options.seconds)

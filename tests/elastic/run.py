@@ -1,0 +1,1067 @@
+"""What rdzvd does for torch's elastic agents, over the wire: agents and workers here are scripts, so
+that each case chooses who says what when. (With real torchrun: ../torch/repair.py.)
+
+    run.py [--seconds S] [--seed N] [NAME...]
+                        all cases, or those with one of these words in their name; the fuzzing case
+                        lasts S seconds (4) and begins with seed N (a random one, printed)
+
+The daemon is $RDZVD, else the one in build/. Everything stays on loopback; cases run side by side.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import datetime
+import http.client
+import os
+import random
+import re
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import fuzz  # noqa: E402
+import torch_state as ts  # noqa: E402
+from agents import (PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
+                    meet, rejoin, set_request, wait_request)
+from servers import Rdzvd, free_port  # noqa: E402
+
+CASES = []
+TURN = 0.1  # how long one who was told the newest state may take to write it
+OPTIONS = None
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def check(truth, what):
+    if not truth:
+        raise AssertionError(what)
+
+
+def same(a, b, what):
+    if a != b:
+        raise AssertionError("%s: %r, not %r" % (what, a, b))
+
+
+@contextlib.contextmanager
+def daemon(*flags, **kwargs):
+    with Rdzvd(*flags, **kwargs) as server:
+        try:
+            yield server
+            same(server.stop(), 0, "exit code")
+        except BaseException:
+            print("the daemon's log:\n%s" % server.log())
+            raise
+
+
+@contextlib.contextmanager
+def store_of_agent_0():
+    """Somebody listens where agent 0 says that its store is."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        yield s.getsockname()[1]
+
+
+def settle(agents, number=0):
+    """Agent 0 says where its store is; returns what everybody is told, and that it is the same."""
+    with store_of_agent_0() as port:
+        agents[0].say_where(number, b"agent-0.example", port)
+        told = [a.ask_where(number) for a in agents]
+    for t in told:
+        same(t, told[0], "what agents are told")
+    return told[0]
+
+
+def http_delete(port, path):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c.request("DELETE", path)
+    answer = c.getresponse()
+    body = answer.read()
+    c.close()
+    return answer.status, body
+
+
+def prune(agent, *others):
+    """What an agent does with those whose heartbeats it has not seen for torch's 15 s."""
+    def change(state):
+        for other in others:
+            state.participants.pop(other.node, None)
+            state.wait_list.discard(other.node)
+            state.last_heartbeats.pop(other.node, None)
+        agent.beat(state)
+    return agent.write(change)
+
+
+# ------------------------------------------------------------ where the workers' store is
+
+
+@case
+def each_round_has_fresh_keys_and_old_connections_keep_theirs():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        same(settle([a, b]), ("127.0.0.1", server.port), "the workers' store")
+        first = Peer(server.port)
+        same(first.add(b"init/", 1), 1, "ADD in the first round")
+        first.set(b"/default_pg/0//cpu//0/0", b"first")
+        a.leave()
+        b.read()
+        rejoin([a, b])
+        same(a.ask_where(1), ("127.0.0.1", server.port), "told without agent 0's saying so")
+        second = Peer(server.port)
+        same(second.count(), 0 + a.count(), "a connection that named no key counts the space's")
+        same(second.add(b"init/", 1), 1, "ADD in the second round")
+        check(not second.check(b"/default_pg/0//cpu//0/0"), "a stale key")
+        same(first.get(b"/default_pg/0//cpu//0/0"), b"first", "the old connection's key")
+        same(first.add(b"init/", 1), 2, "the old connection's counter")
+        second.set(b"/only-here", b"2")
+        second.ping()
+        check(not first.check(b"/only-here"), "a key of the new round in the old one")
+        third = Peer(server.port)
+        same(third.wait_get(b"/only-here"), b"2", "another worker of the same round")
+        check(not a.check(b"/only-here"), "a worker's key among the agents'")
+
+
+@case
+def a_worker_that_waits_is_woken_by_its_own_round_alone():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        settle(agents)
+        old = Peer(server.port)
+        old.send(wait_request(b"/k"))
+        old_too = Peer(server.port)
+        same(old_too.add(b"/n", 1), 1, "ADD")
+        agents[0].leave()
+        agents[1].read()
+        rejoin(agents)
+        new = Peer(server.port)
+        new.set(b"/k", b"new")
+        check(old.is_silent(new), "woken by the next round's key")
+        old_too.set(b"/k", b"old")
+        old.expect(b"\0")
+        same(old.get(b"/k"), b"old", "its own round's value")
+
+
+@case
+def a_worker_may_come_before_agent_0_has_said_anything():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        b.send(wait_request(b.round_key(0, b"MASTER_ADDR")))
+        check(b.is_silent(a), "answered before anybody knows")
+        with store_of_agent_0() as port:
+            a.say_where(0, b"agent-0.example", port)
+            b.expect(b"\0")
+            same(b.get(b.round_key(0, b"MASTER_ADDR")), b"127.0.0.1", "MASTER_ADDR")
+
+
+@case
+def agents_are_told_what_advertise_says():
+    for flag, expected in (("job.example.svc:1234", ("job.example.svc", 1234)),
+                           ("10.1.2.3", ("10.1.2.3", None)), ("[fd00::1]:77", ("fd00::1", 77))):
+        with daemon("--advertise", flag) as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            same(settle(agents), (expected[0], expected[1] or server.port), flag)
+            server.wait_log(r"event=workers_here .*run=job address=\S*%s\S* port=%d "
+                            % (re.escape(expected[0]), expected[1] or server.port))
+
+
+@case
+def the_guess_is_an_address_that_an_agent_came_by_and_not_loopback():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))  # sends nothing
+            own = s.getsockname()[0]
+        except OSError:
+            own = "127.0.0.1"
+    if own.startswith("127."):
+        print("skip: this machine has no address but loopback")
+        return
+    with daemon(listen=("0.0.0.0:0",)) as server:
+        a = Agent(server.port, "job", "a")
+        b = Agent(server.port, "job", "b")
+        b.close()
+        b.socket = socket.create_connection((own, server.port), timeout=20)
+        b.send(bytes.fromhex("00cef7853c0d78563412"))
+        b.expect(bytes.fromhex("78563412"))
+        rejoin([a, b])
+        same(settle([a, b]), (own, server.port), "the guess")
+
+
+@case
+def when_nobody_listens_agent_0s_own_values_are_answered():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        port = free_port()
+        a.say_where(0, b"agent-0.example", port)
+        for agent in (a, b):
+            same(agent.ask_where(0), ("agent-0.example", port), "own store")
+        server.wait_log(r"event=workers_elsewhere space=default run=job "
+                        r"reason=.*TORCH_DISABLE_SHARE_RDZV_TCP_STORE")
+        worker = Peer(server.port)
+        worker.set(b"/w", b"1")
+        same(a.wait_get(b"/w"), b"1", "the plain keys")
+        a.leave()
+        b.read()
+        rejoin([a, b])
+        a.say_where(1, b"agent-0.example", port + 1)
+        same(b.ask_where(1), ("agent-0.example", port + 1), "and in the next round")
+        check(worker.check(b"/w"), "plain keys stay")
+
+
+@case
+def a_port_that_is_none_leaves_agent_0_alone():
+    for text in (b"", b"0", b"65536", b"29500x", b"-1"):
+        with daemon() as server:
+            a, b = meet(server.port, "job", ["a", "b"])
+            a.set(a.round_key(0, b"MASTER_ADDR"), b"agent-0.example")
+            a.set(a.round_key(0, b"MASTER_PORT"), text)
+            same(b.wait_get(b.round_key(0, b"MASTER_PORT")), text, "MASTER_PORT")
+            same(b.wait_get(b.round_key(0, b"MASTER_ADDR")), b"agent-0.example", "MASTER_ADDR")
+
+
+@case
+def agents_without_ping_are_left_alone():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"], ping=False)
+        a.say_where(0, b"worker-0.example", 1234)
+        same(b.ask_where(0), ("worker-0.example", 1234), "what worker 0 is")
+        worker = Peer(server.port, ping=False)
+        worker.set(b"/w", b"1")
+        same(b.wait_get(b"/w"), b"1", "the plain keys")
+        a.leave()
+        b.read()
+        rejoin([a, b])
+        check(Peer(server.port, ping=False).check(b"/w"), "the plain keys stay")
+        check("event=workers_" not in server.log(), "nothing is decided")
+
+
+@case
+def other_keys_of_a_round_are_plain():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        settle([a, b])
+        for name in (b"torchelastic/role_info/0", b"torchelastic/assigned_ranks/1",
+                     b"MASTER_ADDRESS", b"MASTER_ADDR/x"):
+            a.set(a.round_key(0, name), name)
+            same(b.wait_get(b.round_key(0, name)), name, "a round's key")
+        a.set(a.round_key(5, b"MASTER_ADDR"), b"of another round")
+        same(b.wait_get(b.round_key(5, b"MASTER_ADDR")), b"of another round", "not this round")
+        a.set(a.round_key(0, b"MASTER_ADDR"), b"again")
+        a.ping()
+        same(b.ask_where(0), ("127.0.0.1", server.port), "a later SET is swallowed too")
+
+
+@case
+def each_run_has_a_port_with_worker_ports():
+    low = free_port()
+    high = min(low + 200, 65535)
+    with daemon("--worker-ports", "%d-%d" % (low, high)) as server:
+        told = [settle(meet(server.port, "job-%d" % i, ["a", "b"]))[1] for i in range(3)]
+        check(len(set(told)) == 3 and all(low <= p <= high for p in told), told)
+        workers = [Peer(p) for p in told]
+        for w in workers:
+            same(w.add(b"/n", 1), 1, "a run's own keys")
+        same(Peer(told[1]).add(b"/n", 1), 2, "and the same for all of a run")
+        same(Peer(server.port).add(b"/n", 1), 1, "the agents' port is plain")
+
+
+@case
+def two_runs_in_one_space_stay_apart():
+    with daemon("--closed-grace", "100ms") as server:
+        first, second = (meet(server.port, run, ["a", "b"]) for run in ("one", "two"))
+        places = [settle(first)[1], settle(second)[1]]
+        same(places[0], server.port, "the first run shares the agents' port")
+        check(places[1] != server.port, "the second run does not")
+        w1, w2 = (Peer(p) for p in places)
+        same((w1.add(b"/n", 1), w2.add(b"/n", 1)), (1, 1), "counters of two runs")
+        # When the first is over, its place is free again; the second keeps its own.
+        first[0].close_run()
+        for a in first:
+            a.close()
+        server.wait_log(r"event=run_forgotten .*run=one ")
+        third = meet(server.port, "three", ["a", "b"])
+        same(settle(third)[1], server.port, "the third run")
+        same(Peer(server.port).add(b"/n", 1), 1, "its workers' counter")
+        same(Peer(places[1]).add(b"/n", 1), 2, "the second run's")
+        same(w1.add(b"/n", 1), 2, "the first run's last worker")
+
+
+@case
+def a_port_of_its_own_ends_with_its_run():
+    with daemon("--closed-grace", "100ms") as server:
+        keep = meet(server.port, "one", ["a", "b"])
+        settle(keep)
+        agents = meet(server.port, "two", ["a", "b"])
+        port = settle(agents)[1]
+        worker = Peer(port)
+        same(worker.add(b"/n", 1), 1, "ADD")
+        unnamed = Peer(port)
+        agents[0].close_run()
+        for a in agents:
+            a.close()
+        server.wait_log(r"event=run_forgotten .*run=two ")
+        same(worker.add(b"/n", 1), 2, "who is connected goes on")
+        w = Peer(settle(keep)[1])
+        same(w.add(b"/n", 1), 1, "the first run's counter")
+        check(unnamed.add(b"/n", 1) == 1, "a late worker of a run that is gone is in no other run")
+        same(w.add(b"/n", 1), 2, "and has not counted there")
+        try:
+            Peer(port)
+            raise AssertionError("port %d is still open" % port)
+        except ConnectionRefusedError:
+            pass
+
+
+# ------------------------------------------------------------ runs that are forgotten
+
+
+@case
+def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
+    with daemon("--closed-grace", "100ms") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        settle([a, b])
+        a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
+        a.close_run()
+        a.close()
+        other = Agent(server.port, "clock", "x")
+        other.join()
+        other.close_run()
+        other.close()
+        server.wait_log(r"event=run_forgotten .*run=clock closed=true")
+        check("run=job closed" not in server.log(), "forgotten while an agent is there")
+        check(b.read().closed, "still closed")
+        newcomer = Agent(server.port, "job", "c")
+        check(newcomer.state().closed, "a newcomer meets closed")
+        newcomer.close()
+        b.close()
+        # The state, two addresses and role_info.
+        server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=4 "
+                        r"reason=.*--closed-grace")
+        same(Peer(server.port).count(), 0, "keys")
+        again = meet(server.port, "job", ["a", "b"])
+        same(settle(again), ("127.0.0.1", server.port), "the job starts afresh")
+        same(again[0].read().round, 0, "round")
+
+
+@case
+def a_closed_run_is_kept_for_the_grace():
+    with daemon("--closed-grace", "1h") as server:
+        a = Agent(server.port, "job", "a")
+        a.join()
+        a.close_run()
+        a.close()
+        check(Agent(server.port, "job", "a").state().closed, "closed")
+
+
+@case
+def an_open_run_is_forgotten_after_run_ttl():
+    with daemon("--run-ttl", "200ms", "--closed-grace", "1h") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        a.close()
+        gone = Agent(server.port, "clock", "x")
+        gone.close()
+        server.wait_log(r"event=run_forgotten .*run=clock closed=false")
+        check("run=job closed" not in server.log(), "forgotten while an agent is there")
+        b.close()
+        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=1 reason=.*--run-ttl")
+        same(Agent(server.port, "job", "a").seen, ts.SENTINEL, "the job starts afresh")
+
+
+@case
+def an_open_run_stays_for_those_who_come_back():
+    with daemon("--closed-grace", "1ms") as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        settle(agents)
+        Peer(server.port).add(b"/n", 1)
+        for a in agents:
+            a.close()
+        clock = Agent(server.port, "clock", "x")
+        clock.join()
+        clock.close_run()
+        clock.close()
+        server.wait_log(r"event=run_forgotten .*run=clock ")
+        same(Agent(server.port, "job", "a").state().round, 0, "its state")
+        same(Agent(server.port, "job", "a").state().complete, True, "its state")
+
+
+@case
+def ids_with_dots_slashes_and_digits_are_runs_of_their_own():
+    names = ["j", "j.0", "j.0/x", "j.0/x.1", "j.1/MASTER_ADDR", "17", "", "a b/\u00fc.3"]
+    with daemon("--closed-grace", "100ms") as server:
+        runs = {n: meet(server.port, n, ["a", "b"]) for n in names}
+        places = {n: settle(agents) for n, agents in runs.items()}
+        same(len(set(places.values())), len(names), "a place for each")
+        for number, n in enumerate(names):
+            for a in runs[n]:
+                same(a.read().complete, True, "the state of run %r before it ends" % n)
+            runs[n][0].close_run()
+            for a in runs[n]:
+                a.close()
+            server.wait_log(r"event=run_forgotten ", count=number + 1)
+            for other in names[number + 1:]:
+                for a in runs[other]:
+                    same(a.read().closed, False, "run %r when %r is forgotten" % (other, n))
+                    same(a.ask_where(0), places[other], "run %r when %r is forgotten" % (other, n))
+        same(Peer(server.port).count(), 0, "keys that are left")
+
+
+@case
+def a_space_is_deleted_under_everybody():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        settle([a, b])
+        worker, waiting = Peer(server.port), Peer(server.port)
+        worker.set(b"/w", b"1")
+        waiting.send(wait_request(b"/never"))
+        worker.ping()
+        other = settle(meet(server.port, "other", ["x", "y"]))[1]
+        other_worker = Peer(other)
+        other_worker.set(b"/w", b"1")
+        other_worker.ping()
+        same(http_delete(server.port, "/rdzv/v1/spaces/default")[0], 200, "DELETE")
+        check(not worker.check(b"/w") and not other_worker.check(b"/w"), "workers' keys are gone")
+        same(a.get(a.key), b"", "the state is gone")
+        stale = a.seen
+        same(a.cas(a.key, stale, b"x"), stale, "as torch's store answers for an absent key")
+        worker.set(b"/never", b"1")
+        waiting.expect(b"\0")
+        again = meet(server.port, "job", ["a", "b"])
+        same(settle(again), ("127.0.0.1", server.port), "the job starts afresh")
+        fresh = Peer(server.port)
+        same(fresh.add(b"/w", 1), 1, "its workers' keys")
+
+
+# ------------------------------------------------------------ heartbeats
+
+
+@case
+def heartbeats_of_two_agents_merge():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        before = b.state()
+
+        def beat(agent):
+            state = agent.state()
+            agent.beat(state)
+            return state.last_heartbeats[agent.node], ts.dumps(state)
+        at_a, value_a = beat(a)
+        check(a.try_write(value_a), "the first is written as it is")
+        at_b, value_b = beat(b)
+        check(not b.try_write(value_b), "the second was written on an old state")
+        merged = b.state()
+        same(merged.last_heartbeats, {a.node: at_a, b.node: at_b}, "both heartbeats")
+        same((merged.round, merged.complete, merged.participants),
+             (0, True, before.participants), "and nothing else")
+        same(a.get(a.key), b.seen, "what was answered is what is stored")
+        # Again from the answer: nobody was in between.
+        _, value = beat(b)
+        check(b.try_write(value), "from the merged value")
+
+
+@case
+def what_is_more_than_a_heartbeat_does_not_merge():
+    changes = {
+        "joins the waiting": lambda s, n: s.wait_list.add(n),
+        "leaves": lambda s, n: s.participants.pop(n),
+        "closes": lambda s, n: setattr(s, "closed", True),
+        "begins a round": lambda s, n: setattr(s, "round", 1),
+        "opens it": lambda s, n: setattr(s, "complete", False),
+        "sets a deadline": lambda s, n: setattr(s, "deadline", ts.now()),
+        "an older heartbeat": lambda s, n: s.last_heartbeats.update(
+            {n: s.last_heartbeats[n] - datetime.timedelta(seconds=60)}),
+        "another's heartbeat too": lambda s, n: s.last_heartbeats.update(
+            {m: ts.now() for m in s.last_heartbeats}),
+    }
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        for what, change in changes.items():
+            b.read()
+            a.write(a.beat)
+            stored = a.seen
+            state = b.state()
+            b.beat(state)
+            change(state, b.node)
+            check(not b.try_write(ts.dumps(state)), what)
+            same(b.seen, stored, "the value as %s" % what)
+            same(a.get(a.key), stored, "the stored value as %s" % what)
+
+
+@case
+def heartbeats_do_not_merge_when_it_is_off():
+    with daemon("--merge-heartbeats", "off") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        a.write(a.beat)
+        state = b.state()
+        b.beat(state)
+        check(not b.try_write(ts.dumps(state)), "mismatch")
+        same(b.seen, a.seen, "the value that is there")
+
+
+@case
+def a_value_is_answered_byte_for_byte():
+    with daemon() as server:
+        a = Agent(server.port, "job", "a")
+        b = Agent(server.port, "job", "b")
+        state = a.state()
+        # An order of nodes and a protocol that the daemon would not choose itself.
+        for name in ("z", "m", "b", "\u00e4"):
+            state.participants[ts.Node(name, 7, 1)] = 0
+            state.last_heartbeats[ts.Node(name, 7, 1)] = ts.now()
+        a.beat(state)
+        for protocol in (4, 5):
+            state.round += 1
+            value = ts.dumps(state, protocol)
+            check(a.try_write(value), "written")
+            same(b.wait_get(b.key), value, "the value")
+
+
+@case
+def what_is_no_state_is_stored_unchanged():
+    with daemon() as server:
+        a, b = Agent(server.port, "job", "a"), Agent(server.port, "job", "b")
+        values = [b"non_base64", b"", b"AAAA", b"\0\xff", b"gASVCgAAAAAAAACMBnN5c3RlbZQu",
+                  ts.SENTINEL, ts.SENTINEL + b"\n", ts.dumps(ts.State())[:-8]]
+        for value in values:
+            a.set(a.key, value)
+            a.ping()
+            same(b.get(b.key), value, "SET")
+            same(b.cas(b.key, b"something else", b"x"), value, "a failed COMPARE_SET")
+            same(b.cas(b.key, value, value + b"!"), value + b"!", "COMPARE_SET")
+        a.set(a.key, ts.SENTINEL)
+        a.read()
+        b.read()
+        rejoin([a, b])
+        same(settle([a, b]), ("127.0.0.1", server.port), "and it can still become a run")
+
+
+# ------------------------------------------------------------ turns
+
+
+def stale_agents(server, count, run="job"):
+    """Agents who all have seen the state before the latest: their next write must fail."""
+    agents = [Agent(server.port, run, "n%03d" % i) for i in range(count)]
+    first = Agent(server.port, run, "first")
+    first.join()
+    return agents
+
+
+def join_value(agent):
+    state = agent.state()
+    state.participants[agent.node] = 0
+    agent.beat(state)
+    return ts.dumps(state)
+
+
+class Slow(Exception):
+    """This machine stopped for so long that the daemon was right to pass the turn on."""
+
+
+def patiently(scene):
+    for attempt in range(5):
+        try:
+            return scene()
+        except Slow as e:
+            print("again: %s" % e)
+    raise AssertionError("this machine is too slow for turns of %g s" % TURN)
+
+
+@case
+def a_storm_of_stale_writers_takes_two_attempts_each():
+    def storm():
+        with daemon() as server:
+            agents = stale_agents(server, 50)
+            for a in agents:
+                a.attempts = 1
+                a.wanted = join_value(a)
+                a.send(cas_request(a.key, a.seen, a.wanted))
+            ready = selectors.DefaultSelector()
+            for a in agents:
+                ready.register(a.socket, selectors.EVENT_READ, a)
+            left, slowest, last = len(agents), 0.0, time.monotonic()
+            while left:
+                events = ready.select(20)
+                check(events, "%d agents were never answered" % left)
+                for event, _ in events:
+                    a = event.data
+                    a.seen = a.blob()
+                    if a.seen == a.wanted:
+                        left -= 1
+                        continue
+                    a.attempts += 1
+                    a.wanted = join_value(a)
+                    a.send(cas_request(a.key, a.seen, a.wanted))
+                    slowest = max(slowest, time.monotonic() - last)
+                    last = time.monotonic()
+            most = max(a.attempts for a in agents)
+            if most > 2 and slowest > TURN * 0.7:
+                raise Slow("%d attempts, one step took %.3f s" % (most, slowest))
+            same([a.attempts for a in agents], [2] * 50, "attempts")
+            same(len(agents[0].read().participants), 51, "all are in")
+    patiently(storm)
+
+
+def held(server, count=2):
+    """One who has the turn, and others whose writes are held back."""
+    holder, *others = stale_agents(server, count)
+    check(not holder.try_write(join_value(holder)), "stale")
+    start = time.monotonic()
+    for o in others:
+        o.send(cas_request(o.key, o.seen, join_value(o)))
+    o = Peer(server.port)
+    o.ping()
+    return holder, others, start
+
+
+@case
+def a_holder_that_dies_passes_the_turn():
+    def scene():
+        with daemon() as server:
+            holder, (b, c), start = held(server, 3)
+            holder.close()
+            b.seen = b.blob()
+            if time.monotonic() - start > TURN * 0.9:
+                raise Slow("answered after %.3f s" % (time.monotonic() - start))
+            check(b.try_write(join_value(b)), "has the turn now")
+            c.seen = c.blob()
+            check(c.try_write(join_value(c)), "has the turn now")
+            same(len(c.state().participants), 3, "participants")
+    patiently(scene)
+
+
+@case
+def a_holder_that_stalls_loses_the_turn_after_its_time():
+    with daemon() as server:
+        holder, (b, c), start = held(server, 3)
+        b.seen = b.blob()
+        waited = time.monotonic() - start
+        check(waited > TURN * 0.7, "answered after %.3f s" % waited)
+        c.seen = c.blob()
+        check(time.monotonic() - start > TURN * 1.5, "two of them stall, one after the other")
+        check(c.try_write(join_value(c)) and not b.try_write(join_value(b)), "the newest wins")
+        holder.join()
+        same(len(holder.state().participants), 3, "participants")
+
+
+@case
+def a_holder_that_reads_passes_the_turn():
+    def scene():
+        with daemon() as server:
+            holder, (b,), start = held(server)
+            holder.read()
+            b.seen = b.blob()
+            if time.monotonic() - start > TURN * 0.9:
+                raise Slow("answered after %.3f s" % (time.monotonic() - start))
+    patiently(scene)
+
+
+@case
+def one_who_is_held_may_leave():
+    with daemon() as server:
+        holder, (b, c, d), _ = held(server, 4)
+        b.close()
+        d.close()
+        holder.join()
+        c.seen = c.blob()
+        check(c.try_write(join_value(c)), "the next in line")
+        same(sorted(n.addr for n in c.state().participants), ["first", "n000", "n002"],
+             "nobody who has gone has written")
+
+
+@case
+def requests_behind_a_held_one_are_answered_in_order():
+    with daemon() as server:
+        holder, others = stale_agents(server, 3)[0], None
+        others = [Agent(server.port, "job", "late-%d" % i) for i in range(2)]
+        check(not holder.try_write(join_value(holder)), "stale")
+        b, c = others
+        b.send(cas_request(b.key, b"stale", b"b") + get_request(b"/torch.rendezvous.none") +
+               set_request(b"/torch.rendezvous.other.0/k", b"v") +
+               get_request(b"/torch.rendezvous.other.0/k"))
+        request = cas_request(c.key, b"stale", b"c") + get_request(b"/torch.rendezvous.none")
+        for i in range(len(request) - 3):
+            c.send(request[i:i + 1])
+        holder.join()
+        now = holder.seen
+        same(b.blob(), now, "COMPARE_SET")
+        same(b.blob(), b"", "GET")
+        same(b.blob(), b"v", "GET of what was set in between")
+        same(c.blob(), now, "COMPARE_SET sent byte by byte")
+        check(c.is_silent(b), "half a request is not answered")
+        c.send(request[-3:])
+        same(c.blob(), b"", "GET whose end came late")
+
+
+@case
+def a_large_held_request_may_have_others_behind_it():
+    with daemon() as server:
+        holder, b = stale_agents(server, 2)
+        check(not holder.try_write(join_value(holder)), "stale")
+        big = bytes(3 << 20)
+        b.send(cas_request(b.key, b"stale", big))
+        b.send(get_request(b"/torch.rendezvous.none"))
+        holder.join()
+        same(b.blob(), holder.seen, "COMPARE_SET")
+        same(b.blob(), b"", "GET")
+
+
+@case
+def those_who_make_the_key_or_write_other_keys_are_not_held():
+    with daemon() as server:
+        holder, (b,), _ = held(server)
+        newcomer = Agent(server.port, "job", "new")
+        check(newcomer.state().participants, "told the state at once")
+        same(newcomer.cas(b"/torch.rendezvous.another", b"", b"v"), b"v", "another key")
+        check(newcomer.get(b"/torch.rendezvous.job"), "reads are not held either")
+        b.blob()
+
+
+# ------------------------------------------------------------ repairs
+
+
+@case
+def a_stop_of_the_daemon_moves_heartbeats_on():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+
+        def set_deadline(state):
+            a.beat(state)
+            state.deadline = ts.now() + datetime.timedelta(seconds=30)
+        before = a.write(set_deadline)
+        closed = Agent(server.port, "closed", "x")
+        closed.join()
+        closed.close_run()
+        stopped = time.monotonic()
+        os.kill(server.pid, signal.SIGSTOP)
+        time.sleep(6)
+        os.kill(server.pid, signal.SIGCONT)
+        after = b.read()
+        gap = time.monotonic() - stopped
+        moved = {(after.last_heartbeats[n] - before.last_heartbeats[n]).total_seconds()
+                 for n in before.last_heartbeats} | {
+                     (after.deadline - before.deadline).total_seconds()}
+        check(len({round(m, 3) for m in moved}) == 1 and 5.9 <= min(moved) <= gap + 1.1,
+              "moved by %s in %.3f s" % (moved, gap))
+        same(after.participants, before.participants, "nothing else")
+        same(closed.get(closed.key), closed.seen, "a closed run is left alone")
+        server.wait_log(r"level=warn event=repaired space=default run=job "
+                        r"heartbeats_moved_ms=(\d+) reason=")
+        # Who writes from what it saw before merges.
+        state = a.state()
+        a.beat(state)
+        check(not a.try_write(ts.dumps(state)), "the state is another one")
+        check(a.state().last_heartbeats[b.node] == after.last_heartbeats[b.node], "merged")
+
+
+@case
+def one_taken_for_dead_is_put_back_into_its_round():
+    with daemon() as server:
+        a, b, c = meet(server.port, "job", ["a", "b", "c"])
+        ranks = dict(b.state().participants)
+        prune(c, a, b)
+        same(list(c.state().participants), [c.node], "alone")
+        seen = b.read()
+        same(seen.participants[b.node], ranks[b.node], "its rank")
+        check(b.node in seen.last_heartbeats and not seen.wait_list, "its heartbeat")
+        age = abs((ts.now() - seen.last_heartbeats[b.node]).total_seconds())
+        check(age < 5, "a fresh heartbeat: %s s" % age)
+        server.wait_log(r"event=repaired .*node=b .*round=0 done=\"is a participant again\"")
+        # By a heartbeat too: it fails or merges, and either way it is in.
+        a.write(a.beat)
+        same(a.read().participants, ranks, "all of them, with their ranks")
+
+
+@case
+def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
+    with daemon() as server:
+        a, b, c = meet(server.port, "job", ["a", "b", "c"])
+        prune(c, a)
+        b.read()
+        c.read()
+
+        def anew(state):
+            state.complete, state.round = False, state.round + 1
+            state.participants = {}
+            b.beat(state)
+        b.write(anew)
+        c.read()
+        rejoin([b, c])
+        seen = a.read()
+        check(a.node in seen.wait_list and a.node not in seen.participants, "it waits")
+        same((seen.round, seen.complete), (1, True), "the round goes on")
+        server.wait_log(r"event=repaired .*node=a .*done=\"waits to be let in\"")
+
+
+@case
+def one_taken_for_dead_and_replaced_is_cut():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        prune(b, a)
+
+        def anew(state):
+            state.complete, state.round = False, state.round + 1
+            state.participants = {}
+            b.beat(state)
+        b.write(anew)
+        c = Agent(server.port, "job", "c")
+        rejoin([b, c])
+        a.send(wait_request(a.key))
+        a.expect_end()
+        server.wait_log(r"event=cut .*reason=\"?taken for dead and replaced.*detail=\"?a\"?")
+        same(sorted(n.addr for n in b.read().participants), ["b", "c"], "who is in")
+        again = Agent(server.port, "job", "a")
+        again.wait_in_line()
+        check(again.node in b.read().wait_list, "started again, it waits")
+
+
+@case
+def one_who_has_left_is_not_put_back():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+
+        def leave(state):
+            state.participants.pop(a.node)
+            state.last_heartbeats.pop(a.node)
+        a.write(leave)
+        check(a.node not in a.read().participants, "it left by itself")
+        a.wait_in_line()
+        check(a.node in b.read().wait_list, "it waits as it wants to")
+
+
+@case
+def close_is_ignored_while_others_are_in():
+    with daemon("--ignore-close", "on") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        state = a.state()
+        state.closed = True
+        check(a.try_write(ts.dumps(state)), "looks like success")
+        server.wait_log(r"event=close_ignored run=job by=a reason=.*--ignore-close")
+        check(not b.read().closed, "the run is open")
+        b.write(b.beat)
+        check(not b.state().closed, "and stays open")
+        a.close()
+        b.close_run()
+        check(b.read().closed, "the last one closes it")
+        server.wait_log(r"event=run_closed .*run=job .*by=b/100/0")
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        a.close_run()
+        check(b.read().closed, "by default one closes for all")
+
+
+# ------------------------------------------------------------ torch's bare semantics
+
+
+class Plain:
+    """TCPStore as it is: what each request answers and leaves behind."""
+
+    def __init__(self):
+        self.keys = {}
+
+    def set(self, key, value):
+        self.keys[key] = value
+
+    def cas(self, key, expected, desired):
+        if key not in self.keys and expected:
+            return expected
+        if self.keys.get(key, b"") == expected:
+            self.keys[key] = desired
+        return self.keys[key]
+
+    def get(self, key):
+        return self.keys.get(key, b"")
+
+    def add(self, key, delta):
+        self.keys[key] = b"%d" % (int(self.keys.get(key, b"0")) + delta)
+        return int(self.keys[key])
+
+    def check(self, *keys):
+        return all(k in self.keys for k in keys)
+
+    def count(self):
+        return len(self.keys)
+
+
+@case
+def plain_is_plain_byte_for_byte():
+    rng = random.Random(5)
+    with daemon("--torch-elastic", "plain", "--closed-grace", "1ms", "--run-ttl", "1ms") as server:
+        model = Plain()
+        peers = [Peer(server.port, ping=rng.random() < 0.7) for _ in range(8)]
+        keys = [PREFIX + k for k in (b"j", b"j.0/MASTER_ADDR", b"j.0/MASTER_PORT", b"j.1/x", b"k")]
+        keys += [b"/w", b"init/"]
+        nodes = [ts.Node("n%d" % i, 1, 0) for i in range(4)]
+        values = [ts.SENTINEL, b"127.0.0.1", b"1234"]
+        for _ in range(1500):
+            key, what = rng.choice(keys), rng.randrange(8)
+            if rng.random() < 0.1:
+                n = rng.randrange(len(peers))
+                peers[n].count()
+                peers[n].close()
+                peers[n] = Peer(server.port)
+            p = rng.choice(peers)
+            state = ts.State()
+            state.round, state.closed = rng.randrange(3), rng.random() < 0.2
+            state.complete = rng.random() < 0.5
+            for n in rng.sample(nodes, rng.randrange(5)):
+                state.participants[n] = 0
+                state.last_heartbeats[n] = ts.now()
+            values.append(ts.dumps(state))
+            value = rng.choice(values[-9:])
+            if what < 3:
+                expected = rng.choice([model.get(key), model.get(key), b"", rng.choice(values)])
+                same(p.cas(key, expected, value), model.cas(key, expected, value), "COMPARE_SET")
+            elif what == 3:
+                p.set(key, value)
+                model.set(key, value)
+                p.count()
+            elif what == 4:
+                same(p.add(b"/n", 3), model.add(b"/n", 3), "ADD")
+            elif what == 5:
+                same(p.check(key, b"/w"), model.check(key, b"/w"), "CHECK")
+            elif model.check(key) and what == 6:
+                same(p.wait_get(key), model.get(key), "WAIT and GET")
+            else:
+                same(p.get(key), model.get(key), "GET")
+            same(p.count(), model.count(), "GETNUMKEYS")
+        for event in ("run_", "node_", "workers_", "repaired", "last_call", "round_complete"):
+            check("event=" + event not in server.log(), "%s is logged" % event)
+
+
+@case
+def plain_agents_storm_as_they_do_with_torch():
+    with daemon("--torch-elastic=plain") as server:
+        a, b, c = stale_agents(server, 3)
+        for agent in (a, b, c):
+            check(not agent.try_write(join_value(agent)), "stale, and answered at once")
+        check(a.try_write(join_value(a)), "the first")
+        check(not b.try_write(join_value(b)), "stale again")
+
+
+# ------------------------------------------------------------ the log
+
+
+@case
+def the_log_explains():
+    with daemon("--closed-grace", "100ms") as server:
+        a = Agent(server.port, "job", "a")
+        a.join()
+        here = r"space=default run=job round=0 "
+        server.wait_log(r"event=run_began " + here.strip())
+        server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s as=participant was=nowhere"
+                        % (here, a.name))
+        b = Agent(server.port, "job", "b")
+
+        def last_call(state):
+            state.participants[b.node] = 0
+            b.beat(state)
+            state.deadline = ts.now() + datetime.timedelta(seconds=30)
+        b.write(last_call)
+        m = server.wait_log(r"event=last_call %sparticipants=2 ends_in_ms=(\d+)" % here)[0]
+        check(20000 < int(m.group(1)) <= 31000, m.group(0))
+        c = Agent(server.port, "job", "c")
+        c.join(complete=True)
+        server.wait_log(r'event=round_complete %sworld=3 ranks="0=a 1=b 2=c"' % here)
+        d = Agent(server.port, "job", "d")
+        d.wait_in_line()
+        server.wait_log(r"event=node_joined %snode=d/100/0 peer=%s as=waiting was=nowhere"
+                        % (here, d.name))
+
+        def leave(state):
+            state.participants.pop(b.node)
+            state.last_heartbeats.pop(b.node)
+        b.read()
+        b.write(leave)
+        server.wait_log(r"event=node_left %snode=b/100/0 peer=%s was=participant" % (here, b.name))
+        c.close()
+        d.read()
+        prune(d, c)
+        m = server.wait_log(r"level=warn event=node_presumed_dead %snode=c/100/0 peer=disconnected "
+                            r"was=participant silent_ms=(-?\d+) by=d/100/0" % here)[0]
+        check(0 <= int(m.group(1)) < 20000, m.group(0))
+        d.close_run()
+        server.wait_log(r"event=run_closed %sby=d/100/0 peer=%s" % (here, d.name))
+        for agent in (a, b, d):
+            agent.close()
+        server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=\d+ reason=")
+
+
+# ------------------------------------------------------------ anything at all
+
+
+@case
+def whatever_agents_say_does_no_harm():
+    seed = random.randrange(1 << 32) if OPTIONS.seed is None else OPTIONS.seed
+    fuzz.run(seed, OPTIONS.seconds)
+
+
+def run_case(function, out):
+    out.begin()
+    start = time.monotonic()
+    try:
+        function()
+        ok = True
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        ok = False
+    return ok, time.monotonic() - start, out.end()
+
+
+class ByThread:
+    """stdout of each case apart, since they run side by side."""
+
+    def __init__(self, real):
+        self.real, self.local = real, threading.local()
+
+    def begin(self):
+        self.local.text = []
+
+    def end(self):
+        text, self.local.text = "".join(self.local.text), None
+        return text
+
+    def write(self, text):
+        kept = getattr(self.local, "text", None)
+        if kept is None:
+            self.real.write(text)
+        else:
+            kept.append(text)
+
+    def flush(self):
+        self.real.flush()
+
+
+def main():
+    global OPTIONS
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("names", nargs="*")
+    OPTIONS = parser.parse_args()
+    wanted = [f for f in CASES
+              if not OPTIONS.names or any(n in f.__name__ for n in OPTIONS.names)]
+    out = sys.stdout = ByThread(sys.stdout)
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        for f, done in [(f, pool.submit(run_case, f, out)) for f in wanted]:
+            ok, seconds, text = done.result()
+            print("%s %s (%.1f s)" % ("ok  " if ok else "FAIL", f.__name__, seconds))
+            if not ok or "skip" in text or "seed" in text or "again:" in text:
+                print("    " + text.rstrip().replace("\n", "\n    "))
+            if not ok:
+                failed.append(f.__name__)
+            out.flush()
+    for name in failed:
+        print("again: tests/elastic/run.py %s" % name)
+    print("%d passed, %d failed" % (len(wanted) - len(failed), len(failed)))
+    return 1 if failed or not wanted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
