@@ -197,6 +197,10 @@ class Trial:
         self.peers.order(order="end")
         load.expect("over")
         self.peers.close()
+        if self.options.trace:
+            with open(os.path.join(self.options.trace, self.trial["run"] + "-states.jsonl"),
+                      "w") as f:
+                f.writelines(json.dumps(state) + "\n" for state in self.states)
 
 
 def used(before, after):
@@ -331,7 +335,8 @@ def measure_all(bench, load, listener, started):
                 steady_table(nodes, rounds)
             else:
                 storm_table(phase, nodes, rounds, baseline)
-        add_verdicts(bench, nodes, rounds)
+        if options.variant == "fixed":
+            add_verdicts(bench, nodes, rounds)
 
 
 def add_verdicts(bench, nodes, rounds):
@@ -398,7 +403,8 @@ def parse_options():
     p.add_argument("--also", action="append", default=[], metavar="NAME:FLAGS",
                    help="rdzvd with these flags too; repeatable")
     p.add_argument("--tell", action="store_true", help="print each trial's figures as JSON")
-    p.add_argument("--trace", help="write every request of every node into files in this folder")
+    p.add_argument("--trace", help="write every request of every node, and the state four times a second, "
+                        "into files in this folder")
     options = p.parse_args()
     options.only = [word for word in options.only.split(",") if word]
     unknown = set(options.only) - {"torch", "plain", "rdzvd"}

@@ -14,6 +14,7 @@ an object that takes notes, and the handler's keep-alive is called through a fun
 
 import datetime
 import json
+import logging
 import os
 import queue
 import random
@@ -186,25 +187,32 @@ class Process:
 
     def say(self, **words):
         with self.lock:
-            self.connection.sendall((json.dumps(words) + "\n").encode())
+            self.send(words)
+
+    def send(self, words):
+        self.connection.sendall((json.dumps(words) + "\n").encode())
 
     def give(self, name, at):
-        last, self.order = self.order, Order(name, at)
-        self.inside = set()
+        with self.lock:
+            last, self.order = self.order, Order(name, at)
+            self.inside = set()
         last.next = self.order
         last.over.set()
 
     def done(self, node, order, now):
         """It has done what the order says, unless that is an old one by now."""
-        if order is self.order:
-            self.inside.add(node)
-            self.say(event="in", order=order.name, count=len(self.inside), at=now)
+        with self.lock:
+            if order is self.order:
+                self.inside.add(node)
+                self.send({"event": "in", "order": order.name, "count": len(self.inside),
+                           "at": now})
 
     def out(self, node):
-        if node in self.inside:
+        """It has to join once more, since somebody waits."""
+        with self.lock:
             self.inside.discard(node)
-            self.say(event="in", order=self.order.name, count=len(self.inside),
-                     at=time.monotonic())
+            self.send({"event": "in", "order": self.order.name, "count": len(self.inside),
+                       "at": time.monotonic()})
 
     def failed(self, text):
         self.ready.put(None)
@@ -315,6 +323,8 @@ def child(trial, index):
 
 
 def main():
+    # What goes wrong is counted; a warning for each of some hundred nodes says no more.
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.ERROR)
     socket.getfqdn = lambda name="": own_name()
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     print("ready", flush=True)
