@@ -161,6 +161,11 @@ step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES
 step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
+if [ "$ALL" = yes ]; then
+    step torch-repair $PYTHON tests/torch/repair.py --all --jobs 4
+else
+    step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --jobs 2
+fi
 [ "$FUZZ" = 0 ] || step fuzz fuzz_all
 [ "$LIST" = no ] || exit 0
 

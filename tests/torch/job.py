@@ -63,6 +63,7 @@ class Agent:
 
 class Job:
     max_restarts, last_call_s = 3, 2
+    pace = ("--steps=40", "--tell=5")
 
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):
         self.torch, self.backend, self.port = torch, backend, port
@@ -105,7 +106,7 @@ class Job:
             argv += ["--redirects=2", "--tee=2", "--log_dir=" + os.path.join(self.folder, name)]
         return argv + [
             *more, os.path.join(torches.HERE, "train.py"), "--checkpoint=" + self.checkpoint,
-            "--hold=" + self.hold, "--steps=40", "--tell=5"]
+            "--hold=" + self.hold, *self.pace]
 
     def workers(self, name):
         """The pids of the agent's latest workers, by rank."""

@@ -68,8 +68,8 @@ class _Holder:
 
 
 class Pod:
-    def __init__(self, network, name, number):
-        self.network, self.name = network, name
+    def __init__(self, network, name, number, aliases=()):
+        self.network, self.name, self.aliases = network, name, list(aliases)
         self.address = "10.77.%d.%d" % (number // 250, number % 250 + 1)
         self.port = "p%d" % number  # its end of the cable, at the bridge
         self.holder = _Holder()
@@ -145,13 +145,13 @@ class Network:
         self.switch = _Holder()
         self.switch.ip("link add bridge type bridge", "link set bridge up")
 
-    def pod(self, name):
+    def pod(self, name, aliases=()):
         """A new pod. One of the same name that was there before is gone."""
         for pod in [p for p in self.pods if p.name == name]:
             self.pods.remove(pod)
             pod.close()
         self.count += 1
-        pod = Pod(self, name, self.count)
+        pod = Pod(self, name, self.count, aliases)
         self.pods.append(pod)
         self._write_hosts()
         return pod
@@ -159,7 +159,7 @@ class Network:
     def _write_hosts(self):
         # In place: what is bound into the pods is the file, not its name.
         text = "127.0.0.1 localhost\n" + "".join(
-            "%s %s\n" % (p.address, p.name) for p in self.pods)
+            "%s %s\n" % (p.address, " ".join([p.name] + p.aliases)) for p in self.pods)
         with open(self.hosts, "a+") as f:
             f.truncate(0)
             f.write(text)

@@ -69,6 +69,8 @@ class World:
 
 
 class PodJob(Job):
+    pace = ("--steps=20", "--tell=1", "--step_ms=100")  # most of the time they are waited for
+
     def __init__(self, torch, endpoint, folder, run_id, nnodes, workers=1, max_restarts=3,
                  last_call_s=2):
         os.makedirs(folder, exist_ok=True)

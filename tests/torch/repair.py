@@ -292,7 +292,7 @@ class Run:
             job.start_agent(self.pod("node-%d" % (i + 1)))
         world = job.wait_world(count, begin)
         self.expected[job].append(count)
-        steps = self.random.randrange(1, 40)
+        steps = self.random.randrange(1, 16)
         job.wait(lambda: any(int(e["step"]) >= steps for e in job.events if "step" in e),
                  "step %d" % steps)
         self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
