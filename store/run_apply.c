@@ -5,20 +5,31 @@
 
 static const char *const place_names[RUN_PLACES] = {"MASTER_ADDR", "MASTER_PORT"};
 
-/* Writes the two keys that say where the workers' store is. Both are there or neither: the first
- * waits for room for the second. */
+/* Writes the two keys that say where the workers' store is; both or none. */
 static enum store_status tell_places(struct keymap *m, const struct run *run, int64_t round,
                                      struct blob *const places[RUN_PLACES])
 {
-    uint8_t *key = malloc(run->node.key.len + RUN_KEY_ROOM);
-    enum store_status status = key == NULL ? STORE_NO_MEMORY : STORE_OK;
+    size_t size = RUN_PLACES * (2 * sizeof(uint64_t) + run->node.key.len + RUN_KEY_ROOM) +
+                  places[RUN_ADDR]->len + places[RUN_PORT]->len;
+    uint8_t *pairs = malloc(size), *at = pairs;
+    enum store_status status;
 
-    for (int i = 0; i < RUN_PLACES && status == STORE_OK; i++) {
-        size_t len = run_round_key(run, round, place_names[i], key);
+    if (pairs == NULL)
+        return STORE_NO_MEMORY;
+    for (int i = 0; i < RUN_PLACES; i++) {
+        struct slice value = blob_slice(places[i]);
+        size_t len = run_round_key(run, round, place_names[i], at + sizeof(uint64_t));
 
-        status = keymap_set(m, (struct slice){key, len}, blob_slice(places[i]));
+        bytes_put_u64(at, len);
+        at += sizeof(uint64_t) + len;
+        bytes_put_u64(at, value.len);
+        at += sizeof(uint64_t);
+        if (value.len != 0)
+            memcpy(at, value.ptr, value.len);
+        at += value.len;
     }
-    free(key);
+    status = keymap_multi_set(m, (struct slice){pairs, (size_t)(at - pairs)});
+    free(pairs);
     return status;
 }
 
@@ -26,15 +37,19 @@ static enum store_status open_world(struct store *s, struct space *space, struct
 {
     struct world *world =
         worlds_open(&space->worlds, &s->ready, s->options.seed, s->options.space_bytes_max);
+    enum store_status status = world == NULL ? STORE_NO_MEMORY : STORE_OK;
 
-    if (world == NULL)
-        return STORE_NO_MEMORY;
+    if (world != NULL && run->workers == RUN_HERE)
+        status = tell_places(&space->keys, run, run->world_then.round, run->place);
+    if (status != STORE_OK) {
+        if (world != NULL)
+            worlds_undo(&space->worlds);
+        return status;
+    }
     if (run->world != NULL)
         run->world->current = false;
     run->world = world;
-    return run->workers == RUN_HERE
-               ? tell_places(&space->keys, run, run->world_then.round, run->place)
-               : STORE_OK;
+    return STORE_OK;
 }
 
 static enum store_status take_offer(struct space *space, const struct command *c)
@@ -65,11 +80,17 @@ static enum store_status decide_workers(struct space *space, struct run *run,
 {
     struct blob *place[RUN_PLACES] = {blob_new(c->value), blob_new(c->expected)};
     bool here = c->number == RUN_HERE;
+    struct blob *const *told = here ? place : run->offered;
+    enum store_status status = STORE_OK;
 
-    if (place[RUN_ADDR] == NULL || place[RUN_PORT] == NULL) {
+    if (place[RUN_ADDR] == NULL || place[RUN_PORT] == NULL)
+        status = STORE_NO_MEMORY;
+    else if (run->completed && told[RUN_ADDR] != NULL && told[RUN_PORT] != NULL)
+        status = tell_places(&space->keys, run, run->world_then.round, told);
+    if (status != STORE_OK) {
         blob_unref(place[RUN_ADDR]);
         blob_unref(place[RUN_PORT]);
-        return STORE_NO_MEMORY;
+        return status;
     }
     run->workers = here ? RUN_HERE : RUN_OWN_STORE;
     for (int i = 0; i < RUN_PLACES; i++) {
@@ -80,13 +101,7 @@ static enum store_status decide_workers(struct space *space, struct run *run,
         run->world->current = false;
         run->world = NULL;
     }
-    if (!run->completed)
-        return STORE_OK;
-    if (here)
-        return tell_places(&space->keys, run, run->world_then.round, run->place);
-    if (run->offered[RUN_ADDR] == NULL || run->offered[RUN_PORT] == NULL)
-        return STORE_OK;
-    return tell_places(&space->keys, run, run->world_then.round, run->offered);
+    return STORE_OK;
 }
 
 bool run_apply(struct store *s, struct space *space, const struct command *c,

@@ -65,6 +65,12 @@ void worlds_drop(struct worlds *w, struct world *world)
     memmove(w->items + at, w->items + at + 1, (w->count - at) * sizeof(struct world *));
 }
 
+void worlds_undo(struct worlds *w)
+{
+    worlds_drop(w, w->items[w->count - 1]);
+    w->last_id--;
+}
+
 uint64_t worlds_clear(struct worlds *w)
 {
     uint64_t gone = 0;

@@ -34,6 +34,9 @@ struct world *worlds_open(struct worlds *w, struct ready_list *ready, uint64_t s
 /* Frees one that nobody uses. */
 void worlds_drop(struct worlds *w, struct world *world);
 
+/* Takes worlds_open() back: as if the newest had never been. */
+void worlds_undo(struct worlds *w);
+
 /* Empties all and makes none current: those who still use them go on with nothing. Returns how many
  * keys and queues went. */
 uint64_t worlds_clear(struct worlds *w);

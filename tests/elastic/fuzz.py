@@ -105,11 +105,13 @@ class Fuzz:
         return ts.Node(self.rng.choice(NAMES), self.rng.choice([1, 2]), 0)
 
     def state(self, base):
-        rng = self.rng
         try:
-            state = ts.loads(base)
-        except Exception:
-            state = ts.State()
+            return self.change(ts.loads(base))
+        except Exception:  # no state, or one with a byte that is none of torch's
+            return self.change(ts.State())
+
+    def change(self, state):
+        rng = self.rng
         for _ in range(rng.choice([0, 1, 1, 1, 2, 4])):
             node, what = self.node(), rng.randrange(14)
             if what < 4:
