@@ -40,6 +40,32 @@ struct model_waiter {
     bool woken;
 };
 
+/* --- Runs of torch, and the keys of their workers. --- */
+
+/* A value that is a rendezvous state, and what it says. */
+struct model_state {
+    struct bytes text;
+    long round;
+    bool complete;
+};
+
+enum model_workers { MODEL_UNDECIDED, MODEL_ELSEWHERE, MODEL_HERE };
+
+struct model_run {
+    struct bytes key;
+    const struct model_state *state; /* NULL: none that is known */
+    const struct model_state *then;  /* the latest round that was completed; NULL: none */
+    enum model_workers workers;
+    uint64_t world; /* 0: none */
+    struct bytes place[2], offered[2];
+};
+
+struct model_world {
+    uint64_t id;
+    bool current;
+    struct model *keys; /* of which only the c10d half is used */
+};
+
 /* --- etcd. --- */
 
 struct model_node {
@@ -81,6 +107,12 @@ struct model {
     size_t waiter_count;
     uint64_t *ready; /* ids of those who were woken, in that order */
     size_t ready_count;
+
+    struct model_run *runs; /* in order of creation */
+    size_t run_count;
+    struct model_world *worlds;
+    size_t world_count;
+    uint64_t last_world;
 
     struct model_node *nodes;
     size_t node_count;
@@ -126,6 +158,29 @@ size_t model_forget(struct model *m);
 bool model_wait(struct model *m, uint64_t id, const struct pair *names, size_t count);
 void model_barrier_wait(struct model *m, uint64_t id, const void *key, size_t len);
 void model_cancel(struct model *m, uint64_t id);
+
+/* --- */
+
+/* All values that are states, before anything else; borrowed. */
+void model_states(const struct model_state *known, size_t count);
+
+/* The value of a key has changed. */
+void model_observe(struct model *m, const void *key, size_t len);
+
+struct model_run *model_find_run(const struct model *m, const void *key, size_t len);
+struct model_world *model_find_world(const struct model *m, uint64_t id);
+enum model_status model_run_world(struct model *m, const void *key, size_t len);
+/* The key of a round, and its value. */
+enum model_status model_run_offer(struct model *m, const struct pair *p);
+/* `place`: address and port. */
+enum model_status model_run_workers(struct model *m, const struct pair *place, const void *key,
+                                    size_t len, bool here);
+enum model_status model_run_forget(struct model *m, const void *key, size_t len, size_t *gone);
+/* Nobody waits in it. */
+enum model_status model_world_forget(struct model *m, uint64_t id);
+/* All runs, and the keys of all worlds; returns how many. */
+size_t model_forget_runs(struct model *m);
+void model_runs_fini(struct model *m);
 
 /* --- */
 

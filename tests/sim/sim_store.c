@@ -3,8 +3,8 @@
  *   sim_store [--seed S] [--steps N]
  *
  * An episode is some thousand steps on a fresh store of two spaces. In each of them
- *   - what a c10d command, a change of the etcd tree, a read or a watch comes to is what the model
- *     says, and so is who was woken, in which order;
+ *   - what a c10d command, one of runs and worlds, a change of the etcd tree, a read or a watch
+ * comes to is what the model says, and so is who was woken, in which order;
  *   - the commands that were written down, decoded and applied to an empty store with other hash
  *     seeds, give the same records again and the same store, to the last bit.
  * Without --seed a random one is chosen. It is printed, and runs the same steps again. */
@@ -37,10 +37,18 @@ struct record_bytes {
     size_t len;
 };
 
+/* A set of keys as the store and as the model know it: a space's own, or a world's. */
+struct where {
+    size_t space;
+    uint64_t world; /* 0: none */
+    struct keymap *keys;
+    struct model *model;
+};
+
 /* One that waits or watches, as the store and as the model know it. */
 struct waiting {
     uint64_t id;
-    size_t space;
+    struct where where;
     struct waiter *waiter;
 };
 
@@ -61,6 +69,9 @@ enum {
     TALLY_REPLAYED,
     TALLY_CLEARED,
     TALLY_TOO_OLD,
+    TALLY_ROUNDS,
+    TALLY_TOLD,
+    TALLY_FORGOTTEN,
     TALLIES,
 };
 
@@ -68,6 +79,7 @@ static const char *const tally_names[TALLIES] = {
     [TALLY_CHANGES] = "changes",   [TALLY_REFUSED] = "refused", [TALLY_WOKEN] = "woken",
     [TALLY_EVENTS] = "events",     [TALLY_FULL] = "full",       [TALLY_EXPIRED] = "expired",
     [TALLY_REPLAYED] = "replayed", [TALLY_CLEARED] = "cleared", [TALLY_TOO_OLD] = "too_old",
+    [TALLY_ROUNDS] = "rounds",     [TALLY_TOLD] = "told",       [TALLY_FORGOTTEN] = "forgotten",
 };
 
 struct sim {
@@ -76,6 +88,7 @@ struct sim {
     uint64_t random;
     int64_t now_ns;
     bool limited; /* the spaces have a limit on bytes */
+    bool knows_runs;
     struct store store;
     struct space *spaces[SPACES];
     struct model models[SPACES];
@@ -134,10 +147,34 @@ static bool one_in(struct sim *sim, uint64_t n)
     return below(sim, n) == 0;
 }
 
+#define BYTES(s)                            \
+    {                                       \
+        (const uint8_t *)(s), sizeof(s) - 1 \
+    }
+
+static const struct slice agents_keys[] = {
+    BYTES("/torch.rendezvous.j"), /* runs' own first */
+    BYTES("/torch.rendezvous.j.0/x"),
+    BYTES("/torch.rendezvous."),
+    BYTES("/torch.rendezvous.j.0/MASTER_ADDR"),
+    BYTES("/torch.rendezvous.j.1/MASTER_PORT"),
+    BYTES("/torch.rendezvous.j.0/x.2/MASTER_ADDR"),
+    BYTES("/torch.rendezvous..0/MASTER_PORT"),
+    BYTES("/torch.rendezvous.j.1/torchelastic/role_info/0"),
+    BYTES("/torch.rendezvous.j.00/"),
+    BYTES("/torch.rendezvous.j.0"),
+    BYTES("/torch.rendezvous.j./MASTER_ADDR"),
+    BYTES("/torch.rendezvous"),
+};
+
+static struct slice any_agents_key(struct sim *sim)
+{
+    return agents_keys[below(sim, one_in(sim, 2) ? 3 : COUNT(agents_keys))];
+}
+
 static struct slice any_key(struct sim *sim)
 {
     static const struct slice keys[] = {
-#define BYTES(s) {(const uint8_t *)(s), sizeof(s) - 1}
         BYTES("init/"),
         BYTES("/a"),
         BYTES("/b"),
@@ -156,11 +193,68 @@ static struct slice any_key(struct sim *sim)
         BYTES("/i"),
         BYTES("/j"),
     };
-
+    if (one_in(sim, 3))
+        return any_agents_key(sim);
     return keys[below(sim, COUNT(keys))];
 }
 
-/* Valid until the next call. */
+/* --- Rendezvous states: all that the simulation knows, made once. --- */
+
+#define ROUNDS 3
+
+static struct model_state states[ROUNDS * 4];
+
+static void make_states(void)
+{
+    for (size_t i = 0; i < COUNT(states); i++) {
+        struct torch_state s = {.round = (int64_t)(i / 4),
+                                .complete = i % 4 / 2 != 0,
+                                .closed = i % 2 != 0,
+                                .aware = true,
+                                .has_redundancy = true,
+                                .protocol = 4};
+        struct torch_node node = {.addr = slice_str("node-a"),
+                                  .pid = 7,
+                                  .participant = i % 3 != 0,
+                                  .waiting = i % 3 == 0,
+                                  .has_heartbeat = true,
+                                  .heartbeat_us = INT64_C(1800000000000000)};
+        struct torch_node *at;
+        uint8_t *text;
+        size_t len;
+
+        CHECK(torch_state_insert(&s, &node, &at) && torch_state_write(&s, &text, &len));
+        torch_state_free(&s);
+        states[i] = (struct model_state){{(char *)text, len}, (long)(i / 4), i % 4 / 2 != 0};
+    }
+    model_states(states, COUNT(states));
+}
+
+static void free_states(void)
+{
+    for (size_t i = 0; i < COUNT(states); i++)
+        bytes_free(&states[i].text);
+}
+
+static bool is_agents(struct slice key)
+{
+    return slice_starts_with(key, slice_str("/torch.rendezvous"));
+}
+
+static struct slice any_value(struct sim *sim);
+
+/* What agents write: now and then another value. */
+static struct slice value_for(struct sim *sim, struct slice key)
+{
+    const struct model_state *s = &states[below(sim, COUNT(states))];
+
+    if (!is_agents(key) || one_in(sim, 6))
+        return any_value(sim);
+    return one_in(sim, 8) ? slice_str("Y2FuaW1hZGFt")
+                          : (struct slice){(const uint8_t *)s->text.ptr, s->text.len};
+}
+
+/* Two of them are valid at a time. */
 static struct slice any_value(struct sim *sim)
 {
     static const struct slice values[] = {
@@ -175,7 +269,6 @@ static struct slice any_value(struct sim *sim)
         BYTES("99999999999999999999"),
         BYTES("+"),
         BYTES("00000000000000000000000000000000000000007"),
-#undef BYTES
     };
     static uint8_t bytes[2][400];
     static int turn;
@@ -309,6 +402,30 @@ static void replay(struct sim *sim)
 
 /* --- c10d. --- */
 
+static struct where own_keys(struct sim *sim, size_t space)
+{
+    return (struct where){space, 0, &sim->spaces[space]->keys, &sim->models[space]};
+}
+
+static struct where any_keys(struct sim *sim, size_t space)
+{
+    const struct model *model = &sim->models[space];
+    const struct model_world *world;
+
+    if (model->world_count == 0 || !one_in(sim, 3))
+        return own_keys(sim, space);
+    world = &model->worlds[below(sim, model->world_count)];
+    return (struct where){space, world->id,
+                          &worlds_find(&sim->spaces[space]->worlds, world->id)->keys, world->keys};
+}
+
+/* A key of the space's own has changed: what the model makes of it. */
+static void observed(struct sim *sim, const struct where *w, struct slice key)
+{
+    if (sim->knows_runs && w->world == 0)
+        model_observe(w->model, key.ptr, key.len);
+}
+
 static struct store_result apply(struct sim *sim, size_t space, const struct command *c)
 {
     struct store_result r;
@@ -346,10 +463,10 @@ static bool holds(const struct bytes *expected, const struct blob *b)
     return bytes_same(expected, b->bytes, b->len);
 }
 
-static void check_key(struct sim *sim, size_t space, struct slice key)
+static void check_key(const struct where *w, struct slice key)
 {
-    const struct keymap *m = &sim->spaces[space]->keys;
-    const struct model *model = &sim->models[space];
+    const struct keymap *m = w->keys;
+    const struct model *model = w->model;
 
     if (!holds(model_get(model, key.ptr, key.len), keymap_get(m, key)))
         fail("the value of %.*s is another one", (int)key.len, (const char *)key.ptr);
@@ -371,37 +488,41 @@ static void put_blob(struct writer *w, struct slice s)
     writer_slice(w, s);
 }
 
-static void step_multi_set(struct sim *sim, size_t space)
+static void step_multi_set(struct sim *sim, const struct where *where)
 {
-    uint8_t buf[4096];
+    uint8_t buf[8192];
     struct writer w = {.ptr = buf, .cap = sizeof buf};
     struct slice keys[6], rest, key, value;
     size_t count = below(sim, COUNT(keys));
-    struct command c = {.kind = COMMAND_KEY_MULTI_SET};
+    struct command c = {.kind = COMMAND_KEY_MULTI_SET, .world = where->world};
     struct store_result r;
 
     for (size_t i = 0; i < count; i++) {
-        put_blob(&w, any_key(sim));
-        put_blob(&w, any_value(sim));
+        struct slice name = any_key(sim);
+
+        put_blob(&w, name);
+        put_blob(&w, value_for(sim, name));
     }
     CHECK(w.len <= w.cap);
     c.items = rest = (struct slice){buf, w.len};
-    r = apply(sim, space, &c);
+    r = apply(sim, where->space, &c);
     if (was_full(sim, r.status))
         return;
     CHECK(r.status == STORE_OK);
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
         struct pair p = pair_of(key, value);
 
-        model_set(&sim->models[space], &p);
+        model_set(where->model, &p);
     }
+    for (rest = c.items; c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value);)
+        observed(sim, where, key);
 }
 
-static void step_key(struct sim *sim, size_t space)
+static void step_key(struct sim *sim, const struct where *where)
 {
-    struct model *model = &sim->models[space];
-    struct command c = {.key = any_key(sim), .value = any_value(sim), .number = any_number(sim)};
-    struct pair p = pair_of(c.key, c.value);
+    struct model *model = where->model;
+    struct command c = {.key = any_key(sim), .number = any_number(sim), .world = where->world};
+    struct pair p = pair_of(c.key, c.value = value_for(sim, c.key));
     const struct bytes *now = model_get(model, c.key.ptr, c.key.len);
     enum model_status expected = MODEL_OK;
     struct store_result r;
@@ -410,7 +531,7 @@ static void step_key(struct sim *sim, size_t space)
     switch (below(sim, 9)) {
     case 0:
         c.kind = COMMAND_KEY_SET;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         if (was_full(sim, r.status))
             return;
         model_set(model, &p);
@@ -419,14 +540,14 @@ static void step_key(struct sim *sim, size_t space)
         c.kind = COMMAND_KEY_APPEND;
         if (now != NULL && now->len > 2000)
             return;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         if (was_full(sim, r.status))
             return;
         model_append(model, &p);
         break;
     case 2:
         c.kind = COMMAND_KEY_ADD;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         if (was_full(sim, r.status))
             return;
         expected = model_add(model, c.key.ptr, c.key.len, c.number, &sum);
@@ -438,7 +559,7 @@ static void step_key(struct sim *sim, size_t space)
             c.expected = (struct slice){(const uint8_t *)now->ptr, now->len};
         else
             c.expected = any_value(sim);
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         if (was_full(sim, r.status))
             return;
         if (r.status == STORE_MISMATCH)
@@ -446,21 +567,23 @@ static void step_key(struct sim *sim, size_t space)
         expected = model_compare_set(model, &p, c.expected.ptr, c.expected.len);
         break;
     case 4:
-        step_multi_set(sim, space);
+        step_multi_set(sim, where);
         return;
     default: /* often, or all keys would exist most of the time and nobody would wait */
         c.kind = COMMAND_KEY_DELETE;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         expected = model_delete(model, c.key.ptr, c.key.len);
     }
     CHECK(r.status == status_of(expected));
-    check_key(sim, space, c.key);
+    if (expected == MODEL_OK)
+        observed(sim, where, c.key);
+    check_key(where, c.key);
 }
 
-static void step_queue(struct sim *sim, size_t space)
+static void step_queue(struct sim *sim, const struct where *where)
 {
-    struct model *model = &sim->models[space];
-    struct command c = {.key = any_key(sim), .value = any_value(sim)};
+    struct model *model = where->model;
+    struct command c = {.key = any_key(sim), .value = any_value(sim), .world = where->world};
     struct pair p = pair_of(c.key, c.value);
     enum model_status expected = MODEL_OK;
     struct bytes value = {0};
@@ -469,13 +592,13 @@ static void step_queue(struct sim *sim, size_t space)
 
     if (one_in(sim, 2)) {
         c.kind = COMMAND_QUEUE_PUSH;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         if (was_full(sim, r.status))
             return;
         model_push(model, &p);
     } else {
         c.kind = COMMAND_QUEUE_POP;
-        r = apply(sim, space, &c);
+        r = apply(sim, where->space, &c);
         expected = model_pop(model, c.key.ptr, c.key.len, &value, &before);
         if (expected == MODEL_OK) {
             CHECK(r.count == before && holds(&value, r.value));
@@ -484,16 +607,16 @@ static void step_queue(struct sim *sim, size_t space)
         }
     }
     CHECK(r.status == status_of(expected));
-    check_key(sim, space, c.key);
+    check_key(where, c.key);
 }
 
 /* --- Those who wait. --- */
 
-static void keep_waiter(struct sim *sim, size_t space, struct waiter *waiter)
+static void keep_waiter(struct sim *sim, const struct where *where, struct waiter *waiter)
 {
     struct waiting *w = &sim->waiting[sim->waiting_count++];
 
-    *w = (struct waiting){sim->next_id, space, waiter};
+    *w = (struct waiting){sim->next_id, *where, waiter};
     waiter->wake.owner = (void *)(uintptr_t)sim->next_id++;
 }
 
@@ -501,12 +624,12 @@ static void end_waiter(struct sim *sim, size_t at)
 {
     struct waiting *w = &sim->waiting[at];
 
-    keymap_cancel(&sim->spaces[w->space]->keys, w->waiter);
-    model_cancel(&sim->models[w->space], w->id);
+    keymap_cancel(w->where.keys, w->waiter);
+    model_cancel(w->where.model, w->id);
     *w = sim->waiting[--sim->waiting_count];
 }
 
-static void step_wait(struct sim *sim, size_t space)
+static void step_wait(struct sim *sim, const struct where *where)
 {
     uint8_t buf[512];
     struct writer w = {.ptr = buf, .cap = sizeof buf};
@@ -524,23 +647,22 @@ static void step_wait(struct sim *sim, size_t space)
         names[i] = pair_of(key, key);
         put_blob(&w, key);
     }
-    status =
-        keymap_wait(&sim->spaces[space]->keys, (struct slice){buf, w.len}, count, NULL, &waiter);
+    status = keymap_wait(where->keys, (struct slice){buf, w.len}, count, NULL, &waiter);
     if (was_full(sim, status)) {
         CHECK(waiter == NULL);
         return;
     }
     CHECK(status == STORE_OK);
-    waits = model_wait(&sim->models[space], sim->next_id, names, count);
+    waits = model_wait(where->model, sim->next_id, names, count);
     CHECK(waits == (waiter != NULL));
     if (waits)
-        keep_waiter(sim, space, waiter);
+        keep_waiter(sim, where, waiter);
 }
 
-static void step_barrier(struct sim *sim, size_t space)
+static void step_barrier(struct sim *sim, const struct where *where)
 {
-    struct command c = {.kind = COMMAND_BARRIER, .key = any_key(sim)};
-    struct model *model = &sim->models[space];
+    struct command c = {.kind = COMMAND_BARRIER, .key = any_key(sim), .world = where->world};
+    struct model *model = where->model;
     enum model_status expected;
     struct store_result r;
     struct waiter *waiter;
@@ -549,20 +671,107 @@ static void step_barrier(struct sim *sim, size_t space)
     c.number = one_in(sim, 20) ? any_number(sim) : (int64_t)below(sim, 8);
     if (sim->waiting_count == WAITERS_MAX)
         end_waiter(sim, below(sim, WAITERS_MAX));
-    r = apply(sim, space, &c);
+    r = apply(sim, where->space, &c);
     if (was_full(sim, r.status))
         return;
     expected = model_barrier(model, c.key.ptr, c.key.len, c.number, &open);
     CHECK(r.status == status_of(expected));
-    check_key(sim, space, c.key);
+    check_key(where, c.key);
     if (expected != MODEL_OK)
         return;
     CHECK(r.open == open);
     if (open)
         return;
-    CHECK(keymap_barrier_wait(&sim->spaces[space]->keys, c.key, NULL, &waiter) == STORE_OK);
+    CHECK(keymap_barrier_wait(where->keys, c.key, NULL, &waiter) == STORE_OK);
     model_barrier_wait(model, sim->next_id, c.key.ptr, c.key.len);
-    keep_waiter(sim, space, waiter);
+    keep_waiter(sim, where, waiter);
+}
+
+/* --- Runs and worlds. --- */
+
+/* The place of a round's two keys may be short: neither is there then. */
+static void step_workers(struct sim *sim, size_t space)
+{
+    struct command c = {.kind = COMMAND_RUN_WORKERS,
+                        .key = any_agents_key(sim),
+                        .value = any_value(sim),
+                        .expected = any_value(sim),
+                        .number = one_in(sim, 9) ? any_number(sim) : RUN_HERE};
+    struct pair place = pair_of(c.value, c.expected);
+    struct store_result r = apply(sim, space, &c);
+
+    if (was_full(sim, r.status))
+        return;
+    CHECK(r.status == status_of(model_run_workers(&sim->models[space], &place, c.key.ptr, c.key.len,
+                                                  c.number == RUN_HERE)));
+    sim->tally[TALLY_TOLD] += r.status == STORE_OK;
+}
+
+static void step_world(struct sim *sim, size_t space)
+{
+    const struct command c = {.kind = COMMAND_RUN_WORLD, .key = any_agents_key(sim)};
+    struct store_result r = apply(sim, space, &c);
+
+    if (was_full(sim, r.status))
+        return;
+    CHECK(r.status == status_of(model_run_world(&sim->models[space], c.key.ptr, c.key.len)));
+    sim->tally[TALLY_ROUNDS] += r.status == STORE_OK;
+}
+
+static void step_world_ends(struct sim *sim, size_t space)
+{
+    const struct model *model = &sim->models[space];
+    const struct command c = {.kind = COMMAND_WORLD_FORGET,
+                              .world = below(sim, model->last_world + 2)};
+    const struct model_world *world = model_find_world(model, c.world);
+    struct store_result r;
+
+    if (world != NULL && !world->current) {
+        for (size_t i = sim->waiting_count; i-- > 0;) {
+            if (sim->waiting[i].where.model == world->keys)
+                end_waiter(sim, i); /* its last session has gone */
+        }
+    }
+    r = apply(sim, space, &c);
+    CHECK(r.status == status_of(model_world_forget(&sim->models[space], c.world)));
+}
+
+static void step_run(struct sim *sim, size_t space)
+{
+    struct model *model = &sim->models[space];
+    struct command c = {.key = any_agents_key(sim), .value = any_value(sim)};
+    const struct pair p = pair_of(c.key, c.value);
+    struct store_result r;
+    size_t gone;
+
+    switch (below(sim, 10)) {
+    case 0:
+    case 1:
+        step_workers(sim, space);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        step_world(sim, space);
+        break;
+    case 5:
+    case 6:
+        step_world_ends(sim, space);
+        break;
+    case 7:
+        if (!one_in(sim, 4))
+            return;
+        c.kind = COMMAND_RUN_FORGET;
+        r = apply(sim, space, &c);
+        CHECK(r.status == status_of(model_run_forget(model, c.key.ptr, c.key.len, &gone)));
+        CHECK(r.count == gone);
+        sim->tally[TALLY_FORGOTTEN] += r.status == STORE_OK;
+        break;
+    default:
+        c.kind = COMMAND_RUN_OFFER;
+        r = apply(sim, space, &c);
+        CHECK(r.status == status_of(model_run_offer(model, &p)));
+    }
 }
 
 /* --- The tree. --- */
@@ -759,6 +968,12 @@ static void take_events(struct sim *sim, struct watching *w)
 
 /* --- Who is ready. --- */
 
+static void expect_none_ready(const struct model *model)
+{
+    if (model->ready_count != 0)
+        fail("%" PRIu64 " should have been woken", model->ready[0]);
+}
+
 static void drain_ready(struct sim *sim)
 {
     struct wake *wake;
@@ -774,17 +989,17 @@ static void drain_ready(struct sim *sim)
         if (i == sim->waiting_count)
             fail("somebody is woken who does not wait: %" PRIu64, id);
         CHECK(sim->waiting[i].waiter->missing == 0);
-        if (sim->models[sim->waiting[i].space].ready_count == 0)
+        if (sim->waiting[i].where.model->ready_count == 0)
             fail("%" PRIu64 " is woken, and should wait", id);
-        if (sim->models[sim->waiting[i].space].ready[0] != id)
-            fail("%" PRIu64 " is woken before %" PRIu64, id,
-                 sim->models[sim->waiting[i].space].ready[0]);
+        if (sim->waiting[i].where.model->ready[0] != id)
+            fail("%" PRIu64 " is woken before %" PRIu64, id, sim->waiting[i].where.model->ready[0]);
         end_waiter(sim, i); /* takes it off the model's list too */
         sim->tally[TALLY_WOKEN]++;
     }
     for (size_t i = 0; i < SPACES; i++) {
-        if (sim->models[i].ready_count != 0)
-            fail("%" PRIu64 " should have been woken", sim->models[i].ready[0]);
+        expect_none_ready(&sim->models[i]);
+        for (size_t k = 0; k < sim->models[i].world_count; k++)
+            expect_none_ready(sim->models[i].worlds[k].keys);
     }
     for (size_t i = 0; i < sim->watching_count; i++)
         take_events(sim, &sim->watching[i]);
@@ -825,6 +1040,7 @@ static void step_clear(struct sim *sim, size_t space)
     struct store_result r = apply(sim, space, &c);
     size_t expected = model_forget(&sim->models[space]);
 
+    expected += model_forget_runs(&sim->models[space]);
     if (c.kind == COMMAND_SPACE_RESET)
         expected += model_clear(&sim->models[space], sim->now_ns);
     CHECK(r.count == expected);
@@ -834,34 +1050,72 @@ static void step_clear(struct sim *sim, size_t space)
 
 /* --- The whole. --- */
 
+static void compare_keys(const struct where *w)
+{
+    size_t size = keymap_list_size(w->keys);
+    struct writer got = {.ptr = malloc(size + 1), .cap = size}, want = {0};
+
+    CHECK(got.ptr != NULL);
+    keymap_list(w->keys, &got);
+    CHECK(got.len == size && w->keys->present == w->model->key_count);
+    want.ptr = malloc(size + 1);
+    want.cap = size;
+    CHECK(want.ptr != NULL);
+    for (size_t k = 0; k < w->model->key_count; k++) {
+        struct slice name = {(const uint8_t *)w->model->keys[k].name.ptr,
+                             w->model->keys[k].name.len};
+
+        put_blob(&want, name);
+        check_key(w, name);
+    }
+    if (want.len != got.len || memcmp(want.ptr, got.ptr, got.len) != 0)
+        fail("the list of keys differs");
+    free(got.ptr);
+    free(want.ptr);
+}
+
+static void compare_runs(struct sim *sim, size_t space)
+{
+    const struct model *model = &sim->models[space];
+    struct space *s = sim->spaces[space];
+    const struct run *run = TAILQ_FIRST(&s->runs.list);
+
+    for (size_t i = 0; i < model->run_count; i++, run = TAILQ_NEXT(run, order)) {
+        const struct model_run *expected = &model->runs[i];
+
+        CHECK(run != NULL && bytes_same(&expected->key, run->node.key.ptr, run->node.key.len));
+        CHECK(runs_find(&s->runs, run->node.key) == run);
+        CHECK(run->known == (expected->state != NULL));
+        CHECK(!run->known || (run->state.round == expected->state->round &&
+                              run->state.complete == expected->state->complete));
+        CHECK(run->completed == (expected->then != NULL));
+        CHECK(!run->completed || run->world_then.round == expected->then->round);
+        CHECK((int)run->workers == (int)expected->workers);
+        CHECK((run->world == NULL ? 0 : run->world->id) == expected->world);
+    }
+    CHECK(run == NULL);
+    CHECK(s->worlds.count == model->world_count && s->worlds.last_id == model->last_world);
+    for (size_t i = 0; i < model->world_count; i++) {
+        const struct model_world *expected = &model->worlds[i];
+        struct world *world = s->worlds.items[i];
+        const struct where w = {space, world->id, &world->keys, expected->keys};
+
+        CHECK(world->id == expected->id && world->current == expected->current);
+        compare_keys(&w);
+    }
+}
+
 /* Everything that both know, at once. */
 static void compare_all(struct sim *sim)
 {
     for (size_t i = 0; i < SPACES; i++) {
-        const struct keymap *m = &sim->spaces[i]->keys;
-        const struct model *model = &sim->models[i];
-        size_t size = keymap_list_size(m);
-        struct writer got = {.ptr = malloc(size + 1), .cap = size}, want = {0};
+        const struct where own = own_keys(sim, i);
 
-        CHECK(got.ptr != NULL);
-        keymap_list(m, &got);
-        CHECK(got.len == size && m->present == model->key_count);
-        want.ptr = malloc(size + 1);
-        want.cap = size;
-        CHECK(want.ptr != NULL);
-        for (size_t k = 0; k < model->key_count; k++) {
-            struct slice name = {(const uint8_t *)model->keys[k].name.ptr, model->keys[k].name.len};
-
-            put_blob(&want, name);
-            check_key(sim, i, name);
-        }
-        if (want.len != got.len || memcmp(want.ptr, got.ptr, got.len) != 0)
-            fail("the list of keys differs");
-        free(got.ptr);
-        free(want.ptr);
+        compare_keys(&own);
+        compare_runs(sim, i);
         check_listing(sim, i, "/", true);
         check_listing(sim, i, "/_h", true);
-        CHECK(sim->spaces[i]->tree.nodes.count == model->node_count);
+        CHECK(sim->spaces[i]->tree.nodes.count == sim->models[i].node_count);
     }
 }
 
@@ -869,15 +1123,18 @@ static void step(struct sim *sim)
 {
     size_t space = one_in(sim, 3);
     uint64_t what = below(sim, 1000);
+    const struct where where = any_keys(sim, space);
 
-    if (what < 220)
-        step_key(sim, space);
-    else if (what < 320)
-        step_queue(sim, space);
-    else if (what < 370)
-        step_barrier(sim, space);
+    if (what < 200)
+        step_key(sim, &where);
+    else if (what < 260)
+        step_queue(sim, &where);
+    else if (what < 300)
+        step_barrier(sim, &where);
+    else if (what < 400)
+        step_wait(sim, &where);
     else if (what < 480)
-        step_wait(sim, space);
+        step_run(sim, space);
     else if (what < 530 && sim->waiting_count > 0)
         end_waiter(sim, below(sim, sim->waiting_count));
     else if (what < 780)
@@ -908,6 +1165,7 @@ static void episode(struct sim *sim, uint64_t steps_left)
     struct store_options options = {.seed = next_random(sim),
                                     .sink = {.add = write_down, .to = sim}};
 
+    sim->knows_runs = options.knows_runs = !one_in(sim, 5);
     sim->limited = one_in(sim, 4);
     if (sim->limited)
         options.space_bytes_max = 2000 + below(sim, 8000);
@@ -936,6 +1194,9 @@ static void episode(struct sim *sim, uint64_t steps_left)
         CHECK(m->waiters == 0);
         keymap_clear(m);
         CHECK(m->bytes == 0 && m->keys.count == 0);
+        worlds_clear(&sim->spaces[i]->worlds);
+        for (size_t k = 0; k < sim->spaces[i]->worlds.count; k++)
+            CHECK(sim->spaces[i]->worlds.items[k]->keys.bytes == 0);
         model_fini(&sim->models[i]);
     }
     store_fini(&sim->store);
@@ -984,9 +1245,11 @@ int main(int argc, char **argv)
     current = &sim;
     printf("sim_store --seed %" PRIu64 " --steps %" PRIu64 "\n", sim.seed, steps);
     fflush(stdout);
+    make_states();
     while (sim.step < steps)
         episode(&sim, steps - sim.step);
     for (size_t i = 0; i < TALLIES; i++)
         printf("%s=%" PRIu64 "%c", tally_names[i], sim.tally[i], i + 1 < TALLIES ? ' ' : '\n');
+    free_states();
     return 0;
 }
