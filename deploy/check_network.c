@@ -242,6 +242,16 @@ static bool takes_part(const struct check *c, const struct kube_pods *p)
     return job_store_in(&c->jobs, p) != NULL;
 }
 
+/* Where the annotation belongs, as far as there is something. */
+static struct check_place at_pods(const struct kube_pods *p)
+{
+    if (kube_get(p->meta, "annotations") != NULL)
+        return check_at_key(p->meta, "annotations");
+    if (p->object->type == KUBE_POD)
+        return check_at_first(p->object->node, "metadata.name");
+    return check_at_key(p->part, "template");
+}
+
 void check_istio_injected(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
@@ -251,11 +261,7 @@ void check_istio_injected(struct check *c)
         if (p->host_network || !takes_part(c, p) || is_excluded(p) ||
             strcmp(inject(p), "false") == 0 || (!wanted && !is_injected_space(c, p->object->space)))
             continue;
-        check_report(
-            c, p->object,
-            p->meta != NULL && p->object->type != KUBE_POD ? check_at_first(p->meta, "annotations")
-            : p->object->type == KUBE_POD ? check_at_first(p->object->node, "metadata.name")
-                                          : check_at_key(p->part, "template"),
-            "Istio puts its proxy between these pods and the store");
+        check_report(c, p->object, at_pods(p),
+                     "Istio puts its proxy between these pods and the store");
     }
 }

@@ -355,7 +355,7 @@ const struct check_rule check_rules[] = {
      "the annotation sidecar.istio.io/inject: \"false\" on the pods", check_istio_injected},
 
     /* --- As Kubernetes wants it written. --- */
-    {"capability-prefix", ERROR, "a capability with CAP_",
+    {"capability-prefix", WARNING, "a capability with CAP_",
      "Kubernetes wants the name without CAP_; with it the container does not start, or runs "
      "without "
      "the capability.",

@@ -1,4 +1,5 @@
 /* The verbs list and explain: what there is to choose from and to set, read from the data files. */
+#include "deploy/check.h"
 #include "deploy/data.h"
 #include "deploy/schema.h"
 #include "deploy/verbs.h"
@@ -12,9 +13,11 @@ const char list_help[] =
     "\n"
     "Without a word: all of it. `rdzv-manifest explain SETTING` says more about a setting.\n";
 
-const char explain_help[] = "rdzv-manifest explain says all about a setting of a user file.\n"
-                            "\n"
-                            "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.way\n";
+const char explain_help[] =
+    "rdzv-manifest explain says all about a setting of a user file, or a rule of check.\n"
+    "\n"
+    "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.way\n"
+    "  rdzv-manifest explain RULE        as rdzv-id-fixed\n";
 
 /* A text in lines of at most 96 columns behind `indent` blanks. */
 static void print_wrapped(const char *text, int indent)
@@ -209,8 +212,11 @@ int verb_explain(int argc, char **argv)
 {
     struct diag d = {0};
     struct data data = {0};
-    const struct yaml_node *settings = data_load(&data, "", "settings", &d), *setting;
+    const struct yaml_node *settings, *setting;
 
+    if (argc == 2 && check_explain(stdout, argv[1]))
+        return 0;
+    settings = data_load(&data, "", "settings", &d);
     if (argc != 2 || argv[1][0] == '\0') {
         diag_error(&d, NULL, (struct yaml_mark){0},
                    "one setting is expected: as in `rdzv-manifest explain numPods`");

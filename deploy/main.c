@@ -13,7 +13,7 @@ static const struct verb {
     {"rewrite", rewrite_help, verb_rewrite, "manifests with an etcd pod get rdzvd in its place"},
     {"check", check_help, verb_check, "finds in manifests what is known to break rendezvous"},
     {"list", list_help, verb_list, "platforms, profiles, ways, and settings with their defaults"},
-    {"explain", explain_help, verb_explain, "all about one setting"},
+    {"explain", explain_help, verb_explain, "all about one setting, or one rule of check"},
 };
 
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
