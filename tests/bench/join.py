@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import select
-import signal
 import socket
 import statistics
 import subprocess
@@ -38,8 +37,7 @@ class Load:
     def __init__(self, torch):
         self.process = subprocess.Popen(
             torch.python + [os.path.join(HERE, "join_load.py")], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=torch.environment(),
-            start_new_session=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=torch.environment())
         self.expect("ready")
 
     def expect(self, word):
@@ -52,8 +50,8 @@ class Load:
         self.process.stdin.flush()
 
     def stop(self):
-        """Ends it, and what it has forked for a trial that came to no end."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """Ends it, and with it what it has forked for a trial that came to no end."""
+        self.process.kill()
         self.process.wait()
 
 

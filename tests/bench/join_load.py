@@ -12,6 +12,7 @@ C10dRendezvousBackend on a TCPStore. Counted is beside it: the backend talks to 
 an object that takes notes, and the handler's keep-alive is called through a function that does.
 """
 
+import ctypes
 import datetime
 import json
 import logging
@@ -19,6 +20,7 @@ import os
 import queue
 import random
 import resource
+import signal
 import socket
 import sys
 import threading
@@ -38,7 +40,7 @@ SKEW_SECONDS = 0.3
 
 EXIT_SECONDS = 0.5  # from the end of shutdown() to that of the process and its connection
 
-STATE_KEY = "torch.rendezvous."
+PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>: what a process gets when its parent ends
 thread_name = threading.local()
 
 
@@ -334,6 +336,7 @@ def main():
         for index in range(trial["processes"] + 1):
             pid = os.fork()
             if pid == 0:
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
                 try:
                     child(trial, index)
                 except BrokenPipeError:
