@@ -145,10 +145,8 @@ static void emit(const struct options *o, struct diag *d)
     struct job job = {0};
 
     if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
-        job_make(&job, &user, &o->job, d)) {
-        diag_note(d, NULL, (struct yaml_mark){0}, "read as %s", job.recognised);
+        job_make(&job, &user, &o->job, d))
         print(&job, o->json);
-    }
     job_free(&job);
     userfile_free(&user);
 }

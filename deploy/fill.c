@@ -92,8 +92,10 @@ static struct yaml_node *fill_keys(struct fill *f, const struct yaml_node *node,
             continue;
         key = expr_interpolate(f, pair->key, s);
         value = fill_in(f, pair->value, s);
-        if (key != NULL && key->kind == YAML_SCALAR && value != NULL)
-            yaml_put(f->arena, n, key->text, value);
+        if (key == NULL || key->kind != YAML_SCALAR || value == NULL)
+            continue;
+        yaml_put(f->arena, n, key->text, value);
+        at(yaml_get_pair(n, key->text)->key, pair->key);
     }
     return at(n, node);
 }

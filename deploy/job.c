@@ -68,7 +68,7 @@ static bool translate(struct maker *m)
 
     if (!dialect_find(&dialect, m->job, m->settings, m->known, m->options, m->diag))
         return false;
-    m->job->recognised = dialect.about;
+    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", dialect.about);
     if (dialect.own == NULL)
         return check_settings(m, m->known, NULL);
     if (!check_settings(m, dialect.known, yaml_get(dialect.own, "settings")))
@@ -138,6 +138,24 @@ static bool choose_platform(struct maker *m)
         return false;
     m->fill.parts = merge_values(m->arena, m->fill.parts, yaml_get(m->platform, "parts"));
     return put_below(m, yaml_get(m->platform, "defaults"));
+}
+
+/* Settings that this platform does not look at are told: they are usually left over. */
+static void note_unused(struct maker *m)
+{
+    const char *platform = yaml_text(yaml_get(m->platform, "platform"));
+
+    for (size_t i = 0; i < m->settings->count; i++) {
+        const struct yaml_node *key = m->settings->pairs[i].key;
+        const struct yaml_node *only = yaml_get(yaml_get(m->known, key->text), "only");
+        bool used = only == NULL || platform == NULL;
+
+        for (size_t j = 0; !used && j < only->count; j++)
+            used = yaml_is(only->items[j], platform);
+        if (!used)
+            diag_note(m->diag, key->file, key->start, "%s: %s has no use for it: remove it",
+                      key->text, platform);
+    }
 }
 
 /* --- The way. --- */
@@ -223,7 +241,8 @@ static void run_check(struct maker *m, const struct yaml_node *check, bool note,
     text = fill_in(&m->fill, yaml_get(check, "say"), s);
     if (m->fill.failed || yaml_text(text) == NULL)
         return;
-    if (place != NULL && place->file != NULL && place->start.line > 0)
+    /* What a dialect made of the user's words stands in no file of theirs. */
+    if (place != NULL && place->file != NULL && strncmp(place->file, "dialects/", 9) != 0)
         mark = place->start;
     else
         place = NULL;
@@ -306,8 +325,10 @@ static bool make(struct maker *m)
     if (!translate(m) || !apply_profiles(m))
         return false;
     m->absent.vars = dialect_nulls(m->arena, m->known);
-    return choose_platform(m) && check_settings(m, m->known, m->known) && make_variables(m) &&
-           run_all_checks(m, "checks", false) && make_documents(m) &&
+    if (!choose_platform(m) || !check_settings(m, m->known, m->known))
+        return false;
+    note_unused(m);
+    return make_variables(m) && run_all_checks(m, "checks", false) && make_documents(m) &&
            run_all_checks(m, "notes", true);
 }
 

@@ -14,7 +14,6 @@ struct job_options {
 struct job {
     struct arena arena;
     struct data data;
-    const char *recognised; /* what the settings were taken for, in words */
     struct yaml_node *documents;
 };
 

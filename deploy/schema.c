@@ -80,7 +80,7 @@ static bool same_but_case(const char *a, const char *b)
 const char *schema_nearest(const struct yaml_node *keys, const char *name)
 {
     const char *best = NULL;
-    size_t least = strlen(name) / 3 + 1;
+    size_t least = strlen(name) < 3 ? 2 : strlen(name) / 3 + 1;
 
     for (size_t i = 0; keys != NULL && i < keys->count; i++) {
         const char *key = keys->pairs[i].key->text;

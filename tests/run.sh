@@ -139,6 +139,7 @@ export UBSAN_OPTIONS=halt_on_error=1:exitcode=86:print_stacktrace=1
 PLAIN=$WORK/gcc/rdzv/rdzvd
 CHECKED=$WORK/asan/rdzv/rdzvd
 export RDZVD=$CHECKED # what is not said otherwise runs with sanitizers
+export RDZV_MANIFEST=$WORK/asan/deploy/rdzv-manifest
 
 step tidy tests/tidy.sh
 step unit-gcc meson_tests "$WORK/gcc"
@@ -157,6 +158,7 @@ step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
 step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
+step manifest $PYTHON tests/manifest/run_emit.py
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES

@@ -22,7 +22,7 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libpro
     protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev libcrypt-dev python3"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
-    etcd-client python3-etcd python3-torch curl iproute2 git"
+    etcd-client python3-etcd python3-torch python3-yaml curl iproute2 git"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }

@@ -1,0 +1,199 @@
+"""Files and arguments that are wrong: each is told with its place and a remedy, exit 2, no output."""
+
+import os
+import re
+import tempfile
+
+import tool
+
+GOOD = "jobName: a\ncontainerImage: b\n"
+
+# Text behind GOOD (or with None first: instead of it), line:column, and part of what is said.
+CASES = [
+    ("numPod: 4", "3:1", "numPod: did you mean numPods?"),
+    ("numpods: 4", "3:1", "numpods: did you mean numPods?"),
+    ("platfrom: volcano", "3:1", "did you mean platform?"),
+    ("zzz: 4", "3:1", "there is no such setting"),
+    ("nodes: {mn: 2}", "3:9", "mn: did you mean min?"),
+    ("rdzv: {wey: service}", "3:8", "did you mean way?"),
+    ("numPods: 0", "3:10", "too small"),
+    ("numPods: -3", "3:10", "too small"),
+    ("numPods: 1000000", "3:10", "too large"),
+    ("numPods: 99999999999999999999", "3:10", "is not a whole number"),
+    ("numPods: four", "3:10", "is not a whole number"),
+    ("numPods: 1.5", "3:10", "is not a whole number"),
+    ("numPods: '4'", "3:10", "is not a whole number"),
+    ("numPods: [4]", "3:10", "a list is not a whole number"),
+    ("numPods: {a: 4}", "3:10", "a mapping is not a whole number"),
+    ("hostNetwork: maybe", "3:14", "is not true or false"),
+    ("hostNetwork: 'true'", "3:14", "is not true or false"),
+    ("imagePullPolicy: Sometimes", "3:18", "write Always, IfNotPresent or Never"),
+    ("restartPolicy: never", "3:16", "write Always, OnFailure or Never"),
+    ("totalMemoryPerPod: 64GB", "3:20", "is not a quantity"),
+    ("numCpusPerPod: -1", "3:16", "is not a quantity"),
+    ("numCpusPerPod: ''", "3:16", "is not a quantity"),
+    ("resources: {limits: {memory: lots}}", "3:30", "resources.limits.memory"),
+    ("resources: {limits: {'a b': 1}}", "3:22", "is not the name of a label"),
+    ("environmentVariables: {A: b}", "3:23", "a mapping is not a list"),
+    ("environmentVariables:\n- name: A", "4:3", "A has no value"),
+    ("environmentVariables:\n- name: 1A\n  value: x", "4:9", "is not the name of a variable"),
+    ("environmentVariables:\n- value: x", "4:3", "environmentVariables[0].name is missing"),
+    ("environmentVariables:\n- {name: A, value: x, secret: {name: s, key: k}}", "4:3", "more than one"),
+    ("environmentVariables:\n- {name: A, secret: {name: s}}", "4:21", "secret.key is missing"),
+    ("environmentVariables:\n-", "4:2", "is empty"),
+    ("environmentVariables: [{name: A, value: 1}, {name: A, value: 2}]", "3:52", "A is there twice"),
+    ("environmentVariables: [{name: PET_RDZV_ID, value: x}]", "3:24", "set for the rendezvous"),
+    ("topologyFileConfigMap: t\nenvironmentVariables: [{name: NCCL_TOPO_FILE, value: x}]", "4:24",
+     "set for the rendezvous"),
+    ("volumes: [{name: a}]", "3:11", "of no kind"),
+    ("volumes: [{name: a, claimName: b, hostPath: /c}]", "3:11", "more than one"),
+    ("volumes: [{name: a, hostPath: c}]", "3:31", "is not an absolute path"),
+    ("volumes: [{name: dshm, claimName: b}]", "3:18", "is made for the job already"),
+    ("volumes: [{name: a, claimName: b}, {name: a, claimName: c}]", "3:43", "a is there twice"),
+    ("addCapabilities: [CAP_SYS_ADMIN]", "3:19", "without CAP_"),
+    ("nodes: {min: 4, max: 2}", "3:14", "more than nodes.max"),
+    ("numPods: 2\nnodes: {min: 1, max: 2}", "3:10", "remove one of them"),
+    ("numRoceGdr: 2", "3:13", "one pod has nobody to talk to"),
+    ("command: [a]\nmainProgram: b", "4:14", "remove one of them"),
+    ("rdzv: {way: relay}", "3:13", "it comes with the journal"),
+    ("rdzv: {way: replicas}", "3:13", "after the journal"),
+    ("rdzv: {way: nowhere}", "", "there is no way nowhere"),
+    ("rdzv: {way: task}", "3:13", "cannot be on appwrapper-v1beta2"),
+    ("rdzv: {way: external}", "3:13", "rdzv.endpoint is missing"),
+    ("rdzv: {way: external, endpoint: 'a:1'}", "3:33", "rdzv.id is missing"),
+    ("rdzv: {endpoint: nowhere}", "3:18", "is not host:port"),
+    ("rdzv: {endpoint: 'a:29400'}", "3:18", "way: external"),
+    ("rdzv: {protocol: etcd}", "3:18", "write c10d or etcd-v2"),
+    ("rdzv: {port: 80}", "3:14", "too small"),
+    ("rdzv: {port: 2379}", "3:14", "the port of both"),
+    ("rdzv: {conf: {is_host: 1}}", "3:24", "it is always 0"),
+    ("rdzv: {conf: {a: 'b,c=d'}}", "3:18", "separates settings"),
+    ("rdzv: {id: 'a b'}", "3:12", "is not the id of a run"),
+    ("rdzv: {durable: 1Gi}", "3:17", "no place for a volume"),
+    ("rdzv: {linger: 30}", "3:16", "is not a duration"),
+    ("hostNetwork: true\nrdzv: {way: sidecar}", "3:14", "use the way service"),
+    ("hostNetwork: true\nrdzv: {networkPolicy: true}", "4:23", "policies cannot select"),
+    ("nodes: {min: 1, max: 2}\nrdzv: {way: sidecar}", "4:13", "no Master"),
+    ("tolerateAll: true\ntolerations: [{key: a}]", "4:14", "remove one of the two"),
+    ("pod: 5", "3:6", "a mapping is expected"),
+    ("proxies: {http_proxy: x}", "3:10", "add proxyConfigMap"),
+    ("containerName: trainer", "3:16", "called pytorch"),
+    ("platform: volcan", "", "there is no platform volcan"),
+    ("profile: [oke]", "", "there is no profile oke"),
+    ("platform: appwrapper-v1beta1", "1:10", "namespace is missing"),
+    ("platform: job\nrestartPolicy: Always", "4:16", "OnFailure or Never"),
+    ("platform: trainjob\nenvironmentVariables: [{name: PET_NNODES, value: 1}]", "4:31", "Trainer sets"),
+    ("platform: volcano\njobName2: x", "4:1", "did you mean jobName?"),
+    ("platform: pytorchjob\nrdzv: {wiring: agent-store, way: service}", "4:16", "use the way sidecar"),
+    ("a: &a [x]\nb: *a", "3:1", "there is no such setting"),
+    ("jobName: b", "3:1", "is there twice"),
+    ("\tnumPods: 4", "3:1", "indent with spaces"),
+    ("mainProgram: a: b", "3:15", "quote a value"),
+    ("mainProgram: \"a", "4:1", "end the quotes"),
+    ("mainProgram: ''", "3:14", "something in it"),
+    ("mainProgram: \"a\\0b\"", "3:14", "NUL"),
+    ("mainProgram: \x01", "3:14", "control characters"),
+    ("--- \nnumPods: 4", "4:1", "second document"),
+    (None, "jobName: My_Job\ncontainerImage: b", "1:10", "is not a DNS-1123 label"),
+    (None, "jobName: %s\ncontainerImage: b" % ("a" * 64), "1:10", "is not a DNS-1123 label"),
+    (None, "jobName: %s\ncontainerImage: b" % ("a" * 51), "1:10", "make it shorter"),
+    (None, "jobName: %s\ncontainerImage: b\nplatform: volcano\nnumPods: 1000" % ("a" * 53), "1:10",
+     "make it shorter"),
+    (None, "jobName: 1a\ncontainerImage: b", "1:10", "put one in front"),
+    (None, "jobName: a", "1:1", "containerImage is missing"),
+    (None, "containerImage: b", "1:1", "jobName is missing"),
+    (None, "", "1:1", "jobName is missing"),
+    (None, "- a", "1:1", "lines of `key: value`"),
+    (None, "just words", "1:1", "lines of `key: value`"),
+    (None, "jobName: a\ncontainerImage: 'b c'", "2:17", "is not the name of an image"),
+    (None, "cluster: {nNodes: 8, nodePool: np1}\nworkload: {image: i, dataDir: d}", "1:1", "--release"),
+    (None, "cluster: {nNodes: 0, nodePool: np1}\nworkload: {image: i, dataDir: d}\nrelease: r", "1:19",
+     "too small"),
+    (None, "cluster: {nNode: 8, nodePool: np1}\nworkload: {image: i, dataDir: d}\nrelease: r", "1:11",
+     "nNode: did you mean nNodes?"),
+    (None, "imageName: a\nworkers: -1", "2:10", "too small"),
+    (None, "imageName: a\nworker: 1", "2:1", "did you mean workers?"),
+    (None, "imageName: a\npvcResources: much", "2:15", "is not a quantity"),
+]
+
+ARGUMENTS = [
+    ([], "there are no settings"),
+    (["-f"], "-f needs a value"),
+    (["-f", "no-such-file.yaml"], "cannot be read: No such file"),
+    (["-f", "."], "cannot be read: Is a directory"),
+    (["--nope"], "--nope is no option of emit"),
+    (["-o", "xml", "--set", "a=1"], "write yaml or json"),
+    (["--dialect", "helm", "--set", "a=1"], "there is no dialect helm"),
+    (["--set", "numPods"], "there is no value"),
+    (["--set", "=1"], "a key is empty"),
+    (["--set", "a[x]=1"], "not an index"),
+    (["--set", "a[99999999]=1"], "not an index"),
+    (["--set", "a={1,2"], "a list does not end"),
+    (["--set", "numPods=x"], "is not a whole number"),
+    (["--platform", "./no-such.yaml", "--set", "jobName=a,containerImage=b"], "cannot be read"),
+]
+
+
+def refused(check, what, args, stdin, place, part):
+    code, out, err = tool.run("emit", *args, stdin=stdin)
+    told = err.decode(errors="replace")
+    first = told.split("\n")[0]
+    at = re.match(r"<stdin>:%s: .+: ." % place, first) if place else True
+    check(code == 2 and out == b"" and part in told and at,
+          "%s: exit %d, %d bytes of output, expected <stdin>:%s: ...%s...: %s"
+          % (what, code, len(out), place, part, told[:300]))
+
+
+def hostile(check):
+    """Bytes that no person wrote."""
+    good = GOOD.encode()
+    bomb = b"".join(b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 9 if i else [b"x"]))
+                    for i in range(12))
+    cases = [
+        ("an anchor bomb", good + bomb, "", "stand for more than"),
+        ("broken UTF-8", good + b"mainProgram: \xff\xfe\n", "3:14", "UTF-8"),
+        ("UTF-16", (GOOD + "numPods: 4\n").encode("utf-16"), "1:1", "UTF-8"),
+        ("a NUL", good + b"mainProgram: a\0b\n", "3:15", "control characters"),
+        ("10,000 levels", good + b"pod: " + b"[" * 10000 + b"]" * 10000, "", "levels of nesting"),
+        ("1,000 block levels", good + b"pod:\n" + b"".join(b" " * i + b"a:\n" for i in range(1, 1000)),
+         "", "levels of nesting"),
+        ("100 MB", good + b"mainProgram: " + b"x" * 100_000_000, "", "MiB"),
+        ("many settings", b"".join(b"a%d: 1\n" % i for i in range(100_000)), "", "more than 1000"),
+        ("a wide mapping", good + b"nodeSelector:\n" + b"".join(b"  a%d: x\n" % i for i in range(50_000)),
+         "", "more than 10000 entries"),
+        ("a key of a megabyte", good + b"a" * 1_000_000 + b": 1\n", "", ":"),
+        ("only quotes", b"'" * 100_001, "", ":"),
+    ]
+    for what, data, place, part in cases:
+        refused(check, what, ["-f", "-"], data, place, part)
+
+
+def test(check, skip):
+    for case in CASES:
+        if case[0] is None:
+            _, text, place, part = case
+        else:
+            text, place, part = case
+            text = GOOD + text
+        refused(check, repr(text), ["-f", "-"], (text + "\n").encode(), place, part)
+    for args, part in ARGUMENTS:
+        refused(check, " ".join(args), args, None, "", part)
+    hostile(check)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a\x1b[31m.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("\x01")
+        code, out, err = tool.run("emit", "-f", path)
+        check(code == 2 and b"\x1b" not in err, "a file's name reaches the terminal: %r" % err)
+    for args, code, part in ((["explain", "numPod"], 2, "did you mean numPods?"),
+                             (["explain"], 2, "one setting is expected"),
+                             (["list", "everything"], 2, "nothing to list"),
+                             (["frobnicate"], 2, "there is no verb"),
+                             (["explain", "numPods"], 0, "Pods of the job"),
+                             (["explain", "rdzv.way"], 0, "rdzv.way"),
+                             (["list", "platforms"], 0, "volcano"),
+                             (["list", "settings"], 0, "mainProgram"),
+                             (["emit", "--help"], 0, "--platform"),
+                             (["--version"], 0, "rdzv-manifest ")):
+        got, out, err = tool.run(*args)
+        check(got == code and part in (out + err).decode(), "%s: exit %d: %s" % (args, got, err))

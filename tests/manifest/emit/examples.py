@@ -1,0 +1,44 @@
+"""The examples of the spec folder: what is emitted means the same as what is expected there."""
+
+import os
+
+import tool
+
+# Input, further arguments, expected output; and what ours has that the expected file has not.
+EXAMPLES = [
+    (["fms/user_file.yaml"], [], "fms/expected-v1beta2.yaml"),
+    (["fms/user_file.yaml"], ["--platform", "appwrapper-v1beta1", "--rdzv", "pod"],
+     "fms/expected-v1beta1.yaml"),
+    (["fms/user_file_vela.yaml", "fms/values-vela-roce.yaml"], [], "fms/expected-vela.yaml"),
+    (["oke/job.yaml"], [], "oke/expected-volcano.yaml"),
+    (["aks/job.yaml"], [], "aks/expected.yaml"),
+    (["intel/values.yaml"], [], "intel/expected.yaml"),
+    (["gke/values.yaml"], ["--release", "litgpt-test"], "gke/expected-job.yaml"),
+    (["others/job-jobset.yaml"], [], "others/expected-jobset.yaml"),
+    (["others/job-trainer-v2.yaml"], [], "others/expected-trainjob.yaml"),
+    (["others/job-volcano-task.yaml"], [], "others/expected-volcano-task.yaml"),
+]
+
+
+def without_advertise(node):
+    """rdzvd is told where workers reach it; the examples are older than that flag."""
+    for container in tool.containers(node):
+        if container.get("name") == "rdzvd":
+            container["args"] = [a for a in container["args"] if not a.startswith("--advertise=")]
+    return node
+
+
+def test(check, skip):
+    folder = os.path.join(tool.SHARED, "spec", "examples")
+    if not os.path.isdir(folder):
+        skip("examples of the spec: %s is not there" % os.path.relpath(folder, tool.ROOT))
+        return
+    for inputs, args, expected in EXAMPLES:
+        files = [a for i in inputs for a in ("-f", os.path.join(folder, i))]
+        got = tool.emit(*files, *args)
+        with open(os.path.join(folder, expected), "rb") as f:
+            want = tool.documents(f.read())
+        lines = ["document %d" % len(got)] if len(want) != len(got) else []
+        for a, b in zip(want, got):
+            lines += tool.differences(a, without_advertise(b), a["kind"])
+        check(not lines, "%s: %s" % (expected, "\n    ".join(lines)))

@@ -1,0 +1,171 @@
+"""Every platform with every way, profile and kind of job: what is refused says why; what is emitted
+holds what it must, passes the checker of the spec folder, and rdzvd takes every argument."""
+
+import importlib.util
+import itertools
+import os
+import re
+import subprocess
+import tempfile
+
+import tool
+
+PLATFORMS = ["volcano", "pytorchjob", "appwrapper-v1beta1", "appwrapper-v1beta2", "jobset", "job",
+             "trainjob"]
+PROFILES = [None, "oke-rdma", "vela-roce", "gke-tcpx", "aks-gpu", "intel-cpu"]
+WAYS = [None, "service", "sidecar", "task", "job", "pod", "external"]
+BACKENDS = ["c10d", "etcd-v2"]
+
+JOBS = {
+    "fixed": "numPods: 4\n",
+    "one": "numPods: 1\n",
+    "elastic": "nodes: {min: 2, max: 4}\n",
+    "host": "numPods: 4\nhostNetwork: true\n",
+    "script": "numPods: 4\nsetupCommands: [cd /data, export A=$(hostname)]\n",
+    "large": "numPods: 1000\nnumGpusPerPod: 8\ntotalMemoryPerPod: 64Gi\nnumCpusPerPod: 8\n",
+}
+BASE = """\
+jobName: train
+namespace: ml
+containerImage: registry.example/trainer:1
+numGpusPerPod: 1
+mainProgram: train.py --epochs 3
+priority: high-priority
+customLabels: {team: vision}
+environmentVariables: [{name: A, value: yes}, {name: B, value: 0x10}]
+"""
+
+
+def combinations():
+    for platform, profile, way, backend, (job, text) in itertools.product(
+            PLATFORMS, PROFILES, WAYS, BACKENDS, JOBS.items()):
+        # All of the cheap product would take minutes: profiles go with two jobs, etcd-v2 with three.
+        if profile is not None and (job not in ("fixed", "elastic") or backend != "c10d"):
+            continue
+        if backend != "c10d" and job not in ("fixed", "elastic", "host"):
+            continue
+        yield platform, profile, way, backend, job, text
+
+
+def settings(way, text):
+    base = BASE
+    for key in re.findall(r"^(\w+):", text, re.M):
+        base = re.sub(r"^%s:.*\n" % key, "", base, flags=re.M)
+    if way == "external":
+        base += "rdzv: {endpoint: 'rdzvd.infra:29400', id: ml.train.7}\n"
+    return base + text
+
+
+def check_config(args):
+    """rdzvd's own opinion of what it would be started with."""
+    done = subprocess.run([tool.RDZVD, *args, "--check-config"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=30)
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+def store_ports(documents):
+    return {p["containerPort"] for c in tool.containers(documents) if c["name"] == "rdzvd"
+            for p in c["ports"]}
+
+
+def problems(documents, way, backend, elastic):
+    """What every output must hold, whatever the platform."""
+    text = repr(documents)
+    stores = [c for c in tool.containers(documents) if c["name"] == "rdzvd"]
+    names = {(d["kind"], d["metadata"]["name"]) for d in documents}
+    if len(names) != len(documents):
+        yield "two documents of one name"
+    if len(stores) != (way != "external"):
+        yield "%d stores" % len(stores)
+    if "${" in text:
+        yield "a template is left over"
+    for pod in tool.find_all(documents, "spec"):
+        if not isinstance(pod, dict) or "containers" not in pod:
+            continue
+        if pod.get("enableServiceLinks") is not False:
+            yield "service links"
+        if pod.get("hostNetwork") and pod.get("dnsPolicy") != "ClusterFirstWithHostNet":
+            yield "host network without its DNS policy"
+        if pod.get("hostNetwork") and any(c["name"] == "rdzvd" for c in tool.containers(pod)):
+            yield "the store is on the host network"
+    backends = [e["value"] for env in tool.find_all(documents, "env") for e in env
+                if e["name"] == "PET_RDZV_BACKEND"]
+    backends += list(tool.find_all(documents, "rdzvBackend"))
+    if not backends or set(backends) != {backend}:
+        yield "backends %r" % backends
+    confs = [e["value"] for env in tool.find_all(documents, "env") for e in env
+             if e["name"] == "PET_RDZV_CONF"]
+    confs += ["%s=%s" % (c["key"], c["value"]) for conf in tool.find_all(documents, "rdzvConf")
+              for c in conf]
+    if (backend == "c10d") != any(c.startswith("is_host=0") for c in confs):
+        yield "is_host: %r" % confs
+    commands = [" ".join(c) for c in tool.find_all(documents, "command")
+                if isinstance(c, list) and "torchrun" in " ".join(c)]
+    if not commands:
+        yield "no torchrun"
+    if elastic and "2:4" not in " ".join(commands) and not list(
+            tool.find_all(documents, "elasticPolicy")):
+        yield "not elastic: %r" % commands
+
+
+def validate(paths):
+    """What the spec folder's checker says of each file, as a bundle: path -> its complaints. Its
+    schemas take a second to load, so all files are checked in one process."""
+    script = os.path.join(tool.SHARED, "tools", "validate_manifests.py")
+    spec = importlib.util.spec_from_file_location("validate_manifests", script)
+    checker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(checker)
+    schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), [], False)
+    bad = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as f:
+            results = checker.validate(f.read(), schemas)
+        checker.check_bundle([(d, r) for d, r in results if isinstance(d, dict)])
+        lines = ["%s: %s: %s" % (checker.title(d), at or ".", why)
+                 for d, r in results for at, why in r.problems]
+        if lines:
+            bad[path] = lines
+    return bad
+
+
+def test(check, skip):
+    emitted, refused, arguments = {}, 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for platform, profile, way, backend, job, text in combinations():
+            name = "-".join(str(x) for x in (platform, profile, way, backend, job) if x)
+            args = ["--platform", platform, "--backend", backend, "-f", "-"]
+            args += ["--rdzv", way] if way else []
+            args += ["--profile", profile] if profile else []
+            source = settings(way, text)
+            code, out, err = tool.run("emit", *args, stdin=source.encode())
+            replay = "emit %s <<'EOF'\n%sEOF" % (" ".join(args), source)
+            if code != 0:
+                refused += 1
+                told = err.decode().strip().split("\n")
+                check(code == 2 and out == b"" and
+                      all(re.search(r"^(<stdin>:\d+:\d+|--rdzv \w+:1:1|profiles/[a-z-]+.yaml:\d+:\d+): .+: .+", t) for t in told),
+                      "%s: refused without reason: exit %d: %s\n%s"
+                      % (name, code, err.decode(), replay))
+                continue
+            documents = tool.documents(out)
+            found = list(problems(documents, way, backend, job == "elastic"))
+            check(not found, "%s: %s\n%s" % (name, "; ".join(found), replay))
+            for container in tool.containers(documents):
+                if container["name"] == "rdzvd":
+                    arguments.setdefault(tuple(container["args"]), name)
+            path = os.path.join(folder, name + ".yaml")
+            with open(path, "wb") as f:
+                f.write(out)
+            emitted[path] = replay
+        check(len(emitted) > 200 and refused < len(emitted) * 2,
+              "%d emitted, %d refused" % (len(emitted), refused))
+        for args, name in arguments.items():
+            told = check_config(args)
+            check(told is None, "%s: rdzvd %s: %s" % (name, " ".join(args), told))
+        if not os.path.isdir(os.path.join(tool.SHARED, "tools")):
+            skip("the checker of the spec folder is not there: %d manifests unchecked" % len(emitted))
+            return
+        bad = validate(sorted(emitted))
+        for path in sorted(emitted):
+            check(path not in bad, "%s: %s\n%s" % (os.path.basename(path), bad.get(path),
+                                                   emitted[path]))
