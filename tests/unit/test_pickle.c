@@ -13,7 +13,12 @@
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-#define HEADER   11 /* of a pickle: its protocol, and the first frame's header */
+#define BYTES(text)                               \
+    {                                             \
+        (const uint8_t *)(text), sizeof(text) - 1 \
+    }
+
+#define HEADER 11 /* of a pickle: its protocol, and the first frame's header */
 
 /* A reader of an exact copy. */
 static struct pickle_reader reader_of(struct slice in)
@@ -182,6 +187,167 @@ static void what_is_short_has_no_frame(void **state)
     end_reader(&r);
 }
 
+/* A reader at the last bytes of a frame, with nothing behind them. */
+static struct pickle_reader reader_at(struct slice last)
+{
+    uint8_t bytes[64] = {0x80, 4, PICKLE_FRAME, [HEADER] = 'N', 'N', 'N', 'N'};
+    struct pickle_reader r;
+
+    bytes_put_u64(bytes + 3, 4 + last.len);
+    if (last.len > 0)
+        memcpy(bytes + HEADER + 4, last.ptr, last.len);
+    r = reader_of((struct slice){bytes, HEADER + 4 + last.len});
+    for (int i = 0; i < 4; i++)
+        assert_true(pickle_pass(&r, PICKLE_NONE));
+    return r;
+}
+
+static void other_spellings_of_numbers_are_refused(void **state)
+{
+    static const struct slice wrong[] = {
+        BYTES(""),
+        BYTES("N"),
+        BYTES("\x88"),
+        BYTES("K"),
+        BYTES("M"),
+        BYTES("M\x01"),
+        BYTES("M\xff\x00"),
+        BYTES("J\x01\x01\x01"),
+        BYTES("J\xff\x00\x00\x00"),
+        BYTES("J\xff\xff\x00\x00"),
+        BYTES("\x8a"),
+        BYTES("\x8a\x00"),
+        BYTES("\x8a\x01\x05"),
+        BYTES("\x8a\x04\xff\xff\xff\x7f"),
+        BYTES("\x8a\x05\x00\x00\x00\x80"),
+        BYTES("\x8a\x05\xff\xff\xff\x7f\x00"),
+        BYTES("\x8a\x06\x00\x00\x00\x00\x01\x00"),
+        BYTES("\x8a\x06\x00\x00\x00\x00\xff\xff"),
+        BYTES("\x8a\x08\x00\x00\x00\x00\x00\x00\x40\x00"),
+        BYTES("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01"),
+        BYTES("\x8a\xff\x01"),
+        BYTES("I7\n"),
+        BYTES("L7L\n"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct pickle_reader r = reader_at(wrong[i]);
+        int64_t v;
+
+        if (pickle_int(&r, &v))
+            fail_msg("spelling %zu is read as %lld", i, (long long)v);
+        end_reader(&r);
+    }
+}
+
+static void other_spellings_of_strings_are_refused(void **state)
+{
+    static const struct slice wrong[] = {
+        BYTES(""),
+        BYTES("K\x01"),
+        BYTES("\x8c"),
+        BYTES("\x8c\x02x"),
+        BYTES("\x8c\x01x"),
+        BYTES("\x8c\x01xN"),
+        BYTES("\x8c\x01\xff\x94"),
+        BYTES("\x8c\x09"
+              "abcdefgh\xc3\x94"),
+        BYTES("\x8c\x08"
+              "abcdefg\x80\x94"),
+        BYTES("X\x01\x00\x00"),
+        BYTES("X\x01\x00\x00\x00x\x94"),
+        BYTES("X\x00\x01\x00\x00x\x94"),
+        BYTES("X\xff\xff\xff\xffx\x94"),
+        BYTES("h"),
+        BYTES("h\x00"),
+        BYTES("h\xff"),
+        BYTES("j\x00\x00\x00"),
+        BYTES("j\x00\x00\x00\x00"),
+        BYTES("j\xff\xff\xff\xff"),
+        BYTES("U\x01x\x94"),
+        BYTES("C\x01x\x94"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct pickle_reader r = reader_at(wrong[i]);
+        struct slice s;
+
+        if (pickle_string(&r, &s))
+            fail_msg("spelling %zu is read", i);
+        end_reader(&r);
+    }
+}
+
+/* What is no string is not one by reference either, and a short reference is not spelled long. */
+static void references_are_to_what_is_asked_for(void **state)
+{
+    struct pickle_reader r =
+        reader_at((struct slice)BYTES("N\x94\x8c\x01x\x94h\x00h\x02j\x01\x00\x00\x00h\x01h"));
+    struct slice s;
+    uint32_t value;
+
+    (void)state;
+    assert_true(pickle_pass(&r, PICKLE_NONE) && pickle_memoize(&r, 7, 70));
+    assert_true(pickle_string(&r, &s));
+    assert_false(pickle_string(&r, &s));
+    assert_false(pickle_get(&r, 6, &value));
+    assert_true(pickle_get(&r, 7, &value));
+    assert_int_equal(value, 70);
+    assert_false(pickle_string(&r, &s)); /* the third of two */
+    r.at += 2;
+    assert_false(pickle_string(&r, &s)); /* the long one */
+    r.at += 5;
+    assert_true(pickle_string(&r, &s));
+    assert_true(slice_is(s, "x"));
+    assert_false(pickle_string(&r, &s));
+    end_reader(&r);
+}
+
+static void other_beginnings_are_refused(void **state)
+{
+    static const struct slice wrong[] = {
+        BYTES(""),         BYTES("\x80"),     BYTES("\x80\x00"), BYTES("\x80\x03"),
+        BYTES("\x80\x06"), BYTES("\x80\xff"), BYTES("\x81\x04"), BYTES("N."),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct pickle_reader r = {.in = exact(wrong[i].ptr, wrong[i].len)};
+        uint8_t protocol;
+
+        if (pickle_begin(&r, &protocol))
+            fail_msg("beginning %zu is taken", i);
+        end_reader(&r);
+    }
+}
+
+static void other_frames_are_refused(void **state)
+{
+    static const struct slice wrong[] = {
+        BYTES("\x80\x04"),
+        BYTES("\x80\x04NNNN"),
+        BYTES("\x80\x04N\x04\x00\x00\x00\x00\x00\x00\x00NNNN"),
+        BYTES("\x80\x04\x95\x04\x00\x00\x00\x00\x00\x00"),
+        BYTES("\x80\x04\x95\x04\x00\x00\x00\x00\x00\x00\x00"),
+        BYTES("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00NNNN"),
+        BYTES("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00NNNN"),
+        BYTES("\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00NNNN"),
+        BYTES("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffNNNN"),
+        BYTES("\x80\x04\x95\xf9\xff\xff\xff\xff\xff\xff\xffNNNN"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct pickle_reader r = reader_of(wrong[i]);
+
+        if (pickle_peek(&r) != -1)
+            fail_msg("frame %zu is entered", i);
+        end_reader(&r);
+    }
+}
+
 static void what_does_not_fit_is_counted(void **state)
 {
     uint8_t bytes[20];
@@ -207,6 +373,11 @@ int main(void)
         cmocka_unit_test(strings_are_numbered_and_referred_to),
         cmocka_unit_test(frames_are_of_64_kib),
         cmocka_unit_test(what_is_short_has_no_frame),
+        cmocka_unit_test(other_spellings_of_numbers_are_refused),
+        cmocka_unit_test(other_spellings_of_strings_are_refused),
+        cmocka_unit_test(references_are_to_what_is_asked_for),
+        cmocka_unit_test(other_beginnings_are_refused),
+        cmocka_unit_test(other_frames_are_refused),
         cmocka_unit_test(what_does_not_fit_is_counted),
     };
 
