@@ -1,6 +1,7 @@
 /* Rules about variables: who wins, who replaces them, and in which order. */
 #include "deploy/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct kube_object *object_of(const struct job_run *r)
@@ -29,6 +30,13 @@ static bool same_value(enum torchrun_option option, const char *a, const char *b
     return strchr(b, ':') == NULL && same_value(option, b, a);
 }
 
+/* A range up to what the operator counts is how Trainer's jobs become elastic. */
+static bool is_range_up_to(const struct job_run *r, const struct job_setting *weaker)
+{
+    return weaker->from == JOB_FROM_OPERATOR && job_is_elastic(r) && r->nodes_max > 0 &&
+           strtol(weaker->value.text, NULL, 10) == r->nodes_max;
+}
+
 static const char *source_name(enum job_from from)
 {
     return from == JOB_FROM_ENV        ? "the container's env"
@@ -46,7 +54,8 @@ void check_settings_disagree(struct check *c)
 
             if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known ||
                 !weaker->value.known ||
-                same_value((enum torchrun_option)o, s->value.text, weaker->value.text))
+                same_value((enum torchrun_option)o, s->value.text, weaker->value.text) ||
+                (o == TORCHRUN_NNODES && is_range_up_to(r, weaker)))
                 continue;
             check_report(
                 c, object_of(r), check_at_setting(r, (enum torchrun_option)o),

@@ -227,15 +227,22 @@ static bool is_guaranteed(const struct kube_container *container)
     return true;
 }
 
+/* Init containers count as others do. */
+static bool would_be_guaranteed(const struct kube_pods *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->containers[i].sidecar && !is_guaranteed(&p->containers[i]))
+            return false;
+    }
+    return true;
+}
+
 void check_sidecar_not_guaranteed(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
-        size_t guaranteed = 0;
 
-        for (size_t j = 0; j < p->count; j++)
-            guaranteed += !p->containers[j].init && is_guaranteed(&p->containers[j]);
-        for (size_t j = 0; j < p->count && guaranteed > 0 && guaranteed == count_regular(p); j++) {
+        for (size_t j = 0; j < p->count && would_be_guaranteed(p); j++) {
             const struct kube_container *container = &p->containers[j];
 
             if (container->sidecar && !is_guaranteed(container))
