@@ -1,4 +1,5 @@
-/* Reads --set: `a.b=c,d[0]=e`, `\` before a character that is meant as itself, `{a,b}` for a list. */
+/* Reads --set: `a.b=c,d[0]=e`, `\` before a character that is meant as itself, `{a,b}` for a list.
+ */
 #include "deploy/userfile.h"
 
 #include <stdlib.h>
