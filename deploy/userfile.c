@@ -6,16 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool read_one(struct userfile *u, const char *path, struct diag *d)
+bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag *d)
 {
-    struct yaml_file *f = &u->files[u->count];
+    struct yaml_file *f = &u->files[u->count++];
     const struct yaml_node *root = NULL;
     struct yaml_mark second = {0};
     size_t with_root = 0;
 
-    if (!yaml_file_read(f, path, YAML_USER_MAX, d))
-        return false;
-    u->count++;
+    *f = *file;
     if (u->first == NULL)
         u->first = f->name;
     for (size_t i = 0; i < f->count; i++) {
@@ -59,8 +57,11 @@ bool userfile_read(struct userfile *u, const char *const *paths, size_t path_cou
     if (u->files == NULL)
         abort();
     u->settings = yaml_new(&u->arena, YAML_MAPPING);
-    for (size_t i = 0; i < path_count; i++)
-        ok = read_one(u, paths[i], d) && ok;
+    for (size_t i = 0; i < path_count; i++) {
+        struct yaml_file file;
+
+        ok = yaml_file_read(&file, paths[i], YAML_USER_MAX, d) && userfile_add(u, &file, d) && ok;
+    }
     for (size_t i = 0; i < set_count && ok; i++)
         ok = userfile_set(&u->arena, &u->settings, sets[i], d);
     return ok;

@@ -17,6 +17,9 @@ bool userfile_read(struct userfile *u, const char *const *paths, size_t path_cou
                    const char *const *sets, size_t set_count, struct diag *d);
 void userfile_free(struct userfile *u);
 
+/* The settings of one more file over those that are there; u has room for it, and ends it. */
+bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag *d);
+
 /* One --set over the settings: false after an error in d. */
 bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argument,
                   struct diag *d);
