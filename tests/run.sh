@@ -159,6 +159,7 @@ step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a e
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest $PYTHON tests/manifest/run_emit.py
+step manifest-check $PYTHON tests/manifest/check.py
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES

@@ -1,0 +1,545 @@
+#!/usr/bin/env python3
+"""What `rdzv-manifest check` finds, and what it leaves alone: a corpus of faulty manifests with
+corrected twins, real manifests, the forms of output, exit codes, and input that is no manifest.
+
+    check.py [--tool PATH] [TEST]...
+
+The corpus is check/NAME.bad.yaml with NAME.good.yaml beside it. In a bad one `# expect: RULE[, RULE]`
+ends the line on which these rules, and no others, have to find something; `# expect +N: ...`, on a line
+of its own, speaks of the line N further down (scripts cannot hold such comments); `at TEXT` behind
+them says the column: where TEXT begins. `# options: ...` in the head is for the command line.
+Everything that is found must be expected, and the other way round; in the good twin nothing is.
+
+$RDZV_MANIFEST names the tool, as --tool does. What stands in ../shared is used when it is there.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+CORPUS = os.path.join(HERE, "check")
+SHARED = os.path.join(ROOT, "..", "shared")
+
+EXPECT = re.compile(r"# expect(?: \+(\d+))?: ([a-z0-9-]+(?:, [a-z0-9-]+)*)(?: at (.+?))?\s*$")
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Tool:
+    def __init__(self, path):
+        self.path = path
+
+    def run(self, *args, stdin=b"", timeout=120):
+        """(exit code, standard output, standard error) as text."""
+        done = subprocess.run([self.path, "check", *args], input=stdin, timeout=timeout,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = done.stdout.decode(), done.stderr.decode("utf-8", "backslashreplace")
+        check(done.returncode in (0, 1, 2), "exit code %d of %s\n%s" % (
+            done.returncode, " ".join(args), err[-3000:]))
+        return done.returncode, out, err
+
+    def findings(self, *args, stdin=b""):
+        code, out, err = self.run("-o", "json", *args, stdin=stdin)
+        check(code != 2, "%s: %s" % (" ".join(args), err))
+        found = json.loads(out)["findings"]
+        check(code == (1 if found else 0), "exit code %d with %d findings" % (code, len(found)))
+        return found
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def names():
+    return sorted(f[:-len(".bad.yaml")] for f in os.listdir(CORPUS) if f.endswith(".bad.yaml"))
+
+
+def options_of(text):
+    head = re.search(r"^# options: (.*)$", text, re.M)
+    return head.group(1).split() if head else []
+
+
+def expected(text):
+    """{(line, rule): text at which it begins, or None}"""
+    out = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        m = EXPECT.search(line)
+        if m:
+            for rule in m.group(2).split(", "):
+                out[number + int(m.group(1) or 0), rule] = m.group(3)
+    return out
+
+
+def starts(line):
+    """The columns, from 1, on which something begins: the first word, items, values."""
+    line = line.split("  # expect")[0]
+    found = [m.end() + 1 for m in re.finditer(r"^ *|- |: |\[|, |=|\|\s*", line)]
+    return [c for c in found if c <= len(line)]
+
+
+def show(findings):
+    return "\n".join("  %d:%d %s: %s" % (f["line"], f["column"], f["rule"], f["message"])
+                     for f in findings) or "  nothing"
+
+
+# ---- the corpus
+
+def faults_are_found(tool):
+    """Each planted fault where it is, and nothing else."""
+    for name in names():
+        path = os.path.join(CORPUS, name + ".bad.yaml")
+        text = read(path)
+        want, found = expected(text), tool.findings(*options_of(text), path)
+        got = {(f["line"], f["rule"]) for f in found}
+        check(want, "%s: no fault is marked" % path)
+        check(got == set(want), "%s: missed %s, unexpected %s; all of it:\n%s" % (
+            path, sorted(set(want) - got), sorted(got - set(want)), show(found)))
+        lines = text.split("\n")
+        for f in found:
+            line, at = lines[f["line"] - 1], want[f["line"], f["rule"]]
+            where = "%s:%d:%d: %s" % (path, f["line"], f["column"], f["rule"])
+            if at is not None:
+                check(line[f["column"] - 1:].startswith(at), "%s is not at %r" % (where, at))
+            else:
+                check(f["column"] in starts(line), "%s: nothing begins there: %s" % (where, line))
+
+
+def twins_are_clean(tool):
+    for name in names():
+        path = os.path.join(CORPUS, name + ".good.yaml")
+        text = read(path)
+        check("# expect" not in text, "%s: a fault is marked in the corrected twin" % path)
+        found = tool.findings(*options_of(text), path)
+        check(not found, "%s:\n%s" % (path, show(found)))
+
+
+def every_rule_has_a_case(tool):
+    """In the corpus, so that no rule is there that nothing holds to its word."""
+    code, out, _ = tool.run("--rules")
+    rules = [line.split()[0] for line in out.splitlines()]
+    planted = {rule for name in names()
+               for _, rule in expected(read(os.path.join(CORPUS, name + ".bad.yaml")))}
+    check(code == 0 and len(rules) == len(set(rules)) >= 20, out)
+    check(set(rules) == planted, "without a case: %s; unknown: %s" % (
+        sorted(set(rules) - planted), sorted(planted - set(rules))))
+    check(len(names()) >= 40, "%d cases" % len(names()))
+
+
+def twins_are_valid(tool):
+    """As an API server has it: the corrected twins are no nonsense. Needs ../shared and python3-yaml."""
+    del tool
+    validator = os.path.join(SHARED, "tools", "validate_manifests.py")
+    if not os.path.exists(validator):
+        return "skip: ../shared is not there"
+    try:
+        import yaml  # noqa: F401
+    except ImportError:
+        return "skip: python3-yaml is not there"
+    paths = [os.path.join(CORPUS, name + ".good.yaml") for name in names()]
+    done = subprocess.run([sys.executable, validator, "-q", *paths], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=600)
+    bad = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+    check(done.returncode == 0, "\n".join(bad[:20]))
+    return None
+
+
+def readme_names_every_rule(tool):
+    """The table under "Checks" is the tool's own list, row by row."""
+    rows = re.findall(r'^\| <a id="([a-z0-9-]+)"></a>`([a-z0-9-]+)` \| ([a-z]+) \| (.*) \|$',
+                      read(os.path.join(ROOT, "README.md")), re.M)
+    listed = [tuple(line.split(None, 2)) for line in tool.run("--rules")[1].splitlines()]
+    check([row[1:] for row in rows] == listed, "README.md, Checks: %s" % sorted(
+        set(row[1:] for row in rows) ^ set(listed)))
+    check(all(row[0] == row[1] for row in rows), "README.md, Checks: an anchor of another name")
+
+
+# ---- real manifests
+
+def expected_examples_are_clean(tool):
+    """What the emitter is to write."""
+    folder = os.path.join(SHARED, "spec", "examples")
+    if not os.path.isdir(folder):
+        return "skip: ../shared is not there"
+    count = 0
+    for base, _, files in os.walk(folder):
+        for file in sorted(files):
+            if re.match(r"expected.*\.yaml$", file):
+                path = os.path.join(base, file)
+                found = tool.findings(path)
+                check(not found, "%s:\n%s" % (path, show(found)))
+                count += 1
+    check(count >= 10, "%d examples" % count)
+    return None
+
+
+def fenced(path):
+    """The YAML blocks of a document that are manifests."""
+    blocks = re.findall(r"^ *``` *yaml *\n(.*?)^ *```", read(path), re.M | re.S)
+    return [b for b in blocks if re.search(r"^apiVersion:", b, re.M)]
+
+
+# The manifests of the OKE guide, in the order in which they stand there: one alone, or an etcd with
+# the job that meets there.
+GUIDE = [
+    ([0], {"volcano-min-zero", "rdzv-hosted-by-worker", "host-network-port", "capability-prefix"}),
+    ([1, 2], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory",
+              "not-ready-addresses", "volcano-min-zero", "host-network-port", "capability-prefix"}),
+    ([3], {"rdzv-hosted-by-worker", "host-network-operator-port", "capability-prefix"}),
+    ([4, 5], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory",
+              "not-ready-addresses", "rdzv-id-missing", "host-network-operator-port",
+              "capability-prefix"}),
+]
+
+
+def known_faults_of_the_guides(tool):
+    """The documents' own manifests: the faults that are known of them, and no others."""
+    folder = os.path.join(SHARED, "seeds")
+    if not os.path.isdir(folder):
+        return "skip: ../shared is not there"
+    guides = [os.path.join(folder, f) for f in sorted(os.listdir(folder))]
+    guide = [g for g in guides if "OKE" in read(g)[:200]]
+    check(len(guide) == 1, "which of %s is the OKE guide?" % guides)
+    blocks = fenced(guide[0])
+    check(len(blocks) == 6, "%d manifests" % len(blocks))
+    for parts, want in GUIDE:
+        text = "---\n".join(blocks[i] for i in parts)
+        found = tool.findings("-", stdin=text.encode())
+        got = {f["rule"] for f in found}
+        check(got == want, "manifests %s: missed %s, unexpected %s:\n%s" % (
+            parts, want - got, got - want, show(found)))
+    return None
+
+
+USER_FILE = """\
+jobName: train
+namespace: ml
+containerImage: registry.example/trainer:1
+numGpusPerPod: 8
+totalMemoryPerPod: 64Gi
+numCpusPerPod: 8
+mainProgram: train.py
+"""
+
+
+def words_of(tool, what):
+    """The names that `rdzv-manifest list WHAT` prints."""
+    done = subprocess.run([tool.path, "list", what], stdout=subprocess.PIPE, text=True, timeout=60)
+    return [m.group(1) for m in re.finditer(r"^  ([a-z][a-z0-9-]+)$", done.stdout, re.M)]
+
+
+def emitted_manifests_are_clean(tool):
+    """Every platform with every way, backend and profile that emit takes together."""
+    platforms, ways, profiles = (words_of(tool, w) for w in ("platforms", "ways", "profiles"))
+    combinations = [["--platform", p, "--rdzv", w, "--backend", b, "--set", nodes]
+                    for p in platforms for w in ways for b in ("c10d", "etcd-v2")
+                    for nodes in ("numPods=4", "nodes.min=2,nodes.max=4")]
+    combinations += [["--platform", p, "--profile", f, "--set", "numPods=4"]
+                     for p in platforms for f in profiles]
+    clean, refused = 0, 0
+    for args in combinations:
+        done = subprocess.run([tool.path, "emit", "-f", "-", *args], input=USER_FILE.encode(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        if done.returncode != 0:
+            refused += 1
+            continue
+        found = tool.findings("-", stdin=done.stdout)
+        check(not found, "emit %s:\n%s\n%s" % (" ".join(args), show(found), USER_FILE))
+        clean += 1
+    check(clean >= 40, "%d emitted, %d refused" % (clean, refused))
+
+
+def rewritten_manifests_are_better(tool):
+    """What rewrite makes of an etcd keeps no fault of the store, and brings no new one."""
+    folder = os.path.join(SHARED, "spec", "examples", "oke")
+    if not os.path.isdir(folder):
+        return "skip: ../shared is not there"
+    for name in ("rewrite-volcano-in.yaml", "rewrite-pytorchjob-in.yaml"):
+        path = os.path.join(folder, name)
+        before = {f["rule"] for f in tool.findings(path)}
+        for backend in ("c10d", "etcd-v2"):
+            done = subprocess.run([tool.path, "rewrite", "--backend", backend, path],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            check(done.returncode == 0, "rewrite --backend %s %s: %s" % (
+                backend, name, done.stderr.decode()))
+            found = tool.findings("-", stdin=done.stdout)
+            after = {f["rule"] for f in found}
+            check(after < before and not [r for r in after if r.startswith(("etcd-", "store-"))],
+                  "%s, %s: new %s:\n%s" % (name, backend, after - before, show(found)))
+    return None
+
+
+def several_files_are_one_bundle(tool):
+    """The store in one file and the job in another are as good as both in one."""
+    text = read(os.path.join(CORPUS, "endpoint-port.bad.yaml"))
+    at = text.rindex("---\n")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, n) for n in ("store.yaml", "job.yaml")]
+        for path, part in zip(paths, (text[:at], text[at + 4:])):
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(part)
+        found = tool.findings(*paths)
+        check([(f["rule"], f["file"]) for f in found] == [("rdzv-endpoint-port", paths[1])],
+              show(found))
+        check(part.split("\n")[found[0]["line"] - 1].strip().startswith("value: train-rdzv:29500"),
+              show(found))
+        # Alone the job's endpoint leads nowhere that is known: nothing can be said of its port.
+        check(not [f for f in tool.findings(paths[1]) if f["rule"] == "rdzv-endpoint-port"], "alone")
+        found = tool.findings(paths[0], "-", stdin=text[at + 4:].encode())
+        check([(f["rule"], f["file"]) for f in found] == [("rdzv-endpoint-port", "<stdin>")],
+              show(found))
+
+
+def lists_are_opened(tool):
+    """`kind: List`, as kubectl prints it, in JSON too."""
+    item = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},
+            "spec": {"storageClassName": "nil", "accessModes": ["ReadWriteOnce"]}}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [item]}, indent=2)
+    found = tool.findings("-", stdin=text.encode())
+    check([f["rule"] for f in found] == ["storage-class-nil"], show(found))
+    check('"nil"' in text.split("\n")[found[0]["line"] - 1], show(found))
+
+
+# ---- output and arguments
+
+def sample(rule="is-host-computed"):
+    return os.path.join(CORPUS, rule + ".bad.yaml")
+
+
+def text_says_all(tool):
+    code, out, err = tool.run(sample())
+    lines = out.splitlines()
+    check(code == 1, "exit code %d" % code)
+    check(re.match(re.escape(sample()) + r":\d+:\d+: error: .* \[rdzv-is-host\]$", lines[0]), out)
+    check(lines[1].startswith("    why:    ") and any(s.startswith("    remedy: ") for s in lines),
+          out)
+    check(all(len(s) <= 100 for s in lines[1:]), out)
+    check(re.search(r"1 error, 0 warnings, 0 notes in 3 objects", err), err)
+    code, out, err = tool.run(sample().replace(".bad.", ".good."))
+    check((code, out) == (0, "") and "0 errors" in err, out + err)
+
+
+def explain_says_all(tool):
+    done = subprocess.run([tool.path, "explain", "rdzv-is-host"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    check(done.returncode == 0 and "is_host=0" in done.stdout and "why:" in done.stdout,
+          done.stdout + done.stderr)
+
+
+def json_has_its_shape(tool):
+    code, out, _ = tool.run("-o", "json", sample())
+    root = json.loads(out)
+    check(code == 1 and set(root) == {"findings", "sum"}, out)
+    check(root["sum"] == {"errors": 1, "warnings": 0, "notes": 0, "objects": 3}, out)
+    for f in root["findings"]:
+        check(set(f) == {"rule", "severity", "file", "line", "column", "object", "message", "why",
+                         "remedy"}, out)
+        check(f["object"] == {"kind": "Job", "name": "train", "namespace": "ml"}, out)
+        check(isinstance(f["line"], int) and isinstance(f["column"], int), out)
+    code, out, _ = tool.run("-o", "json", sample().replace(".bad.", ".good."))
+    check(code == 0 and json.loads(out)["findings"] == [], out)
+
+
+def sarif_has_its_shape(tool):
+    code, out, _ = tool.run("-o", "sarif", sample(), sample("claim"))
+    root = json.loads(out)
+    run = root["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+    check(code == 1 and root["version"] == "2.1.0" and "sarif-2.1.0" in root["$schema"], out[:300])
+    check(set(run) == {"tool", "columnKind", "results"}, sorted(run))
+    check(len({r["id"] for r in rules}) == len(rules), "two rules of one id")
+    for rule in rules:
+        check(set(rule) == {"id", "shortDescription", "fullDescription", "help",
+                            "defaultConfiguration"}, rule)
+        check(rule["defaultConfiguration"]["level"] in ("error", "warning", "note"), rule)
+    check({r["ruleId"] for r in run["results"]} >= {"rdzv-is-host", "claim-one-node"}, out[-2000:])
+    for result in run["results"]:
+        check(set(result) == {"ruleId", "ruleIndex", "level", "message", "locations"}, result)
+        check(rules[result["ruleIndex"]]["id"] == result["ruleId"], result)
+        check(result["message"]["text"], result)
+        place = result["locations"][0]["physicalLocation"]
+        check(place["artifactLocation"]["uri"].startswith("file:///"), place)
+        check(place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1, place)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a b%.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(read(sample()))
+        _, out, _ = tool.run("-o", "sarif", path)
+        check("/a%20b%25.yaml" in out, out[-1500:])
+
+
+def findings_come_in_order(tool):
+    """By file as given, then by place; the same each time."""
+    paths = [sample("volcano-minimum-high"), sample("overwritten"), sample()]
+    found = tool.findings(*paths)
+    keys = [(paths.index(f["file"]), f["line"], f["column"]) for f in found]
+    check(keys == sorted(keys) and {k[0] for k in keys} == {0, 1, 2}, keys)
+    check(tool.run("-o", "json", *paths) == tool.run("-o", "json", *paths), "two runs differ")
+
+
+def rules_are_chosen(tool):
+    path = sample("listens-loopback")  # has two
+    both = ["store-listens-locally", "store-probe-loopback"]
+    check(sorted(f["rule"] for f in tool.findings(path)) == both, "all")
+    for one, other in (both, both[::-1]):
+        check([f["rule"] for f in tool.findings("--rule", one, path)] == [one], one)
+        check([f["rule"] for f in tool.findings("--rule=" + one, path)] == [one], one)
+        check([f["rule"] for f in tool.findings("--ignore", one, path)] == [other], one)
+    check(tool.findings("--rule", both[0], "--rule", both[1], path), "both")
+    check(tool.findings(*["--ignore=" + r for r in both], path) == [], "none")
+    check(tool.findings("--severity", "error", sample("probe-tcp")) == [], "a note is no error")
+    check(len(tool.findings("--severity=note", sample("probe-tcp"))) == 1, "a note")
+
+
+def bad_arguments(tool):
+    for args, says in [
+            (["--rule", "rdzv-id-fix", "x"], "did you mean rdzv-id-fixed?"),
+            (["--ignore", "nothing-like-it", "x"], "--rules"),
+            (["-o", "jsn", "x"], "did you mean json?"),
+            (["--sverity", "error", "x"], "did you mean --severity?"),
+            (["--severity", "fatal", "x"], "error, warning or note"),
+            (["--target", "volcanoo=1.8", "x"], "did you mean volcano?"),
+            (["--target", "volcano=new", "x"], "a version is like 1.8"),
+            (["--target", "volcano=", "x"], "no version"),
+            (["--rule"], "a value is missing"),
+            ([], "no file is given")]:
+        code, out, err = tool.run(*args)
+        check(code == 2 and out == "" and says in err, "%s: %d %s%s" % (args, code, out, err))
+    code, out, err = tool.run("no-such-file.yaml")
+    check(code == 2 and out == "" and "no-such-file.yaml" in err, err)
+
+
+# ---- what is no manifest
+
+def nested(depth):
+    return b"".join(b" " * i + b"a:\n" for i in range(depth)) if depth < 2000 else b"[" * depth
+
+
+BAD = [
+    ("duplicate keys", b"kind: Pod\nmetadata: {}\nkind: Job\n", (3, 1)),
+    ("a tab", b"kind: Pod\nspec:\n\ta: 1\n", (3, 1)),
+    ("an anchor bomb", b"a: &a [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
+        b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 10)) for n in range(98, 108)), None),
+    ("an anchor in itself", b"a: &a [*a]\n", (1, 8)),
+    ("an unknown alias", b"a: *b\n", (1, 4)),
+    ("broken UTF-8", b"kind: Pod\nname: \xff\xfe\n", (2, 7)),
+    ("half a character", b"kind: \xe2\x82", None),
+    ("a NUL", b"kind: P\0d\n", (1, 8)),
+    ("depth 10,000", nested(10000), None),
+    ("depth 1,000 in block style", nested(1000), None),
+    ("an open quote", b"kind: \"Pod\n", None),
+    ("an open list", b"kind: [Pod\n", None),
+    ("text behind a mapping", b"kind: Pod\n  x\n- y\n", None),
+    ("a second value", b"a: b: c\n", (1, 5)),
+]
+
+
+def unusable_input(tool):
+    """`file:line:column: what: remedy`, exit 2, no output; whatever else is in the bundle."""
+    good = read(sample()).encode()
+    for what, data, place in BAD:
+        for forms in ([], ["-o", "json"], ["-o", "sarif"]):
+            code, out, err = tool.run(*forms, "-", stdin=data)
+            m = re.match(r"<stdin>:(\d+):(\d+): .+: .+", err)
+            check(code == 2 and out == "" and m, "%s: %d, %r, %r" % (what, code, out[:200], err[:300]))
+            if place:
+                check((int(m.group(1)), int(m.group(2))) == place, "%s: %s" % (what, err))
+        code, out, err = tool.run("-", sample(), stdin=data)
+        check(code == 2 and out == "", "%s beside a good file: %d %s" % (what, code, out[:200]))
+        code, out, err = tool.run("-", stdin=good + b"---\n" + data)
+        check(code == 2 and out == "", "%s behind a good document: %d %s" % (what, code, out[:200]))
+
+
+def huge_input(tool):
+    """100 MB are refused before they are read to the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "huge.yaml")
+        with open(path, "wb") as f:
+            f.write(b"kind: Pod\n" + b"# a comment that is long and says nothing at all\n" * 2000000)
+        code, out, err = tool.run(path)
+        check(code == 2 and out == "" and "MiB" in err and ": " in err, "%d %s" % (code, err[:300]))
+
+
+def nothing_to_find(tool):
+    """No objects, no findings: an empty file, comments, documents that are no objects."""
+    for data in (b"", b"# nothing\n", b"---\n---\n", b"[1, 2]\n", b"just text\n", b"a: {b: c}\n",
+                 b"kind: Pod\n", b"kind: Pod\nspec: text\n", b"kind: List\nitems: [1, {}, null]\n",
+                 b"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: {pytorchReplicaSpecs: [1]}\n"):
+        check(tool.findings("-", stdin=data) == [], data)
+
+
+def odd_objects(tool):
+    """Fields of the wrong kind are somebody else's business, and no reason to fall over."""
+    text = read(os.path.join(CORPUS, "mcad-pod.good.yaml"))
+    for odd in ("[]", "{}", "text", "1", "null", "[[]]", "[null]", "{a: [1]}", "''"):
+        for key in sorted(set(re.findall(r"([A-Za-z]+):(?= |\n)", text))):
+            # In flow style, so that what stood below the key goes with it.
+            lines, out, skip = text.split("\n"), [], None
+            for line in lines:
+                depth = len(line) - len(line.lstrip(" -"))
+                if skip is not None and line.strip() and (
+                        depth > skip or line.lstrip().startswith("- ") and depth - 2 >= skip):
+                    continue
+                skip = None
+                m = re.match(r"^([ -]*)%s:" % key, line)
+                if m:
+                    skip = len(m.group(1))
+                    line = "%s%s: %s" % (m.group(1), key, odd)
+                out.append(line)
+            code, _, err = tool.run("-", stdin="\n".join(out).encode())
+            check(code in (0, 1), "%s: %s: %s" % (key, odd, err[:300]))
+
+
+TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
+         readme_names_every_rule, expected_examples_are_clean, known_faults_of_the_guides,
+         emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle, lists_are_opened, text_says_all, explain_says_all,
+         json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
+         bad_arguments, unusable_input, huge_input, nothing_to_find, odd_objects]
+
+
+def find_tool():
+    for build in ("build-test/gcc", "build"):
+        path = os.path.join(ROOT, build, "deploy", "rdzv-manifest")
+        if os.path.exists(path):
+            return path
+    sys.exit("check.py: no rdzv-manifest: build it, or name it with --tool or $RDZV_MANIFEST")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--tool", default=os.environ.get("RDZV_MANIFEST"))
+    ap.add_argument("tests", nargs="*", metavar="TEST")
+    args = ap.parse_args()
+    tool = Tool(os.path.abspath(args.tool) if args.tool else find_tool())
+    passed, failed, skipped = 0, [], 0
+    for test in TESTS:
+        if args.tests and test.__name__ not in args.tests:
+            continue
+        try:
+            said = test(tool)
+        except (AssertionError, subprocess.TimeoutExpired) as err:
+            failed.append(test.__name__)
+            print("FAIL %s: %s\n    again: %s %s" % (test.__name__, err, sys.argv[0],
+                                                    test.__name__))
+            continue
+        if said:
+            skipped += 1
+            print("%s: %s" % (said, test.__name__))
+        else:
+            passed += 1
+            print("ok %s" % test.__name__)
+    print("%d passed, %d failed, %d skipped" % (passed, len(failed), skipped))
+    return 1 if failed or passed + skipped == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
