@@ -73,17 +73,19 @@ struct conn {
     uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint64_t spent_in; /* the turn that `spent` counts */
     uint32_t spent;    /* conn_spend() */
-    bool is_dirty;
-    bool is_late;
-    bool writing; /* waits for the socket to be writable */
-    bool paused;  /* input waits until output has gone */
-    bool parked;  /* a watch is open: input waits until it ends */
-    bool yielded; /* is in server.again */
-    bool owes;    /* the session waits for bytes that it drops as they come */
-    bool saw_eof; /* the peer has sent its last byte */
-    bool lingers; /* conn_finish_lingering() */
-    bool pinged;  /* has sent c10d's PING: a client of torch 2.5 or later */
-    bool is_cut;  /* conn_cut() while answers were queued: they get one chance */
+
+    /* Bits, since ten thousand idle connections are held in one malloc() chunk each. */
+    bool is_dirty : 1;
+    bool is_late : 1;
+    bool writing : 1; /* waits for the socket to be writable */
+    bool paused : 1;  /* input waits until output has gone */
+    bool parked : 1;  /* a watch is open: input waits until it ends */
+    bool yielded : 1; /* is in server.again */
+    bool owes : 1;    /* the session waits for bytes that it drops as they come */
+    bool saw_eof : 1; /* the peer has sent its last byte */
+    bool lingers : 1; /* conn_finish_lingering() */
+    bool pinged : 1;  /* has sent c10d's PING: a client of torch 2.5 or later */
+    bool is_cut : 1;  /* conn_cut() while answers were queued: they get one chance */
 };
 
 /* Takes over an accepted, non-blocking socket. NULL when memory is short (the socket is closed). */
