@@ -109,7 +109,7 @@ static void add_root(struct bundle *b, struct object proto)
     o = add_object(b, proto);
     len = strlen(o->kind);
     if (len >= 4 && strcmp(o->kind + len - 4, "List") == 0 && items != NULL &&
-        items->kind == YAML_SEQUENCE && proto.list == NULL) {
+        items->kind == YAML_SEQUENCE) {
         for (size_t i = 0; i < items->count; i++)
             add_root(b, (struct object){.file = proto.file,
                                         .doc = proto.doc,

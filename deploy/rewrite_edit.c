@@ -191,19 +191,43 @@ const char *edit_scalar_text(struct arena *a, const char *text)
     return out.text;
 }
 
-/* Over `&anchor` and `!tag`; an anchor is refused when the edits are applied. */
-static bool is_bare(struct bundle *b, const struct yaml_node *n)
+static bool refuse_anchor(struct bundle *b, const struct yaml_node *n)
 {
-    if (n->tag != NULL || n->anchor != NULL)
-        bundle_error(b, n, "this value has a tag or an anchor: write it without one");
-    return n->tag == NULL && n->anchor == NULL;
+    if (n->anchor != NULL)
+        bundle_error(b, n, "this value has an anchor, and others may share it: write it out");
+    return n->anchor != NULL;
+}
+
+/* Behind `!!tag `, which stays. */
+static size_t content_start(const struct bundle_file *f, const struct yaml_node *n)
+{
+    size_t at = n->start.offset;
+
+    if (n->tag == NULL || f->yaml.bytes[at] != '!')
+        return at;
+    while (at < n->end.offset && !is_space(f->yaml.bytes[at]))
+        at++;
+    while (at < n->end.offset && is_space(f->yaml.bytes[at]))
+        at++;
+    return at;
+}
+
+/* Another number in the place of a number, another boolean for a boolean. */
+static bool is_same_type(const struct yaml_node *n, const char *text)
+{
+    struct yaml_node plain = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
+
+    plain.len = strlen(text);
+    return n->style == YAML_PLAIN && yaml_type(n) == yaml_type(&plain) &&
+           yaml_type(n) != YAML_STRING;
 }
 
 void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *text)
 {
     struct buf out = {.arena = &b->arena};
+    size_t start = content_start(f, n);
 
-    if (refuse_alias(b, n) || !is_bare(b, n))
+    if (refuse_alias(b, n) || refuse_anchor(b, n))
         return;
     if (n->kind == YAML_SCALAR && n->len == 0 && n->start.offset == n->end.offset) {
         buf_print(&out, " %s", edit_scalar_text(&b->arena, text));
@@ -214,14 +238,12 @@ void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, co
         add_double_quoted(&out, text);
         buf_add(&out, "\"", 1);
     } else {
-        bool number = n->style == YAML_PLAIN && text[strspn(text, "0123456789")] == '\0';
-
-        buf_print(&out, "%s", number ? text : edit_scalar_text(&b->arena, text));
+        buf_print(&out, "%s", is_same_type(n, text) ? text : edit_scalar_text(&b->arena, text));
         if ((n->style == YAML_LITERAL || n->style == YAML_FOLDED) &&
             f->yaml.bytes[n->end.offset - 1] == '\n')
             buf_add(&out, f->eol, strlen(f->eol));
     }
-    add_edit(b, f, n->start.offset, n->end.offset - n->start.offset, out.text, out.len);
+    add_edit(b, f, start, n->end.offset - start, out.text, out.len);
 }
 
 /* The blanks in front of the line of a block scalar that holds the offset. */
@@ -267,26 +289,38 @@ static size_t block_indent(const struct bundle_file *f, const struct yaml_node *
     return all > own ? all - own : 0;
 }
 
+/* Whether the bytes of the source are those of the value, and not lines that were folded into it.
+ * Escapes are fine: there the way back is known. */
+static bool is_exact(const struct bundle_file *f, const struct yaml_node *n, size_t start,
+                     size_t end, size_t from, size_t to)
+{
+    const char *bytes = f->yaml.bytes;
+
+    if (n->style == YAML_DOUBLE || n->style == YAML_LITERAL)
+        return end >= start;
+    while (start < end && from < to) {
+        if (bytes[start] != n->text[from++])
+            return false;
+        start += n->style == YAML_SINGLE && bytes[start] == '\'' ? 2 : 1;
+    }
+    return start == end && from == to;
+}
+
 void edit_part(struct bundle *b, struct bundle_file *f, struct yaml_node *n, size_t from, size_t to,
                const char *text)
 {
     struct buf out = {.arena = &b->arena};
     size_t start, end;
 
-    if (refuse_alias(b, n) || !is_bare(b, n))
+    if (refuse_alias(b, n) || refuse_anchor(b, n))
         return;
     start = scalar_place(&f->yaml, n, from).offset;
     end = to == from ? start : scalar_place(&f->yaml, n, to).offset;
-    if (end - start != to - from || memcmp(f->yaml.bytes + start, n->text + from, to - from) != 0) {
-        bool folded = n->style != YAML_DOUBLE && n->style != YAML_LITERAL;
-
-        /* Escapes and line ends inside of what goes are fine where the way back is exact. */
-        if (folded || end < start) {
-            bundle_error(b, n,
-                         "the words to be changed stand on folded lines: write the text as "
-                         "a block with |");
-            return;
-        }
+    if (!is_exact(f, n, start, end, from, to)) {
+        bundle_error(b, n,
+                     "the words to be changed stand on folded lines: write the text as a "
+                     "block with |");
+        return;
     }
     if (n->style == YAML_LITERAL) {
         size_t indent = block_indent(f, n, from, start);
@@ -569,12 +603,12 @@ void edit_remove_document(struct bundle *b, struct bundle_file *f, struct yaml_d
     const struct yaml_doc *next = doc + 1;
     size_t start = line_start(f, doc->root->start.offset), end = behind_line(f, doc->root);
 
-    if (doc->marked)
+    if (doc->marked && start < doc->body) /* it begins on the line of its `---` */
+        start = marker_of(f, doc);
+    else if (doc->marked)
         remove_marker(b, f, doc);
     else if (next < f->yaml.docs + f->yaml.count && next->marked)
         remove_marker(b, f, next);
-    if (doc->marked && start < doc->body) /* it begins on the marker's line */
-        start = doc->root->start.offset;
     add_edit(b, f, start, end - start, "", 0);
 }
 
@@ -670,11 +704,6 @@ static void check_shared(struct bundle *b, const struct bundle_file *f, const st
     }
 }
 
-static bool has_anchors(const struct bundle_file *f)
-{
-    return memchr(f->yaml.bytes, '&', f->yaml.len) != NULL;
-}
-
 static struct yaml_mark mark_at(const struct bundle_file *f, size_t offset)
 {
     struct yaml_mark m = {offset, 1, 1};
@@ -686,17 +715,24 @@ static struct yaml_mark mark_at(const struct bundle_file *f, size_t offset)
     return m;
 }
 
-static void check_templates(struct bundle *b, const struct bundle_file *f)
+/* A value with a template's braces in it is not known yet. Comments may say what they like. */
+static void check_templates(struct bundle *b, const struct bundle_file *f,
+                            const struct yaml_node *n)
 {
-    for (size_t i = 0; i < f->edits.count; i++) {
+    for (size_t i = 0; n->kind == YAML_SCALAR && i < f->edits.count; i++) {
         const struct text_edit *e = &f->edits.list[i];
-        const char *at = e->len == 0 ? NULL : memmem(f->yaml.bytes + e->at, e->len, "{{", 2);
+        size_t from = e->at > n->start.offset ? e->at : n->start.offset;
+        size_t to = e->at + e->len < n->end.offset ? e->at + e->len : n->end.offset;
 
-        if (at != NULL)
-            diag_error(b->diag, f->yaml.name, mark_at(f, (size_t)(at - f->yaml.bytes)),
-                       "this is a template: render it first (helm template), and rewrite what "
-                       "comes out");
+        if (from < to && memmem(f->yaml.bytes + from, to - from, "{{", 2) != NULL) {
+            bundle_error(b, n,
+                         "this is a template: render it first (helm template), and rewrite "
+                         "what comes out");
+            return;
+        }
     }
+    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
+        check_templates(b, f, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
 }
 
 /* What was written has to be read as YAML again: if it is not, we have not understood the file. */
@@ -717,15 +753,22 @@ static bool is_still_yaml(struct bundle *b, struct bundle_file *f)
     return ok;
 }
 
+static bool contains(const struct bundle_file *f, const char *text)
+{
+    return memmem(f->yaml.bytes, f->yaml.len, text, strlen(text)) != NULL;
+}
+
 bool edit_apply(struct bundle *b, struct bundle_file *f)
 {
+    bool anchors = contains(f, "&"), templates = contains(f, "{{");
     size_t where;
 
-    for (size_t i = 0; f->edits.count > 0 && has_anchors(f) && i < f->yaml.count; i++) {
-        if (f->yaml.docs[i].root != NULL)
+    for (size_t i = 0; f->edits.count > 0 && i < f->yaml.count; i++) {
+        if (anchors && f->yaml.docs[i].root != NULL)
             check_shared(b, f, f->yaml.docs[i].root);
+        if (templates && f->yaml.docs[i].root != NULL)
+            check_templates(b, f, f->yaml.docs[i].root);
     }
-    check_templates(b, f);
     if (b->diag->errors > 0)
         return false;
     if (!text_edits_apply(&f->edits, &b->arena, f->yaml.bytes, f->yaml.len, &f->result, &where)) {

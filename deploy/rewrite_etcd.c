@@ -199,15 +199,21 @@ static bool selects(const struct yaml_node *selector, const struct yaml_node *la
     return true;
 }
 
+/* Those of its own namespace; if there are none, those that name no namespace, or any if it names
+ * none itself. */
 static void find_services(struct bundle *b, struct etcd *e)
 {
     e->services = arena_alloc(&b->arena, (b->count + 1) * sizeof(struct object *));
-    for (size_t i = 0; i < b->count; i++) {
-        struct object *o = b->objects[i];
+    for (int lenient = 0; lenient < 2 && e->service_count == 0; lenient++) {
+        for (size_t i = 0; i < b->count; i++) {
+            struct object *o = b->objects[i];
+            const char *space = e->object->space;
 
-        if (strcmp(o->kind, "Service") == 0 && bundle_same_space(o->space, e->object->space) &&
-            selects(yaml_path(o->node, "spec.selector"), e->labels))
-            e->services[e->service_count++] = o;
+            if (strcmp(o->kind, "Service") == 0 &&
+                (lenient ? bundle_same_space(o->space, space) : strcmp(o->space, space) == 0) &&
+                selects(yaml_path(o->node, "spec.selector"), e->labels))
+                e->services[e->service_count++] = o;
+        }
     }
 }
 
@@ -458,18 +464,35 @@ static const char *copy_placement(struct bundle *b, const struct etcd *e)
     return out.text;
 }
 
-/* The headless Service that selects it, or its own serviceName, or whatever there is. */
+/* Whether the Service is more than a way to the peer port, and so stays. */
+static bool serves_clients(const struct etcd *e, const struct object *s)
+{
+    const struct yaml_node *ports = yaml_path(s->node, "spec.ports");
+
+    if (ports == NULL || ports->kind != YAML_SEQUENCE || ports->count == 0)
+        return true;
+    for (size_t i = 0; i < ports->count; i++) {
+        if (!leads_to(e, target_of(ports->items[i]), e->peer_port))
+            return true;
+    }
+    return false;
+}
+
+/* Its own serviceName, or the headless Service that selects it, or whatever there is. */
 static const char *service_name(const struct etcd *e)
 {
-    const char *own = yaml_text(yaml_path(e->object->node, "spec.serviceName"));
+    const char *own = yaml_text(yaml_path(e->object->node, "spec.serviceName")), *any = NULL;
 
     if (own != NULL && strcmp(e->object->kind, "StatefulSet") == 0)
         return own;
     for (size_t i = 0; i < e->service_count; i++) {
+        if (!serves_clients(e, e->services[i]))
+            continue;
         if (is_headless(e->services[i]))
             return e->services[i]->name;
+        any = any == NULL ? e->services[i]->name : any;
     }
-    return e->service_count > 0 ? e->services[0]->name : e->object->name;
+    return any == NULL ? e->object->name : any;
 }
 
 /* A Service may lead to the port by its name. */

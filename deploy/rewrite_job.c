@@ -76,6 +76,17 @@ bool job_uses_torchrun(const struct job *j)
     return false;
 }
 
+bool job_is_static(const struct job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        for (size_t k = 0; k < j->wirings[i].count; k++) {
+            if (j->wirings[i].list[k].field == SAID_BACKEND)
+                return false;
+        }
+    }
+    return j->policy == NULL;
+}
+
 /* --- Where it meets now. --- */
 
 /* The length of the host in HOST:PORT. */
@@ -461,7 +472,7 @@ static bool has_id(const struct job *j)
     if (!yaml_is_null(yaml_get(j->policy, "rdzvId")))
         return true;
     for (size_t i = 0; i < j->count; i++) {
-        if (says(&j->wirings[i], SAID_ID, NULL))
+        if (j->wirings[i].has_id)
             return true;
     }
     return false;

@@ -21,6 +21,9 @@ bool job_read_scripts(struct bundle *b, struct object *o, struct job *out);
 
 bool job_uses_torchrun(const struct job *j);
 
+/* Whether nothing names a backend, which to torchrun is `static`. */
+bool job_is_static(const struct job *j);
+
 /* The etcd Service that an endpoint names, or NULL. */
 struct object *job_service_of(struct bundle *b, const struct job *j, const struct wiring *w,
                               const struct said *endpoint, const struct etcd *e);

@@ -212,6 +212,11 @@ static void give_store(struct bundle *b, struct job *j)
         bundle_note(b, o->node, "%s: no NetworkPolicy guards its store: %s", object_title(b, o),
                     host ? "none can admit pods on the host network alone"
                          : "the label of its pods is not known");
+    if (job_is_static(j))
+        bundle_note(b, o->node,
+                    "%s named no backend, and ranks were those of --node_rank; c10d gives them in "
+                    "the order of the pods' addresses",
+                    object_title(b, o));
     job_move(b, j, NULL, name, job_hosted_port(b, j));
     job_note_known_faults(b, j, true, 0);
 }

@@ -13,7 +13,7 @@ static const char *const field_names[] = {"backend", "endpoint", "id", "conf"};
 static const char *const variable_names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID",
                                              "PET_RDZV_CONF"};
 
-static struct said *add_said(struct bundle *b, struct wiring *w, struct said s)
+static void add_said(struct bundle *b, struct wiring *w, struct said s)
 {
     if (w->count == w->cap) {
         size_t cap = w->cap == 0 ? 8 : w->cap * 2;
@@ -21,8 +21,8 @@ static struct said *add_said(struct bundle *b, struct wiring *w, struct said s)
         w->list = arena_grow(&b->arena, w->list, w->cap * sizeof s, cap * sizeof s);
         w->cap = cap;
     }
-    w->list[w->count] = s;
-    return &w->list[w->count++];
+    w->has_id = w->has_id || s.field == SAID_ID;
+    w->list[w->count++] = s;
 }
 
 static void add_variable(struct bundle *b, struct wiring *w, struct variable v)
@@ -105,6 +105,21 @@ static size_t end_in_node(const struct script *s, size_t i)
     return s->at == NULL || i == 0 ? in_node(s, i) : s->at[i - 1] + 1;
 }
 
+/* A word that a continued line ends is said to end behind it. */
+static size_t end_of_word(const struct script *s, const struct shell_word *word)
+{
+    size_t end = word->end;
+
+    while (end > word->start + 1 && s->text[end - 1] == '\n') {
+        size_t slash = end - 1 - (s->text[end - 2] == '\r');
+
+        if (slash <= word->start || s->text[slash - 1] != '\\')
+            break;
+        end = slash - 1;
+    }
+    return end;
+}
+
 /* Where value bytes [first, len] of a word stand in the node. */
 static const size_t *places_of(struct bundle *b, const struct script *s,
                                const struct shell_word *word, size_t first)
@@ -113,7 +128,7 @@ static const size_t *places_of(struct bundle *b, const struct script *s,
 
     for (size_t i = 0; i < n; i++)
         at[i] = in_node(s, word->at[first + i]);
-    at[n] = n == 0 ? end_in_node(s, word->end) : at[n - 1] + 1;
+    at[n] = n == 0 ? end_in_node(s, end_of_word(s, word)) : at[n - 1] + 1;
     return at;
 }
 
@@ -127,7 +142,7 @@ static struct said said_in_word(struct bundle *b, const struct script *s,
 
     said.at = places_of(b, s, word, name_len + 1);
     said.from = in_node(s, word->at[name_len]) + 1;
-    said.to = end_in_node(s, word->end);
+    said.to = end_in_node(s, end_of_word(s, word));
     if (open && word->len > name_len + 1) {
         said.from = said.at[0];
         said.to = said.at[word->len - name_len - 1];
@@ -143,7 +158,7 @@ static struct said said_of_word(struct bundle *b, const struct script *s,
 
     said.at = places_of(b, s, word, 0);
     said.from = in_node(s, word->start);
-    said.to = end_in_node(s, word->end);
+    said.to = end_in_node(s, end_of_word(s, word));
     return said;
 }
 
@@ -155,7 +170,7 @@ static const char *gap_before(struct bundle *b, const struct script *s,
 
     if (i == 0)
         return " ";
-    from = c->words[i - 1].end;
+    from = end_of_word(s, &c->words[i - 1]);
     for (size_t k = from; k < to; k++) {
         if (strchr(" \t\r\n\\", s->text[k]) == NULL)
             return " ";
@@ -216,7 +231,7 @@ static void read_command(struct bundle *b, struct wiring *w, const struct script
             said.flag = arena_copy(&b->arena, word->text, len);
             said.before = gap_before(b, s, c, i);
             said.script = s->node;
-            said.end = end_in_node(s, last->end);
+            said.end = end_in_node(s, end_of_word(s, last));
             add_said(b, w, said);
             i += word->len == len;
             continue;
@@ -227,7 +242,7 @@ static void read_command(struct bundle *b, struct wiring *w, const struct script
             said.field = field;
             said.place = SAID_ASSIGN;
             said.script = s->node;
-            said.end = end_in_node(s, word->end);
+            said.end = end_in_node(s, end_of_word(s, word));
             add_said(b, w, said);
         }
         if (is_torchrun(word->text) && w->torchrun == NULL)
@@ -313,6 +328,7 @@ static void read_env(struct bundle *b, struct wiring *w, struct yaml_node *env)
         struct yaml_node *value = yaml_get(env->items[i], "value");
         enum said_field field;
 
+        w->has_id = w->has_id || (name != NULL && strcmp(name, "PET_RDZV_ID") == 0);
         if (name == NULL || yaml_text(value) == NULL)
             continue;
         add_variable(b, w, (struct variable){name, value->text, value});

@@ -47,6 +47,7 @@ struct wiring {
     struct variable *variables;
     size_t variable_count, variable_cap;
     unsigned commands;
+    bool has_id; /* also one that comes from a field of the pod */
 };
 
 /* Of a container, or of anything with `command`, `args` and `env`. */

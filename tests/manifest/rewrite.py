@@ -1,0 +1,714 @@
+#!/usr/bin/python3
+"""rdzv-manifest rewrite: whole files against kept ones, shapes of words, refusals, and properties.
+
+    rewrite.py [--only NAME]... [--seed N] [--rounds N] [--update]
+
+The kept files are rewrite/*.yaml and what comes out of them, rewrite/expected/; --update writes the
+latter anew, to be read before they are committed. The properties put noise (comments, blank lines,
+other quotes) into the same inputs, and hold that all of it is still there: --seed replays one. With
+../shared/ beside the checkout its examples and its validator are used, too.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from servers import rdzvd_binary  # noqa: E402
+
+try:
+    import yaml
+except ImportError:
+    sys.exit("rewrite.py: python3-yaml is missing: run tests/support/install.sh test")
+
+INPUTS = os.path.join(HERE, "rewrite")
+EXPECTED = os.path.join(INPUTS, "expected")
+SHARED = os.path.join(os.path.dirname(ROOT), "shared")
+MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
+
+
+class Failed(AssertionError):
+    pass
+
+
+def check(truth, text, *more):
+    if not truth:
+        raise Failed("\n".join([text] + [str(m) for m in more]))
+
+
+def same(got, want, what):
+    if got != want:
+        with tempfile.NamedTemporaryFile("wb") as a, tempfile.NamedTemporaryFile("wb") as b:
+            a.write(want if isinstance(want, bytes) else want.encode())
+            b.write(got if isinstance(got, bytes) else got.encode())
+            a.flush(), b.flush()
+            diff = subprocess.run(["diff", "-u", a.name, b.name], capture_output=True, check=False)
+        raise Failed("%s is not as expected (-), but (+):\n%s" % (
+            what, diff.stdout.decode(errors="replace")))
+
+
+def rewrite(args, data=None, code=None, cwd=INPUTS):
+    """stdout and stderr as bytes. Without `code` the exit code may be 0 or 1."""
+    done = subprocess.run([MANIFEST, "rewrite"] + args, input=data, capture_output=True,
+                          check=False, cwd=cwd)
+    wanted = (0, 1) if code is None else (code,)
+    check(done.returncode in wanted, "rewrite %s ended with %d" % (" ".join(args), done.returncode),
+          done.stderr.decode(errors="replace"))
+    return done.stdout, done.stderr
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def documents(data):
+    return [d for d in yaml.safe_load_all(data) if d]
+
+
+# ------------------------------------------------------------ whole files
+
+# What is kept, the arguments, the files, the exit code.
+GOLDEN = [
+    ("volcano-etcd.keep", ["--keep-backend"], ["volcano-etcd.yaml"], 0),
+    ("volcano-etcd.c10d", [], ["volcano-etcd.yaml"], 0),
+    ("volcano-etcd.kind", ["--keep-kind"], ["volcano-etcd.yaml"], 0),
+    ("pytorchjob-etcd.keep", ["--keep-backend"], ["pytorchjob-etcd.yaml"], 0),
+    ("pytorchjob-etcd.c10d", [], ["pytorchjob-etcd.yaml"], 0),
+    ("volcano-c10d", [], ["volcano-c10d.yaml"], 0),
+    ("pytorchjob-c10d", [], ["pytorchjob-c10d.yaml"], 0),
+    ("pytorchjob-plain", ["--wiring=agent-store"], ["pytorchjob-plain.yaml"], 0),
+    ("pytorchjob-plain.look", [], ["pytorchjob-plain.yaml"], 1),
+    ("fms", [], ["fms.yaml"], 0),
+    ("deployment", [], ["deployment.yaml"], 0),
+    ("deployment.keep", ["--keep-backend", "--keep-kind"], ["deployment.yaml"], 0),
+    ("list", [], ["list.yaml"], 0),
+    ("json", [], ["list.json"], 0),
+    ("files", [], ["files-etcd.yaml", "files-jobs.yaml"], 0),
+    ("files-diff", ["--diff"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
+    ("untouched", [], ["untouched.yaml"], 1),
+]
+
+
+def golden(options):
+    for name, args, files, code in GOLDEN:
+        out, err = rewrite(args + files, code=code)
+        ending = ".diff" if "--diff" in args else ".json" if files[0].endswith(".json") else ".yaml"
+        for data, path in ((out, name + ending), (err, name + ".notes")):
+            path = os.path.join(EXPECTED, path)
+            if options.update:
+                with open(path, "wb") as f:
+                    f.write(data)
+            else:
+                check(os.path.exists(path), "%s is missing: --update" % path)
+                same(data, read(path), "rewrite/expected/" + os.path.basename(path))
+
+
+def golden_outputs():
+    """Those that are whole manifests, with their names."""
+    for name, args, files, code in GOLDEN:
+        if code == 0 and "--diff" not in args:
+            yield name, args, files, rewrite(args + files, code=0)[0]
+
+
+def outputs_are_settled(_):
+    """Rewriting what was rewritten changes nothing, and says so with its exit code."""
+    for name, args, _, out in golden_outputs():
+        again, err = rewrite(args + ["-"], data=out, code=1)
+        same(again, out, "%s, rewritten again," % name)
+        check(b"nothing to rewrite" in err, "%s: not said" % name, err.decode())
+
+
+def arguments_are_rdzvds(_):
+    """Every argument list that comes out is one that the daemon takes."""
+    count = 0
+    for name, _, _, out in golden_outputs():
+        for args in store_arguments(documents(out)):
+            done = subprocess.run([rdzvd_binary(), "--check-config"] + args, capture_output=True,
+                                  text=True, check=False)
+            check(done.returncode == 0, "%s: rdzvd %s" % (name, " ".join(args)), done.stderr)
+            count += 1
+    check(count >= 12, "only %d stores were found" % count)
+
+
+def store_arguments(node):
+    if isinstance(node, dict):
+        if node.get("name") == "rdzvd" and "args" in node:
+            yield node["args"]
+        for value in node.values():
+            yield from store_arguments(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from store_arguments(value)
+
+
+# ------------------------------------------------------------ words
+
+STORE = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: etcd, labels: {app: etcd}}
+spec:
+  containers:
+  - name: etcd
+    image: quay.io/coreos/etcd:v3.5.9
+---
+apiVersion: v1
+kind: Service
+metadata: {name: meet}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {app: etcd}, ports: [{name: c, port: 2379}]}
+---
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    spec:
+      containers:
+      - name: main
+        image: trainer
+"""
+# A line of script, and what becomes of it; =: nothing.
+WORDS = [
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-id=1 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 --rdzv-id=1 t.py"),
+    ("torchrun --rdzv_backend etcd --rdzv_endpoint meet:2379 t.py",
+     "torchrun --rdzv_backend c10d --rdzv_endpoint meet:29400 --rdzv_conf is_host=0 t.py"),
+    ("torchrun --rdzv-backend='etcd-v2' --rdzv-endpoint=\"meet:2379\" t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=\"meet:29400\" --rdzv-conf=is_host=0 t.py"),
+    ("torchrun '--rdzv-backend=etcd-v2' \"--rdzv-endpoint=meet:2379\" t.py",
+     "torchrun '--rdzv-backend=c10d' \"--rdzv-endpoint=meet:29400\" --rdzv-conf=is_host=0 t.py"),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet --rdzv-conf=last_call_timeout=5 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=is_host=0,last_call_timeout=5 t.py"),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet.ml.svc.cluster.local:2379"
+     " --rdzv-conf='join_timeout=60,is_host=$(test x == y && echo 1)' t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet.ml.svc.cluster.local:29400"
+     " --rdzv-conf='join_timeout=60,is_host=0' t.py"),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=etcd-0.meet:2379 --rdzv-conf=is_host=false t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=etcd-0.meet:29400 --rdzv-conf=is_host=false t.py"),
+    ("python3 -m torch.distributed.run --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 t.py",
+     "python3 -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=is_host=0 t.py"),
+    ("exec bash -c 'torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 t.py'",
+     "exec bash -c 'torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0"
+     " t.py'"),
+    ("FLAGS=\"--rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379\"; torchrun $FLAGS t.py",
+     "FLAGS=\"--rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0\";"
+     " torchrun $FLAGS t.py"),
+    ("HOST=meet; torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$HOST:2379 t.py",
+     "HOST=meet; torchrun --rdzv-backend=c10d --rdzv-endpoint=$HOST:29400 --rdzv-conf=is_host=0 t.py"),
+    ("END=meet:2379; torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$END t.py",
+     "END=meet:2379; torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0"
+     " t.py"),
+    ("export PET_RDZV_BACKEND=etcd-v2 PET_RDZV_ENDPOINT=meet:2379; torchrun t.py",
+     "export PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=meet:29400 PET_RDZV_CONF=is_host=0;"
+     " torchrun t.py"),
+    ("if x; then torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 a.py;"
+     " else torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-conf=is_host=1 b.py; fi",
+     "if x; then torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 a.py;"
+     " else torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 b.py; fi"),
+    ("torchrun --rdzv-endpoint=meet:2379 t.py",
+     "torchrun --rdzv-endpoint=meet:29400 --rdzv-backend=c10d --rdzv-conf=is_host=0 t.py"),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=elsewhere:2379 t.py", "="),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$NOBODY_KNOWS t.py", "="),
+    ("torchrun --standalone t.py --note 'meet:2379'", "="),
+    ("echo --rdzv-endpointmeet:2379 # torchrun --rdzv-endpoint=meet:2379", "="),
+]
+
+
+def words(_):
+    """Shell text in every style that YAML has for it."""
+    for before, after in WORDS:
+        after = before if after == "=" else after
+        for style, write in STYLES.items():
+            if style == "plain" and (": " in before or " #" in before or before.startswith("'")):
+                continue
+            job = JOB + "        command: [bash, -c]\n        args:\n%s        # behind\n"
+            data = (STORE + job % write(before)).encode()
+            try:
+                out, _ = rewrite(["-"], data=data, code=0)
+            except Failed as e:
+                raise Failed("in style %s\n    %s\n%s" % (style, before, e))
+            container = documents(out)[-1]["spec"]["template"]["spec"]["containers"][0]
+            got = container["args"][0].strip()
+            check(got == after, "in style %s\n    %s\nbecame\n    %s\nand not\n    %s" % (
+                style, before, got, after))
+            check(out.endswith(b"        # behind\n"), "what stands behind is gone", out.decode())
+            if after != before and style in EXACT:
+                check((job % write(after)).encode() in out, "quotes or blanks have changed",
+                      out.decode())
+
+
+STYLES = {
+    "literal": lambda t: "        - |\n          %s\n" % t,
+    "literal-stripped": lambda t: "          -  |-\n               %s\n" % t,
+    "folded": lambda t: "        - >\n          %s\n" % t,
+    "double": lambda t: "        - %s\n" % json.dumps(t),
+    "single": lambda t: "        - '%s'\n" % t.replace("'", "''"),
+    "plain": lambda t: "        - %s\n" % t,
+}
+EXACT = ("literal", "literal-stripped", "double", "single", "plain")
+
+
+def continued_lines(_):
+    """A flag that is added stands on a line of its own where the others do."""
+    text = ("        - |\n"
+            "            set -e   # stop at the first error\n"
+            "\n"
+            "            torchrun \\\n"
+            "              --rdzv-backend=etcd-v2 \\\n"
+            "              --rdzv-endpoint=meet:2379\\\n"
+            "              t.py\n")
+    out, _ = rewrite(["-"], data=(STORE + JOB + "        args:\n" + text).encode(), code=0)
+    want = text.replace("etcd-v2", "c10d").replace(
+        "meet:2379\\", "meet:29400 \\\n              --rdzv-conf=is_host=0\\")
+    check(want.encode() in out, "the lines are\n" + out.decode()[-400:])
+
+
+# Anything else that names the store; %s is put below the container.
+SHAPES = [
+    ("a list of words",
+     "        command: [torchrun, --rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379', t.py]\n",
+     "        command: [torchrun, --rdzv-backend=c10d, '--rdzv-endpoint=meet:29400',"
+     " \"--rdzv-conf=is_host=0\", t.py]\n"),
+    ("a list with words in pairs",
+     "        command:\n        - torchrun\n        - --rdzv_backend\n        - etcd\n"
+     "        - --rdzv_endpoint   # where\n        - \"meet:2379\"   # there\n        - t.py\n",
+     "        command:\n        - torchrun\n        - --rdzv_backend\n        - c10d\n"
+     "        - --rdzv_endpoint   # where\n        - \"meet:29400\"   # there\n"
+     "        - \"--rdzv_conf\"\n        - \"is_host=0\"\n        - t.py\n"),
+    ("variables",
+     "        command: [torchrun, t.py]\n        env:\n"
+     "        - {name: PET_RDZV_BACKEND, value: etcd-v2}\n"
+     "        - {name: PET_RDZV_ENDPOINT, value: 'meet:2379'}\n"
+     "        - {name: OTHER, value: 'meet:2379'}\n",
+     "        command: [torchrun, t.py]\n        env:\n"
+     "        - {name: PET_RDZV_BACKEND, value: c10d}\n"
+     "        - {name: PET_RDZV_ENDPOINT, value: 'meet:29400'}\n"
+     "        - {name: PET_RDZV_CONF, value: is_host=0}\n"
+     "        - {name: OTHER, value: 'meet:2379'}\n"),
+    ("a variable that a flag names",
+     "        command: [torchrun, --rdzv-backend=etcd-v2, --rdzv-endpoint=$(WHERE), t.py]\n"
+     "        env:\n        - name: WHERE\n          value: meet:2379  # the store\n",
+     "        command: [torchrun, --rdzv-backend=c10d, --rdzv-endpoint=$(WHERE),"
+     " \"--rdzv-conf=is_host=0\", t.py]\n"
+     "        env:\n        - name: WHERE\n          value: meet:29400  # the store\n"),
+    ("a port of the container",
+     "        args: [--rdzv-backend=etcd-v2, --rdzv-endpoint=meet:2379]\n"
+     "        ports:\n        - containerPort: 2379\n        - containerPort: 9000\n",
+     "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\"]\n"
+     "        ports:\n        - containerPort: 9000\n"),
+    ("two files of script",
+     "        args:\n        - |\n          A=1\n          torchrun --rdzv-backend=etcd-v2"
+     " --rdzv-endpoint=meet:2379 a.py\n        - |+\n          torchrun --rdzv-backend=etcd-v2"
+     " --rdzv-endpoint=meet:2379\n\n        tty: true\n",
+     "        args:\n        - |\n          A=1\n          torchrun --rdzv-backend=c10d"
+     " --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 a.py\n        - |+\n          torchrun"
+     " --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0\n\n        tty: true\n"),
+]
+
+
+def shapes(_):
+    for name, before, after in SHAPES:
+        out, _ = rewrite(["-"], data=(STORE + JOB + before).encode(), code=0)
+        same(out[out.rindex(b"apiVersion: batch/v1"):], (JOB + after).encode(), name)
+
+
+# ------------------------------------------------------------ refusals
+
+ETCD_POD = STORE.split("---\n")[0]
+REFUSED = [
+    ("an anchor at the endpoint", STORE + JOB + "        args: [--rdzv-backend=etcd-v2]\n"
+     "        env:\n        - {name: PET_RDZV_ENDPOINT, value: &e 'meet:2379'}\n"
+     "        - {name: B, value: *e}\n", r"^<stdin>:2\d:\d+: .*anchor.*: write it"),
+    ("an alias at the endpoint", STORE + JOB + "        env:\n"
+     "        - {name: B, value: &e 'meet:2379'}\n"
+     "        - {name: PET_RDZV_ENDPOINT, value: *e}\n", r"^<stdin>:\d+:\d+: .*alias.*: ?write it"),
+    ("an alias for a list of arguments", STORE + JOB + "        args: &a [--rdzv-endpoint=meet:2379]\n"
+     "      initContainers:\n      - {name: i, args: *a}\n", r"^<stdin>:\d+:\d+: .*&a is shared"),
+    ("tabs", STORE.replace("  containers:", "\tcontainers:"), r"^<stdin>:5:\d+: "),
+    ("a template", STORE.replace("name: etcd,", "name: {{ .Release.Name }},"), r"^-?<stdin>:3:"),
+    ("a template at the edited place", STORE + JOB +
+     "        args: ['--rdzv-backend={{ .x }}', '--rdzv-endpoint=meet:2379']\n"
+     "        env: [{name: PET_RDZV_ENDPOINT, value: 'meet:{{ .Values.port }}'}]\n",
+     r"^<stdin>:\d+:\d+: .*template.*render it"),
+    ("several members", STORE.replace("image: quay.io", "command: [etcd, --initial-cluster, "
+     "'a=http://a:2380,b=http://b:2380']\n    image: quay.io"), r"several members.*: leave"),
+    ("three replicas", ETCD_POD.replace("kind: Pod", "kind: StatefulSet").replace(
+        "spec:\n", "spec:\n  replicas: 3\n  template: {metadata: {}}\n") .replace(
+        "  containers:", "  x:\n   containers:").replace("  - name", "   - name").replace(
+        "    image", "     image"), r"several members"),
+    ("TLS", STORE.replace("image: quay.io", "args: ['--listen-client-urls=https://0.0.0.0:2379']\n"
+                          "    image: quay.io"), r"TLS.*: leave"),
+    ("a container beside it", STORE.replace("    image: quay.io/coreos/etcd:v3.5.9",
+     "    image: quay.io/coreos/etcd:v3.5.9\n  - name: b\n    image: busybox"), r"beside etcd: move"),
+    ("two of them", STORE + STORE.replace("name: etcd,", "name: other,"), r"second etcd.*--etcd=NAME"),
+    ("no name", STORE.replace("name: etcd,", ""), r"no name: give it one"),
+    ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
+     "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
+     "          y)\" t.py\n", r"folded lines: write the text as a block"),
+]
+
+
+def refusals(_):
+    for name, text, pattern in REFUSED:
+        out, err = rewrite(["-"], data=text.encode(), code=2)
+        check(out == b"", "%s: something was written" % name, out.decode())
+        check(re.search(pattern, err.decode(), re.M), "%s: %s does not say %s" % (
+            name, err.decode(), pattern))
+
+
+def templates_in_files(_):
+    """A file that is no YAML yet is named with the line of its braces."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "deployment.yaml")
+        with open(path, "w") as f:
+            f.write("# {{ a comment }}\nkind: Pod\n{{- if .Values.etcd }}\nmetadata: {}\n{{- end }}\n")
+        _, err = rewrite([path], code=2)
+        check("%s:3:1: this is a template: render it first" % path in err.decode(), err.decode())
+
+
+def arguments(_):
+    for args, said in ((["--frm=x", "-"], "--frm=x is no option"), ([], "no file to rewrite"),
+                       (["--backend=raft", "-"], "there are c10d and etcd-v2"),
+                       (["--in-place", "-"], "cannot be written in place"),
+                       (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),
+                       (["--image=", "-"], "no name of an image"),
+                       (["untouched.yaml", "untouched.yaml"], "named twice"),
+                       (["missing.yaml"], "missing.yaml: cannot be read")):
+        out, err = rewrite(args, data=b"", code=2)
+        check(out == b"" and said in err.decode(), "%s: %s" % (args, err.decode()))
+
+
+def one_of_two(_):
+    """--etcd says which one is meant; the other one stays."""
+    both = STORE + STORE.replace("name: etcd,", "name: other, namespace: b,").replace(
+        "{name: meet}", "{name: there, namespace: b}")
+    for name in ("other", "b/other"):
+        out, _ = rewrite(["--etcd=" + name, "-"], data=both.encode(), code=0)
+        check(out.startswith(STORE.encode()), "the first one was touched")
+        check(documents(out)[2]["kind"] == "StatefulSet", "the second one was not")
+
+
+# ------------------------------------------------------------ properties
+
+
+def apply_diff(old, diff):
+    """What `patch` makes of it, so that the diff is held to be true in every byte."""
+    lines, out, at = old.splitlines(True), [], 0
+    body = diff.splitlines(True)
+    i = 0
+    while i < len(body):
+        if body[i].startswith((b"--- ", b"+++ ")):
+            i += 1
+            continue
+        head = re.match(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", body[i])
+        check(head, "no head of a hunk: %r" % body[i])
+        start = int(head.group(1)) - (0 if head.group(2) == b"0" else 1)
+        out += lines[at:start]
+        at, i = start, i + 1
+        while i < len(body) and not body[i].startswith((b"@@", b"--- ")):
+            sign, text = body[i][:1], body[i][1:]
+            if i + 1 < len(body) and body[i + 1].startswith(b"\\ No newline"):
+                text, i = text[:-1], i + 1
+            if sign in b" -":
+                check(lines[at] == text, "line %d is %r, not %r" % (at + 1, lines[at], text))
+                at += 1
+            if sign in b" +":
+                out.append(text)
+            i += 1
+    return b"".join(out + lines[at:])
+
+
+def changes(args, data):
+    """The output, and the lines that went and came."""
+    out, _ = rewrite(args + ["-"], data=data)
+    diff, _ = rewrite(args + ["--diff", "-"], data=data)
+    same(apply_diff(data, diff), out, "the input with its own diff applied")
+    lines = [line for line in diff.splitlines(True)[2:] if not line.startswith(b"@@")]
+    return out, [[line[1:] for line in lines if line[:1] == sign] for sign in (b"-", b"+")]
+
+
+NOISE = re.compile(rb"[ ]*# noise \d+ .*")
+PLAIN_INPUTS = [(args, files[0]) for _, args, files, _ in GOLDEN if len(files) == 1 and
+                files[0].endswith(".yaml")]
+
+
+def quiet(gone, come):
+    """What went and came without the noise, without what only noise moves (empty lines), and
+    without lines that stay but for a comment behind them."""
+    sides = []
+    for lines in (gone, come):
+        lines = [NOISE.sub(b"", line).rstrip() for line in lines]
+        sides.append(collections.Counter(line for line in lines if line))
+    return sides[0] - sides[1], sides[1] - sides[0]
+
+
+def add_noise(data, rng):
+    """Comments and blank lines wherever they mean nothing: not in block scalars."""
+    out, tokens, block = [], [], None
+    for line in data.splitlines(True):
+        indent = len(line) - len(line.lstrip(b" "))
+        if block is not None and line.strip() and indent <= block:
+            block, fresh = None, False  # a comment here could be a line of the block yet
+        else:
+            fresh = True
+        if block is None:
+            while fresh and rng.random() < 0.15:
+                tokens.append(b"# noise %d %s" % (len(tokens), rng.choice(
+                    [b"{{ .x }}", b"'\"", b"- a: b", "ä€😀".encode(), b"&a *b |", b"--- etcd:2379"])))
+                out.append(b" " * rng.randrange(12) + tokens[-1] + b"\n")
+            if rng.random() < 0.1:
+                out.append(rng.choice([b"\n", b"   \n"]))
+            if re.search(rb"[|>][-+]?\s*$", line):
+                block = indent
+                dash = re.match(rb" *(- +)+", line)
+                block = len(dash.group(0)) - 2 if dash else indent
+            elif rng.random() < 0.2 and line.endswith(b"\n") and line.strip() not in (b"---", b"") \
+                    and b" #" not in line and not line.startswith(b"#"):
+                tokens.append(b"# noise %d %s" % (len(tokens), rng.choice([b"'", b"x: y", b"[", b"|"])))
+                line = line[:-1] + b"  " + tokens[-1] + b"\n"
+        out.append(line)
+    return b"".join(out), tokens
+
+
+def noise_stays(options):
+    """Every comment, blank line and byte of what is not rewritten is still there, and what is
+    rewritten comes out as without the noise."""
+    for i in range(options.rounds):
+        seed = options.seed + i
+        rng = random.Random(seed)
+        args, name = rng.choice(PLAIN_INPUTS)
+        plain = read(os.path.join(INPUTS, name))
+        noisy, tokens = add_noise(plain, rng)
+        try:
+            check(documents(noisy) == documents(plain), "the noise means something")
+            plain_out, (plain_gone, plain_come) = changes(args, plain)
+            out, (gone, come) = changes(args, noisy)
+            check(documents(out) == documents(plain_out), "the noise has changed the result")
+            for now, then, what in zip(quiet(gone, come), quiet(plain_gone, plain_come),
+                                       ("went", "came")):
+                check(now == then, "other lines %s: %s" % (what, (now - then) + (then - now)))
+            for line in come:
+                noise = NOISE.search(line)
+                check(noise is None or any(noise.group(0).strip() in g for g in gone),
+                      "noise came: %r" % line)
+            kept = sum(token in out for token in tokens)
+            lost = sum(any(token in g for g in gone) and not any(token in c for c in come)
+                       for token in tokens)
+            check(kept + lost == len(tokens), "%d comments, %d kept, %d lost with their lines" % (
+                len(tokens), kept, lost))
+            again, _ = rewrite(args + ["-"], data=out, code=1)
+            same(again, out, "what was rewritten, rewritten again,")
+        except Failed as e:
+            raise Failed("rewrite.py --only noise --seed %d --rounds 1 (%s %s): %s" % (
+                seed, " ".join(args), name, e))
+
+
+def line_ends(_):
+    """CR LF stays CR LF, also in lines that are new; a file without a last newline stays without."""
+    for args, name in PLAIN_INPUTS:
+        plain = read(os.path.join(INPUTS, name))
+        out, _ = rewrite(args + ["-"], data=plain)
+        dos, _ = rewrite(args + ["-"], data=plain.replace(b"\n", b"\r\n"))
+        same(dos, out.replace(b"\n", b"\r\n"), "%s with CR LF" % name)
+        changes(args, plain.replace(b"\n", b"\r\n"))
+        bare, _ = rewrite(args + ["-"], data=plain[:-1])
+        same(bare, out[:-1], "%s without its last newline" % name)
+        changes(args, plain[:-1])
+
+
+def other_styles(options):
+    """The same objects in JSON, and in other styles of YAML, come out with the same meaning."""
+    for args, name in PLAIN_INPUTS:
+        docs = documents(read(os.path.join(INPUTS, name)))
+        want = unpacked(documents(rewrite(args + ["-"], data=read(os.path.join(INPUTS, name)))[0]))
+        as_list = {"apiVersion": "v1", "kind": "List", "items": docs}
+        dump = {"width": 1000, "sort_keys": False}
+        for style, text in {
+                "json": json.dumps(as_list), "indented json": json.dumps(as_list, indent=2),
+                "flow": yaml.safe_dump_all(docs, default_flow_style=True, **dump),
+                "block": yaml.safe_dump_all(docs, default_flow_style=False, **dump),
+                "list": yaml.safe_dump(as_list, default_flow_style=False, **dump),
+                "double": yaml.safe_dump_all(docs, default_style='"', **dump),
+                "single": yaml.safe_dump_all(docs, default_style="'", **dump),
+                "indented": "\n".join("   " + line for line in yaml.safe_dump(
+                    as_list, default_flow_style=False, **dump).split("\n")).rstrip() + "\n"}.items():
+            try:
+                out = documents(rewrite(args + ["-"], data=text.encode())[0])
+            except Failed as e:
+                raise Failed("%s as %s: %s" % (name, style, e))
+            out = unpacked(out)
+            if style in ("double", "single"):  # there numbers are strings, and stay so
+                out, wanted = texts(out), texts(want)
+            else:
+                wanted = want
+            same(yaml.safe_dump_all(one_line(out)), yaml.safe_dump_all(one_line(wanted)),
+                 "%s as %s" % (name, style))
+            if style in ("json", "indented json"):
+                json.loads(rewrite(args + ["-"], data=text.encode())[0])
+
+
+def unpacked(docs):
+    """The objects, without Lists around them."""
+    out = []
+    for doc in docs:
+        out += unpacked(doc["items"]) if doc["kind"] == "List" else [doc]
+    return out
+
+
+def one_line(node):
+    """Continued lines joined: where the style has no lines, an added flag stands beside another."""
+    if isinstance(node, dict):
+        return {k: one_line(v) for k, v in node.items()}
+    if isinstance(node, list):
+        return [one_line(v) for v in node]
+    return re.sub(r" *\\\n *", " ", node) if isinstance(node, str) else node
+
+
+def texts(node):
+    if isinstance(node, dict):
+        return {k: texts(v) for k, v in node.items()}
+    if isinstance(node, list):
+        return [texts(v) for v in node]
+    if isinstance(node, bool):
+        return str(node).lower()
+    return "null" if node is None else str(node)
+
+
+def in_place(_):
+    """New files in place of the old, the old ones beside them, and nothing else."""
+    source = ["files-etcd.yaml", "files-jobs.yaml", "untouched.yaml"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in source:
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(read(os.path.join(INPUTS, name)))
+            os.chmod(os.path.join(folder, name), 0o640)
+        os.symlink("files-jobs.yaml", os.path.join(folder, "link.yaml"))
+        with open(os.path.join(folder, "files-etcd.yaml.bak"), "w") as f:
+            f.write("an older one")
+        files = ["files-etcd.yaml", "link.yaml", "untouched.yaml"]
+        want = {}
+        for name in source[:2]:
+            diff, _ = rewrite(["--diff"] + source, code=0)
+            part = diff.split(b"--- " + name.encode())[1].split(b"--- files")[0]
+            want[name] = apply_diff(read(os.path.join(INPUTS, name)),
+                                    b"--- " + name.encode() + part)
+        out, err = rewrite(["--in-place"] + files, code=0, cwd=folder)
+        check(out == b"", "it printed, too")
+        check(sorted(os.listdir(folder)) == sorted(source + [
+            "link.yaml", "files-etcd.yaml.bak", "files-etcd.yaml.bak.2", "files-jobs.yaml.bak"]),
+            str(os.listdir(folder)), err.decode())
+        for name, backup in (("files-etcd.yaml", ".bak.2"), ("files-jobs.yaml", ".bak")):
+            same(read(os.path.join(folder, name)), want[name], name)
+            same(read(os.path.join(folder, name + backup)), read(os.path.join(INPUTS, name)), backup)
+            check(os.stat(os.path.join(folder, name)).st_mode & 0o777 == 0o640, "its rights changed")
+        check(os.path.islink(os.path.join(folder, "link.yaml")), "the link is gone")
+        before = sorted(os.listdir(folder))
+        rewrite(["--in-place"] + files, code=1, cwd=folder)
+        check(sorted(os.listdir(folder)) == before, "a second time left something")
+
+
+def in_place_fails_whole(_):
+    """When one of the files cannot be written, none is."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("files-etcd.yaml", "files-jobs.yaml"):
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(read(os.path.join(INPUTS, name)))
+        fifo = os.path.join(folder, "fifo.yaml")
+        os.mkfifo(fifo)
+        process = subprocess.Popen([MANIFEST, "rewrite", "--in-place", "files-etcd.yaml",
+                                    "fifo.yaml"], cwd=folder, stderr=subprocess.PIPE)
+        with open(fifo, "wb") as f:
+            f.write(read(os.path.join(INPUTS, "files-jobs.yaml")))
+        err = process.communicate()[1]
+        check(process.returncode == 2 and b"fifo.yaml: cannot be written" in err, err.decode())
+        same(read(os.path.join(folder, "files-etcd.yaml")),
+             read(os.path.join(INPUTS, "files-etcd.yaml")), "the file that could be written")
+        check(sorted(os.listdir(folder)) == ["fifo.yaml", "files-etcd.yaml", "files-jobs.yaml"],
+              str(os.listdir(folder)))
+
+
+# ------------------------------------------------------------ with the spec beside us
+
+
+def without_nulls(node):
+    if isinstance(node, dict):
+        return {k: without_nulls(v) for k, v in node.items() if v is not None}
+    return [without_nulls(v) for v in node] if isinstance(node, list) else node
+
+
+def spec_examples(_):
+    """The examples' content, parsed: layout is ours."""
+    folder = os.path.join(SHARED, "spec", "examples")
+    for name, args, want in (
+            ("oke/rewrite-volcano-in", ["--keep-backend"], "oke/rewrite-volcano-compat"),
+            ("oke/rewrite-volcano-in", [], "oke/rewrite-volcano-c10d"),
+            ("oke/rewrite-pytorchjob-in", ["--keep-backend"], "oke/rewrite-pytorchjob-compat"),
+            ("oke/rewrite-pytorchjob-in", [], "oke/rewrite-pytorchjob-c10d"),
+            ("aks/rewrite-in", ["--wiring=agent-store"], "aks/rewrite-agent-store")):
+        out = without_nulls(documents(rewrite(args + [os.path.join(folder, name + ".yaml")])[0]))
+        expected = without_nulls(documents(read(os.path.join(folder, want + ".yaml"))))
+        same(yaml.safe_dump_all(out), yaml.safe_dump_all(expected), want)
+
+
+def validator(_):
+    """No document is BAD to the one that knows the schemas and webhooks."""
+    tool = os.path.join(SHARED, "tools", "validate_manifests.py")
+    for name, _, _, out in golden_outputs():
+        done = subprocess.run([sys.executable, tool, "--bundle", "-"], input=out,
+                              capture_output=True, check=False)
+        check(done.returncode == 0, "%s: " % name + done.stdout.decode(), done.stderr.decode())
+
+
+TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, words, continued_lines, shapes, refusals,
+         templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
+         in_place_fails_whole, spec_examples, validator]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", action="append", help="tests whose name begins so")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 31)
+        print("seed %d" % options.seed)
+    if options.update:
+        os.makedirs(EXPECTED, exist_ok=True)
+
+    results = {"passed": 0, "failed": 0, "skipped": 0}
+    for test in TESTS:
+        if options.only and not any(test.__name__.startswith(n) for n in options.only):
+            continue
+        if test in (spec_examples, validator) and not os.path.isdir(SHARED):
+            print("skip: %s: there is no ../shared" % test.__name__)
+            results["skipped"] += 1
+            continue
+        try:
+            test(options)
+            results["passed"] += 1
+        except Failed as e:
+            print("FAIL %s: %s\n---- again: rewrite.py --only %s --seed %d" % (
+                test.__name__, e, test.__name__, options.seed), flush=True)
+            results["failed"] += 1
+    print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
+    return 1 if results["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
