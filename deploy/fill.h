@@ -10,7 +10,7 @@
  *     $with: {a: X}    variables for it, and for the other keys
  *     $merge: [X, Y]   mappings, the later winning; the other keys win over them
  *     $patch: X        a mapping that wins over the other keys; in lists whose items have names
- *                      those with the same name are merged, the others added; null removes
+ *                      those with the same name are merged, the others added
  *     $comment: TEXT   a comment above this mapping, or above the key whose value this is
  *
  * Null leaves the key, or the item, out; so does a collection that had something in it and comes

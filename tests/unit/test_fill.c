@@ -159,8 +159,8 @@ static void templates_are_filled_in(void **state)
         {"a: [{$splice: {$use: items}}]\n", "a:\n- a job\n- two\n"},
         {"a: {$merge: ['${map}', {v: 2}], x: 3}\n", "a:\n  x: 3\n  w:\n    z: deep\n  v: 2\n"},
         {"a: {$merge: [{l: [1, 2]}, {l: [3]}]}\n", "a:\n  l:\n  - 3\n"},
-        {"a: {$patch: {l: [{name: p, v: 9}, {name: r}], k: null}, k: 1, l: [{name: p, w: 1}]}\n",
-         "a:\n  l:\n  - name: p\n    w: 1\n    v: 9\n  - name: r\n"},
+        {"a: {$patch: {l: [{name: p, v: 9}, {name: r}], k: 2}, k: 1, l: [{name: p, w: 1}]}\n",
+         "a:\n  k: 2\n  l:\n  - name: p\n    w: 1\n    v: 9\n  - name: r\n"},
         {"${name}: {$value: 1, $comment: why}\n", "# why\na job: 1\n"},
         {"a: {$with: {v: '${four + 1}', w: '${v + 1}'}, b: '${w}'}\n", "a:\n  b: 6\n"},
     };
