@@ -607,6 +607,9 @@ static const struct {
     {"a zone with a name", BEAT_UTC, BEAT_UTC, BYTES("\x8c\x01Z\x94\x86\x94R\x94")},
     {"a zone that is a time", OTHER_BEAT_ZONE, OTHER_BEAT_ZONE, BYTES("h\x29")},
     {"a zone that is a timedelta", OTHER_BEAT_ZONE, OTHER_BEAT_ZONE, BYTES("h\x25")},
+    {"UTC spelled again", OTHER_BEAT_ZONE, OTHER_BEAT_ZONE,
+     BYTES("h\x21h\x23K\x00K\x00K\x00\x87\x94R\x94\x85\x94R\x94")},
+    {"datetime spelled again", OTHER_BEAT_CLASS, OTHER_BEAT_CLASS, BYTES("h\x1ch\x1d\x93\x94")},
     {"a zone of None", OTHER_BEAT_ZONE, OTHER_BEAT_ZONE, BYTES("N")},
     {"a tuple that is none", OTHER_BEAT_BUILD, OTHER_BEAT_BUILD, BYTES("t\x94R\x94")},
     {"a time by NEWOBJ", OTHER_BEAT_BUILD, OTHER_BEAT_BUILD, BYTES("\x86\x94\x81\x94")},
@@ -858,6 +861,23 @@ static void a_shared_address_does_not_multiply(void **state)
     assert_in_range(len, 0, before * 4 / 3 + before / 8);
     free(text);
     torch_state_free(&s);
+}
+
+static void addresses_have_a_limit(void **state)
+{
+    (void)state;
+    for (uint32_t len = TORCH_ADDR_MAX - 1; len <= TORCH_ADDR_MAX + 1; len++) {
+        uint8_t addr[5 + TORCH_ADDR_MAX + 2];
+        struct pickle p;
+
+        memset(addr, 'x', sizeof addr);
+        addr[0] = 'X';
+        bytes_put_u32(addr + 1, len);
+        addr[5 + len] = 0x94;
+        p = exchanged(NODE_ADDR_VALUE, NODE_ADDR_VALUE, (struct slice){addr, 5 + len + 1});
+        assert_int_equal(is_state((struct slice){p.bytes, p.len}), len <= TORCH_ADDR_MAX);
+        free(p.bytes);
+    }
 }
 
 /* --- Base64 around it. --- */
@@ -1117,6 +1137,7 @@ int main(void)
         cmocka_unit_test(other_bytes_are_refused_or_read_well),
         cmocka_unit_test(what_is_costly_is_refused_in_time),
         cmocka_unit_test(a_shared_address_does_not_multiply),
+        cmocka_unit_test(addresses_have_a_limit),
         cmocka_unit_test(only_what_python_encodes_is_decoded),
         cmocka_unit_test(other_values_are_refused),
         cmocka_unit_test(nodes_are_found_and_added_in_order),
