@@ -32,7 +32,8 @@ static const struct data_file *find(const char *kind, const char *name)
     return NULL;
 }
 
-static void fail_unknown(const char *kind, const char *name, struct diag *d)
+static void fail_unknown(const char *kind, const char *name, const struct yaml_node *where,
+                         struct diag *d)
 {
     char list[400] = "", one[100];
     size_t at = 0;
@@ -42,7 +43,8 @@ static void fail_unknown(const char *kind, const char *name, struct diag *d)
 
         snprintf(list + len, sizeof list - len, "%s%s", len == 0 ? "" : ", ", one);
     }
-    diag_error(d, NULL, (struct yaml_mark){0},
+    diag_error(d, where == NULL ? NULL : where->file,
+               where == NULL ? (struct yaml_mark){0} : where->start,
                "there is no %.*s %s: they are %s; or name a file, "
                "as ./mine.yaml",
                (int)strlen(kind) - 1, kind, name, list);
@@ -55,7 +57,8 @@ static bool is_path(const char *name)
     return strchr(name, '/') != NULL || (dot != NULL && strcmp(dot, ".yaml") == 0);
 }
 
-struct yaml_node *data_load(struct data *data, const char *kind, const char *name, struct diag *d)
+struct yaml_node *data_load(struct data *data, const char *kind, const char *name,
+                            const struct yaml_node *at, struct diag *d)
 {
     struct yaml_file *f = &data->files[data->count];
     bool own = is_path(name);
@@ -67,7 +70,7 @@ struct yaml_node *data_load(struct data *data, const char *kind, const char *nam
         return NULL;
     }
     if (!own && built_in == NULL) {
-        fail_unknown(kind, name, d);
+        fail_unknown(kind, name, at, d);
         return NULL;
     }
     ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)

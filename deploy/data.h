@@ -22,7 +22,8 @@ struct data {
 /* The mapping in kind/name.yaml; kind is `platforms`, `profiles`, `ways`, `dialects` or "" (then
  * the name is of a file beside these folders). A name with a slash, or that ends in .yaml, is a
  * file of the user's. NULL: an error in d, which lists what there is. */
-struct yaml_node *data_load(struct data *data, const char *kind, const char *name, struct diag *d);
+struct yaml_node *data_load(struct data *data, const char *kind, const char *name,
+                            const struct yaml_node *at, struct diag *d);
 void data_free(struct data *data);
 
 /* The names of a kind, one after the other: NULL behind the last. *at starts at 0. */

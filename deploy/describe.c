@@ -49,7 +49,7 @@ static bool list_kind(const char *kind, struct diag *d)
     printf("%s:\n", kind);
     while (data_next(kind, &at, name, sizeof name) != NULL) {
         struct data data = {0};
-        const struct yaml_node *file = data_load(&data, kind, name, d);
+        const struct yaml_node *file = data_load(&data, kind, name, NULL, d);
         const char *about = yaml_text(yaml_get(file, "about"));
         const struct yaml_node *take = yaml_path(file, "ways.take");
 
@@ -111,6 +111,7 @@ static void print_type(const struct yaml_node *setting)
 static void print_setting(const char *name, const struct yaml_node *setting, int indent)
 {
     const struct yaml_node *keys = yaml_get(setting, "keys");
+    const struct yaml_node *only = yaml_get(setting, "only");
     const char *def = yaml_text(yaml_get(setting, "default"));
     const char *about = yaml_text(yaml_get(setting, "about"));
     bool required = false;
@@ -121,6 +122,9 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
     printf("%s)\n", required ? ", required" : "");
     if (about != NULL)
         print_wrapped(about, indent + 4);
+    for (size_t i = 0; only != NULL && i < only->count; i++)
+        printf("%*s%s%s%s", i == 0 ? indent + 4 : 0, "", i == 0 ? "only on " : ", ",
+               only->items[i]->text, i + 1 == only->count ? "\n" : "");
     if (def != NULL)
         printf("%*sdefault: %s\n", indent + 4, "", def);
     if (keys == NULL)
@@ -134,7 +138,7 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
 static bool list_settings(struct diag *d)
 {
     struct data data = {0};
-    const struct yaml_node *settings = data_load(&data, "", "settings", d);
+    const struct yaml_node *settings = data_load(&data, "", "settings", NULL, d);
 
     puts("settings:");
     for (size_t i = 0; settings != NULL && i < settings->count; i++)
@@ -216,7 +220,7 @@ int verb_explain(int argc, char **argv)
 
     if (argc == 2 && check_explain(stdout, argv[1]))
         return 0;
-    settings = data_load(&data, "", "settings", &d);
+    settings = data_load(&data, "", "settings", NULL, &d);
     if (argc != 2 || argv[1][0] == '\0') {
         diag_error(&d, NULL, (struct yaml_mark){0},
                    "one setting is expected: as in `rdzv-manifest explain numPods`");

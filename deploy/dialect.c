@@ -52,7 +52,7 @@ bool dialect_find(struct dialect *out, struct job *job, const struct yaml_node *
 
         if (o->dialect != NULL && strcmp(o->dialect, names[i]) != 0)
             continue;
-        own = data_load(&job->data, "dialects", names[i], d);
+        own = data_load(&job->data, "dialects", names[i], NULL, d);
         if (own == NULL)
             return false;
         if (o->dialect == NULL && !has_all(user, yaml_get(own, "has")) &&

@@ -18,6 +18,8 @@ const char emit_help[] =
     "  --profile NAME        settings of a kind of cluster, below those of the files; repeatable\n"
     "  --rdzv NAME           how rdzvd runs: service, sidecar, ..., see `rdzv-manifest list ways`\n"
     "  --backend NAME        c10d or etcd-v2\n"
+    "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has "
+    "them\n"
     "  --release NAME        for the values of the LitGPT chart: the name of the release\n"
     "  --dialect NAME        fms, litgpt, intel or own, instead of telling by the settings\n"
     "  -o, --output FORMAT   yaml or json (yaml)\n"
@@ -94,6 +96,12 @@ static bool read_option(struct options *o, int argc, char **argv, int *i, struct
             *single[j].value = value;
             return true;
         }
+    }
+    value = value_of(argc, argv, i, "--shape", d);
+    if (value != NULL) {
+        o->job.platform = "pods";
+        return strcmp(value, "pods") == 0 ? true
+                                          : fail(d, "there is no shape %s: write pods", value);
     }
     return fail(d, "%s is no option of emit: see emit --help", argv[*i]);
 }

@@ -335,6 +335,19 @@ static struct yaml_node *fn_after_last(const struct call *c)
     return hit == NULL ? c->args[0] : new_text(c, hit + 1);
 }
 
+/* range(n): 0 to n - 1 */
+static struct yaml_node *fn_range(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+    int64_t n;
+
+    if (!yaml_to_int(c->args[0], &n) || n > 100000)
+        return fill_error(c->fill, c->at, "range() takes a number: mend the template");
+    for (int64_t i = 0; i < n; i++)
+        yaml_append(c->arena, list, new_int(c, i));
+    return list;
+}
+
 /* int(text): 0 for what is no number */
 static struct yaml_node *fn_int(const struct call *c)
 {
@@ -354,6 +367,7 @@ static const struct {
     {"int", 1, 1, fn_int},
     {"pairs", 1, 1, fn_pairs},
     {"prefix_keys", 2, 2, fn_prefix_keys},
+    {"range", 1, 1, fn_range},
     {"repeated", 1, 1, fn_repeated},
     {"starts_digit", 1, 1, fn_starts_digit},
     {"concat", 1, 8, fn_concat},

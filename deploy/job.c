@@ -105,9 +105,9 @@ static bool put_below(struct maker *m, const struct yaml_node *template)
     return true;
 }
 
-static bool apply_profile(struct maker *m, const char *name)
+static bool apply_profile(struct maker *m, const char *name, const struct yaml_node *at)
 {
-    const struct yaml_node *profile = data_load(&m->job->data, "profiles", name, m->diag);
+    const struct yaml_node *profile = data_load(&m->job->data, "profiles", name, at, m->diag);
 
     return profile != NULL && put_below(m, yaml_get(profile, "settings"));
 }
@@ -118,11 +118,11 @@ static bool apply_profiles(struct maker *m)
 
     /* The last one lies on top of those before it, so it comes first. */
     for (size_t i = m->options->profile_count; i > 0; i--) {
-        if (!apply_profile(m, m->options->profiles[i - 1]))
+        if (!apply_profile(m, m->options->profiles[i - 1], NULL))
             return false;
     }
     for (size_t i = list == NULL ? 0 : list->count; i > 0; i--) {
-        if (!apply_profile(m, list->items[i - 1]->text))
+        if (!apply_profile(m, list->items[i - 1]->text, list->items[i - 1]))
             return false;
     }
     return true;
@@ -130,10 +130,10 @@ static bool apply_profiles(struct maker *m)
 
 static bool choose_platform(struct maker *m)
 {
-    const char *name = yaml_text(yaml_get(m->settings, "platform"));
+    const struct yaml_node *wish = yaml_get(m->settings, "platform");
 
-    m->platform =
-        data_load(&m->job->data, "platforms", name == NULL ? "appwrapper-v1beta2" : name, m->diag);
+    m->platform = data_load(&m->job->data, "platforms",
+                            wish == NULL ? "appwrapper-v1beta2" : wish->text, wish, m->diag);
     if (m->platform == NULL)
         return false;
     m->fill.parts = merge_values(m->arena, m->fill.parts, yaml_get(m->platform, "parts"));
@@ -190,7 +190,7 @@ static bool choose_way(struct maker *m)
         name = fill_in(&m->fill, meant, &m->vars);
     if (yaml_text(name) == NULL)
         return false;
-    m->way = data_load(&m->job->data, "ways", name->text, m->diag);
+    m->way = data_load(&m->job->data, "ways", name->text, wish, m->diag);
     if (m->way == NULL)
         return false;
     m->way_name = yaml_text(yaml_get(m->way, "way"));
@@ -309,9 +309,9 @@ static bool make(struct maker *m)
     const struct job_options *o = m->options;
     const struct yaml_node *parts;
 
-    m->known = data_load(&m->job->data, "", "settings", m->diag);
-    m->model = data_load(&m->job->data, "", "model", m->diag);
-    parts = data_load(&m->job->data, "", "parts", m->diag);
+    m->known = data_load(&m->job->data, "", "settings", NULL, m->diag);
+    m->model = data_load(&m->job->data, "", "model", NULL, m->diag);
+    parts = data_load(&m->job->data, "", "parts", NULL, m->diag);
     if (m->known == NULL || m->model == NULL || parts == NULL)
         return false;
     m->fill.parts = (struct yaml_node *)parts;

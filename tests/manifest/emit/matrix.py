@@ -11,7 +11,7 @@ import tempfile
 import tool
 
 PLATFORMS = ["volcano", "pytorchjob", "appwrapper-v1beta1", "appwrapper-v1beta2", "jobset", "job",
-             "trainjob"]
+             "trainjob", "pods"]
 PROFILES = [None, "oke-rdma", "vela-roce", "gke-tcpx", "aks-gpu", "intel-cpu"]
 WAYS = [None, "service", "sidecar", "task", "job", "pod", "external"]
 BACKENDS = ["c10d", "etcd-v2"]
