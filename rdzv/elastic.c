@@ -1,8 +1,9 @@
 /* Who is connected for which run, and runs that are forgotten. See elastic.h. */
-#include "rdzv/elastic_internal.h"
+#include "rdzv/elastic.h"
 
 #include <stdlib.h>
 
+#include "rdzv/elastic_internal.h"
 #include "store/xalloc.h"
 
 void elastic_space_init(struct elastic_space *e)
