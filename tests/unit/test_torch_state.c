@@ -863,6 +863,40 @@ static void a_shared_address_does_not_multiply(void **state)
     torch_state_free(&s);
 }
 
+/* Objects that are equal name one node: in different lists that is well, in one it is not. */
+#define NODE(name) "h\x0c)\x81\x94}\x94(h\x0f\x8c\x02" name "\x94h\x11M\x00\x01h\x12K\x02ub"
+#define LISTS(waiting, redundant)                                                  \
+    BYTES("\x8f\x94(" waiting "\x90\x8c\x0fredundancy_list\x94\x8f\x94(" redundant \
+          "\x90\x8c\x0flast_heartbeats\x94}\x94")
+
+static void equal_nodes_are_one(void **state)
+{
+    static const struct {
+        int first, last;
+        struct slice instead;
+        bool good;
+    } cases[] = {
+        {OTHER_ADDR_VALUE, OTHER_ADDR_VALUE, BYTES("\x8c\x02n3\x94"), true},
+        {OTHER_ADDR_VALUE, OTHER_ADDR_VALUE, BYTES("\x8c\x02n1\x94"), false},
+        {OTHER_BEAT_NODE, OTHER_BEAT_NODE, BYTES(NODE("n2")), true},
+        {OTHER_BEAT_NODE, OTHER_BEAT_NODE, BYTES(NODE("n1")), false},
+        {WAIT_LIST_SET, LAST_HEARTBEATS_END, LISTS(NODE("n1"), NODE("n1")), true},
+        {WAIT_LIST_SET, LAST_HEARTBEATS_END, LISTS(NODE("n1") NODE("n2"), NODE("n2")), true},
+        {WAIT_LIST_SET, LAST_HEARTBEATS_END, LISTS(NODE("n1") NODE("n1"), NODE("n2")), false},
+        {WAIT_LIST_SET, LAST_HEARTBEATS_END, LISTS(NODE("n3"), NODE("n4") NODE("n4")), false},
+        {WAIT_LIST_SET, LAST_HEARTBEATS_END, LISTS(NODE("n3") NODE("n3"), NODE("n4")), false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct pickle p = exchanged(cases[i].first, cases[i].last, cases[i].instead);
+
+        if (is_state((struct slice){p.bytes, p.len}) != cases[i].good)
+            fail_msg("case %zu", i);
+        free(p.bytes);
+    }
+}
+
 static void addresses_have_a_limit(void **state)
 {
     (void)state;
@@ -1137,6 +1171,7 @@ int main(void)
         cmocka_unit_test(other_bytes_are_refused_or_read_well),
         cmocka_unit_test(what_is_costly_is_refused_in_time),
         cmocka_unit_test(a_shared_address_does_not_multiply),
+        cmocka_unit_test(equal_nodes_are_one),
         cmocka_unit_test(addresses_have_a_limit),
         cmocka_unit_test(only_what_python_encodes_is_decoded),
         cmocka_unit_test(other_values_are_refused),
