@@ -144,8 +144,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(user.files != NULL);
     user.settings = yaml_new(&user.arena, YAML_MAPPING);
     if (size > 6 && memcmp(data, "--set ", 6) == 0) {
-        char *argument = strndup((const char *)data + 6, size - 6);
+        char *argument = calloc(size - 5, 1); /* with an end, which the input has not */
 
+        CHECK(argument != NULL);
+        memcpy(argument, data + 6, size - 6);
         if (userfile_set(&user.arena, &user.settings, argument, &d))
             check_job(&user, &d);
         else
