@@ -103,7 +103,19 @@ class Scene:
     def __enter__(self):
         return self
 
+    def witness(self):
+        """What the daemon is doing and has said, for whoever reads about a failure."""
+        try:
+            with open("/proc/%d/stack" % self.daemon.pid) as stack:
+                doing = "it is in\n%s" % stack.read().rstrip()
+        except OSError as error:  # it has ended, or we are not root
+            doing = "where it is: %s" % error.strerror
+        print("     the daemon's exit code: %s; %s\n     its log ends:\n%s" % (
+            self.daemon.process.poll(), doing, self.daemon.log()[-3000:]), flush=True)
+
     def __exit__(self, kind, *_):
+        if kind is not None:
+            self.witness()
         for peer in self.peers:
             peer.close()
         code = self.daemon.process.poll()
