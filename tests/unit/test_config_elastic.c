@@ -1,0 +1,231 @@
+/* How elastic jobs are set: by flag, by file, as printed back, and what is refused. */
+#include "rdzv/config.h"
+
+#include <stdio.h>
+
+#include "tests/unit/config_start.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static void repairs_are_on_by_default(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {NULL}}, &c);
+    assert_int_equal(c.elastic.mode, CONFIG_ELASTIC_REPAIR);
+    assert_null(c.elastic.advertise);
+    assert_null(c.elastic.advertise_host);
+    assert_int_equal(c.elastic.advertise_port, 0);
+    assert_null(c.elastic.worker_ports);
+    assert_int_equal(c.elastic.worker_port_low, 0);
+    assert_int_equal(c.elastic.closed_grace_ms, 5000);
+    assert_int_equal(c.elastic.run_ttl_ms, 24 * 3600 * 1000);
+    assert_false(c.elastic.ignore_close);
+    assert_true(c.elastic.merge_heartbeats);
+    config_free(&c);
+}
+
+static void expect_all(const struct start *start)
+{
+    struct config c;
+
+    parse_well(start, &c);
+    assert_int_equal(c.elastic.mode, CONFIG_ELASTIC_PLAIN);
+    assert_string_equal(c.elastic.advertise, "job.ns.svc:1234");
+    assert_string_equal(c.elastic.advertise_host, "job.ns.svc");
+    assert_int_equal(c.elastic.advertise_port, 1234);
+    assert_string_equal(c.elastic.worker_ports, "29500-29599");
+    assert_int_equal(c.elastic.worker_port_low, 29500);
+    assert_int_equal(c.elastic.worker_port_high, 29599);
+    assert_int_equal(c.elastic.closed_grace_ms, 1500);
+    assert_int_equal(c.elastic.run_ttl_ms, 0);
+    assert_true(c.elastic.ignore_close);
+    assert_false(c.elastic.merge_heartbeats);
+    config_free(&c);
+}
+
+static void every_setting_reaches_its_place(void **state)
+{
+    (void)state;
+    expect_all(&(struct start){.words = {"--torch-elastic=plain", "--advertise=job.ns.svc:1234",
+                                         "--worker-ports=29500-29599", "--closed-grace=1500ms",
+                                         "--run-ttl=off", "--ignore-close=on", "--merge-heartbeats",
+                                         "off"}});
+    expect_all(&(struct start){.words = {"--config=rdzvd.yaml"},
+                               .file = "torch-elastic: plain\nadvertise: job.ns.svc:1234\n"
+                                       "worker-ports: 29500-29599\nclosed-grace: 1.5s\n"
+                                       "run-ttl: off\nignore-close: on\nmerge-heartbeats: off\n"});
+    /* The command line wins. */
+    expect_all(&(struct start){
+        .words = {"--config=rdzvd.yaml", "--torch-elastic=plain", "--advertise=job.ns.svc:1234",
+                  "--worker-ports=29500-29599", "--closed-grace=1500ms", "--run-ttl=off",
+                  "--ignore-close=on", "--merge-heartbeats=off"},
+        .file = "torch-elastic: repair\nadvertise: \"[fd00::1]\"\nworker-ports: 1-2\n"
+                "closed-grace: 1h\nrun-ttl: 1h\nignore-close: off\nmerge-heartbeats: on\n"});
+}
+
+static void advertised_addresses_are_spelt_in_many_ways(void **state)
+{
+    static const struct {
+        const char *text, *host;
+        uint16_t port;
+    } rows[] = {
+        {"host", "host", 0},
+        {"host:1", "host", 1},
+        {"HOST.example:65535", "HOST.example", 65535},
+        {"a_b-c.d", "a_b-c.d", 0},
+        {"10.0.0.1", "10.0.0.1", 0},
+        {"10.0.0.1:29400", "10.0.0.1", 29400},
+        {"fd00::1", "fd00::1", 0},
+        {"::1", "::1", 0},
+        {"[fd00::1]", "fd00::1", 0},
+        {"[fd00::1]:29400", "fd00::1", 29400},
+        {"29400", "29400", 0}, /* a name may be digits */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct config c;
+
+        parse_well(&(struct start){.words = {"--advertise", rows[i].text}}, &c);
+        assert_string_equal(c.elastic.advertise, rows[i].text);
+        assert_string_equal(c.elastic.advertise_host, rows[i].host);
+        assert_int_equal(c.elastic.advertise_port, rows[i].port);
+        config_free(&c);
+    }
+}
+
+static void one_port_is_a_range(void **state)
+{
+    static const struct {
+        const char *text;
+        uint16_t low, high;
+    } rows[] = {{"1", 1, 1}, {"5-5", 5, 5}, {"1-65535", 1, 65535}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct config c;
+
+        parse_well(&(struct start){.words = {"--worker-ports", rows[i].text}}, &c);
+        assert_int_equal(c.elastic.worker_port_low, rows[i].low);
+        assert_int_equal(c.elastic.worker_port_high, rows[i].high);
+        config_free(&c);
+    }
+}
+
+static void what_means_nothing_is_refused_with_a_remedy(void **state)
+{
+    static const struct {
+        const char *flag, *value, *text;
+    } rows[] = {
+        {"advertise", "", "this is no host"},
+        {"advertise", ":29400", "this is no host"},
+        {"advertise", "a b", "this is no host"},
+        {"advertise", "http://host", "the port is not a number from 1 to 65535"},
+        {"advertise", "host/space", "this is no host"},
+        {"advertise", "-host", "this is no host"},
+        {"advertise", ".host", "this is no host"},
+        {"advertise", "h\xc3\xb6st", "this is no host"},
+        {"advertise", "host:", "the port is not a number from 1 to 65535"},
+        {"advertise", "host:0", "the port is not a number from 1 to 65535"},
+        {"advertise", "host:65536", "the port is not a number from 1 to 65535"},
+        {"advertise", "host:1x", "the port is not a number from 1 to 65535"},
+        {"advertise", "host: 1", "the port is not a number from 1 to 65535"},
+        {"advertise", "[fd00::1", "in brackets"},
+        {"advertise", "[fd00::1]29400", "in brackets"},
+        {"advertise", "[host]:1", "no IPv6 address between [ and ]"},
+        {"advertise", "[]", "no IPv6 address between [ and ]"},
+        {"advertise", "[::1]:0", "the port is not a number from 1 to 65535"},
+        {"advertise", "[::1]:", "the port is not a number from 1 to 65535"},
+        {"worker-ports", "", "write LOW-HIGH"},
+        {"worker-ports", "0-1", "write LOW-HIGH"},
+        {"worker-ports", "1-", "write LOW-HIGH"},
+        {"worker-ports", "-1", "write LOW-HIGH"},
+        {"worker-ports", "1-2-3", "write LOW-HIGH"},
+        {"worker-ports", "1-65536", "write LOW-HIGH"},
+        {"worker-ports", "2-1", "the second port is below the first"},
+        {"worker-ports", "a-b", "write LOW-HIGH"},
+        {"worker-ports", "1 - 2", "write LOW-HIGH"},
+        {"closed-grace", "0", ""},
+        {"closed-grace", "off", ""},
+        {"closed-grace", "-1s", ""},
+        {"closed-grace", "soon", ""},
+        {"run-ttl", "", ""},
+        {"torch-elastic", "on", "repair"},
+        {"torch-elastic", "", "plain"},
+        {"ignore-close", "maybe", "on"},
+        {"merge-heartbeats", "perhaps", "off"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char word[64], name[32];
+        const struct start by_flag = {.words = {word}};
+        struct config_error error;
+        struct config c;
+
+        snprintf(word, sizeof word, "--%s=%s", rows[i].flag, rows[i].value);
+        snprintf(name, sizeof name, "--%s: ", rows[i].flag);
+        if (parse(&by_flag, &c, &error))
+            fail_msg("%s is taken", word);
+        assert_int_equal(error.exit_code, 2);
+        if (strncmp(error.text, name, strlen(name)) != 0 ||
+            strstr(error.text, rows[i].text) == NULL)
+            fail_msg("%s is refused with: %s", word, error.text);
+    }
+}
+
+/* What --check-config prints, given as a file, sets the same. */
+static void settings_in_effect_read_back(void **state)
+{
+    static const struct start starts[] = {
+        {.words = {"--advertise=[fd00::1]:7", "--worker-ports=7"}},
+        {.words = {"--advertise=fd00::1", "--worker-ports=1-65535", "--closed-grace=1ms",
+                   "--run-ttl=90m", "--ignore-close=on", "--merge-heartbeats=off",
+                   "--torch-elastic=plain"}},
+        {.words = {"--advertise=host", "--run-ttl=off"}},
+        {.words = {NULL}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        struct config c, again;
+        char *text = NULL;
+        size_t len = 0;
+        FILE *out = open_memstream(&text, &len);
+
+        parse_well(&starts[i], &c);
+        config_write_effective(out, &c);
+        fclose(out);
+        parse_well(&(struct start){.words = {"--config=rdzvd.yaml"}, .file = text}, &again);
+        assert_int_equal(again.elastic.mode, c.elastic.mode);
+        assert_int_equal(again.elastic.advertise == NULL, c.elastic.advertise == NULL);
+        if (c.elastic.advertise != NULL)
+            assert_string_equal(again.elastic.advertise_host, c.elastic.advertise_host);
+        assert_int_equal(again.elastic.advertise_port, c.elastic.advertise_port);
+        assert_int_equal(again.elastic.worker_port_low, c.elastic.worker_port_low);
+        assert_int_equal(again.elastic.worker_port_high, c.elastic.worker_port_high);
+        assert_int_equal(again.elastic.closed_grace_ms, c.elastic.closed_grace_ms);
+        assert_int_equal(again.elastic.run_ttl_ms, c.elastic.run_ttl_ms);
+        assert_int_equal(again.elastic.ignore_close, c.elastic.ignore_close);
+        assert_int_equal(again.elastic.merge_heartbeats, c.elastic.merge_heartbeats);
+        free(text);
+        config_free(&c);
+        config_free(&again);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(repairs_are_on_by_default),
+        cmocka_unit_test(every_setting_reaches_its_place),
+        cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
+        cmocka_unit_test(one_port_is_a_range),
+        cmocka_unit_test(what_means_nothing_is_refused_with_a_remedy),
+        cmocka_unit_test(settings_in_effect_read_back),
+    };
+
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
