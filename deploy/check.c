@@ -198,45 +198,6 @@ static bool read_files(struct check *c, const struct options *o, struct diag *d)
     return d->errors == 0;
 }
 
-static const struct check *sorting; /* qsort has no room for it */
-
-static size_t file_index(const struct check *c, const char *name)
-{
-    size_t i = 0;
-
-    while (i < c->file_count && c->files[i].name != name)
-        i++;
-    return i;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct check_finding *x = a, *y = b;
-    size_t x_file = file_index(sorting, x->file), y_file = file_index(sorting, y->file);
-
-    if (x_file != y_file)
-        return x_file < y_file ? -1 : 1;
-    if (x->mark.offset != y->mark.offset)
-        return x->mark.offset < y->mark.offset ? -1 : 1;
-    return (x->rule > y->rule) - (x->rule < y->rule);
-}
-
-void check_bundle(struct check *c, const bool *wanted)
-{
-    for (size_t i = 0; i < c->file_count; i++)
-        kube_add_file(&c->bundle, &c->files[i]);
-    kube_find_pods(&c->bundle);
-    job_find(&c->jobs, &c->bundle);
-    for (size_t i = 0; i < check_rule_count; i++) {
-        c->rule = &check_rules[i];
-        if (wanted == NULL || wanted[i])
-            check_rules[i].run(c);
-    }
-    sorting = c;
-    if (c->count > 0)
-        qsort(c->findings, c->count, sizeof *c->findings, by_place);
-}
-
 static void check_fini(struct check *c)
 {
     for (size_t i = 0; i < c->file_count; i++)
@@ -254,10 +215,17 @@ static int run(struct check *c, const struct options *o)
         diag_free(&d);
         return 2;
     }
-    diag_free(&d);
     for (size_t i = 0; i < check_rule_count; i++)
         o->wanted[i] = o->wanted[i] && check_rules[i].severity >= o->least;
-    check_bundle(c, o->wanted);
+    if (!check_bundle(c, o->wanted)) {
+        diag_error(&d, o->files[0], (struct yaml_mark){0},
+                   "more than %d objects, all files together: check them in parts",
+                   KUBE_OBJECTS_MAX);
+        diag_print(&d, stderr);
+        diag_free(&d);
+        return 2;
+    }
+    diag_free(&d);
     if (o->format == FORMAT_JSON)
         check_print_json(stdout, c);
     else if (o->format == FORMAT_SARIF)

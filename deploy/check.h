@@ -93,8 +93,9 @@ void check_report(struct check *c, const struct kube_object *o, struct check_pla
 /* Told to be for a release before this one. */
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor);
 
-/* Looks at the files, which the caller has read, with each wanted rule (NULL: all). */
-void check_bundle(struct check *c, const bool *wanted);
+/* Looks at the files, which the caller has read, with each wanted rule (NULL: all). False: there
+ * are too many objects. */
+bool check_bundle(struct check *c, const bool *wanted);
 
 /* --- What several rules ask. --- */
 

@@ -163,6 +163,10 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         add_list(b, kube_get(node, "items"), NULL, at);
         return;
     }
+    if (b->count == KUBE_OBJECTS_MAX) {
+        b->overflow = true;
+        return;
+    }
     o = arena_alloc(&b->arena, sizeof *o);
     *o = (struct kube_object){
         .type = type_of(kube_text(node, "apiVersion"), kind),
@@ -296,6 +300,7 @@ static struct kube_pods *make_pods(struct maker *m, const struct kube_object *o,
     };
     if (*p->restart == '\0')
         p->restart = "Always";
+    p->index = b->pod_count;
     m->pods = p;
     m->label_cap = 0;
     add_written_labels(m);
@@ -634,14 +639,9 @@ const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
 {
     const struct yaml_node *selector = kube_get(service->spec, "selector");
 
-    for (size_t i = 0; i < b->pod_count; i++) {
+    for (size_t i = after == NULL ? 0 : after->index + 1; i < b->pod_count; i++) {
         const struct kube_pods *p = b->pods[i];
 
-        if (after != NULL) {
-            if (p == after)
-                after = NULL;
-            continue;
-        }
         if (kube_same_space(p->object, service) && kube_selects(selector, p))
             return p;
     }

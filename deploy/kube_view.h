@@ -69,10 +69,15 @@ struct kube_pods {
     const char *host_domain; /* "": the name stands alone */
     struct kube_container *containers; /* init containers first */
     size_t count;
+    size_t index; /* among the bundle's pods */
 };
+
+/* Rules look at pairs of objects; and aliases make many of few bytes. */
+#define KUBE_OBJECTS_MAX 50000
 
 struct kube_bundle {
     struct arena arena;
+    bool overflow; /* there were more objects than KUBE_OBJECTS_MAX, and they are left out */
     struct kube_object **objects; /* in the order of the files, an AppWrapper before its parts */
     size_t count, cap;
     struct kube_pods **pods;
