@@ -539,6 +539,22 @@ static void note_losses(struct bundle *b, const struct etcd *e)
                     object_title(b, o));
 }
 
+/* Where agents come to, their workers can come, too: the name that the jobs use, or the headless
+ * one of several. */
+static const char *address_of(struct bundle *b, struct object **wanted, size_t count)
+{
+    const struct object *s = count == 0 ? NULL : wanted[0];
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_headless(wanted[i]) && !is_headless(s))
+            s = wanted[i];
+    }
+    if (s == NULL)
+        return NULL;
+    return arena_text(&b->arena, "%s%s%s:%d", s->name, *s->space == '\0' ? "" : ".", s->space,
+                      C10D_PORT);
+}
+
 void etcd_replace(struct bundle *b, struct etcd *e, bool c10d, struct object **wanted,
                   size_t wanted_count)
 {
@@ -556,6 +572,7 @@ void etcd_replace(struct bundle *b, struct etcd *e, bool c10d, struct object **w
         .image = b->options->image,
         .service_name = service_name(e),
         .linger = c10d ? "30s" : NULL,
+        .advertise = c10d ? address_of(b, wanted, wanted_count) : NULL,
         .etcd_name = etcd_port_name(e),
         .c10d_port = C10D_PORT,
         .etcd_port = e->ports[0],

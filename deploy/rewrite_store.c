@@ -111,6 +111,8 @@ static void add_container(struct buf *out, const struct store_spec *s, bool side
     for (size_t i = 0; i < s->more_count; i++)
         buf_print(out, "- --listen=0.0.0.0:%u\n", s->more_ports[i]);
     buf_print(out, "- --data-dir=/var/lib/rdzvd\n");
+    if (s->advertise != NULL)
+        buf_print(out, "- --advertise=%s\n", s->advertise);
     if (s->linger != NULL)
         buf_print(out, "- --linger=%s\n", s->linger);
     buf_print(out, "ports:\n");

@@ -160,6 +160,8 @@ step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
+step manifest-rewrite $PYTHON tests/manifest/rewrite.py
+step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES

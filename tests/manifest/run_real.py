@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Runs what a manifest says, for real: rdzvd with its arguments, and every pod's torchrun line.
 
-    run_real.py [--case NAME]... [--all] [--list] [--tell] [--keep DIR]
+    run_real.py [--case NAME]... [--all] [--list] [--jobs N] [--tell] [--keep]
     run_real.py --manifest FILE [--entrypoint WORDS] [--pods N]
 
-Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one in build/) and takes it
-as a cluster would: every pod gets a network namespace with its address and host name, names are
+Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one built with rdzvd) and
+takes it as a cluster would: every pod gets a network namespace with its address and host name, names are
 those of the pods and Services, variables those that the platform sets. rdzvd ($RDZVD) runs with
 exactly the container's arguments, as nobody, on a root that cannot be written to; its probes must
 answer before the job's pods start. Commands run as they stand; a file of the script's name is put
@@ -17,6 +17,7 @@ skips. Each failure prints the manifest's path and the logs.
 """
 
 import argparse
+import concurrent.futures
 import os
 import re
 import shlex
@@ -41,7 +42,8 @@ try:
 except ImportError:
     sys.exit("run_real.py: python3-yaml is missing: run tests/support/install.sh test")
 
-MANIFEST = os.environ.get("RDZV_MANIFEST", os.path.join(ROOT, "build", "deploy", "rdzv-manifest"))
+MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
 NOBODY = 65532  # the USER of the image
 DONE = re.compile(r"trainer: rank=(\d+) world=(\d+) sum=(\d+) weight=(\S+)")
 
@@ -86,7 +88,8 @@ class Failed(AssertionError):
 class Container:
     """A process in a pod, with a root of its own. Its output is kept, and in a file too."""
 
-    def __init__(self, run, node, title, argv, env, *, cwd="/", files=(), volumes=(), writable=True):
+    def __init__(self, run, node, title, argv, env, *, cwd="/", files=(), volumes=(),
+                 writable=True):
         self.title, self.log_path = title, os.path.join(run.folder, title + ".log")
         box = tempfile.mkdtemp(prefix="box-", dir=run.folder)
         with open(box + ".files", "w") as f:
@@ -283,9 +286,11 @@ class Run:
 
     def stop_stores(self, pod):
         for container, store in zip(pod.stores(), self.stores):
-            if any(a.startswith("--exit-when-idle") for a in container.get("args") or []):
+            idle = [a for a in container.get("args") or [] if a.startswith("--exit-when-idle=")]
+            seconds = re.match(r"--exit-when-idle=(\d+)s$", idle[0]) if idle else None
+            if seconds:  # it is to end by itself; minutes of that are not waited for
                 try:
-                    code = store.process.process.wait(120)
+                    code = store.process.process.wait(int(seconds.group(1)) + 60)
                 except subprocess.TimeoutExpired:
                     raise Failed("the store did not end by itself")
             else:
@@ -370,7 +375,7 @@ def emit_cases():
         for protocol in ("c10d", "etcd-v2"):
             yield Case("emit-%s-%s" % (platform, protocol),
                        ["emit", "-f", "real/short.yaml", "--platform", platform, "--backend",
-                        protocol], protocol)
+                        protocol], protocol, usual=protocol == "c10d" or platform == "volcano")
     for platform in ("volcano", "pytorchjob", "jobset"):
         yield Case("emit-%s-service" % platform,
                    ["emit", "-f", "real/short.yaml", "--platform", platform, "--rdzv", "service"],
@@ -447,6 +452,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--tell", action="store_true")
     parser.add_argument("--keep", action="store_true", help="keep the logs of what passed")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     parser.add_argument("--manifest")
     parser.add_argument("--entrypoint", default="python /app/trainer.py")
     parser.add_argument("--protocol", default="c10d")
@@ -473,7 +479,8 @@ def main():
         print("skip: %s" % reason)
         print("0 passed, 0 failed, %d skipped" % len(cases))
         return 0
-    results = [run_case(case, options) for case in cases]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(lambda case: run_case(case, options), cases))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
     return 0 if all(results) else 1
 
