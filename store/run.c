@@ -61,10 +61,11 @@ struct run *runs_find_round(const struct runs *r, struct slice key, int64_t *rou
 static struct run *add(struct runs *r, struct slice key)
 {
     struct run *run = calloc(1, sizeof *run + key.len);
-    uint8_t *name = (uint8_t *)(run + 1);
+    uint8_t *name;
 
     if (run == NULL)
         return NULL;
+    name = (uint8_t *)(run + 1);
     memcpy(name, key.ptr, key.len);
     run->node.key = (struct slice){name, key.len};
     run->id = slice_from(run->node.key, strlen(RUN_PREFIX));

@@ -7,6 +7,7 @@ A seed gives the same sequence of what is said; when the daemon hears it is up t
 """
 
 import argparse
+import collections
 import http.client
 import os
 import random
@@ -83,6 +84,7 @@ class Fuzz:
         self.rng = random.Random(seed)
         self.values = [ts.SENTINEL]
         self.said = 0
+        self.events = collections.Counter()
 
     def flags(self):
         rng = self.rng
@@ -225,7 +227,10 @@ class Fuzz:
                 elif what < 0.1:
                     try:
                         h = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-                        h.request("DELETE", "/rdzv/v1/spaces/" + rng.choice(["default", "other"]))
+                        path = "/rdzv/v1/spaces/" + rng.choice(["default", "other"])
+                        h.request(*rng.choice([
+                            ("DELETE", path), ("GET", path + "/runs"),
+                            ("DELETE", path + "/runs/" + rng.choice(["j", "k", "j.0%2Fx"]))]))
                         h.getresponse().read()
                         h.close()
                     except OSError:
@@ -248,6 +253,7 @@ class Fuzz:
                     c.close(rng.random() < 0.5)
                 clients = []
             code = server.stop()
+            self.events.update(re.findall(r" event=(\w+)", server.log()))
             for c in clients:
                 c.close(True)
             if code != 0:
@@ -262,7 +268,8 @@ def run(seed, seconds):
         while time.monotonic() < deadline:
             fuzz.one_daemon(deadline, listening.getsockname()[1])
             daemons += 1
-    print("%d steps, %d daemons" % (fuzz.said, daemons))
+    print("%d steps, %d daemons; events: %s" % (fuzz.said, daemons, ", ".join(
+        "%s %d" % e for e in sorted(fuzz.events.items()))))
 
 
 if __name__ == "__main__":

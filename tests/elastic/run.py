@@ -438,6 +438,29 @@ def a_space_is_deleted_under_everybody():
         same(fresh.add(b"/w", 1), 1, "its workers' keys")
 
 
+@case
+def a_run_is_forgotten_under_everybody():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        settle([a, b])
+        other = meet(server.port, "other", ["a", "b"])
+        worker = Peer(server.port)
+        same(worker.add(b"/n", 1), 1, "ADD")
+        stale = a.seen
+        same(http_delete(server.port, "/rdzv/v1/spaces/default/runs/job")[0], 200, "DELETE")
+        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=3 ")
+        same(a.get(a.key), b"", "the state is gone")
+        same(a.cas(a.key, stale, stale), stale, "as torch's store answers for an absent key")
+        same(worker.add(b"/n", 1), 2, "its workers go on")
+        for agent in other:
+            check(agent.read().complete, "another run goes on")
+        for agent in (a, b):
+            agent.seen = agent.cas(agent.key, b"", ts.SENTINEL)
+        rejoin([a, b])
+        same(settle([a, b]), ("127.0.0.1", server.port), "those who are there start afresh")
+        same(Peer(server.port).add(b"/n", 1), 1, "the new workers' counter")
+
+
 # ------------------------------------------------------------ heartbeats
 
 
