@@ -19,19 +19,6 @@ static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *f
     return n;
 }
 
-static void put_pair(struct arena *a, struct yaml_node *n, const struct yaml_pair *pair,
-                     struct yaml_node *value)
-{
-    struct yaml_pair *old = yaml_get_pair(n, pair->key->text);
-
-    if (old != NULL) {
-        old->value = value;
-        return;
-    }
-    yaml_put(a, n, pair->key->text, value);
-    n->pairs[n->count - 1].key = pair->key; /* with its marks */
-}
-
 /* What a value is when nothing stands below it: its nulls remove nothing, and go. */
 static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *value)
 {
@@ -42,7 +29,7 @@ static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *
     n = copy_shallow(a, value);
     for (size_t i = 0; i < value->count; i++) {
         if (!yaml_is_null(value->pairs[i].value))
-            put_pair(a, n, &value->pairs[i], without_nulls(a, value->pairs[i].value));
+            yaml_add(a, n, value->pairs[i].key, without_nulls(a, value->pairs[i].value));
     }
     return n;
 }
@@ -55,15 +42,17 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
     n->style = base->style;
     n->comment = over->comment != NULL ? over->comment : base->comment;
     for (size_t i = 0; i < base->count; i++)
-        put_pair(a, n, &base->pairs[i], base->pairs[i].value);
+        yaml_add(a, n, base->pairs[i].key, base->pairs[i].value);
     for (size_t i = 0; i < over->count; i++) {
         const struct yaml_pair *pair = &over->pairs[i];
-        const struct yaml_node *below = yaml_get(n, pair->key->text);
+        struct yaml_pair *below = yaml_get_pair(n, pair->key->text);
 
         if (yaml_is_null(pair->value))
             yaml_remove(n, pair->key->text);
+        else if (below != NULL)
+            below->value = merge(a, below->value, pair->value, how);
         else
-            put_pair(a, n, pair, merge(a, below, pair->value, how));
+            yaml_add(a, n, pair->key, merge(a, NULL, pair->value, how));
     }
     return n;
 }

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More entries of one collection are no settings; and later steps may look at each for each. */
-#define ENTRIES_MAX 10000
-
 /* Where we are, for messages: "rdzv.conf", "volumes[2].name". */
 struct place {
     char path[200];
@@ -195,15 +192,6 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
     return copy_marks(text, value);
 }
 
-static bool is_too_long(struct schema *s, const struct yaml_node *value, const struct place *at)
-{
-    if (value->count <= ENTRIES_MAX)
-        return false;
-    diag_error(s->diag, value->file, value->start, "%s: more than %d entries: give fewer", at->path,
-               ENTRIES_MAX);
-    return true;
-}
-
 static void unknown(struct schema *s, const struct yaml_node *keys, const struct yaml_node *key,
                     const struct place *at)
 {
@@ -228,8 +216,6 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
 
     if (value->kind != YAML_MAPPING)
         return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
-    if (is_too_long(s, value, at))
-        return NULL;
     n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
     for (size_t i = 0; i < value->count; i++) {
         const struct yaml_pair *pair = &value->pairs[i];
@@ -242,10 +228,8 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
             continue;
         }
         result = check(s, schema, pair->value, &below);
-        if (result != NULL) {
-            yaml_put(s->arena, n, pair->key->text, result);
-            n->pairs[n->count - 1].key = pair->key;
-        }
+        if (result != NULL)
+            yaml_add(s->arena, n, pair->key, result);
     }
     return n;
 }
@@ -275,8 +259,6 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
 
     if (value->kind != YAML_SEQUENCE)
         return wrong(s, value, at, "a list", "write each value on a line of its own behind `- `");
-    if (is_too_long(s, value, at))
-        return NULL;
     n = copy_marks(yaml_new(s->arena, YAML_SEQUENCE), value);
     for (size_t i = 0; i < value->count; i++) {
         struct place below = at_index(at, i);
@@ -303,8 +285,6 @@ static struct yaml_node *check_map(struct schema *s, const struct yaml_node *sch
 
     if (value->kind != YAML_MAPPING)
         return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
-    if (is_too_long(s, value, at))
-        return NULL;
     n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
     for (size_t i = 0; i < value->count; i++) {
         const struct yaml_pair *pair = &value->pairs[i];
@@ -313,10 +293,8 @@ static struct yaml_node *check_map(struct schema *s, const struct yaml_node *sch
 
         if (key_type != NULL)
             check_text(s, key_type, pair->key, &below);
-        if (result == NULL)
-            continue;
-        yaml_put(s->arena, n, pair->key->text, result);
-        n->pairs[n->count - 1].key = pair->key;
+        if (result != NULL)
+            yaml_add(s->arena, n, pair->key, result);
     }
     return n;
 }
@@ -338,8 +316,6 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
             return check_bool(s, value, at);
         return copy_marks(yaml_new_text(s->arena, value->text, value->len), value);
     }
-    if (is_too_long(s, value, at))
-        return NULL;
     n = copy_marks(yaml_new(s->arena, value->kind), value);
     for (size_t i = 0; i < value->count; i++) {
         const struct yaml_node *part =
@@ -348,12 +324,10 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
 
         if (result == NULL)
             continue;
-        if (value->kind == YAML_SEQUENCE) {
+        if (value->kind == YAML_SEQUENCE)
             yaml_append(s->arena, n, result);
-        } else {
-            yaml_put(s->arena, n, value->pairs[i].key->text, result);
-            n->pairs[n->count - 1].key = value->pairs[i].key;
-        }
+        else
+            yaml_add(s->arena, n, value->pairs[i].key, result);
     }
     return n;
 }

@@ -6,6 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More entries of one collection are no settings; and later steps look at each for each. */
+#define ENTRIES_MAX 10000
+
+static bool is_narrow(const struct yaml_node *n, struct diag *d)
+{
+    if (n->kind == YAML_SCALAR || n->alias)
+        return true;
+    if (n->count > ENTRIES_MAX) {
+        diag_error(d, n->file, n->start,
+                   "more than %d entries: settings have fewer, so this is "
+                   "another kind of file",
+                   ENTRIES_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < n->count; i++) {
+        if (!is_narrow(n->kind == YAML_MAPPING ? n->pairs[i].value : n->items[i], d))
+            return false;
+    }
+    return true;
+}
+
 bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag *d)
 {
     struct yaml_file *f = &u->files[u->count++];
@@ -37,12 +58,8 @@ bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag 
                    "settings are expected: write them as lines of `key: value`");
         return false;
     }
-    if (root->count > 1000) { /* there are a hundred settings; merging looks at each for each */
-        diag_error(d, f->name, root->start,
-                   "more than 1000 settings: this is another kind of "
-                   "file");
+    if (!is_narrow(root, d))
         return false;
-    }
     u->settings = merge_values(&u->arena, u->settings, root);
     return true;
 }

@@ -263,17 +263,6 @@ static bool check_keys(struct reader *r, const struct yaml_node *n)
     return ok;
 }
 
-static void add_pair(struct reader *r, struct yaml_node *n, struct yaml_pair pair)
-{
-    if (n->count == n->cap) {
-        size_t cap = n->cap == 0 ? 4 : n->cap * 2;
-
-        n->pairs = arena_grow(&r->file->arena, n->pairs, n->cap * sizeof pair, cap * sizeof pair);
-        n->cap = cap;
-    }
-    n->pairs[n->count++] = pair;
-}
-
 static bool merge_one(struct reader *r, struct yaml_node *n, const struct yaml_node *from)
 {
     if (from->kind != YAML_MAPPING)
@@ -281,8 +270,10 @@ static bool merge_one(struct reader *r, struct yaml_node *n, const struct yaml_n
     for (size_t i = 0; i < from->count; i++) {
         const struct yaml_pair *pair = &from->pairs[i];
 
-        if (yaml_get_pair(n, pair->key->text) == NULL)
-            add_pair(r, n, (struct yaml_pair){pair->key, pair->value, true});
+        if (yaml_get_pair(n, pair->key->text) != NULL)
+            continue;
+        yaml_add(&r->file->arena, n, pair->key, pair->value);
+        n->pairs[n->count - 1].merged = true;
     }
     return true;
 }
@@ -327,7 +318,7 @@ static bool read_pairs(struct reader *r, struct yaml_node *n, unsigned depth)
             return false;
         n->weight += pair.key->weight + pair.value->weight;
         n->end = pair.value->end;
-        add_pair(r, n, pair);
+        yaml_add(&r->file->arena, n, pair.key, pair.value);
     }
 }
 

@@ -112,4 +112,7 @@ struct yaml_node *yaml_new_plain(struct arena *a, const char *text); /* a number
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item);
 /* Replaces the value of the key, or adds the pair. */
 void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value);
+/* Adds a pair whose key is not there yet, as the caller knows. */
+void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
+              struct yaml_node *value);
 bool yaml_remove(struct yaml_node *mapping, const char *key);

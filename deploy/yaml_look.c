@@ -265,23 +265,27 @@ void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *
     sequence->items[sequence->count++] = item;
 }
 
-void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value)
+void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
+              struct yaml_node *value)
 {
-    struct yaml_pair *pair = yaml_get_pair(mapping, key), *last;
-
-    if (pair != NULL) {
-        pair->value = value;
-        return;
-    }
     if (mapping->count == mapping->cap) {
         size_t cap = mapping->cap == 0 ? 4 : mapping->cap * 2;
 
-        mapping->pairs =
-            arena_grow(a, mapping->pairs, mapping->count * sizeof *last, cap * sizeof *last);
+        mapping->pairs = arena_grow(a, mapping->pairs, mapping->count * sizeof *mapping->pairs,
+                                    cap * sizeof *mapping->pairs);
         mapping->cap = cap;
     }
-    last = &mapping->pairs[mapping->count++];
-    *last = (struct yaml_pair){yaml_new_plain(a, key), value, false};
+    mapping->pairs[mapping->count++] = (struct yaml_pair){key, value, false};
+}
+
+void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value)
+{
+    struct yaml_pair *pair = yaml_get_pair(mapping, key);
+
+    if (pair != NULL)
+        pair->value = value;
+    else
+        yaml_add(a, mapping, yaml_new_plain(a, key), value);
 }
 
 bool yaml_remove(struct yaml_node *mapping, const char *key)
