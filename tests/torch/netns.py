@@ -69,6 +69,7 @@ class _Holder:
 
 class Pod:
     def __init__(self, network, name, number, aliases=()):
+        self.published = False
         self.network, self.name, self.aliases = network, name, list(aliases)
         self.address = "10.77.%d.%d" % (number // 250, number % 250 + 1)
         self.port = "p%d" % number  # its end of the cable, at the bridge
@@ -78,6 +79,10 @@ class Pod:
             "link set %s master bridge up" % self.port)
         self.holder.ip("link set lo up", "address add %s/16 dev eth0" % self.address,
                        "link set eth0 up")
+
+    def publish(self):
+        """Its name leads here from now on. A pod that had the name before is gone for good."""
+        self.network.publish(self)
 
     def enter(self, own_pids=True):
         """The words in front of a command that is to run here. With processes of its own the
@@ -145,21 +150,27 @@ class Network:
         self.switch = _Holder()
         self.switch.ip("link add bridge type bridge", "link set bridge up")
 
-    def pod(self, name, aliases=()):
-        """A new pod. One of the same name that was there before is gone."""
-        for pod in [p for p in self.pods if p.name == name]:
-            self.pods.remove(pod)
-            pod.close()
+    def pod(self, name, aliases=(), publish=True):
+        """A new pod. One of the same name that was there before is gone, once it is published."""
         self.count += 1
         pod = Pod(self, name, self.count, aliases)
         self.pods.append(pod)
-        self._write_hosts()
+        if publish:
+            pod.publish()
         return pod
+
+    def publish(self, pod):
+        for other in [p for p in self.pods if p.name == pod.name and p is not pod]:
+            self.pods.remove(other)
+            other.close()
+        pod.published = True
+        self._write_hosts()
 
     def _write_hosts(self):
         # In place: what is bound into the pods is the file, not its name.
         text = "127.0.0.1 localhost\n" + "".join(
-            "%s %s\n" % (p.address, " ".join([p.name] + p.aliases)) for p in self.pods)
+            "%s %s\n" % (p.address, " ".join([p.name] + p.aliases))
+            for p in self.pods if p.published)
         with open(self.hosts, "a+") as f:
             f.truncate(0)
             f.write(text)
@@ -178,6 +189,9 @@ class LoopbackPod:
     def enter(own_pids=True):
         del own_pids
         return []
+
+    def publish(self):
+        pass
 
     @staticmethod
     def link(up):
@@ -215,8 +229,8 @@ class Loopback:
         del folder
         self.count = 0
 
-    def pod(self, name):
-        del name
+    def pod(self, name, publish=True):
+        del name, publish
         self.count += 1
         return LoopbackPod(self.count + 1)
 

@@ -45,12 +45,14 @@ class World:
     def __init__(self, name, size):
         self.name, self.size = name, size
         self.starts, self.steps, self.first, self.last = {}, {}, None, None
+        self.loading = 0
 
     def add(self, event):
         at, rank = float(event["at"]), int(event["rank"])
         self.first, self.last = min(self.first or at, at), max(self.last or at, at)
         if event["event"] == "start":
             self.starts[rank] = at
+            self.loading = max(self.loading, float(event["loaded"]))
         else:
             self.steps[rank] = at  # the latest
 
@@ -80,19 +82,35 @@ class PodJob(Job):
 
     # -------------------------------------------------------- agents
 
-    def start_agent(self, pod):
-        """An agent in this pod, which may have had others before it."""
+    def prepare(self, pod):
+        """An agent in this pod, which may have had others before it: all but started."""
         name = "%s.%d" % (pod.name, len(self.agents))
+        fifo = os.path.join(self.folder, name + ".fifo")
+        os.mkfifo(fifo)
         env, more = self.torch.environment(), []
         if hasattr(pod, "network"):
             del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
         elif not self.torch.is_1x:
             more = ["--local_addr=" + pod.address]
-        argv = pod.enter() + self.torchrun(name, self.endpoint, self.workers_each, *more)
-        agent = Agent(self, name, argv, env)
-        agent.pod = pod
+        argv = self.torchrun(name, self.endpoint, self.workers_each, *more)
+        module = argv.index("-m")
+        argv[module:module + 1] = [os.path.join(torches.HERE, "gate.py"), fifo]
+        agent = Agent(self, name, pod.enter() + argv, env)
+        agent.pod, agent.fifo = pod, fifo
         self.agents[name] = agent
         return agent
+
+    def await_ready(self, *agents):
+        self.extend(180)
+        names = {a.name for a in agents}
+        self.wait(lambda: names <= {e["by"] for e in self.events if e["event"] == "ready"},
+                  "agents that have loaded torch")
+
+    def go(self, *agents):
+        """Lets agents begin that are ready."""
+        for agent in agents:
+            with open(agent.fifo, "w"):
+                pass
 
     def rank_owner(self, rank):
         """The agent whose worker has this rank, and that worker's pid as it sees it itself."""

@@ -8,6 +8,7 @@ long as the file --hold exists, it goes on. Says what it does in lines of the fo
 
 each written at once, so that lines of several workers do not mix. `at` is the time of this
 machine, `id` is rank 0's and the same for all ranks that train together: it tells worlds apart.
+`loaded` is how many seconds passed before torch was loaded.
 """
 
 import argparse
@@ -26,6 +27,13 @@ FEATURES, BATCH = 16, 32
 def tell(event, **fields):
     words = " ".join("%s=%s" % item for item in dict(fields, at="%.3f" % time.time()).items())
     os.write(1, ("train: %s %s\n" % (event, words)).encode())
+
+
+def age():
+    """Seconds since this process was started."""
+    with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
+        started = int(stat.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return float(uptime.read().split()[0]) - started
 
 
 def batch(step, rank):
@@ -54,6 +62,7 @@ def main():
     parser.add_argument("--step_ms", type=int, default=20, help="what a step takes at least")
     options = parser.parse_args()
 
+    loaded = age()
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     rank, world = dist.get_rank(), dist.get_world_size()
 
@@ -71,7 +80,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     step, name = int(first[0]), "%08x" % int(first[1])
     tell("start", rank=rank, world=world, id=name, step=step, pid=os.getpid(), agent=os.getppid(),
-         restart=os.environ.get("TORCHELASTIC_RESTART_COUNT"))
+         restart=os.environ.get("TORCHELASTIC_RESTART_COUNT"), loaded="%.2f" % loaded)
 
     while True:
         begin = time.monotonic()
