@@ -157,6 +157,9 @@ def test(check, skip):
             with open(path, "wb") as f:
                 f.write(out)
             emitted[path] = replay
+            code, out, err = tool.run("check", path)
+            check(code == 0, "%s: our own check: %s%s\n%s"
+                  % (name, out.decode(), err.decode(), replay))
         check(len(emitted) > 200 and refused < len(emitted) * 2,
               "%d emitted, %d refused" % (len(emitted), refused))
         for args, name in arguments.items():

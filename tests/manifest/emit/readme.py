@@ -1,0 +1,53 @@
+"""What the README shows: its files, its emit commands, and what they print, line for line.
+
+In the section Manifests a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
+block of sh runs with the files above it, and the next block that begins with `# after` holds lines
+of its output, in their order; `...` stands for others.
+"""
+
+import os
+import re
+import shlex
+import tempfile
+
+import tool
+
+
+def blocks():
+    with open(os.path.join(tool.ROOT, "README.md"), encoding="utf-8") as f:
+        section = re.search(r"^## Manifests\n(.*?)^## ", f.read(), re.M | re.S).group(1)
+    return re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S)
+
+
+def missing_line(shown, output):
+    """The first line that is not there, behind those before it; without `...` it must come next."""
+    lines, at, anywhere = output.split("\n"), 0, True
+    for line in shown.rstrip("\n").split("\n"):
+        if line == "...":
+            anywhere = True
+            continue
+        found = [i for i in range(at, len(lines)) if lines[i] == line]
+        if not found or (not anywhere and found[0] != at):
+            return line
+        at, anywhere = found[0] + 1, False
+    return None
+
+
+def test(check, skip):
+    output, commands, shown = None, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, text in blocks():
+            first, rest = (text.split("\n", 1) + [""])[:2]
+            if kind == "yaml" and re.match(r"# [\w.-]+\.yaml$", first):
+                with open(os.path.join(folder, first[2:]), "w", encoding="utf-8") as f:
+                    f.write(rest)
+            elif kind == "yaml" and first == "# after":
+                shown += 1
+                line = missing_line(rest, output)
+                check(line is None, "README: not printed there: %r" % line)
+            elif kind == "sh" and text.count("\n") == 1 and text.startswith("rdzv-manifest emit"):
+                commands += 1
+                code, out, err = tool.run(*shlex.split(text)[1:], cwd=folder)
+                output = out.decode()
+                check(code == 0, "README: %s: %s" % (text.strip(), err.decode()))
+    check(commands == 5 and shown == 5, "README: %d commands, %d outputs" % (commands, shown))
