@@ -1,7 +1,6 @@
 /* The verb rewrite: rdzvd in the place of an etcd, or of the store in worker 0, in manifests that
  * are there already. What is not touched stays byte for byte. */
-#include "deploy/rewrite_etcd.h"
-#include "deploy/rewrite_move.h"
+#include "deploy/rewrite_run.h"
 #include "deploy/rewrite_save.h"
 #include "deploy/text_diff.h"
 #include "deploy/verbs.h"
@@ -129,38 +128,6 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
 
 /* --- What is done. --- */
 
-static bool is_changed(const struct bundle_file *f)
-{
-    return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
-}
-
-/* How many things there were to rewrite. */
-static size_t rewrite_bundle(struct bundle *b)
-{
-    const struct rewrite_options *o = b->options;
-    struct etcd *e =
-        o->from_c10d && !o->from_etcd && o->etcd == NULL && o->keep_backend ? NULL : etcd_find(b);
-    struct object **services = NULL;
-    size_t found = 0, count = 0, self;
-
-    if (b->diag->errors > 0)
-        return 0;
-    if (e != NULL) {
-        found++;
-        move_from_etcd(b, e, !o->keep_backend, &services, &count);
-        etcd_replace(b, e, !o->keep_backend, services, count);
-    }
-    if (!o->keep_backend) {
-        bool look = !o->from_c10d && (o->from_etcd || e != NULL);
-
-        self = move_self_hosted(b, look);
-        found += look ? 0 : self;
-    }
-    self = move_to_agent_store(b, !o->agent_store);
-    found += o->agent_store ? self : 0;
-    return found;
-}
-
 /* Files one after the other are one stream only with a `---` between them. */
 static void print_files(const struct bundle *b)
 {
@@ -197,7 +164,7 @@ static void save(struct bundle *b)
     for (size_t i = 0; i < b->file_count; i++) {
         const struct bundle_file *f = &b->files[i];
 
-        if (is_changed(f))
+        if (rewrite_changed(f))
             list[count++] =
                 (struct save){.path = f->path, .bytes = f->result.bytes, .len = f->result.len};
     }
@@ -217,15 +184,15 @@ static int run(struct bundle *b)
 
     if (!bundle_read(b))
         return 2;
-    if (rewrite_bundle(b) == 0 && b->diag->errors == 0)
+    if (rewrite_run(b) == 0 && b->diag->errors == 0)
         diag_note(b->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found");
-    for (size_t i = 0; i < b->file_count && b->diag->errors == 0; i++)
-        changed = (edit_apply(b, &b->files[i]) && is_changed(&b->files[i])) || changed;
     if (b->diag->errors == 0 && b->options->in_place)
         save(b);
     if (b->diag->errors > 0)
         return 2;
+    for (size_t i = 0; i < b->file_count; i++)
+        changed = changed || rewrite_changed(&b->files[i]);
     if (b->options->diff)
         print_diffs(b);
     else if (!b->options->in_place)

@@ -152,20 +152,24 @@ static void explain_template(struct bundle *b, const char *path)
         fclose(f);
 }
 
+static void add_file(struct bundle *b, struct bundle_file *f)
+{
+    const char *nl = memchr(f->yaml.bytes, '\n', f->yaml.len);
+
+    f->eol = nl != NULL && nl > f->yaml.bytes && nl[-1] == '\r' ? "\r\n" : "\n";
+    for (size_t i = 0; i < f->yaml.count; i++)
+        add_root(b,
+                 (struct object){.file = f, .doc = &f->yaml.docs[i], .node = f->yaml.docs[i].root});
+}
+
 static bool read_file(struct bundle *b, struct bundle_file *f, const char *path)
 {
-    const char *nl;
-
     f->path = path;
     if (!yaml_file_read(&f->yaml, path, YAML_SIZE_MAX, b->diag)) {
         explain_template(b, path);
         return false;
     }
-    nl = memchr(f->yaml.bytes, '\n', f->yaml.len);
-    f->eol = nl != NULL && nl > f->yaml.bytes && nl[-1] == '\r' ? "\r\n" : "\n";
-    for (size_t i = 0; i < f->yaml.count; i++)
-        add_root(b,
-                 (struct object){.file = f, .doc = &f->yaml.docs[i], .node = f->yaml.docs[i].root});
+    add_file(b, f);
     return true;
 }
 
@@ -178,6 +182,17 @@ bool bundle_read(struct bundle *b)
     for (; b->file_count < o->path_count; b->file_count++)
         ok = read_file(b, &b->files[b->file_count], o->paths[b->file_count]) && ok;
     return ok;
+}
+
+bool bundle_parse(struct bundle *b, const char *name, const char *bytes, size_t len)
+{
+    b->files = arena_alloc(&b->arena, sizeof *b->files);
+    b->files->path = name;
+    if (!yaml_file_parse(&b->files->yaml, name, bytes, len, b->diag))
+        return false;
+    b->file_count = 1;
+    add_file(b, b->files);
+    return true;
 }
 
 void bundle_free(struct bundle *b)
@@ -207,14 +222,15 @@ static void add_pod_spec(struct bundle *b, struct yaml_node *spec, struct yaml_n
 static void find_in(struct bundle *b, struct yaml_node *node, struct yaml_node *around,
                     struct pod_specs *out)
 {
-    const struct yaml_node *containers = yaml_get(node, "containers");
+    const struct yaml_node *containers = node->alias ? NULL : yaml_get(node, "containers");
 
     if (containers != NULL && containers->kind == YAML_SEQUENCE && containers->count > 0 &&
         containers->items[0]->kind == YAML_MAPPING) {
         add_pod_spec(b, node, around, out);
         return;
     }
-    if (node->kind == YAML_SCALAR)
+    /* What an alias stands for is found where it is written. */
+    if (node->kind == YAML_SCALAR || node->alias)
         return;
     for (size_t i = 0; i < node->count; i++)
         find_in(b, node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i], node, out);

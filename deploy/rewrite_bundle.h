@@ -48,6 +48,8 @@ struct bundle {
 
 /* Reads the files and finds the objects. False: an error is in diag. */
 bool bundle_read(struct bundle *b);
+/* The same of one file whose bytes are here. */
+bool bundle_parse(struct bundle *b, const char *name, const char *bytes, size_t len);
 void bundle_free(struct bundle *b);
 
 /* Whether an object named so, in that namespace, may be meant: nobody knows which one `kubectl -n`

@@ -36,6 +36,12 @@ bool job_read(struct bundle *b, struct object *o, struct job *out)
         const struct yaml_node *list = yaml_get(out->pods.list[i], "containers");
 
         for (size_t c = 0; c < list->count; c++) {
+            if (list->alias || list->items[c]->alias) {
+                bundle_note(b, list->alias ? list : list->items[c],
+                            "%s: a container that is an alias is not looked into",
+                            object_title(b, o));
+                continue;
+            }
             wiring_read(b, list->items[c], &w);
             add_wiring(b, out, &cap, w);
         }

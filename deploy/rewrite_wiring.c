@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Longer texts are looked at where they are written alone, for an alias of one byte may stand for
+ * them any number of times. */
+#define ALIAS_MAX 4096
+
 /* Shell text inside of shell text (bash -c '...' in a script): as deep as anybody writes it. */
 #define SCRIPT_DEPTH_MAX 4
 
@@ -285,7 +289,7 @@ static void read_item(struct bundle *b, struct wiring *w, struct yaml_node *list
     enum said_field field;
     size_t len = text == NULL ? 0 : flag_of(text, &field);
 
-    if (text == NULL)
+    if (text == NULL || (item->alias && item->len > ALIAS_MAX))
         return;
     if (len > 0) {
         struct said s = {.field = field,

@@ -1,0 +1,104 @@
+/* The verb rewrite: any bytes are a bundle of one file that is rewritten, left, or refused with a
+ * place and a remedy. Bytes outside of the edits stay; what comes out is YAML, is settled (a second
+ * time changes nothing), and can be shown as a diff. The first byte chooses the options. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deploy/rewrite_run.h"
+#include "deploy/text_diff.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                  \
+        }                                                                             \
+    } while (0)
+
+static void check_errors(const struct diag *d)
+{
+    CHECK(d->errors > 0 && d->count > 0);
+    for (size_t i = 0; i < d->count; i++)
+        CHECK(d->entries[i].kind == DIAG_NOTE || strstr(d->entries[i].text, ": ") != NULL ||
+              strchr(d->entries[i].text, '?') != NULL);
+}
+
+/* What lies between the edits is what lay there. */
+static void check_rest(const struct bundle_file *f)
+{
+    size_t old_at = 0, new_at = 0;
+
+    for (size_t i = 0; i <= f->result.count; i++) {
+        const struct text_region *r = i < f->result.count ? &f->result.regions[i] : NULL;
+        size_t old_end = r == NULL ? f->yaml.len : r->old_start;
+        size_t new_end = r == NULL ? f->result.len : r->new_start;
+
+        CHECK(old_end >= old_at && new_end - new_at == old_end - old_at);
+        CHECK(memcmp(f->yaml.bytes + old_at, f->result.bytes + new_at, old_end - old_at) == 0);
+        if (r != NULL) {
+            old_at = r->old_end;
+            new_at = r->new_end;
+        }
+    }
+}
+
+static void check_diff(const struct bundle_file *f)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    CHECK(out != NULL);
+    text_diff_print(out, "old", "new", f->yaml.bytes, f->yaml.len, &f->result);
+    fclose(out);
+    CHECK((size > 0) == rewrite_changed(f));
+    free(text);
+}
+
+/* `again`: these bytes were rewritten already. */
+static void rewrite(const struct rewrite_options *options, const char *bytes, size_t len,
+                    bool again)
+{
+    struct diag d = {0};
+    struct bundle b = {.diag = &d, .options = options};
+
+    if (!bundle_parse(&b, "input", bytes, len)) {
+        CHECK(!again);
+        check_errors(&d);
+    } else {
+        rewrite_run(&b);
+        if (d.errors > 0) {
+            check_errors(&d);
+        } else if (again) {
+            CHECK(!rewrite_changed(b.files));
+        } else {
+            check_rest(b.files);
+            check_diff(b.files);
+            if (rewrite_changed(b.files))
+                rewrite(options, b.files->result.bytes, b.files->result.len, true);
+        }
+    }
+    bundle_free(&b);
+    diag_free(&d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rewrite_options options = {.image = "registry.example/rdzvd:1"};
+
+    if (size == 0)
+        return 0;
+    options.keep_backend = (data[0] & 1) != 0;
+    options.keep_kind = (data[0] & 2) != 0;
+    options.agent_store = (data[0] & 4) != 0;
+    options.from_c10d = (data[0] & 8) != 0;
+    options.from_etcd = (data[0] & 16) != 0;
+    rewrite(&options, (const char *)data + 1, size - 1, false);
+    return 0;
+}
