@@ -157,7 +157,9 @@ def test(check, skip):
             with open(path, "wb") as f:
                 f.write(out)
             emitted[path] = replay
-            code, out, err = tool.run("check", path)
+            # Plain pods have no value that is new with each submission; rdzvd forgets closed runs.
+            ignore = ["--ignore", "rdzv-id-fixed"] if platform == "pods" else []
+            code, out, err = tool.run("check", *ignore, path)
             check(code == 0, "%s: our own check: %s%s\n%s"
                   % (name, out.decode(), err.decode(), replay))
         check(len(emitted) > 200 and refused < len(emitted) * 2,
