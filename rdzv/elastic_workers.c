@@ -118,6 +118,13 @@ void elastic_drop_workers(struct elastic_run *er)
 
 /* --- Deciding. --- */
 
+static void log_failure(const struct elastic_run *er, enum store_status status)
+{
+    log_event(LOG_ERROR, "repair_failed", log_bytes("run", elastic_name(er)),
+              log_str("reason", status == STORE_FULL ? "the space is full, see --space-limit"
+                                                     : "out of memory"));
+}
+
 static void decide(struct elastic_run *er, enum run_workers where, const char *address,
                    uint16_t port, const char *why)
 {
@@ -129,6 +136,10 @@ static void decide(struct elastic_run *er, enum run_workers where, const char *a
     snprintf(text, sizeof text, "%u", port);
     command.expected = slice_str(text);
     server_apply(er->server, er->home->space, &command, &result);
+    if (result.status != STORE_OK) {
+        log_failure(er, result.status);
+        return;
+    }
     if (where == RUN_HERE)
         log_event(LOG_INFO, "workers_here", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_str("address", address),
@@ -189,10 +200,7 @@ void elastic_completed(struct elastic_run *er, struct agent *by)
     }
     server_apply(er->server, er->home->space, &command, &result);
     if (result.status != STORE_OK)
-        log_event(LOG_ERROR, "repair_failed", log_bytes("run", elastic_name(er)),
-                  log_str("reason", result.status == STORE_FULL
-                                        ? "the space is full, see --space-limit"
-                                        : "out of memory"));
+        log_failure(er, result.status);
     elastic_sweep(er->server, er->home->space);
 }
 

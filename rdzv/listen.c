@@ -282,6 +282,10 @@ struct listener *listen_open_like(struct server *s, struct listener *like, uint1
     struct listener *l;
     int fd = -1;
 
+    if (!like->open) { /* its descriptor may be somebody else's by now */
+        errno = ESHUTDOWN;
+        return NULL;
+    }
     for (unsigned port = low; port <= high && fd < 0; port++)
         fd = bind_like(like, (uint16_t)port);
     if (fd < 0)

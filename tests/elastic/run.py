@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
 from agents import (PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
-                    meet, rejoin, set_request, wait_request)
+                    meet, rejoin, set_request, text, wait_request)
 from servers import Rdzvd, free_port  # noqa: E402
 
 CASES = []
@@ -224,6 +224,24 @@ def a_port_that_is_none_leaves_agent_0_alone():
             a.set(a.round_key(0, b"MASTER_PORT"), text)
             same(b.wait_get(b.round_key(0, b"MASTER_PORT")), text, "MASTER_PORT")
             same(b.wait_get(b.round_key(0, b"MASTER_ADDR")), b"agent-0.example", "MASTER_ADDR")
+
+
+@case
+def a_full_space_is_logged_and_nothing_half_told():
+    with daemon("--space-limit", "20000") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        for size in (4096, 1024, 256, 64, 16):
+            with contextlib.suppress(EOFError, ConnectionError):  # the first that does not fit
+                filler = Peer(server.port)
+                while True:
+                    filler.send(b"\x09" + text(PREFIX + b"fill") + text(b"x" * size))
+                    filler.ping()
+        with store_of_agent_0() as port:
+            a.say_where(0, b"agent-0.example", port)
+            server.wait_log(r"level=error event=repair_failed run=job reason=.*--space-limit")
+        check(not b.check(b.round_key(0, b"MASTER_ADDR")), "MASTER_ADDR is told")
+        check(not b.check(b.round_key(0, b"MASTER_PORT")), "MASTER_PORT is told")
+        check("event=workers_" not in server.log(), "said to be decided")
 
 
 @case
