@@ -76,3 +76,25 @@ const struct torch_node *torch_merge_writer(const struct torch_state *before,
     }
     return writer;
 }
+
+bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *desired,
+                        const struct torch_state *now)
+{
+    if (!same_head(expected, now) || expected->count != now->count)
+        return false;
+    for (size_t i = 0; i < now->count; i++) {
+        const struct torch_node *was = &expected->nodes[i], *is = &now->nodes[i];
+        struct torch_node *next;
+
+        if (torch_node_compare(was, is) != 0 || !same_places(was, is))
+            return false;
+        if (!is->has_heartbeat || is->heartbeat_us == was->heartbeat_us)
+            continue;
+        next = torch_state_find(desired, is);
+        if (next == NULL || !next->has_heartbeat)
+            return false;
+        if (next->heartbeat_us < is->heartbeat_us)
+            next->heartbeat_us = is->heartbeat_us;
+    }
+    return true;
+}

@@ -12,6 +12,12 @@ bool torch_merge_heartbeat(const struct torch_state *expected, const struct torc
                            struct torch_state *now, struct torch_node **node,
                            int64_t *heartbeat_us);
 
+/* True when all that leads from `expected` to `now` is newer heartbeats: `desired`, which was made
+ * of `expected`, has been given them and stands for both. False, with some of them given already,
+ * when more has changed, or when `desired` does without a node that has shown that it lives. */
+bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *desired,
+                        const struct torch_state *now);
+
 /* The one node that `after` has with a newer heartbeat than `before`, or anew: whoever wrote. NULL
  * when there is none, or more than one. */
 const struct torch_node *torch_merge_writer(const struct torch_state *before,

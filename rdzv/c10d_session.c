@@ -304,11 +304,8 @@ static struct slice first_key(const struct c10d_request *req)
  */
 static bool handle_as_agent(struct conn *c, const struct c10d_request *req)
 {
-    if (req->op == C10D_SET)
-        return elastic_takes_set(c, req);
-    if (req->op == C10D_GET || req->op == C10D_WAIT)
-        elastic_before_read(c, first_key(req));
-    return c->state != CONN_OPEN;
+    elastic_before(c, req, first_key(req));
+    return c->state != CONN_OPEN || (req->op == C10D_SET && elastic_takes_set(c, req));
 }
 
 static void handle(struct conn *c, const struct c10d_request *req)

@@ -15,7 +15,8 @@ void elastic_space_init(struct elastic_space *e)
 static void free_run(struct elastic_run *er)
 {
     elastic_drop_workers(er);
-    evtimer_del(&er->turn_ends);
+    if (er->turn != NULL)
+        evtimer_del(&er->turn_ends);
     TAILQ_REMOVE(&er->home->elastic.runs, er, entry);
     free(er);
 }

@@ -4,7 +4,8 @@
  * so that an unmodified torchrun survives what default torch does not:
  *  - workers of 2.5 and later find their store here, with fresh keys each round
  *    (elastic_workers.c; torch keeps the address of its first round and the keys of all);
- *  - compare-and-sets on the state take turns, and heartbeats merge (elastic_state.c);
+ *  - compare-and-sets on the state take turns (elastic_turn.c), and heartbeats merge
+ *    (elastic_state.c);
  *  - heartbeats are moved on over a time in which the daemon stood still, and a node that was
  *    taken for dead and comes back is put where it belongs (elastic_repair.c);
  *  - closed runs that everybody has left are forgotten (elastic.c);
@@ -36,8 +37,8 @@ bool elastic_holds(struct conn *c, const struct c10d_request *req);
 void elastic_compare_set(struct conn *c, const struct c10d_request *req,
                          struct store_result *result, struct slice *answer);
 
-/* Before an agent reads or waits for a key. */
-void elastic_before_read(struct conn *c, struct slice key);
+/* Before any request of an agent but a COMPARE_SET; `key` is the first that it names. */
+void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key);
 
 /* True: this SET of an agent was seen to, and the key is not set by it. */
 bool elastic_takes_set(struct conn *c, const struct c10d_request *req);

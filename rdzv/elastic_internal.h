@@ -31,10 +31,13 @@ struct elastic_run {
     struct agent_list agents;
     uint64_t left_ms; /* no agent since then; 0: there is one */
 
-    /* Who may write: see elastic_state.c. */
+    /* Who may write: see elastic_turn.c. */
     struct agent *turn; /* was told the newest state and is about to write it; NULL: nobody */
     struct agent_list line;
-    struct event turn_ends;
+    struct event turn_ends; /* set up while somebody has the turn */
+    int64_t turn_began_ns;
+    uint64_t turn_usual_us; /* what agents of this run need for theirs */
+    uint64_t refreshed_ms;  /* when heartbeats of those in line were last looked at */
 
     /* Where its workers are: see elastic_workers.c. */
     struct probe *probe;   /* asks whether agent 0 hosts a store */
@@ -64,10 +67,19 @@ struct elastic_run *elastic_find(struct server_space *home, struct slice key);
 /* Ends worlds that are not of a newest round and that nobody uses. */
 void elastic_sweep(struct server *s, struct space *space);
 
-/* elastic_state.c */
+/* elastic_turn.c */
 void elastic_turn_init(struct elastic_run *er);
+void elastic_give_turn(struct elastic_run *er, struct agent *a);
+/* To the first in line, whose request is shown again; nobody has it when there is none. */
+void elastic_pass_turn(struct elastic_run *er);
+/* All who are in line go on at once. */
+void elastic_end_turns(struct elastic_run *er);
 /* The agent no longer waits, writes or exists. */
 void elastic_leave_line(struct agent *a);
+
+/* elastic_state.c */
+/* Whether all that this compare-and-set changes is one heartbeat, which can be merged. */
+bool elastic_is_heartbeat(struct elastic_run *er, const struct c10d_request *req);
 /* How many participants a state has. */
 uint64_t elastic_world_size(const struct torch_state *state);
 /* Replaces the state by `next` with a compare-and-set of our own. */

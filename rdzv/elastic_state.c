@@ -1,80 +1,15 @@
-/* Writing the state of a run: one agent after the other, and heartbeats past each other.
+/* What agents write into the state of a run, and heartbeats past each other. Whose turn it is to
+ * write is decided in elastic_turn.c.
  *
- * Torch's agents rewrite the whole state with a compare-and-set and, when it fails, try again at
- * once from what the answer says: a thousand that join together fail a thousand times each. Here
- * the one who has just been told the newest state has the turn: all others' compare-and-sets wait,
- * unanswered, until it has written, or has had TURN_MS. Then the first in line is answered, which
- * tells it the newest state, and so on: each of them fails once and succeeds once.
- *
- * That is what a slow network could have done, so it changes no meaning. Merging heartbeats does:
- * the store then holds a state that nobody sent. See torch_merge.h for when, and design 8. */
+ * Merging changes what a compare-and-set means: the store then holds a state that nobody sent. It
+ * is done where nothing depends on it: a heartbeat goes into the newest state, whatever else has
+ * changed; and heartbeats of others do not spoil the write of the one whose turn it is. The client
+ * is answered the state that came of it, takes that for a refusal, and finds all it wanted done. */
 #include "rdzv/elastic_internal.h"
 
 #include <stdlib.h>
 
 #include "proto/torch_merge.h"
-
-#define TURN_MS 250
-
-static void give_turn(struct elastic_run *er, struct agent *a)
-{
-    static const struct timeval patience = {.tv_usec = TURN_MS * 1000};
-
-    er->turn = a;
-    evtimer_add(&er->turn_ends, &patience);
-}
-
-static void pass_turn(struct elastic_run *er)
-{
-    struct agent *next = TAILQ_FIRST(&er->line);
-
-    er->turn = NULL;
-    evtimer_del(&er->turn_ends);
-    if (next == NULL)
-        return;
-    TAILQ_REMOVE(&er->line, next, line);
-    next->in_line = false;
-    give_turn(er, next);
-    conn_unpark(next->conn);
-}
-
-static void on_turn_ends(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    pass_turn(arg);
-}
-
-void elastic_turn_init(struct elastic_run *er)
-{
-    evtimer_assign(&er->turn_ends, er->server->base, on_turn_ends, er);
-}
-
-void elastic_leave_line(struct agent *a)
-{
-    struct elastic_run *er = a->run;
-
-    if (a->in_line)
-        TAILQ_REMOVE(&er->line, a, line);
-    a->in_line = false;
-    if (er->turn == a)
-        pass_turn(er);
-}
-
-bool elastic_holds(struct conn *c, const struct c10d_request *req)
-{
-    struct agent *a = c->as.c10d.bound.agent;
-    struct elastic_run *er = a->run;
-
-    /* The one that makes the key expects nothing, and its failure makes nobody try again. */
-    if (req->op != C10D_COMPARE_SET || req->expected.len == 0 || er->turn == NULL ||
-        er->turn == a || !slice_equal(req->key, er->key))
-        return false;
-    if (!a->in_line)
-        TAILQ_INSERT_TAIL(&er->line, a, line);
-    a->in_line = true;
-    return true;
-}
 
 /* --- Who writes. --- */
 
@@ -138,6 +73,8 @@ static void changed(struct elastic_run *er, struct run *run, struct agent *a)
     if (node == NULL || !node->participant || !state->complete)
         a->world = 0;
     elastic_log_change(er, run, a);
+    if (state->closed)
+        elastic_end_turns(er);
     if (state->complete && !(run->before.complete && run->before.round == state->round)) {
         begin_world(er, state);
         elastic_completed(er, a);
@@ -166,36 +103,69 @@ bool elastic_write(struct elastic_run *er, const struct torch_state *next, struc
     return ok;
 }
 
-/* A compare-and-set has failed: if all it wanted was to beat its heart, that is done. */
+/* The two states of a request, and the store's view of the run; false: they are not states, or
+ * nothing may be merged. Freed by the caller either way. */
+static bool read_states(struct elastic_run *er, const struct c10d_request *req, struct run **run,
+                        struct torch_state *expected, struct torch_state *desired)
+{
+    *run = elastic_store_run(er);
+    *expected = *desired = (struct torch_state){0};
+    return er->server->config->elastic.merge_heartbeats && *run != NULL && (*run)->known &&
+           torch_state_read(req->expected, expected) == TORCH_STATE_OK &&
+           torch_state_read(req->value, desired) == TORCH_STATE_OK;
+}
+
+bool elastic_is_heartbeat(struct elastic_run *er, const struct c10d_request *req)
+{
+    struct torch_state expected, desired;
+    struct torch_node *node;
+    int64_t heartbeat_us;
+    struct run *run;
+    bool is = read_states(er, req, &run, &expected, &desired) &&
+              torch_merge_heartbeat(&expected, &desired, &run->state, &node, &heartbeat_us);
+
+    torch_state_free(&expected);
+    torch_state_free(&desired);
+    return is;
+}
+
+static bool put_heartbeat(struct elastic_run *er, struct agent *a, struct torch_state *state,
+                          struct torch_node *node, int64_t heartbeat_us, struct store_result *out)
+{
+    int64_t before = node->heartbeat_us;
+
+    compare_clocks(a, heartbeat_us);
+    node->heartbeat_us = heartbeat_us;
+    if (elastic_write(er, state, out))
+        return true;
+    node->heartbeat_us = before;
+    return false;
+}
+
+/* A compare-and-set has failed: true when it is done all the same. */
 static bool merge(struct elastic_run *er, struct agent *a, const struct c10d_request *req,
                   struct store_result *result)
 {
-    struct run *run = elastic_store_run(er);
-    struct torch_state expected = {0}, desired = {0};
-    struct torch_node *node;
+    struct torch_state expected, desired;
     struct store_result merged;
-    int64_t heartbeat_us, before;
+    struct torch_node *node;
+    int64_t heartbeat_us;
+    struct run *run;
     bool ok = false;
 
-    if (!er->server->config->elastic.merge_heartbeats || run == NULL || !run->known)
-        return false;
-    if (torch_state_read(req->expected, &expected) == TORCH_STATE_OK &&
-        torch_state_read(req->value, &desired) == TORCH_STATE_OK &&
-        torch_merge_heartbeat(&expected, &desired, &run->state, &node, &heartbeat_us)) {
-        before = node->heartbeat_us;
-        node->heartbeat_us = heartbeat_us;
-        compare_clocks(a, heartbeat_us);
-        ok = elastic_write(er, &run->state, &merged);
-        if (ok) {
-            *result = merged;
-            er->server->stats.heartbeats_merged++;
-        } else {
-            node->heartbeat_us = before;
-        }
+    if (read_states(er, req, &run, &expected, &desired)) {
+        if (torch_merge_heartbeat(&expected, &desired, &run->state, &node, &heartbeat_us))
+            ok = put_heartbeat(er, a, &run->state, node, heartbeat_us, &merged);
+        else if (er->turn == a && torch_merge_rebase(&expected, &desired, &run->state))
+            ok = elastic_write(er, &desired, &merged);
     }
     torch_state_free(&expected);
     torch_state_free(&desired);
-    return ok;
+    if (!ok)
+        return false;
+    *result = merged;
+    er->server->stats.heartbeats_merged++;
+    return true;
 }
 
 /* With --ignore-close: true when others are still in the run; *text is what was to be written, but
@@ -222,6 +192,18 @@ static bool keeps_open(struct elastic_run *er, struct agent *a, const struct c10
                   log_bytes("by", a->node.addr),
                   log_str("reason", "others are still in the run, see --ignore-close"));
     return ok;
+}
+
+/* An agent is told that its state is old: it has the turn, if nobody else has. Of a run that is
+ * closed nobody writes anything any more. */
+static void refused(struct elastic_run *er, struct agent *a, const struct c10d_request *req)
+{
+    const struct run *run = elastic_store_run(er);
+
+    if (run != NULL && run->known && run->state.closed)
+        elastic_end_turns(er);
+    else if (req->expected.len != 0 && (er->turn == NULL || er->turn == a))
+        elastic_give_turn(er, a);
 }
 
 void elastic_compare_set(struct conn *c, const struct c10d_request *req,
@@ -253,27 +235,28 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
     }
     server_apply(er->server, c->space, &command, result);
     free(text);
-    if (result->status == STORE_OK && result->run != NULL) {
-        changed(er, result->run, a);
-    } else if (result->status == STORE_MISMATCH && !merge(er, a, req, result)) {
+    if (result->status == STORE_MISMATCH && !merge(er, a, req, result)) {
         *answer = (struct slice){0};
-        if (req->expected.len != 0 && (er->turn == NULL || er->turn == a))
-            give_turn(er, a);
+        refused(er, a, req);
         return;
     }
+    if (result->status == STORE_OK && result->run != NULL)
+        changed(er, result->run, a);
     if (er->turn == a)
-        pass_turn(er);
+        elastic_pass_turn(er);
 }
 
-void elastic_before_read(struct conn *c, struct slice key)
+void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key)
 {
     struct agent *a = c->as.c10d.bound.agent;
     struct elastic_run *er = a->run;
 
-    if (!slice_equal(key, er->key))
+    if (req->op == C10D_COMPARE_SET)
+        return;
+    if (er->turn == a)
+        elastic_pass_turn(er); /* it looks again before it writes */
+    if (!slice_equal(key, er->key) || (req->op != C10D_GET && req->op != C10D_WAIT))
         return;
     elastic_make_up(er->server);
     elastic_restore(a);
-    if (er->turn == a)
-        pass_turn(er); /* it looks again before it writes */
 }

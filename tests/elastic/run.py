@@ -661,6 +661,60 @@ def held(server, count=2):
 
 
 @case
+def a_closed_run_has_no_turns():
+    """All who end together are told that it is closed, and none of them writes again."""
+    with daemon() as server:
+        holder, others, _ = held(server, 20)
+        holder.write(lambda s: setattr(s, "closed", True))
+        begin = time.monotonic()
+        for o in others:
+            o.seen = o.blob()
+            check(o.state().closed, "told that it is closed")
+        check(time.monotonic() - begin < TURN * 5, "nobody waits for those who do not write")
+
+
+@case
+def a_heartbeat_does_not_stand_in_line():
+    """And it does not spoil the write of the one whose turn it is."""
+    with daemon() as server:
+        beats = Agent(server.port, "job", "beats")
+        beats.join()
+        old = beats.seen
+        holder, (b, *_), _ = held(server, 3)
+        beats.seen = old
+        before = beats.state().last_heartbeats[beats.node]
+        state = beats.state()
+        beats.beat(state)
+        beats.try_write(ts.dumps(state))
+        check(beats.state().last_heartbeats[beats.node] > before, "merged while others wait")
+        # Made of the state from before that heartbeat.
+        check(not holder.try_write(join_value(holder)), "answered what came of it")
+        check(holder.node in holder.state().participants, "and it is in")
+        check(holder.state().last_heartbeats[beats.node] > before, "and the heartbeat still is")
+        b.seen = b.blob()
+        check(holder.node in b.state().participants, "the next one is told so")
+
+
+@case
+def those_in_line_live():
+    """A heartbeat older than 4 s of one who stands in line is made fresh for it."""
+    with daemon() as server:
+        waits = Agent(server.port, "job", "waits")
+        waits.join()
+        old = ts.now() - datetime.timedelta(seconds=10)
+        state = waits.state()
+        waits.beat(state, old)
+        waits.try_write(ts.dumps(state))
+        holder, _, _ = held(server, 2)
+        waits.send(cas_request(waits.key, waits.seen, join_value(waits)))
+        Peer(server.port).ping()
+        holder.join()
+        waits.seen = waits.blob()
+        check(waits.state().last_heartbeats[waits.node] > old + datetime.timedelta(seconds=5),
+              "its heartbeat is fresh")
+
+
+@case
 def a_holder_that_dies_passes_the_turn():
     def scene():
         with daemon() as server:

@@ -379,9 +379,96 @@ static void the_writer_is_the_one_with_a_newer_heartbeat(void **state)
     torch_state_free(&after);
 }
 
+/* --- Another's heartbeats under a change. --- */
+
+static bool rebase(struct scene *c)
+{
+    return torch_merge_rebase(&c->expected, &c->desired, &c->now);
+}
+
+static void drop_scene(struct scene *c)
+{
+    torch_state_free(&c->expected);
+    torch_state_free(&c->desired);
+    torch_state_free(&c->now);
+}
+
+static void newer_heartbeats_go_under_a_change(void **state)
+{
+    struct scene c;
+
+    (void)state;
+    begin(&c);
+    node(&c.desired, "f")->waiting = true;
+    beat(&c.desired, "f", 900);
+    beat(&c.now, "a", 700);
+    beat(&c.now, "d", 800);
+    assert_true(rebase(&c));
+    assert_int_equal(node(&c.desired, "a")->heartbeat_us, 700);
+    assert_int_equal(node(&c.desired, "b")->heartbeat_us, 200);
+    assert_int_equal(node(&c.desired, "d")->heartbeat_us, 800);
+    assert_int_equal(node(&c.desired, "f")->heartbeat_us, 900);
+    assert_true(node(&c.desired, "f")->waiting);
+    drop_scene(&c);
+}
+
+static void ones_own_newer_heartbeat_stays(void **state)
+{
+    struct scene c;
+
+    (void)state;
+    begin(&c);
+    beat(&c.desired, "a", 950);
+    beat(&c.now, "a", 700);
+    assert_true(rebase(&c));
+    assert_int_equal(node(&c.desired, "a")->heartbeat_us, 950);
+    drop_scene(&c);
+}
+
+static void the_dead_may_be_taken_out_and_the_living_not(void **state)
+{
+    struct scene c;
+
+    (void)state;
+    begin(&c);
+    take_out(&c.desired, "b");
+    beat(&c.now, "a", 700);
+    assert_true(rebase(&c));
+    drop_scene(&c);
+
+    begin(&c);
+    take_out(&c.desired, "b");
+    beat(&c.now, "b", 700);
+    assert_false(rebase(&c));
+    drop_scene(&c);
+}
+
+static void more_than_heartbeats_is_not_gone_under(void **state)
+{
+    static void (*const changes[])(struct torch_state *) = {
+        change_round,   change_complete, change_closed, set_deadline, change_rank,
+        leave,          enter,           stop_waiting,  wait_too,     be_spare,
+        lose_heartbeat, come_first,      come_last,     come_between, another_process,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct scene c;
+
+        begin(&c);
+        changes[i](&c.now);
+        assert_false(rebase(&c));
+        drop_scene(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(newer_heartbeats_go_under_a_change),
+        cmocka_unit_test(ones_own_newer_heartbeat_stays),
+        cmocka_unit_test(the_dead_may_be_taken_out_and_the_living_not),
+        cmocka_unit_test(more_than_heartbeats_is_not_gone_under),
         cmocka_unit_test(a_newer_heartbeat_merges),
         cmocka_unit_test(what_has_happened_meanwhile_does_not_matter),
         cmocka_unit_test(the_newest_of_two_times_counts),
