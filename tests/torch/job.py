@@ -36,7 +36,8 @@ class Agent:
         self.job, self.name, self.killed = job, name, False
         self.log_path = os.path.join(job.folder, name + ".log")
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        start_new_session=True)  # a share of the CPU of its own
         self.pid = self.process.pid
         for work in (self._read, self._await_exit):
             threading.Thread(target=work, daemon=True).start()

@@ -75,7 +75,7 @@ def plain(run):
 
 @case("scale-up", "scale-up 1→2→3")
 def scale_up(run):
-    job = run.train("1:3", 1)
+    job = run.train("1:3", 1, last_call_s=4)
     for size in 2, 3:
         new = run.spare(job, "node-%d" % size)
         run.fault(job)
@@ -213,7 +213,7 @@ def again_failure(run):
 
 def joined_after(run, count, seconds, send):
     """One more node comes to `count` of them after a fault of that many seconds."""
-    job = run.train("1:3", count)
+    job = run.train("1:3", count, last_call_s=10)
     new = run.spare(job, "node-%d" % (count + 1))
     send(job, signal.SIGSTOP)
     run.pass_seconds(seconds)
