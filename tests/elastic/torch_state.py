@@ -63,8 +63,9 @@ _stand_in()
 Node, State = _NodeDesc, _RendezvousState
 
 
-class _Reader(pickle.Unpickler):
-    """Finds what torch's states are made of, and nothing else: the daemon's answer is input."""
+class _Reader(pickle._Unpickler):
+    """Finds what torch's states are made of, and nothing else: the daemon's answer is input. (The
+    one in C writes complaints of its own about some broken pickles.)"""
 
     ALLOWED = {(MODULE, "_NodeDesc"), (MODULE, "_RendezvousState"), ("datetime", "datetime"),
                ("datetime", "timezone"), ("datetime", "timedelta")}
