@@ -201,6 +201,9 @@ static void write_comment(FILE *out, const char *comment, unsigned depth)
 
 static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
 
+/* Behind more characters than 1024, escapes counted, readers look for no `:`. */
+#define LONG_KEY 100
+
 /* `first`: the line has begun already, behind a `- `. */
 static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, bool first)
 {
@@ -213,7 +216,14 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
             write_comment(out, value->comment, depth);
             indent(out, depth);
         }
-        yaml_write_scalar(out, &key);
+        if (key.len > LONG_KEY) {
+            fputs("? ", out);
+            yaml_write_scalar(out, &key);
+            fputc('\n', out);
+            indent(out, depth);
+        } else {
+            yaml_write_scalar(out, &key);
+        }
         fputc(':', out);
         write_value(out, value, depth, false);
     }

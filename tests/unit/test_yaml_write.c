@@ -182,6 +182,21 @@ static void collections_are_blocks_with_comments_above(void **state)
                                                        "- {}\n");
 }
 
+static void long_keys_are_announced(void **state)
+{
+    char key[2000], expected[4200];
+    struct yaml_node *root = yaml_new(&arena, YAML_MAPPING),
+                     *inner = yaml_new(&arena, YAML_MAPPING);
+
+    (void)state;
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    yaml_put(&arena, inner, key, string("v"));
+    yaml_put(&arena, root, key, inner);
+    snprintf(expected, sizeof expected, "? %s\n:\n  ? %s\n  : v\n", key, key);
+    assert_string_equal(written(root, yaml_write), expected);
+}
+
 static void json_says_the_same(void **state)
 {
     struct yaml_node *root = sample();
@@ -199,6 +214,7 @@ int main(void)
         cmocka_unit_test_teardown(texts_get_quotes_where_a_reader_could_err, end),
         cmocka_unit_test_teardown(lines_become_a_block, end),
         cmocka_unit_test_teardown(collections_are_blocks_with_comments_above, end),
+        cmocka_unit_test_teardown(long_keys_are_announced, end),
         cmocka_unit_test_teardown(json_says_the_same, end),
     };
 
