@@ -12,12 +12,13 @@
  * that can be merged (elastic_state.c) does not have to stand in line. */
 #include "rdzv/elastic_internal.h"
 
-#define TURN_LEAST_US   20000
-#define TURN_MOST_US    250000
-#define TURN_FIRST_US   62500   /* what agents are thought to need before any has shown it */
-#define REFRESH_MS      1000    /* how often the line is looked through */
-#define REFRESH_FROM_US 4000000 /* younger heartbeats are good as they are: torch's come each 5 s \
-                                 */
+#define TURN_LEAST_US 20000
+#define TURN_MOST_US  250000
+#define TURN_FIRST_US 62500 /* what agents are thought to need before any has shown it */
+#define REFRESH_MS    1000  /* how often the line is looked through */
+#define REFRESH_FROM_US                                                       \
+    4000000 /* younger heartbeats are good as they are: torch's come each 5 s \
+             */
 
 void elastic_turn_init(struct elastic_run *er)
 {
