@@ -106,7 +106,7 @@ const char *check_written(struct check *c, const struct job_setting *s);
 /* There may be options that cannot be seen. */
 bool check_is_opaque(const struct job_run *r);
 /* The store lives and dies with the job: its state is never another job's. */
-bool check_owns_store(const struct check *c, const struct job_run *r);
+bool check_owns_store(const struct job_run *r);
 /* "Job train", for messages. */
 const char *check_title(struct check *c, const struct kube_object *o);
 /* The Service is where a run's endpoint leads. */

@@ -43,8 +43,8 @@ void check_endpoint_localhost(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
         bool said = check_said(r, TORCHRUN_RDZV_ENDPOINT);
 
-        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local ||
-            job_store_of(&c->jobs, r) != NULL || (!said && check_is_opaque(r)))
+        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->store != NULL ||
+            (!said && check_is_opaque(r)))
             continue;
         check_report(c, object_of(r),
                      check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
@@ -105,7 +105,7 @@ void check_endpoint_port(struct check *c)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         const struct kube_object *service = r->target.service;
-        const struct job_store *store = job_store_of(&c->jobs, r);
+        const struct job_store *store = r->store;
         struct check_place at = check_at_setting(r, TORCHRUN_RDZV_ENDPOINT);
 
         if (!job_is_dynamic(r) || r->port <= 0)

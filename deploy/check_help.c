@@ -162,9 +162,9 @@ bool check_is_opaque(const struct job_run *r)
     return r->args != NULL && r->args->opaque;
 }
 
-bool check_owns_store(const struct check *c, const struct job_run *r)
+bool check_owns_store(const struct job_run *r)
 {
-    const struct job_store *store = job_store_of(&c->jobs, r);
+    const struct job_store *store = r->store;
 
     if (r->hosted)
         return true;

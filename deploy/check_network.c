@@ -145,7 +145,7 @@ static void look_at_policy(struct check *c, const struct kube_object *policy)
     }
     for (size_t i = 0; i < c->jobs.count && concerns_ingress(policy); i++) {
         const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *s = job_store_of(&c->jobs, r);
+        const struct job_store *s = r->store;
 
         if (s == NULL || !r->container->pods->host_network ||
             !kube_same_space(policy, s->container->pods->object) ||
@@ -164,7 +164,7 @@ static void look_at_plugin(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;
     const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
-    const struct job_store *s = job_store_of(&c->jobs, r);
+    const struct job_store *s = r->store;
 
     if (o->type != KUBE_VOLCANO_JOB || svc == NULL || s == NULL ||
         s->container->pods->object != o || !r->container->pods->host_network ||

@@ -15,16 +15,16 @@ static bool is_etcd(const struct job_run *r)
 }
 
 /* A relay has a space for each job, which keeps their ids apart. */
-static bool is_kept_apart(const struct check *c, const struct job_run *r)
+static bool is_kept_apart(const struct job_run *r)
 {
-    const struct job_store *store = job_store_of(&c->jobs, r);
+    const struct job_store *store = r->store;
 
-    return check_owns_store(c, r) || (store != NULL && store->kind == JOB_STORE_RELAY);
+    return check_owns_store(r) || (store != NULL && store->kind == JOB_STORE_RELAY);
 }
 
-static bool meets_elsewhere(const struct check *c, const struct job_run *r)
+static bool meets_elsewhere(const struct job_run *r)
 {
-    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(c, r);
+    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(r);
 }
 
 static bool has_id(const struct job_run *r)
@@ -47,22 +47,40 @@ void check_id_missing(struct check *c)
         enum torchrun_option at =
             check_said(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
-        if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
+        if (meets_elsewhere(r) && !has_id(r) && !check_is_opaque(r))
             check_report(c, object_of(r), check_at_setting(r, at),
                          "no rendezvous id: every job that sets none meets at %s as `none`",
                          endpoint_name(r));
     }
 }
 
+/* What a job is called. Plain Pods are a job together: of `train-pod0` it is `train`. */
+static const char *job_name(struct check *c, const struct kube_object *o)
+{
+    size_t len = strlen(o->name), end = len;
+
+    if (o->type != KUBE_POD)
+        return o->name;
+    while (end > 0 && o->name[end - 1] >= '0' && o->name[end - 1] <= '9')
+        end--;
+    if (end == len)
+        return o->name;
+    while (end > 0 && o->name[end - 1] != '-')
+        end--;
+    return end < 2 ? o->name : arena_copy(&c->bundle.arena, o->name, end - 1);
+}
+
 /* Somebody else's job would have another name in it. */
-static bool names_its_job(const struct job_run *r, const char *id)
+static bool names_its_job(struct check *c, const struct job_run *r, const char *id)
 {
     const struct kube_object *o = object_of(r);
 
     if (o->type == KUBE_RUNTIME)
         return false;
     for (; o != NULL; o = o->wrapper) {
-        if (*o->name != '\0' && strstr(id, o->name) != NULL)
+        const char *name = job_name(c, o);
+
+        if (*name != '\0' && strstr(id, name) != NULL)
             return true;
     }
     return false;
@@ -74,7 +92,7 @@ void check_id_fixed(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(r, id->text))
+        if (meets_elsewhere(r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
             check_report(c, object_of(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                          "the rendezvous id `%s` is a constant, and the store at %s is not this "
                          "job's own",
@@ -82,7 +100,13 @@ void check_id_fixed(struct check *c)
     }
 }
 
-static bool share_an_id(const struct job_run *a, const struct job_run *b)
+static bool is_one_job(struct check *c, const struct kube_object *a, const struct kube_object *b)
+{
+    return kube_top(a) == kube_top(b) || (a->type == KUBE_POD && b->type == KUBE_POD &&
+                                          strcmp(job_name(c, a), job_name(c, b)) == 0);
+}
+
+static bool share_an_id(struct check *c, const struct job_run *a, const struct job_run *b)
 {
     const struct job_value *id = &a->settings[TORCHRUN_RDZV_ID].value;
     const struct job_value *other = &b->settings[TORCHRUN_RDZV_ID].value;
@@ -90,7 +114,7 @@ static bool share_an_id(const struct job_run *a, const struct job_run *b)
     return has_id(b) && id->known && other->known && strcmp(id->text, other->text) == 0 &&
            strcmp(a->host, b->host) == 0 && *a->host != '\0' && a->port == b->port &&
            a->target.service == b->target.service && a->target.pods == b->target.pods &&
-           kube_top(object_of(a)) != kube_top(object_of(b));
+           !is_one_job(c, object_of(a), object_of(b));
 }
 
 void check_id_shared(struct check *c)
@@ -101,7 +125,7 @@ void check_id_shared(struct check *c)
         if (!job_is_dynamic(r) || !has_id(r) || r->local)
             continue;
         for (size_t j = 0; j < i; j++) {
-            if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(r, c->jobs.runs[j])) {
+            if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {
                 check_report(c, object_of(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                              "the rendezvous id `%s` is also that of %s, at the same endpoint",
                              check_value(r, TORCHRUN_RDZV_ID),
@@ -122,7 +146,7 @@ static const struct job_store *idle_store(const struct check *c)
         bool used = s->kind == JOB_STORE_RELAY;
 
         for (size_t j = 0; j < c->jobs.count && !used; j++)
-            used = job_is_dynamic(c->jobs.runs[j]) && job_store_of(&c->jobs, c->jobs.runs[j]) == s;
+            used = job_is_dynamic(c->jobs.runs[j]) && c->jobs.runs[j]->store == s;
         if (!used)
             return s;
     }
@@ -135,7 +159,7 @@ void check_backend_missing(struct check *c)
 
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *store = job_store_of(&c->jobs, r);
+        const struct job_store *store = r->store;
 
         if (r->args == NULL || check_said(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
             check_is_opaque(r) || !job_is_multi_node(r))
@@ -226,7 +250,7 @@ void check_is_host(struct check *c)
         char value[64];
 
         if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-            r->hosted || (r->local && job_store_of(&c->jobs, r) == NULL))
+            r->hosted || (r->local && r->store == NULL))
             continue;
         if (!conf_value(conf->value.text, "is_host", value, sizeof value)) {
             if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {

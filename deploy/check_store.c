@@ -51,7 +51,7 @@ static bool wants_v2(struct check *c, const struct job_store *s)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
 
-        if (strncmp(r->backend, "etcd", 4) == 0 && job_store_of(&c->jobs, r) == s)
+        if (strncmp(r->backend, "etcd", 4) == 0 && r->store == s)
             return true;
     }
     return false;
@@ -142,7 +142,7 @@ static bool is_reached(const struct check *c, const struct job_store *s)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
 
-        if (!r->local && job_store_of(&c->jobs, r) == s)
+        if (!r->local && r->store == s)
             return true;
     }
     for (size_t i = 0; i < c->bundle.count; i++) {

@@ -193,7 +193,7 @@ static const struct job_run *stale_run(const struct check *c, const struct kube_
         const struct job_run *r = c->jobs.runs[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(c, r) &&
+        if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(r) &&
             check_said(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
             (id->known || id->field_count > 0))
             return r;

@@ -24,4 +24,4 @@ struct job_value job_scope_value(const struct job_scope *s, const struct arg_tex
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
                                     const struct job_variable *variable);
 
-void job_find_stores(struct job_view *v, const struct kube_pods *p);
+void job_find_stores(struct job_view *v);

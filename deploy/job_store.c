@@ -98,32 +98,43 @@ enum job_store_kind job_store_kind(struct arena *a, const struct kube_container 
 
 /* --- Stores of a bundle. --- */
 
-void job_find_stores(struct job_view *v, const struct kube_pods *p)
+static void add_store(struct job_view *v, struct job_store store)
+{
+    if (v->store_count == v->store_cap) {
+        size_t cap = v->store_cap == 0 ? 8 : v->store_cap * 2;
+
+        v->stores = arena_grow(&v->bundle->arena, v->stores, v->store_count * sizeof store,
+                               cap * sizeof store);
+        v->store_cap = cap;
+    }
+    v->stores[v->store_count++] = store;
+}
+
+void job_find_stores(struct job_view *v)
 {
     struct arena *a = &v->bundle->arena;
 
-    for (size_t i = 0; i < p->count; i++) {
-        struct job_store store = {job_store_kind(a, &p->containers[i]), &p->containers[i]};
+    v->first_store = arena_alloc(a, (v->bundle->pod_count + 1) * sizeof *v->first_store);
+    for (size_t i = 0; i < v->bundle->pod_count; i++) {
+        const struct kube_pods *p = v->bundle->pods[i];
 
-        if (store.kind == JOB_STORE_NONE)
-            continue;
-        if (v->store_count == v->store_cap) {
-            size_t cap = v->store_cap == 0 ? 8 : v->store_cap * 2;
+        for (size_t j = 0; j < p->count; j++) {
+            struct job_store store = {job_store_kind(a, &p->containers[j]), &p->containers[j]};
 
-            v->stores = arena_grow(a, v->stores, v->store_count * sizeof store, cap * sizeof store);
-            v->store_cap = cap;
+            if (store.kind == JOB_STORE_NONE)
+                continue;
+            add_store(v, store);
+            if (v->first_store[i] == 0)
+                v->first_store[i] = v->store_count;
         }
-        v->stores[v->store_count++] = store;
     }
 }
 
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < v->store_count; i++) {
-        if (v->stores[i].container->pods == p)
-            return &v->stores[i];
-    }
-    return NULL;
+    size_t first = v->first_store[p->index];
+
+    return first == 0 ? NULL : &v->stores[first - 1];
 }
 
 /* --- Options. --- */

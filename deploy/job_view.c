@@ -446,6 +446,22 @@ static void find_store(struct job_view *v, struct job_run *r)
             r->hosted = r->hosted || is_own_training_pod(v, r, p);
 }
 
+static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)
+{
+    const struct job_store *store = NULL;
+    const struct kube_pods *p = NULL;
+
+    if (r->local)
+        return job_store_in(v, r->container->pods);
+    if (!r->found)
+        return NULL;
+    if (r->target.pods != NULL)
+        return job_store_in(v, r->target.pods);
+    while (store == NULL && (p = kube_next_selected(v->bundle, r->target.service, p)) != NULL)
+        store = job_store_in(v, p);
+    return store;
+}
+
 static bool is_yes(const char *text)
 {
     return *text != '\0' && strcmp(text, "0") != 0;
@@ -466,6 +482,7 @@ static void conclude(struct job_view *v, struct job_run *r)
     find_nodes(r);
     split_endpoint(&v->bundle->arena, r);
     find_store(v, r);
+    r->store = store_of(v, r);
 }
 
 /* --- Runs. --- */
@@ -568,8 +585,7 @@ static void find_runs(struct job_view *v, const struct kube_container *c)
 void job_find(struct job_view *v, struct kube_bundle *bundle)
 {
     *v = (struct job_view){.bundle = bundle};
-    for (size_t i = 0; i < bundle->pod_count; i++)
-        job_find_stores(v, bundle->pods[i]);
+    job_find_stores(v);
     for (size_t i = 0; i < bundle->pod_count; i++) {
         for (size_t j = 0; j < bundle->pods[i]->count; j++) {
             const struct kube_container *c = &bundle->pods[i]->containers[j];
@@ -596,20 +612,4 @@ bool job_is_dynamic(const struct job_run *r)
 bool job_is_elastic(const struct job_run *r)
 {
     return r->nodes_min >= 0 && r->nodes_max > r->nodes_min;
-}
-
-const struct job_store *job_store_of(const struct job_view *v, const struct job_run *r)
-{
-    const struct job_store *store = NULL;
-    const struct kube_pods *p = NULL;
-
-    if (r->local)
-        return job_store_in(v, r->container->pods);
-    if (!r->found)
-        return NULL;
-    if (r->target.pods != NULL)
-        return job_store_in(v, r->target.pods);
-    while (store == NULL && (p = kube_next_selected(v->bundle, r->target.service, p)) != NULL)
-        store = job_store_in(v, p);
-    return store;
 }

@@ -58,10 +58,11 @@ struct job_run {
     bool port_written;
     long nodes_min, nodes_max; /* -1: not known */
     bool standalone;
-    struct kube_target target; /* what the host is within the bundle */
-    bool found;                /* it is something there */
-    bool local;                /* localhost */
-    bool hosted;               /* a training pod of this job is to be the store */
+    struct kube_target target;     /* what the host is within the bundle */
+    bool found;                    /* it is something there */
+    bool local;                    /* localhost */
+    bool hosted;                   /* a training pod of this job is to be the store */
+    const struct job_store *store; /* where the endpoint leads, if that is in the bundle, or NULL */
 };
 
 /* A container that serves as a store or in front of one. */
@@ -78,6 +79,7 @@ struct job_view {
     size_t count, cap;
     struct job_store *stores;
     size_t store_count, store_cap;
+    size_t *first_store; /* by the index of pods: of their first store, from 1; 0: none */
     /* The variables of the container that was asked for last. */
     const struct kube_container *variables_of;
     const struct job_variable *variables;
@@ -111,8 +113,6 @@ bool job_is_elastic(const struct job_run *r);
 enum job_store_kind job_store_kind(struct arena *a, const struct kube_container *c);
 /* The store in these pods, or NULL. A relay counts. */
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p);
-/* The store that the run's endpoint leads to, if it is in the bundle, or NULL. */
-const struct job_store *job_store_of(const struct job_view *v, const struct job_run *r);
 
 /* The value of a store's option: of `--name=value` or `--name value` among its words, or of the
  * variable (NULL: it has none); false when it is not given. A switch has the value "". */
