@@ -252,16 +252,20 @@ static struct check_place at_pods(const struct kube_pods *p)
     return check_at_key(p->part, "template");
 }
 
+static bool is_injected(const struct check *c, const struct kube_pods *p)
+{
+    if (p->host_network || is_excluded(p) || strcmp(inject(p), "false") == 0)
+        return false;
+    return strcmp(inject(p), "true") == 0 || is_injected_space(c, p->object->space);
+}
+
 void check_istio_injected(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
-        bool wanted = strcmp(inject(p), "true") == 0;
 
-        if (p->host_network || !takes_part(c, p) || is_excluded(p) ||
-            strcmp(inject(p), "false") == 0 || (!wanted && !is_injected_space(c, p->object->space)))
-            continue;
-        check_report(c, p->object, at_pods(p),
-                     "Istio puts its proxy between these pods and the store");
+        if (is_injected(c, p) && takes_part(c, p))
+            check_report(c, p->object, at_pods(p),
+                         "Istio puts its proxy between these pods and the store");
     }
 }

@@ -741,16 +741,13 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
 
 const char *kube_made_service(const struct kube_object *o)
 {
-    const char *subdomain = kube_text(o->spec, "network.subdomain");
+    const char *subdomain;
 
-    switch ((int)o->type) {
-    case KUBE_VOLCANO_JOB:
+    if (o->type == KUBE_VOLCANO_JOB)
         return yaml_get(kube_get(o->spec, "plugins"), "svc") != NULL ? o->name : "";
-    case KUBE_JOBSET:
+    if (o->type == KUBE_JOBSET) {
+        subdomain = kube_text(o->spec, "network.subdomain");
         return *subdomain != '\0' ? subdomain : o->name;
-    case KUBE_TRAINJOB:
-        return o->name;
-    default:
-        return "";
     }
+    return o->type == KUBE_TRAINJOB ? o->name : "";
 }
