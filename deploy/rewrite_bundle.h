@@ -11,7 +11,7 @@ struct rewrite_options {
     bool keep_kind;    /* a Pod stays a Pod */
     bool diff, in_place;
     bool agent_store;          /* --wiring=agent-store */
-    bool from_etcd, from_c10d; /* what may be moved; see rewrite_help */
+    bool from_etcd, from_c10d; /* only these; neither: both */
     const char *etcd;          /* NAME or NAMESPACE/NAME, or NULL */
     const char *image;
     char **paths;

@@ -236,7 +236,8 @@ size_t move_self_hosted(struct bundle *b, bool look)
         found++;
         if (look)
             bundle_note(b, o->node,
-                        "%s: its worker 0 is the store: --from=c10d moves that to rdzvd",
+                        "%s: its worker 0 is the store, and stays it: without --keep-backend and "
+                        "--from=etcd rdzvd takes its place",
                         object_title(b, o));
         else
             give_store(b, &j);
@@ -394,7 +395,8 @@ static void give_agent_store(struct bundle *b, struct object *o, const struct ya
 
         if (container == NULL) {
             bundle_error(b, replicas->pairs[i].key,
-                         "there is no container named pytorch here, which the operator wants");
+                         "there is no container named pytorch here, which the operator wants: "
+                         "name one so");
             return;
         }
         if (yaml_to_bool(yaml_get(spec, "hostNetwork"), &host) && host) {

@@ -15,10 +15,10 @@ bool rewrite_changed(const struct bundle_file *f)
 static size_t plan(struct bundle *b)
 {
     const struct rewrite_options *o = b->options;
-    struct etcd *e =
-        o->from_c10d && !o->from_etcd && o->etcd == NULL && o->keep_backend ? NULL : etcd_find(b);
+    struct etcd *e = o->from_c10d && !o->from_etcd ? NULL : etcd_find(b);
     struct object **services = NULL;
     size_t found = 0, count = 0, self;
+    bool look;
 
     if (b->diag->errors > 0)
         return 0;
@@ -27,12 +27,9 @@ static size_t plan(struct bundle *b)
         move_from_etcd(b, e, !o->keep_backend, &services, &count);
         etcd_replace(b, e, !o->keep_backend, services, count);
     }
-    if (!o->keep_backend) {
-        bool look = !o->from_c10d && (o->from_etcd || e != NULL);
-
-        self = move_self_hosted(b, look);
-        found += look ? 0 : self;
-    }
+    look = o->keep_backend || (o->from_etcd && !o->from_c10d);
+    self = move_self_hosted(b, look);
+    found += look ? 0 : self;
     self = move_to_agent_store(b, !o->agent_store);
     found += o->agent_store ? self : 0;
     return found;
