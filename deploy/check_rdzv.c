@@ -449,14 +449,25 @@ static long training_pods(const struct check *c, const struct kube_object *o)
     return sum;
 }
 
+/* It is to find others: by a rendezvous, or at a master elsewhere. */
+static bool looks_for_others(const struct job_run *r)
+{
+    const char *master = check_value(r, TORCHRUN_MASTER_ADDR);
+
+    if (r->standalone || check_is_opaque(r))
+        return false;
+    return job_is_dynamic(r) ||
+           (r->settings[TORCHRUN_MASTER_ADDR].from == JOB_FROM_FLAG &&
+            strcmp(master, "localhost") != 0 && strcmp(master, "127.0.0.1") != 0);
+}
+
 void check_nodes_missing(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         long pods = training_pods(c, object_of(r));
 
-        if (r->args != NULL && job_is_dynamic(r) && !check_said(r, TORCHRUN_NNODES) &&
-            !check_is_opaque(r) && pods > 1)
+        if (r->args != NULL && !check_said(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
             check_report(c, object_of(r), check_at_run(r),
                          "no --nnodes: each of %ld pods is told that it is the only one", pods);
     }

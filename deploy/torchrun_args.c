@@ -156,16 +156,15 @@ static bool is_torchrun(const char *text)
 
 size_t torchrun_find(const struct arg_word *words, size_t count)
 {
+    static const char *const modules[] = {"torch.distributed.run", "torch.distributed.launch",
+                                          "torchelastic.distributed.launch", NULL};
     bool anything = false;
 
     for (size_t i = 0; i < count; i++) {
         if (is_torchrun(words[i].text))
             return i + 1;
         if (strcmp(words[i].text, "-m") == 0 && i + 1 < count)
-            return strcmp(words[i + 1].text, "torch.distributed.run") == 0 ||
-                           strcmp(words[i + 1].text, "torch.distributed.launch") == 0
-                       ? i + 2
-                       : 0;
+            return is_one_of(words[i + 1].text, modules) ? i + 2 : 0;
         anything = anything || wraps_anything(words[i].text);
         if (!anything && !may_precede(words[i].text))
             return 0;
