@@ -216,7 +216,7 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
             write_comment(out, value->comment, depth);
             indent(out, depth);
         }
-        if (key.len > LONG_KEY) {
+        if (key.len > (is_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
             fputs("? ", out);
             yaml_write_scalar(out, &key);
             fputc('\n', out);

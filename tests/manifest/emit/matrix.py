@@ -99,6 +99,8 @@ def problems(documents, way, backend, elastic):
               for c in conf]
     if (backend == "c10d") != any(c.startswith("is_host=0") for c in confs):
         yield "is_host: %r" % confs
+    if ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE" in text) != (backend == "etcd-v2"):
+        yield "whether torch shares its store"
     commands = [" ".join(c) for c in tool.find_all(documents, "command")
                 if isinstance(c, list) and "torchrun" in " ".join(c)]
     if not commands:
