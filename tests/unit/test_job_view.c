@@ -1,0 +1,253 @@
+/* deploy/job_view: which settings a container comes to, from which source, and which store it
+ * meets. */
+#include "deploy/job_view.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct yaml_file file;
+static struct diag diag;
+static struct kube_bundle bundle;
+static struct job_view view;
+
+static void look(const char *text)
+{
+    if (!yaml_file_parse(&file, "t.yaml", text, strlen(text), &diag))
+        fail_msg("%s: %s", text, diag.entries[0].text);
+    kube_add_file(&bundle, &file);
+    kube_find_pods(&bundle);
+    job_find(&view, &bundle);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    kube_free(&bundle);
+    yaml_file_free(&file);
+    diag_free(&diag);
+    view = (struct job_view){0};
+    return 0;
+}
+
+/* The only run of a pod with this command and these variables, in flow style. */
+static const struct job_run *run_of(const char *command, const char *env)
+{
+    char text[4096];
+
+    snprintf(text, sizeof text,
+             "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml}\nspec:\n  containers:\n"
+             "  - name: c\n    command: %s\n    env: %s\n",
+             command, env);
+    look(text);
+    if (view.count != 1)
+        fail_msg("%zu runs of %s", view.count, command);
+    return view.runs[0];
+}
+
+static void options_are_read_in_every_spelling(void **state)
+{
+    static const char *const commands[] = {
+        "[torchrun, --rdzv_id=x, --rdzv-backend, c10d, --nnodes, '2:4', t.py, --rdzv_id=y]",
+        "[torchrun, --rdzv-id, x, --rdzv_backend=c10d, --nn=2:4, t.py]",
+        "[python3, -u, -m, torch.distributed.run, --rdzv_id=x, --rdzv_backend=c10d, --nnodes=2:4]",
+        "[sh, -c, 'cd /w && exec torchrun --nnodes 2:4 --rdzv-backend=c10d --rdzv-id \"x\" t.py']",
+        "[bash, -euxo, pipefail, -c, \"A='--nnodes=2:4 --rdzv-id=x'\\ntorchrun $A "
+        "--rdzv-backend=c10d t.py\"]",
+        "[/bin/bash, -lc, \"torchrun \\\\\\n --nnodes=2:4 \\\\\\n --rdzv-backend=c10d "
+        "--rdzv-id=x\"]",
+        "[sh, -c, 'PET_RDZV_ID=x PET_NNODES=2:4 torchrun --rdzv_backend=c10d t.py']",
+        "[sh, -c, 'export PET_RDZV_ID=\"x\"; torchrun --nnodes=2:4 --rdzv_backend=c10d t.py']",
+    };
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const struct job_run *r = run_of(commands[i], "[]");
+
+        if (strcmp(r->settings[TORCHRUN_RDZV_ID].value.text, "x") != 0 || r->nodes_min != 2 ||
+            r->nodes_max != 4 || strcmp(r->backend, "c10d") != 0 || r->args->opaque)
+            fail_msg("%s: id %s, backend %s, %ld:%ld", commands[i],
+                     r->settings[TORCHRUN_RDZV_ID].value.text, r->backend, r->nodes_min,
+                     r->nodes_max);
+        end(state);
+    }
+}
+
+static void what_only_looks_like_it_is_no_run(void **state)
+{
+    static const char *const commands[] = {
+        "[python, train.py, --launcher, torchrun]",
+        "[sh, -c, 'echo torchrun --rdzv_id=1']",
+        "[sh, -c, 'pip install torchrun']",
+        "[sh, -c, \"cat <<E\\ntorchrun\\nE\"]",
+        "[sh, -c, '# torchrun']",
+        "[]",
+    };
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char text[512];
+
+        snprintf(text, sizeof text,
+                 "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - {name: c, command: %s}\n",
+                 commands[i]);
+        look(text);
+        if (view.count != 0)
+            fail_msg("%s is taken for torchrun", commands[i]);
+        end(state);
+    }
+}
+
+static void the_command_line_wins(void **state)
+{
+    const struct job_run *r =
+        run_of("[torchrun, --rdzv_backend=c10d, t.py]", "[{name: PET_RDZV_BACKEND, value: etcd-v2},"
+                                                        " {name: PET_RDZV_ID, value: one},"
+                                                        " {name: PET_RDZV_ID, value: two}]");
+
+    (void)state;
+    assert_string_equal(r->backend, "c10d");
+    assert_int_equal(r->settings[TORCHRUN_RDZV_BACKEND].from, JOB_FROM_FLAG);
+    assert_string_equal(r->overridden[TORCHRUN_RDZV_BACKEND]->value.text, "etcd-v2");
+    assert_string_equal(r->settings[TORCHRUN_RDZV_ID].value.text, "two");
+    assert_int_equal(r->settings[TORCHRUN_RDZV_ID].from, JOB_FROM_ENV);
+}
+
+static void variables_are_replaced_by_who_replaces_them(void **state)
+{
+    static const struct {
+        const char *command, *text;
+        bool known;
+    } cases[] = {
+        {"[torchrun, '--rdzv_id=$(A)-$(N)', t.py]", "one-ml", true},
+        {"[torchrun, '--rdzv_id=$A', t.py]", "$A", true}, /* no shell */
+        {"[torchrun, '--rdzv_id=$$(A)', t.py]", "$(A)", true},
+        {"[torchrun, '--rdzv_id=$(B)', t.py]", "two-one", true},
+        {"[torchrun, '--rdzv_id=$(U).x', t.py]", "$(U).x", false},
+        {"[sh, -c, 'torchrun --rdzv_id=${A}$B t.py']", "onetwo-one", true},
+        {"[sh, -c, 'A=three; torchrun --rdzv_id=$A t.py']", "three", true},
+        {"[sh, -c, 'torchrun --rdzv_id=$(A) t.py']", "one", true}, /* Kubernetes comes first */
+        {"[sh, -c, 'torchrun --rdzv_id=$(date) t.py']", "$(date)", false},
+        {"[sh, -c, 'torchrun --rdzv_id=$NOT t.py']", "$NOT", false},
+        {"[sh, -c, \"torchrun --rdzv_id='$A' t.py\"]", "$A", true},
+        {"[sh, -c, 'X=$X$X$X$X$X$X; torchrun --rdzv_id=$X t.py']", NULL, false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct job_run *r = run_of(
+            cases[i].command, "[{name: A, value: one}, {name: B, value: 'two-$(A)'},"
+                              " {name: N, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}},"
+                              " {name: U, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]");
+        const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+
+        if (id->known != cases[i].known ||
+            (cases[i].text != NULL && strcmp(id->text, cases[i].text) != 0))
+            fail_msg("%s: %s, %d", cases[i].command, id->text, id->known);
+        if (strstr(cases[i].command, "$(U)") != NULL)
+            assert_string_equal(id->fields[0], "metadata.uid");
+        end(state);
+    }
+}
+
+static void unknown_words_make_it_opaque(void **state)
+{
+    (void)state;
+    assert_true(run_of("[sh, -c, 'torchrun $MORE t.py']", "[]")->args->opaque);
+    end(state);
+    assert_true(run_of("[sh, -c, 'torchrun \"$@\"']", "[]")->args->opaque);
+    end(state);
+    assert_false(run_of("[sh, -c, 'torchrun --nnodes=2 ${DIR}/t.py $REST']", "[]")->args->opaque);
+}
+
+static void values_have_their_bytes(void **state)
+{
+    const struct job_run *r =
+        run_of("[sh, -c, 'torchrun --rdzv-id \"a b\" --rdzv-conf=k=v t.py']", "[]");
+    const struct job_setting *id = &r->settings[TORCHRUN_RDZV_ID];
+    const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+
+    (void)state;
+    assert_memory_equal(id->node->text + id->start, "\"a b\"", id->end - id->start);
+    assert_int_equal(id->end - id->start, 5);
+    assert_memory_equal(conf->node->text + conf->start, "k=v", conf->end - conf->start);
+    assert_int_equal(conf->end - conf->start, 3);
+}
+
+static void endpoints_are_split_as_torch_does(void **state)
+{
+    static const struct {
+        const char *endpoint, *host;
+        long port;
+    } cases[] = {
+        {"h:1", "h", 1},           {"h", "h", 29400},
+        {"'[::1]:5'", "[::1]", 5}, {"'[fe80::1]'", "[fe80::1]", 29400},
+        {"' h:2 '", "h", 2},       {"':3'", "localhost", 3},
+        {"h:x", "h", -1},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char env[256];
+        const struct job_run *r;
+
+        snprintf(env, sizeof env,
+                 "[{name: PET_RDZV_BACKEND, value: c10d}, {name: PET_RDZV_ENDPOINT, value: %s}]",
+                 cases[i].endpoint);
+        r = run_of("[torchrun, t.py]", env);
+        assert_string_equal(r->host, cases[i].host);
+        assert_int_equal(r->port, cases[i].port);
+        end(state);
+    }
+}
+
+static void stores_are_found_behind_services(void **state)
+{
+    static const char job[] =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ml}\n"
+        "spec: {selector: {a: b}, ports: [{port: 29400}]}\n---\n"
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: st, namespace: ml}\n"
+        "spec: {serviceName: s, template: {metadata: {labels: {a: b}}, spec: {containers: "
+        "[{name: x, image: 'h:5000/p/rdzvd:1@sha256:00', args: "
+        "['--listen=0.0.0.0:29400']}]}}}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml}\nspec:\n  containers:\n"
+        "  - {name: c, command: [torchrun, --rdzv_backend=c10d, '--rdzv_endpoint=%s', t.py]}\n";
+    static const char *const hosts[] = {"s",      "s:29400",       "s.ml", "s.ml.svc.cluster.local",
+                                        "st-0.s", "st-12.s.ml.svc"};
+    static const char *const strangers[] = {"t", "s.other", "st-x.s", "st-0", "sx", "1.2.3.4"};
+
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char text[2048];
+
+        snprintf(text, sizeof text, job, hosts[i]);
+        look(text);
+        assert_int_equal(view.count, 1);
+        assert_int_equal(view.store_count, 1);
+        if (view.runs[0]->store != &view.stores[0])
+            fail_msg("%s does not lead to the store", hosts[i]);
+        assert_false(view.runs[0]->hosted);
+        end(state);
+        snprintf(text, sizeof text, job, strangers[i]);
+        look(text);
+        if (view.runs[0]->store != NULL)
+            fail_msg("%s leads to the store", strangers[i]);
+        end(state);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(options_are_read_in_every_spelling, end),
+        cmocka_unit_test_teardown(what_only_looks_like_it_is_no_run, end),
+        cmocka_unit_test_teardown(the_command_line_wins, end),
+        cmocka_unit_test_teardown(variables_are_replaced_by_who_replaces_them, end),
+        cmocka_unit_test_teardown(unknown_words_make_it_opaque, end),
+        cmocka_unit_test_teardown(values_have_their_bytes, end),
+        cmocka_unit_test_teardown(endpoints_are_split_as_torch_does, end),
+        cmocka_unit_test_teardown(stores_are_found_behind_services, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* deploy/shell_words: which words a script has, and where each of their bytes stands. */
+#include "deploy/shell_words.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct arena arena;
+
+static int end(void **state)
+{
+    (void)state;
+    arena_free(&arena);
+    return 0;
+}
+
+/* Words with | behind each, commands with a newline behind each. */
+static void assert_words(const char *text, const char *expected)
+{
+    struct shell_script script;
+    char found[1024] = "";
+    size_t len = 0;
+
+    shell_read(&arena, text, strlen(text), &script);
+    for (size_t i = 0; i < script.count; i++) {
+        for (size_t j = 0; j < script.commands[i].count; j++)
+            len += (size_t)snprintf(found + len, sizeof found - len, "%s|",
+                                    script.commands[i].words[j].text);
+        len += (size_t)snprintf(found + len, sizeof found - len, "\n");
+    }
+    assert_string_equal(found, expected);
+}
+
+static void words_are_split_as_a_shell_does(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"", ""},
+        {"  \n\n", ""},
+        {"a b\tc", "a|b|c|\n"},
+        {"a;b\nc", "a|\nb|\nc|\n"},
+        {"a && b || c & d | e", "a|\nb|\nc|\nd|\ne|\n"},
+        {"(a b); { c; }", "a|b|\n{|c|\n}|\n"},
+        {"a \\\n  b", "a|b|\n"},
+        {"a\\\nb", "ab|\n"},
+        {"a \\\r\n b", "a|b|\n"},
+        {"'a b' \"c d\" e\\ f", "a b|c d|e f|\n"},
+        {"a''b\"\"c ''", "abc||\n"},
+        {"\"\\\"x\\$y\\n\"", "\"x$y\\n|\n"},
+        {"--id=\"$A.$B\" x", "--id=$A.$B|x|\n"},
+        {"--e=$(IFS=',' read -ra w <<< \"$H\"; echo \"${w[0]}\"):1 b",
+         "--e=$(IFS=',' read -ra w <<< \"$H\"; echo \"${w[0]}\"):1|b|\n"},
+        {"a`b c`d ${x:-y z} $((1 + 2))", "a`b c`d|${x:-y z}|$((1 + 2))|\n"},
+        {"a # b\nc#d", "a|\nc#d|\n"},
+        {"a >out 2>&1 <in b &>all c", "a|b|c|\n"},
+        {"a <<< word b", "a|b|\n"},
+        {"cat <<EOF >f\ntorchrun x\nEOF\nb", "cat|\nb|\n"},
+        {"cat <<-'E'\n\ttorchrun x\n\tE\nb", "cat|\nb|\n"},
+        {"diff <(a b) c", "diff|<(a b)|c|\n"},
+        {"a 'open", "a|open|\n"},
+        {"a \"open", "a|open|\n"},
+        {"a $(open", "a|$(open|\n"},
+        {"a \\", "a||\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_words(cases[i].text, cases[i].words);
+}
+
+static void bytes_know_where_they_stand(void **state)
+{
+    static const char text[] = "x \\\n --a=\"b \\\"c\" 'd'";
+    struct shell_script script;
+    const struct shell_word *w;
+
+    (void)state;
+    shell_read(&arena, text, sizeof text - 1, &script);
+    assert_int_equal(script.count, 1);
+    assert_int_equal(script.commands[0].count, 3);
+    w = &script.commands[0].words[1];
+    assert_string_equal(w->text, "--a=b \"c");
+    assert_int_equal(w->start, strchr(text, '-') - text);
+    assert_int_equal(w->end, strchr(text, '\'') - text - 1);
+    assert_int_equal(w->at[w->len], w->end);
+    for (size_t i = 0; i < w->len; i++)
+        assert_int_equal(text[w->at[i]], w->text[i]);
+}
+
+static void only_what_a_shell_replaces_expands(void **state)
+{
+    static const struct {
+        const char *text;
+        bool expands;
+    } cases[] = {{"a$b", true},   {"\"$b\"", true}, {"`c`", true},  {"'$b'", false},
+                 {"\\$b", false}, {"plain", false}, {"<(x)", true}, {"\"\\$b\"", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shell_script script;
+
+        shell_read(&arena, cases[i].text, strlen(cases[i].text), &script);
+        assert_int_equal(script.commands[0].words[0].expands, cases[i].expands);
+    }
+}
+
+static void depth_has_an_end(void **state)
+{
+    static char text[30000];
+    struct shell_script script;
+
+    (void)state;
+    for (size_t i = 0; i + 2 < sizeof text; i += 2)
+        memcpy(text + i, "$(", 2);
+    shell_read(&arena, text, strlen(text), &script);
+    assert_true(script.count > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(words_are_split_as_a_shell_does, end),
+        cmocka_unit_test_teardown(bytes_know_where_they_stand, end),
+        cmocka_unit_test_teardown(only_what_a_shell_replaces_expands, end),
+        cmocka_unit_test_teardown(depth_has_an_end, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
