@@ -17,7 +17,7 @@
 
 #include "proto/torch_state.h"
 
-static void die(const char *why)
+static _Noreturn void die(const char *why)
 {
     fprintf(stderr, "state_tool: %s\n", why);
     exit(2);
