@@ -20,7 +20,7 @@ const char *data_next(const char *kind, size_t *at, char *name, size_t size)
     return NULL;
 }
 
-static const struct data_file *find(const char *kind, const char *name)
+const struct data_file *data_find(const char *kind, const char *name)
 {
     char path[200];
 
@@ -62,7 +62,7 @@ struct yaml_node *data_load(struct data *data, const char *kind, const char *nam
 {
     struct yaml_file *f = &data->files[data->count];
     bool own = is_path(name);
-    const struct data_file *built_in = own ? NULL : find(kind, name);
+    const struct data_file *built_in = own ? NULL : data_find(kind, name);
     bool ok;
 
     if (data->count == sizeof data->files / sizeof *data->files) {

@@ -24,6 +24,9 @@ struct data {
  * file of the user's. NULL: an error in d, which lists what there is. */
 struct yaml_node *data_load(struct data *data, const char *kind, const char *name,
                             const struct yaml_node *at, struct diag *d);
+
+/* The built-in file itself, or NULL. */
+const struct data_file *data_find(const char *kind, const char *name);
 void data_free(struct data *data);
 
 /* The names of a kind, one after the other: NULL behind the last. *at starts at 0. */

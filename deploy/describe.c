@@ -17,7 +17,10 @@ const char explain_help[] =
     "rdzv-manifest explain says all about a setting of a user file, or a rule of check.\n"
     "\n"
     "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.way\n"
-    "  rdzv-manifest explain RULE        as rdzv-id-fixed\n";
+    "  rdzv-manifest explain RULE        as rdzv-id-fixed\n"
+    "  rdzv-manifest explain KIND/NAME   the file behind a platform, a profile or a way, as a "
+    "start\n"
+    "                                    for one of your own: platforms/volcano\n";
 
 /* A text in lines of at most 96 columns behind `indent` blanks. */
 static void print_wrapped(const char *text, int indent)
@@ -216,10 +219,15 @@ int verb_explain(int argc, char **argv)
 {
     struct diag d = {0};
     struct data data = {0};
+    const struct data_file *file = argc == 2 ? data_find("", argv[1]) : NULL;
     const struct yaml_node *settings, *setting;
 
     if (argc == 2 && check_explain(stdout, argv[1]))
         return 0;
+    if (file != NULL && strchr(argv[1], '/') != NULL) {
+        fwrite(file->bytes, 1, file->len, stdout);
+        return 0;
+    }
     settings = data_load(&data, "", "settings", NULL, &d);
     if (argc != 2 || argv[1][0] == '\0') {
         diag_error(&d, NULL, (struct yaml_mark){0},

@@ -83,6 +83,18 @@ def own_platform(check, folder):
               "a broken platform: %r: exit %d: %s" % (text, code, err.decode()))
 
 
+def built_in_as_own(check, folder):
+    """What `explain platforms/NAME` prints is a file that does the same."""
+    job = write(folder, "job.yaml", "jobName: a\nnamespace: n\ncontainerImage: b\nmainProgram: t.py\n")
+    for name in ("volcano", "pytorchjob", "jobset", "job", "trainjob", "pods", "appwrapper-v1beta1",
+                 "appwrapper-v1beta2"):
+        code, out, err = tool.run("explain", "platforms/" + name)
+        path = write(folder, name + ".yaml", out.decode())
+        own = tool.run("emit", "-f", job, "--platform", path)
+        check(own == tool.run("emit", "-f", job, "--platform", name) and own[0] == 0,
+              "%s as a file of one's own: %s" % (name, own[2].decode()))
+
+
 def own_profile(check, folder):
     path = write(folder, "mine.yaml", "profile: mine\nabout: x\nsettings:\n  shm: 8Gi\n"
                  "  environmentVariables:\n  - {name: A, value: profile}\n  - {name: B, value: profile}\n"
@@ -125,5 +137,6 @@ def layers(check, folder):
 def test(check, skip):
     with tempfile.TemporaryDirectory() as folder:
         own_platform(check, folder)
+        built_in_as_own(check, folder)
         own_profile(check, folder)
         layers(check, folder)
