@@ -89,7 +89,7 @@ def built_in_as_own(check, folder):
     for name in ("volcano", "pytorchjob", "jobset", "job", "trainjob", "pods", "appwrapper-v1beta1",
                  "appwrapper-v1beta2"):
         code, out, err = tool.run("explain", "platforms/" + name)
-        path = write(folder, name + ".yaml", out.decode())
+        path = write(folder, "own-" + name + ".yaml", out.decode())
         own = tool.run("emit", "-f", job, "--platform", path)
         check(own == tool.run("emit", "-f", job, "--platform", name) and own[0] == 0,
               "%s as a file of one's own: %s" % (name, own[2].decode()))
