@@ -129,7 +129,7 @@ static void variables_are_replaced_by_who_replaces_them(void **state)
         {"[torchrun, '--rdzv_id=$(U).x', t.py]", "$(U).x", false},
         {"[sh, -c, 'torchrun --rdzv_id=${A}$B t.py']", "onetwo-one", true},
         {"[sh, -c, 'A=three; torchrun --rdzv_id=$A t.py']", "three", true},
-        {"[sh, -c, 'torchrun --rdzv_id=$(A) t.py']", "one", true}, /* Kubernetes comes first */
+        {"[sh, -c, 'A=three; torchrun --rdzv_id=$(A) t.py']", "one", true}, /* not by the shell */
         {"[sh, -c, 'torchrun --rdzv_id=$(date) t.py']", "$(date)", false},
         {"[sh, -c, 'torchrun --rdzv_id=$NOT t.py']", "$NOT", false},
         {"[sh, -c, \"torchrun --rdzv_id='$A' t.py\"]", "$A", true},
