@@ -21,6 +21,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+try:
+    import torch._dynamo  # what DistributedDataParallel loads from 2.0 on, when it is first used
+except ImportError:
+    pass
+
 FEATURES, BATCH = 16, 32
 
 
