@@ -16,12 +16,55 @@ PROFILES = [None, "oke-rdma", "vela-roce", "gke-tcpx", "aks-gpu", "intel-cpu"]
 WAYS = [None, "service", "sidecar", "task", "job", "pod", "external"]
 BACKENDS = ["c10d", "etcd-v2"]
 
+RICH = """\
+numPods: 4
+numCpusPerPod: 64
+totalMemoryPerPod: 1Ti
+limitMemoryPerPod: 2Ti
+numRoceGdr: 2
+multiNicNetworkName: multi-nic-network
+mountNVMe: {storage: 800Gi}
+autopilotHealthChecks: [gpu, net]
+initContainers: [{name: first, image: "registry.example/first:1", command: "echo $(hostname)"}]
+shm: 8Gi
+topologyFileConfigMap: topo
+ncclGdrEnvConfigMap: nccl
+proxyConfigMap: proxy
+proxies: {http_proxy: "http://p:1", no_proxy: localhost}
+claims: [{name: data, size: 10Gi, storageClass: fast}]
+volumes:
+- {name: data, claimName: data, mountPath: /data}
+- {name: scratch, emptyDir: {}, mountPath: /scratch}
+- {name: code, configMap: code, mountPath: /code, readOnly: true}
+- {name: keys, secret: keys}
+hostDevices: [{name: devinf, path: /dev/infiniband}]
+sshGitCloneConfig: {secretName: key, configMapName: hosts}
+envFrom: [{secretRef: {name: tokens}}]
+hostIgnoreList: [node-17]
+serviceAccountName: gdr
+addCapabilities: [SYS_PTRACE]
+imagePullSecrets: [{name: pull}]
+imagePullPolicy: Always
+nodeSelector: {kind: gpu}
+tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]
+podAnnotations: {sidecar.istio.io/inject: "false"}
+podLabels: {version: "1.10"}
+workingDir: /code
+hostIPC: true
+terminationGracePeriodSeconds: 60
+ttlSecondsAfterFinished: 600
+restarts: 100
+pod: {runtimeClassName: nvidia, securityContext: {runAsUser: 1000}}
+container: {lifecycle: {preStop: {exec: {command: [sleep, "5"]}}}}
+"""
+
 JOBS = {
     "fixed": "numPods: 4\n",
     "one": "numPods: 1\n",
     "elastic": "nodes: {min: 2, max: 4}\n",
     "host": "numPods: 4\nhostNetwork: true\n",
     "script": "numPods: 4\nsetupCommands: [cd /data, export A=$(hostname)]\n",
+    "rich": RICH,
     "large": "numPods: 1000\nnumGpusPerPod: 8\ntotalMemoryPerPod: 64Gi\nnumCpusPerPod: 8\n",
 }
 BASE = """\
@@ -40,6 +83,8 @@ def combinations():
     for platform, profile, way, backend, (job, text) in itertools.product(
             PLATFORMS, PROFILES, WAYS, BACKENDS, JOBS.items()):
         # All of the cheap product would take minutes: profiles go with two jobs, etcd-v2 with three.
+        if job == "rich" and (profile is not None or backend != "c10d"):
+            continue
         if profile is not None and (job not in ("fixed", "elastic") or backend != "c10d"):
             continue
         if backend != "c10d" and job not in ("fixed", "elastic", "host"):
