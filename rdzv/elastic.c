@@ -57,6 +57,7 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
     er->home = home;
     er->key = (struct slice){name, key.len};
     er->left_ms = server_now_ms();
+    er->full = true;
     TAILQ_INIT(&er->agents);
     TAILQ_INIT(&er->line);
     elastic_turn_init(er);

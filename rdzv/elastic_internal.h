@@ -30,6 +30,7 @@ struct elastic_run {
     struct slice key; /* "/torch.rendezvous.R"; the bytes follow the struct */
     struct agent_list agents;
     uint64_t left_ms; /* no agent since then; 0: there is one */
+    bool full; /* the latest round was completed by the one who made it MAX, as far as known */
 
     /* Who may write: see elastic_turn.c. */
     struct agent *turn; /* was told the newest state and is about to write it; NULL: nobody */

@@ -2,7 +2,8 @@
  * everybody's own clock, and a node that was evicted never finds out: it goes on alone. */
 #include "rdzv/elastic_internal.h"
 
-#define OUTAGE_MS 5000 /* a heartbeat's interval: what is shorter hurts nobody */
+#define OUTAGE_MS 5000     /* a heartbeat's interval: what is shorter hurts nobody */
+#define STALE_US  10000000 /* a heartbeat that is late, and not yet taken for the last one */
 
 /* --- The daemon was away. --- */
 
@@ -58,19 +59,36 @@ void elastic_make_up_for(struct server *s, uint64_t gap_ms)
 
 /* --- A node was away. --- */
 
-static void log_restored(const struct elastic_run *er, const struct agent *a, const char *what)
+static void log_restored(const struct elastic_run *er, const struct agent *a, const char *what,
+                         const char *why)
 {
     char peer[CONN_PEER_MAX];
 
     log_event(LOG_WARN, "repaired", log_str("space", er->home->space->name),
               log_bytes("run", elastic_name(er)), log_bytes("node", a->node.addr),
               log_str("peer", conn_peer(a->conn, peer)), log_i64("round", a->round),
-              log_str("done", what), log_str("reason", "others took it for dead, and it lives"));
+              log_str("done", what), log_str("reason", why));
+}
+
+/* The node itself asks, so it lives, however old the heartbeat is that it left behind: torch would
+ * have it take itself for dead when it sees that. */
+static void revive(struct agent *a, struct run *run, struct torch_node *node, int64_t now_us)
+{
+    int64_t before = node->heartbeat_us;
+    struct store_result result;
+
+    if (!node->has_heartbeat || before >= now_us - STALE_US)
+        return;
+    node->heartbeat_us = now_us;
+    if (elastic_write(a->run, &run->state, &result))
+        log_restored(a->run, a, "has a heartbeat again", "it was away, and it lives");
+    else
+        node->heartbeat_us = before;
 }
 
 /* Its round goes on without it: it belongs in there, with the rank that it has. Another round has
- * begun since: as one who waits it makes everybody, itself too, meet again. And if its place is
- * taken, its connection ends, and with it the agent, which whoever runs it starts anew. */
+ * begun since: as one who waits it makes everybody, itself too, meet again. And if no place is left
+ * there, its connection ends, and with it the agent, which whoever runs it starts anew. */
 void elastic_restore(struct agent *a)
 {
     struct elastic_run *er = a->run;
@@ -80,21 +98,26 @@ void elastic_restore(struct agent *a)
     struct torch_state *state;
     struct store_result result;
 
-    if (run == NULL || !run->known || run->state.closed || !run->state.complete || a->world == 0 ||
-        torch_state_find(&run->state, &a->node) != NULL)
+    if (run == NULL || !run->known || run->state.closed || !a->has_node ||
+        __builtin_add_overflow(server_now_ns() / 1000, a->ahead_us, &back.heartbeat_us))
         return;
     state = &run->state;
+    at = torch_state_find(state, &a->node);
+    if (at != NULL) {
+        revive(a, run, at, back.heartbeat_us);
+        return;
+    }
+    if (!state->complete || a->world == 0)
+        return;
     back.participant = back.waiting = back.redundant = false;
     back.has_heartbeat = true;
-    if (__builtin_add_overflow(server_now_ns() / 1000, a->ahead_us, &back.heartbeat_us))
-        return;
     if (state->round == a->round) {
         then = torch_state_find(&run->world_then, &a->node);
         if (then == NULL || !then->participant)
             return;
         back.participant = true;
         back.rank = then->rank;
-    } else if (elastic_world_size(state) >= a->world) {
+    } else if (er->full && elastic_world_size(state) >= a->world) {
         conn_cut(a->conn, "taken for dead and replaced while it was away; start it again",
                  a->node.addr);
         return;
@@ -104,7 +127,8 @@ void elastic_restore(struct agent *a)
     if (!torch_state_insert(state, &back, &at))
         return;
     if (elastic_write(er, state, &result)) {
-        log_restored(er, a, back.participant ? "is a participant again" : "waits to be let in");
+        log_restored(er, a, back.participant ? "is a participant again" : "waits to be let in",
+                     "others took it for dead, and it lives");
         if (back.waiting)
             a->world = 0;
         return;

@@ -59,6 +59,17 @@ static void begin_world(struct elastic_run *er, const struct torch_state *state)
     }
 }
 
+/* Torch completes a round when MAX have come, or when the last call after MIN is over. MAX is in no
+ * message; that a deadline had passed tells that it was not reached. */
+static bool is_full(const struct run *run, const struct agent *by)
+{
+    int64_t now_us;
+
+    return !run->before.has_deadline ||
+           (!__builtin_add_overflow(server_now_ns() / 1000, by->ahead_us, &now_us) &&
+            now_us < run->before.deadline_us);
+}
+
 /* An agent has written the state. */
 static void changed(struct elastic_run *er, struct run *run, struct agent *a)
 {
@@ -76,6 +87,7 @@ static void changed(struct elastic_run *er, struct run *run, struct agent *a)
     if (state->closed)
         elastic_end_turns(er);
     if (state->complete && !(run->before.complete && run->before.round == state->round)) {
+        er->full = is_full(run, a);
         begin_world(er, state);
         elastic_completed(er, a);
     }

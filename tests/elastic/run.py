@@ -894,6 +894,42 @@ def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
 
 
 @case
+def one_taken_for_dead_waits_when_the_new_round_was_not_full():
+    """The last call had passed, so there is room for more than have met."""
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        prune(b, a)
+
+        def anew(state):
+            state.complete, state.round = False, state.round + 1
+            state.participants = {b.node: 0}
+            state.deadline = ts.now() - datetime.timedelta(seconds=1)
+            b.beat(state)
+        b.write(anew)
+        c = Agent(server.port, "job", "c")
+        c.read()
+        c.join(complete=True)
+        check(a.node in a.read().wait_list, "it waits")
+
+
+@case
+def one_who_comes_back_late_has_a_heartbeat_again():
+    """Else it would take itself for dead, and never say again that it lives."""
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        late = ts.now() - datetime.timedelta(seconds=20)
+        b.read()
+        b.write(lambda state: state.last_heartbeats.update({a.node: late}))
+        same(b.read().last_heartbeats[a.node], late, "as others see it")
+        seen = a.read()
+        check(seen.last_heartbeats[a.node] > late + datetime.timedelta(seconds=15), "it asks")
+        same(sorted(n.addr for n in seen.participants), ["a", "b"], "participants")
+        server.wait_log(r"event=repaired .*node=a .*done=\"has a heartbeat again\"")
+        stored = a.seen
+        same(a.get(a.key), stored, "and it is not made younger each time")
+
+
+@case
 def one_taken_for_dead_and_replaced_is_cut():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
