@@ -560,6 +560,19 @@ void edit_remove_item(struct bundle *b, struct bundle_file *f, struct yaml_node 
         bundle_error(b, item, "this list begins within a line: write it on lines of its own");
 }
 
+const char *edit_as_item(struct bundle *b, const char *block)
+{
+    struct buf out = {.arena = &b->arena};
+
+    for (const char *line = block; *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+
+        buf_print(&out, "%s%.*s\n", line == block ? "- " : "  ", (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+    return out.text;
+}
+
 /* --- Whole nodes and documents. --- */
 
 void edit_replace(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *block)

@@ -38,6 +38,9 @@ void edit_add_item_before(struct bundle *b, struct bundle_file *f, struct yaml_n
                           size_t before, const char *block);
 void edit_replace(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *block);
 
+/* The block as an item of a list, for blocks with lists in them. */
+const char *edit_as_item(struct bundle *b, const char *block);
+
 /* What takes up whole lines goes with them, comments behind it included. */
 void edit_remove_pair(struct bundle *b, struct bundle_file *f, struct yaml_node *mapping,
                       const struct yaml_pair *pair);

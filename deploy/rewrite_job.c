@@ -93,6 +93,36 @@ bool job_is_static(const struct job *j)
     return j->policy == NULL;
 }
 
+static bool says(const struct wiring *w, enum said_field field, const struct said *beside)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const struct said *s = &w->list[i];
+
+        if (s->field != field)
+            continue;
+        if (beside == NULL || s->place == SAID_ENV || s->place == SAID_ASSIGN ||
+            s->command == beside->command)
+            return true;
+    }
+    return false;
+}
+
+static const struct yaml_node *find_text(const struct yaml_node *n, const char *part)
+{
+    if (n == NULL)
+        return NULL;
+    if (n->kind == YAML_SCALAR)
+        return strstr(n->text, part) != NULL ? n : NULL;
+    for (size_t i = 0; i < n->count; i++) {
+        const struct yaml_node *found =
+            find_text(n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value, part);
+
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
 /* --- Where it meets now. --- */
 
 /* The length of the host in HOST:PORT. */
@@ -123,7 +153,7 @@ static bool is_own_pod(const struct job *j, const char *host, size_t len)
 
     while (label < len && host[label] != '.')
         label++;
-    return own > 0 && label > own + 2 && memcmp(host, j->object->name, own) == 0 &&
+    return own > 0 && label >= own + 2 && memcmp(host, j->object->name, own) == 0 &&
            host[own] == '-' && memcmp(host + label - 2, "-0", 2) == 0;
 }
 
@@ -140,6 +170,23 @@ static bool is_hosted_by_policy(const struct job *j)
 
     return j->policy != NULL && (backend == NULL || strcmp(backend, "c10d") == 0) &&
            (host == NULL || is_own_pod(j, host, strlen(host)));
+}
+
+/* torchrun in a PyTorchJob with a Master, and not a word about where to meet: the operator's
+ * variables lead all to the Master, which is the store. */
+static bool is_hosted_by_master(const struct job *j)
+{
+    const struct yaml_node *replicas = yaml_path(j->object->node, "spec.pytorchReplicaSpecs");
+    const struct yaml_node *spec = yaml_get(j->object->node, "spec");
+
+    if (yaml_get(replicas, "Master") == NULL || yaml_get(replicas, "Worker") == NULL ||
+        j->policy != NULL || !job_uses_torchrun(j) || find_text(spec, "--standalone") != NULL)
+        return false;
+    for (size_t i = 0; i < j->count; i++) {
+        if (says(&j->wirings[i], SAID_BACKEND, NULL) || says(&j->wirings[i], SAID_ENDPOINT, NULL))
+            return false;
+    }
+    return true;
 }
 
 /* The endpoints that worker 0 serves, one after the other; NULL behind the last. */
@@ -163,7 +210,8 @@ bool job_is_self_hosted(struct bundle *b, const struct job *j)
 {
     size_t wiring = 0, at = 0;
 
-    return is_hosted_by_policy(j) || next_hosted(b, j, &wiring, &at) != NULL;
+    return is_hosted_by_policy(j) || is_hosted_by_master(j) ||
+           next_hosted(b, j, &wiring, &at) != NULL;
 }
 
 /* The digits behind the last colon of a value; its length when there are none. */
@@ -264,20 +312,6 @@ static void set_is_host(struct bundle *b, struct bundle_file *f, const struct wi
 }
 
 /* --- Containers. --- */
-
-static bool says(const struct wiring *w, enum said_field field, const struct said *beside)
-{
-    for (size_t i = 0; i < w->count; i++) {
-        const struct said *s = &w->list[i];
-
-        if (s->field != field)
-            continue;
-        if (beside == NULL || s->place == SAID_ENV || s->place == SAID_ASSIGN ||
-            s->command == beside->command)
-            return true;
-    }
-    return false;
-}
 
 static bool is_etcd_backend(const char *name)
 {
@@ -453,16 +487,67 @@ static bool is_moved(struct bundle *b, const struct job *j, const struct wiring 
     return false;
 }
 
+static bool has_local_addr(const struct wiring *w)
+{
+    return find_text(w->container, "PET_LOCAL_ADDR") != NULL ||
+           find_text(w->container, "--local_addr") != NULL ||
+           find_text(w->container, "--local-addr") != NULL;
+}
+
+/* All that torchrun has to know, as variables: its command stays as it is. */
+static void add_variables(struct bundle *b, const struct job *j, const struct wiring *w,
+                          const char *host)
+{
+    struct bundle_file *f = j->object->file;
+    struct yaml_pair *env = yaml_get_pair(w->container, "env");
+    const char *space = j->object->space;
+    const char *id =
+        arena_text(&b->arena, "%s%s%s", space, *space == '\0' ? "" : ".", j->object->name);
+    const char *items[] = {
+        "name: PET_RDZV_BACKEND\nvalue: c10d\n",
+        arena_text(&b->arena, "name: PET_RDZV_ENDPOINT\nvalue: %s:%d\n", host, C10D_PORT),
+        arena_text(&b->arena, "name: PET_RDZV_ID\nvalue: %s\n", edit_scalar_text(&b->arena, id)),
+        "name: PET_RDZV_CONF\nvalue: is_host=0\n",
+        "name: PET_LOCAL_ADDR\nvalueFrom:\n  fieldRef:\n    fieldPath: status.podIP\n",
+    };
+    struct buf block = {.arena = &b->arena};
+    size_t last;
+
+    if (env != NULL && env->value->kind != YAML_SEQUENCE) {
+        bundle_error(b, env->value, "env is a list of variables: write it as one, or remove it");
+        return;
+    }
+    last = env == NULL || env->value->count == 0 ? 0 : env->value->count - 1;
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
+        if ((i == 2 && w->has_id) || (i == 3 && says(w, SAID_CONF, NULL)) ||
+            (i == 4 && has_local_addr(w)))
+            continue;
+        if (env != NULL)
+            edit_add_item(b, f, env->value, last, items[i]);
+        else
+            buf_print(&block, "%s", edit_as_item(b, items[i]));
+    }
+    if (env == NULL)
+        edit_add_pair(b, f, w->container, &w->container->pairs[w->container->count - 1],
+                      arena_text(&b->arena, "env:\n%s", block.text));
+}
+
 void job_move(struct bundle *b, struct job *j, const struct etcd *e, const char *host,
               unsigned old_port)
 {
     bool policy = host != NULL ? is_hosted_by_policy(j) : job_policy_service(j, e) != NULL;
+
+    bool master = host != NULL && is_hosted_by_master(j);
 
     if (policy)
         move_policy(b, j, host);
     for (size_t i = 0; i < j->count; i++) {
         const struct wiring *w = &j->wirings[i];
 
+        if (master && w->torchrun != NULL) {
+            add_variables(b, j, w, host);
+            move_wiring(b, j, w, e, host);
+        }
         if (!policy && !is_moved(b, j, w, e, host))
             continue;
         move_wiring(b, j, w, e, host);
@@ -484,20 +569,21 @@ static bool has_id(const struct job *j)
     return false;
 }
 
-static const struct yaml_node *find_text(const struct yaml_node *n, const char *part)
+/* An id that every job made of this text has. */
+static void note_constant_id(struct bundle *b, const struct job *j)
 {
-    if (n == NULL)
-        return NULL;
-    if (n->kind == YAML_SCALAR)
-        return strstr(n->text, part) != NULL ? n : NULL;
-    for (size_t i = 0; i < n->count; i++) {
-        const struct yaml_node *found =
-            find_text(n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value, part);
+    for (size_t i = 0; i < j->count; i++) {
+        for (size_t k = 0; k < j->wirings[i].count; k++) {
+            const struct said *s = &j->wirings[i].list[k];
+            const char *id = s->field == SAID_ID ? wiring_expand(b, &j->wirings[i], s->value) : "$";
 
-        if (found != NULL)
-            return found;
+            if (strchr(id, '$') == NULL && strstr(id, j->object->name) == NULL)
+                bundle_note(b, s->node,
+                            "the run id %s is the same for every job made of this: put the job's "
+                            "name or uid into it",
+                            id);
+        }
     }
-    return NULL;
 }
 
 static void note_container(struct bundle *b, const struct yaml_node *container,
@@ -530,11 +616,12 @@ void job_note_known_faults(struct bundle *b, const struct job *j, bool c10d, uns
 {
     const struct yaml_node *restart = find_text(yaml_get(j->object->node, "spec"), "RestartJob");
 
-    if (!has_id(j) && !(c10d && j->policy != NULL))
+    if (!has_id(j) && !(c10d && (j->policy != NULL || is_hosted_by_master(j))))
         bundle_note(b, j->object->node,
                     "%s has no run id, and shares the id `none` with every other job without one: "
                     "give it one",
                     object_title(b, j->object));
+    note_constant_id(b, j);
     if (restart != NULL && find_text(j->object->node, "volcano.sh/job-version") == NULL)
         bundle_note(b, restart,
                     "RestartJob starts anew under the same run id, which is closed by then: put "

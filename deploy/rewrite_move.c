@@ -335,19 +335,6 @@ static bool is_guaranteed(const struct yaml_node *container)
     return true;
 }
 
-static const char *as_item(struct bundle *b, const char *block)
-{
-    struct buf out = {.arena = &b->arena};
-
-    for (const char *line = block; *line != '\0';) {
-        size_t len = strcspn(line, "\n");
-
-        buf_print(&out, "%s%.*s\n", line == block ? "- " : "  ", (int)len, line);
-        line += len + (line[len] == '\n');
-    }
-    return out.text;
-}
-
 static void add_sidecar(struct bundle *b, struct object *o, struct yaml_node *spec, unsigned port)
 {
     struct buf text = {.arena = &b->arena};
@@ -360,15 +347,16 @@ static void add_sidecar(struct bundle *b, struct object *o, struct yaml_node *sp
     else if (init != NULL)
         bundle_error(b, init->value, "initContainers is empty: remove it");
     else
-        edit_add_pair_before(b, o->file, spec, yaml_get_pair(spec, "containers"),
-                             arena_text(&b->arena, "initContainers:\n%s", as_item(b, text.text)));
+        edit_add_pair_before(
+            b, o->file, spec, yaml_get_pair(spec, "containers"),
+            arena_text(&b->arena, "initContainers:\n%s", edit_as_item(b, text.text)));
     if (volumes != NULL && volumes->value->kind == YAML_SEQUENCE && volumes->value->count > 0)
         edit_add_item(b, o->file, volumes->value, volumes->value->count - 1, store_sidecar_volume);
     else if (volumes != NULL)
         bundle_error(b, volumes->value, "volumes is empty: remove it");
     else
         edit_add_pair(b, o->file, spec, &spec->pairs[spec->count - 1],
-                      arena_text(&b->arena, "volumes:\n%s", as_item(b, store_sidecar_volume)));
+                      arena_text(&b->arena, "volumes:\n%s", edit_as_item(b, store_sidecar_volume)));
 }
 
 static bool has_agent_store(const struct yaml_node *container)

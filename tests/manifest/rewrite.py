@@ -88,6 +88,7 @@ GOLDEN = [
     ("pytorchjob-c10d", [], ["pytorchjob-c10d.yaml"], 0),
     ("pytorchjob-plain", ["--wiring=agent-store"], ["pytorchjob-plain.yaml"], 0),
     ("pytorchjob-plain.look", [], ["pytorchjob-plain.yaml"], 1),
+    ("pytorchjob-static", [], ["pytorchjob-static.yaml"], 0),
     ("fms", [], ["fms.yaml"], 0),
     ("deployment", [], ["deployment.yaml"], 0),
     ("deployment.keep", ["--keep-backend", "--keep-kind"], ["deployment.yaml"], 0),
@@ -95,6 +96,9 @@ GOLDEN = [
     ("json", [], ["list.json"], 0),
     ("files", [], ["files-etcd.yaml", "files-jobs.yaml"], 0),
     ("files-diff", ["--diff"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
+    ("beside", [], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
+    ("beside.from-etcd", ["--from=etcd"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
+    ("beside.from-c10d", ["--from=c10d"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
     ("untouched", [], ["untouched.yaml"], 1),
 ]
 

@@ -339,8 +339,9 @@ class Case:
     """What makes the manifest, and what is expected of it."""
 
     def __init__(self, name, argv, protocol="c10d", pods=0, entrypoint=("python", "/app/trainer.py"),
-                 seconds=240, usual=True):
+                 seconds=300, usual=True, stdin=None):
         self.name, self.argv, self.protocol, self.pods = name, argv, protocol, pods
+        self.stdin = stdin
         self.entrypoint, self.seconds, self.usual = entrypoint, seconds, usual
 
     def manifest(self):
@@ -348,7 +349,7 @@ class Case:
             with open(self.name) as f:
                 return f.read()
         done = subprocess.run([MANIFEST] + self.argv, capture_output=True, text=True, check=False,
-                              cwd=HERE)
+                              cwd=HERE, input=self.stdin)
         if done.returncode != 0:
             raise Failed("rdzv-manifest %s ended with %d:\n%s" % (
                 " ".join(self.argv), done.returncode, done.stderr))
@@ -364,8 +365,31 @@ def rewrite_cases():
     yield Case("rewrite-volcano-self-hosted", ["rewrite", "rewrite/volcano-c10d.yaml"], usual=False)
     yield Case("rewrite-pytorchjob-self-hosted", ["rewrite", "rewrite/pytorchjob-c10d.yaml"],
                usual=False)
+    yield Case("rewrite-pytorchjob-static", ["rewrite", "rewrite/pytorchjob-static.yaml"],
+               usual=False)
     yield Case("rewrite-agent-store",
                ["rewrite", "--wiring=agent-store", "rewrite/pytorchjob-plain.yaml"])
+
+
+def guide_cases():
+    """The two guides with an etcd pod, as they are printed, when ../shared/ is beside the checkout.
+    The one with a single worker gets a second one, which is what elastic jobs are for."""
+    folder = os.path.join(os.path.dirname(ROOT), "shared", "seeds")
+    texts = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        with open(os.path.join(folder, name), errors="replace") as f:
+            texts.append(f.read())
+    for text in texts:
+        listings = [b for b in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S) if "kind:" in b]
+        for store, job in zip(listings, listings[1:]):
+            if "coreos/etcd" not in store or "etcd" not in job:
+                continue
+            platform = "volcano" if "volcano" in job else "pytorchjob"
+            both = store.rstrip() + "\n---\n" + re.sub(r"replicas: 1\b", "replicas: 2", job.rstrip())
+            for protocol in ("etcd-v2", "c10d"):
+                yield Case("guide-%s-%s" % (platform, protocol),
+                           ["rewrite", "--backend=" + protocol, "-"], protocol, usual=False,
+                           stdin=both + "\n")
 
 
 def emit_cases():
@@ -459,7 +483,7 @@ def main():
     parser.add_argument("--pods", type=int, default=0)
     options = parser.parse_args()
 
-    cases = list(rewrite_cases()) + list(emit_cases())
+    cases = list(rewrite_cases()) + list(guide_cases()) + list(emit_cases())
     if options.manifest:
         cases = [Case(options.manifest, None, options.protocol, options.pods,
                       shlex.split(options.entrypoint))]
