@@ -101,6 +101,29 @@ def settings(way, text):
     return base + text
 
 
+AGENT = """\
+jobName: agent
+namespace: ml
+containerImage: registry.example/a:1
+numPods: 2
+numGpusPerPod: 1
+mainProgram: python train.py
+rdzv: {wiring: agent-store}
+"""
+
+
+def agent_store_jobs():
+    """Programs that call no torchrun, on every platform that can have them: (name, manifest)."""
+    for platform in PLATFORMS:
+        if platform == "appwrapper-v1beta1":
+            continue
+        for way in (None, "service", "sidecar"):
+            args = ["emit", "-f", "-", "--platform", platform] + (["--rdzv", way] if way else [])
+            code, out, _ = tool.run(*args, stdin=AGENT.encode())
+            if code == 0 or way is None:
+                yield " ".join(args), out
+
+
 def check_config(args):
     """rdzvd's own opinion of what it would be started with."""
     done = subprocess.run([tool.RDZVD, *args, "--check-config"], stdin=subprocess.DEVNULL,
@@ -211,6 +234,17 @@ def test(check, skip):
             code, out, err = tool.run("check", *ignore, path)
             check(code == 0, "%s: our own check: %s%s\n%s"
                   % (name, out.decode(), err.decode(), replay))
+        for name, out in agent_store_jobs():
+            documents = tool.documents(out)
+            texts = [e["name"] for env in tool.find_all(documents, "env") for e in env]
+            check("TORCHELASTIC_USE_AGENT_STORE" in texts and "PET_RDZV_ID" not in texts and
+                  "torchrun" not in repr(documents), "%s: %r" % (name, texts))
+            path = os.path.join(folder, name.replace(" ", "_") + ".yaml")
+            with open(path, "wb") as f:
+                f.write(out)
+            emitted[path] = "%s <<'EOF'\n%sEOF" % (name, AGENT)
+            told = tool.run("check", path)
+            check(told[0] == 0, "%s: our own check: %s" % (name, told[1].decode()))
         check(len(emitted) > 200 and refused < len(emitted) * 2,
               "%d emitted, %d refused" % (len(emitted), refused))
         for args, name in arguments.items():
