@@ -12,21 +12,17 @@ const struct check_rule check_rules[] = {
     /* --- The run id. --- */
     {"rdzv-id-missing", ERROR, "no rendezvous id on a store that the job does not own",
      "torch's default id is the word `none`. All jobs without an id meet in one run, and a run "
-     "that "
-     "has ended stays closed: the next job ends with RendezvousClosedError, or finds another "
+     "that has ended stays closed: the next job ends with RendezvousClosedError, or finds another "
      "job's nodes.",
      "set --rdzv_id, PET_RDZV_ID or elasticPolicy.rdzvId to something with the job's name or uid "
-     "in "
-     "it",
+     "in it",
      check_id_missing},
     {"rdzv-id-fixed", ERROR, "a constant rendezvous id on a store that the job does not own",
      "every job made from this file meets under the same id, at the same time or after another: "
-     "the "
-     "second one joins the first one's run, or finds it closed.",
+     "the second one joins the first one's run, or finds it closed.",
      "put the job's name in the id, better its uid: a Volcano Job offers "
      "metadata.annotations['scheduling.k8s.io/group-name'] and ['volcano.sh/job-version'], a "
-     "JobSet "
-     "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
+     "JobSet metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
      check_id_fixed},
     {"rdzv-id-shared", ERROR, "two jobs with one rendezvous id at one store",
      "both jobs' agents join one run: it counts too many nodes, and hands ranks of one job to the "
@@ -54,8 +50,7 @@ const struct check_rule check_rules[] = {
      "without is_host=0 an agent compares host names and addresses with the endpoint, and on a "
      "match serves a store itself: some nodes meet there and the others elsewhere.",
      "--rdzv_conf=is_host=0, PET_RDZV_CONF=is_host=0, or in elasticPolicy rdzvConf: [{key: "
-     "is_host, "
-     "value: \"0\"}]",
+     "is_host, value: \"0\"}]",
      check_is_host},
     {"rdzv-hosted-by-worker", WARNING, "a training pod is the store",
      "a TCPStore client never reconnects. When this one pod is evicted, preempted or restarted, "
@@ -107,9 +102,8 @@ const struct check_rule check_rules[] = {
      "were given, on the pod.",
      "port and targetPort the same, and the store listening there", check_headless_port_mapping},
     {"not-ready-addresses", WARNING, "a store's name that resolves only when the pod is Ready",
-     "agents that start first find no such name, which torch 2.0 and older take as final; and a "
-     "store "
-     "that is busy replaying, or fails one probe, loses its name under a running job.",
+     "agents that start first find no such name, and look again for read_timeout (60 s) at most; "
+     "and a store that replays, or fails one probe, loses its name under a running job.",
      "publishNotReadyAddresses: true (Volcano: svc: [\"--publish-not-ready-addresses=true\"])",
      check_not_ready_addresses},
     {"service-name-taken", ERROR, "a Service with the name that a controller gives to its own",
@@ -117,8 +111,7 @@ const struct check_rule check_rules[] = {
      "another name, as JOB-rdzv", check_service_name_taken},
     {"service-links", ERROR, "a Service whose links set a variable that torch or rdzvd could read",
      "Kubernetes writes NAME_PORT=tcp://ADDRESS:PORT into every container of the namespace; where "
-     "a "
-     "number is expected, the program ends.",
+     "a number is expected, the program ends.",
      "enableServiceLinks: false in the pods, or another name for the Service", check_service_links},
     {"local-addr-missing", WARNING, "torch has to guess the pod's own address",
      "agent 0 gives its host name to all workers. On the host network, and where no Service makes "
@@ -127,7 +120,7 @@ const struct check_rule check_rules[] = {
 
     /* --- Nodes. --- */
     {"nnodes-missing", ERROR, "several pods, and torchrun is not told of them",
-     "torchrun's default is one node: the first pod starts alone, and the others find the run "
+     "torchrun's default is one node: each pod trains alone, or finds the run of another one "
      "complete.",
      "--nnodes=N, or --nnodes=MIN:MAX", check_nodes_missing},
     {"nnodes-too-many", ERROR, "more nodes than pods",
@@ -140,8 +133,7 @@ const struct check_rule check_rules[] = {
      check_nodes_world_size},
     {"elastic-range", ERROR, "a range of nodes that cannot be met",
      "with fewer pods than the minimum the rendezvous is never complete; pods above the maximum "
-     "wait, "
-     "time out, and are restarted for nothing.",
+     "wait, time out, and are restarted for nothing.",
      "minimum <= pods <= maximum", check_elastic_range},
     {"elastic-gang", WARNING, "a gang that is larger than the elastic minimum",
      "the scheduler places nothing until that many pods fit at once, so the job cannot start, or "
@@ -167,8 +159,7 @@ const struct check_rule check_rules[] = {
     {"env-not-expanded", ERROR, "a variable that nobody replaces",
      "without a shell $NAME stays as it is, and so does $(NAME) of a variable that the container "
      "does not have: all jobs share a run with a dollar in its name, or a host of that name is "
-     "looked "
-     "up.",
+     "looked up.",
      "$(NAME), with NAME in the container's env", check_env_not_expanded},
     {"env-order", ERROR, "$(NAME) of a variable that is set further down",
      "Kubernetes replaces only what was set earlier in the list, and leaves the rest as it is.",
@@ -180,15 +171,13 @@ const struct check_rule check_rules[] = {
     {"agent-store-restart", ERROR,
      "an external store without torchrun, and pods that are restarted",
      "without torchrun nobody puts a fresh prefix before the keys of a second attempt: it reads "
-     "the "
-     "addresses of the first one.",
+     "the addresses of the first one.",
      "restartPolicy: Never, or torchrun", check_agent_store_restart},
 
     /* --- The store. --- */
     {"etcd-no-v2", ERROR, "an etcd that has no v2 API",
      "etcd 3.6 removed the v2 API, which is all that torch speaks: it does not know --enable-v2 "
-     "and "
-     "ends, or answers 404.",
+     "and ends, or answers 404.",
      "rdzvd in its place (`rdzv-manifest rewrite`), or an image pinned to 3.5", check_etcd_no_v2},
     {"etcd-advertise", WARNING, "an etcd that sends its clients away",
      "python-etcd asks for the members and goes on with the addresses that etcd advertises. Told "
@@ -242,8 +231,7 @@ const struct check_rule check_rules[] = {
     {"store-never-ends", ERROR, "a store whose end the job waits for",
      "a store runs until it is stopped; the job has done its work and stays Running.",
      "JobSet: successPolicy.targetReplicatedJobs with the training jobs alone; Volcano: "
-     "minSuccess; "
-     "or rdzvd's --exit-when-idle",
+     "minSuccess; or rdzvd's --exit-when-idle",
      check_store_never_ends},
 
     /* --- Volcano. --- */
@@ -294,8 +282,7 @@ const struct check_rule check_rules[] = {
      "the pod hangs. Looked at with --target kubernetes=VERSION, training-operator=, volcano=, "
      "jobset=.",
      "Kubernetes 1.29, Training Operator 1.8, Volcano 1.9, JobSet 0.7; or the store in a pod of "
-     "its "
-     "own",
+     "its own",
      check_sidecar_too_old},
     {"sidecar-not-guaranteed", WARNING, "a sidecar that takes the pod's Guaranteed class away",
      "a pod is Guaranteed only when every container has equal requests and limits for CPU and "
@@ -315,8 +302,7 @@ const struct check_rule check_rules[] = {
      "custompodresources: [{replicas, requests, limits}]", check_mcad_resources},
     {"mcad-labels", ERROR, "pods of an MCAD item without MCAD's label",
      "MCAD counts pods by label and does not reach nested templates: it sees fewer than "
-     "minAvailable "
-     "and queues the job again, deleting it.",
+     "minAvailable and queues the job again, deleting it.",
      "the label appwrapper.mcad.ibm.com: APPWRAPPER on the pod templates", check_mcad_labels},
 
     /* --- The host network, and proxies. --- */
@@ -325,14 +311,12 @@ const struct check_rule check_rules[] = {
      check_host_network_dns},
     {"host-network-port", WARNING, "container ports on the host network",
      "each is a port of the node: a second such pod on one node stays Pending, and so does this "
-     "one "
-     "where the node itself uses the port (2379 on control planes).",
+     "one where the node itself uses the port (2379 on control planes).",
      "no ports in pods that only connect; the store in a pod of its own, off the host network",
      check_host_network_port},
     {"host-network-operator-port", WARNING, "a PyTorchJob on the host network with the port 23456",
      "the Training Operator adds the container port 23456 even there: pods of two jobs cannot "
-     "share "
-     "a node.",
+     "share a node.",
      "a port with the name pytorchjob-port and a number of this job's own in container pytorch",
      check_host_network_operator_port},
     {"host-network-policy", ERROR, "a NetworkPolicy and pods on the host network",
@@ -343,22 +327,18 @@ const struct check_rule check_rules[] = {
      check_host_network_policy},
     {"host-network-store", ERROR, "a store beside training on the host network",
      "its ports are the node's. Until Kubernetes 1.34 the scheduler does not see those of "
-     "sidecars: "
-     "the second store on a node fails to bind.",
+     "sidecars: the second store on a node fails to bind.",
      "the store in a pod of its own, off the host network", check_host_network_store},
     {"istio-injected", ERROR, "Istio's proxy between agents and their store",
      "the proxy holds back connections while it starts, cuts idle ones, and takes a protocol that "
-     "it "
-     "does not know for HTTP. Looked at in namespaces that a bundle labels for Istio, or with "
-     "--target "
-     "istio.",
+     "it does not know for HTTP. Looked at in namespaces that a bundle labels for Istio, or with "
+     "--target istio.",
      "the annotation sidecar.istio.io/inject: \"false\" on the pods", check_istio_injected},
 
     /* --- As Kubernetes wants it written. --- */
     {"capability-prefix", WARNING, "a capability with CAP_",
      "Kubernetes wants the name without CAP_; with it the container does not start, or runs "
-     "without "
-     "the capability.",
+     "without the capability.",
      "SYS_ADMIN, IPC_LOCK", check_capability_prefix},
     {"quantity-fraction", ERROR, "a fraction as a quantity in a custom resource",
      "custom resources take integers or strings here: the API server refuses the object.",

@@ -369,7 +369,8 @@ void check_store_bare_pod(struct check *c)
         const struct job_store *s = &c->jobs.stores[i];
         const struct kube_object *o = object_of(s);
 
-        if (is_own_workload(s) && o->type == KUBE_POD && o->wrapper == NULL)
+        if (is_own_workload(s) && o->type == KUBE_POD && o->wrapper == NULL &&
+            kube_get(o->node, "metadata.ownerReferences") == NULL)
             check_report(c, o, check_at_first(o->node, "kind"),
                          "nobody makes this Pod again when its node goes");
     }
