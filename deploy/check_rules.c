@@ -29,8 +29,9 @@ const struct check_rule check_rules[] = {
      "other.",
      "an id for each job, with its name in it", check_id_shared},
     {"volcano-restart-job-id", ERROR, "RestartJob, and an id that stays the same",
-     "the attempt that failed has closed the run under this id, and a store outside the job keeps "
-     "that: each new attempt ends with RendezvousClosedError until maxRetry is used up.",
+     "the attempt that failed has closed the run under this id, and an etcd keeps that for hours: "
+     "each new attempt ends with RendezvousClosedError until maxRetry is used up. (Over c10d rdzvd "
+     "forgets closed runs.)",
      "add metadata.annotations['volcano.sh/job-version'] to the id, or restart in place: "
      "restartPolicy OnFailure and no RestartJob",
      check_volcano_restart_job_id},

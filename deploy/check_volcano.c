@@ -186,13 +186,27 @@ static bool has_version(const struct job_value *id)
     return false;
 }
 
+/* rdzvd forgets a run that is closed when its last agent has gone, unless it is told to be plain.
+ */
+static bool forgets_closed_runs(struct check *c, const struct job_run *r)
+{
+    struct job_setting elastic;
+
+    if (r->store == NULL || r->store->kind == JOB_STORE_ETCD || strcmp(r->backend, "c10d") != 0)
+        return false;
+    return !job_store_option(&c->jobs, r->store->container, "torch-elastic", NULL, &elastic) ||
+           strcmp(elastic.value.text, "plain") != 0;
+}
+
 /* A run that another attempt of the job would find closed. */
-static const struct job_run *stale_run(const struct check *c, const struct kube_object *o)
+static const struct job_run *stale_run(struct check *c, const struct kube_object *o)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
+        if (forgets_closed_runs(c, r))
+            continue;
         if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(r) &&
             check_said(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
             (id->known || id->field_count > 0))
