@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* --- Scalars. --- */
 
@@ -18,14 +19,9 @@ static bool is_word(const char *text, size_t len)
 {
     static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
                                         "on", "off", "null", ".inf", ".nan"};
-    char lower[8];
 
-    if (len >= sizeof lower)
-        return false;
-    for (size_t i = 0; i <= len; i++)
-        lower[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i]);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(lower, words[i]) == 0)
+        if (strlen(words[i]) == len && strncasecmp(text, words[i], len) == 0)
             return true;
     }
     return false;

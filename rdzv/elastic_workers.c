@@ -167,8 +167,10 @@ static void decide_here(struct elastic_run *er)
         decide(er, RUN_OWN_STORE, "", 0, "rdzvd does not know its own address, see --advertise");
     else
         decide(er, RUN_HERE, host, port,
-               host == guess ? "agents reach rdzvd by this address, see --advertise"
-                             : "--advertise says so");
+               er->port != NULL
+                   ? "a port of its own: --worker-ports, or another run has the agents'"
+               : host == guess ? "agents reach rdzvd by this address, see --advertise"
+                               : "--advertise says so");
 }
 
 static void on_answer(void *arg, enum probe_answer answer)
