@@ -185,6 +185,36 @@ static bool parse(struct options *o, struct check *c, int argc, char **argv)
 
 /* --- The bundle. --- */
 
+/* A document of something else would pass as one without faults. Empty ones are common between
+ * `---` lines, but a file of nothing else is a pipe that broke, or the wrong file. */
+static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
+{
+    size_t seen = 0;
+
+    for (size_t i = 0; i < f->count; i++) {
+        const struct yaml_node *root = f->docs[i].root;
+        const char *missing = NULL;
+
+        if (root == NULL || (root->kind == YAML_SCALAR && yaml_is_null(root)))
+            continue;
+        seen++;
+        if (root->kind != YAML_MAPPING)
+            missing = "apiVersion and kind";
+        else if (*kube_text(root, "apiVersion") == '\0')
+            missing = *kube_text(root, "kind") == '\0' ? "apiVersion and kind" : "apiVersion";
+        else if (*kube_text(root, "kind") == '\0')
+            missing = "kind";
+        if (missing != NULL)
+            diag_error(d, f->name, root->start,
+                       "this is no Kubernetes object, it has no %s: check takes manifests, as "
+                       "kubectl apply does",
+                       missing);
+    }
+    if (seen == 0)
+        diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
+                   "no Kubernetes object in it: name a file of manifests, or pipe them to -");
+}
+
 static bool read_files(struct check *c, const struct options *o, struct diag *d)
 {
     c->files = calloc(o->file_count + 1, sizeof *c->files);
@@ -193,7 +223,7 @@ static bool read_files(struct check *c, const struct options *o, struct diag *d)
     for (size_t i = 0; i < o->file_count; i++) {
         if (!yaml_file_read(&c->files[c->file_count], o->files[i], YAML_SIZE_MAX, d))
             continue; /* the others' errors are worth knowing too */
-        c->file_count++;
+        refuse_non_objects(&c->files[c->file_count++], d);
     }
     return d->errors == 0;
 }
