@@ -188,12 +188,16 @@ static int run(struct bundle *b)
     if (rewrite_run(b) == 0 && b->diag->errors == 0)
         diag_note(b->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found");
+    for (size_t i = 0; i < b->file_count && b->diag->errors == 0; i++)
+        changed = changed || rewrite_changed(&b->files[i]);
+    if (changed && strcmp(b->options->image, IMAGE) == 0)
+        diag_note(b->diag, NULL, (struct yaml_mark){0},
+                  "the image " IMAGE " is a placeholder: build one from deploy/Containerfile, push "
+                  "it, and name it with --image");
     if (b->diag->errors == 0 && b->options->in_place)
         save(b);
     if (b->diag->errors > 0)
         return 2;
-    for (size_t i = 0; i < b->file_count; i++)
-        changed = changed || rewrite_changed(&b->files[i]);
     if (b->options->diff)
         print_diffs(b);
     else if (!b->options->in_place)
