@@ -181,7 +181,6 @@ class VolcanoJob(PodJob):
             pod = self.pods[index]
             pod.gone = True
         agent = pod.agent
-        agent.killed = True
         if agent.code is None and grace:
             first = pod.node.first(agent.process)
             if first is not None:
@@ -206,10 +205,11 @@ class VolcanoJob(PodJob):
         name = "%s.%d" % (pod.spec.name, len(self.agents))
         agent = Agent(self, name, argv + platforms.command_line(container, env, []), env)
         agent.pod, agent.index = pod.node, pod.index
+        agent.killed = True  # that it fails is no failure of the job's: the kubelet sees to it
         self.agents[name] = pod.agent = agent
 
     def _kubelet(self):
-        """restartPolicy: OnFailure. Whoever is started again is no failure of the job's."""
+        """restartPolicy: OnFailure."""
         due = {}
         while not self.stopped.wait(0.1):
             with self.lock:
@@ -218,20 +218,12 @@ class VolcanoJob(PodJob):
                     if pod.gone or code in (None, 0):
                         continue
                     if pod not in due:
-                        pod.agent.killed = True
                         wait = BACKOFF_SECONDS[min(pod.crashes, len(BACKOFF_SECONDS) - 1)]
                         due[pod] = time.monotonic() + wait
                         pod.crashes += 1
                     elif time.monotonic() >= due[pod]:
                         del due[pod]
                         self._start_container(pod)
-
-    def wait(self, condition, what):
-        # A container that fails is the kubelet's matter, whoever sees it first.
-        with self.lock:
-            for pod in self.pods.values():
-                pod.agent.killed = True
-        super().wait(condition, what)
 
     def index_of(self, rank):
         return self.agent_with(rank).index
