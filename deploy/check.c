@@ -123,7 +123,12 @@ static bool choose_target(struct check *c, const char *text)
         t->minor = (int)strtol(end + 1, NULL, 10);
         return true;
     }
-    return complain("--target: there is no ", name, nearest_name(name, target_names));
+    complain("--target: there is no ", name, nearest_name(name, target_names));
+    fputs("rdzv-manifest: check: --target takes", stderr);
+    for (size_t i = 0; target_names[i] != NULL; i++)
+        fprintf(stderr, "%s %s", i == 0 ? "" : ",", target_names[i]);
+    fputs("\n", stderr);
+    return false;
 }
 
 /* The value of an option that is argv[*i], in the same word behind `=` or in the next one. */

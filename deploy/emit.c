@@ -103,6 +103,11 @@ static bool read_option(struct options *o, int argc, char **argv, int *i, struct
         return strcmp(value, "pods") == 0 ? true
                                           : fail(d, "there is no shape %s: write pods", value);
     }
+    if (argv[*i][0] != '-') {
+        diag_error(d, NULL, (struct yaml_mark){0}, "%s is no option of emit: did you mean -f %s?",
+                   argv[*i], argv[*i]);
+        return false;
+    }
     return fail(d, "%s is no option of emit: see emit --help", argv[*i]);
 }
 

@@ -592,6 +592,12 @@ void etcd_replace(struct bundle *b, struct etcd *e, bool c10d, struct object **w
     bundle_note(b, o->node, "%s was etcd: %s %s with rdzvd stands in its place, at port %u%s",
                 object_title(b, o), s.kind, o->name, e->ports[0],
                 e->ports[0] == C10D_PORT ? "" : " and 29400");
+    if ((pod || strcmp(o->kind, "Deployment") == 0) && strcmp(s.kind, o->kind) != 0)
+        bundle_note(b, o->node,
+                    "kubectl apply does not remove the old %s, which its Services still select: "
+                    "kubectl delete %s %s%s%s first",
+                    object_title(b, o), pod ? "pod" : "deployment", o->name,
+                    *o->space == '\0' ? "" : " -n ", o->space);
     note_losses(b, e);
     rewrite_around(b, e, c10d, wanted, wanted_count);
 }

@@ -621,6 +621,13 @@ void job_note_known_faults(struct bundle *b, const struct job *j, bool c10d, uns
                     "%s has no run id, and shares the id `none` with every other job without one: "
                     "give it one",
                     object_title(b, j->object));
+    if (!c10d && find_text(j->object->node, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") == NULL)
+        bundle_note(b, j->object->node,
+                    "%s: if it is elastic, torch 2.6 and later need "
+                    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on every agent over etcd-v2, or a node "
+                    "that joins or replaces another one waits for ever: set it, or leave out "
+                    "--keep-backend",
+                    object_title(b, j->object));
     note_constant_id(b, j);
     if (restart != NULL && find_text(j->object->node, "volcano.sh/job-version") == NULL)
         bundle_note(b, restart,

@@ -209,6 +209,11 @@ static void give_store(struct bundle *b, struct job *j)
                 "%s: its worker 0 was the store; now it is StatefulSet %s, behind a Service of "
                 "that name at port %d",
                 object_title(b, o), name, C10D_PORT);
+    bundle_note(b, o->node,
+                "the store is not deleted with the job; this is: kubectl delete "
+                "statefulset,service,poddisruptionbudget,networkpolicy -l "
+                "app.kubernetes.io/instance=%s,app.kubernetes.io/name=rdzvd%s%s",
+                o->name, *o->space == '\0' ? "" : " -n ", o->space);
     if (label == NULL)
         bundle_note(b, o->node, "%s: no NetworkPolicy guards its store: %s", object_title(b, o),
                     host ? "none can admit pods on the host network alone"
