@@ -187,7 +187,8 @@ static int run(struct bundle *b)
         return 2;
     if (rewrite_run(b) == 0 && b->diag->errors == 0)
         diag_note(b->diag, NULL, (struct yaml_mark){0},
-                  "nothing to rewrite: no etcd, and no job that hosts its store, was found");
+                  "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
+                  "job meets at an etcd of another file, name that file too");
     for (size_t i = 0; i < b->file_count && b->diag->errors == 0; i++)
         changed = changed || rewrite_changed(&b->files[i]);
     if (changed && strcmp(b->options->image, IMAGE) == 0)
