@@ -50,6 +50,9 @@ static bool list_kind(const char *kind, struct diag *d)
     char name[100];
 
     printf("%s:\n", kind);
+    if (strcmp(kind, "dialects") == 0) /* these two are the settings themselves, not translated */
+        puts("  fms\n      A user file of the FMS charts.\n"
+             "  own\n      A short file: the settings of the FMS charts, and ours.");
     while (data_next(kind, &at, name, sizeof name) != NULL) {
         struct data data = {0};
         const struct yaml_node *file = data_load(&data, kind, name, NULL, d);
