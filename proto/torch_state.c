@@ -106,3 +106,12 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who, str
     s->count++;
     return true;
 }
+
+size_t torch_state_participants(const struct torch_state *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        n += s->nodes[i].participant ? 1 : 0;
+    return n;
+}

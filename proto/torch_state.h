@@ -62,6 +62,9 @@ int torch_node_compare(const struct torch_node *a, const struct torch_node *b);
 /* The node of that address, pid and local id, or NULL. Valid until the next insertion. */
 struct torch_node *torch_state_find(const struct torch_state *s, const struct torch_node *who);
 
+/* How many participants there are: the size of the world, once the round is complete. */
+size_t torch_state_participants(const struct torch_state *s);
+
 /* Adds *who, with all that it says, unless that node is there already; *at is the one in the state.
  * Copies the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed.
  */

@@ -81,8 +81,6 @@ void elastic_leave_line(struct agent *a);
 /* elastic_state.c */
 /* Whether all that this compare-and-set changes is one heartbeat, which can be merged. */
 bool elastic_is_heartbeat(struct elastic_run *er, const struct c10d_request *req);
-/* How many participants a state has. */
-uint64_t elastic_world_size(const struct torch_state *state);
 /* Replaces the state by `next` with a compare-and-set of our own. */
 bool elastic_write(struct elastic_run *er, const struct torch_state *next,
                    struct store_result *out);

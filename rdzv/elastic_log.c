@@ -113,8 +113,8 @@ static void log_complete(const struct line *l)
                                (const char *)found->addr.ptr);
         shown++;
     }
-    log_event(LOG_INFO, "round_complete", COMMON(l), log_u64("world", elastic_world_size(now)),
-              log_str("ranks", ranks));
+    log_event(LOG_INFO, "round_complete", COMMON(l),
+              log_u64("world", torch_state_participants(now)), log_str("ranks", ranks));
 }
 
 void elastic_log_change(const struct elastic_run *er, const struct run *run, const struct agent *by)
@@ -130,7 +130,7 @@ void elastic_log_change(const struct elastic_run *er, const struct run *run, con
     log_nodes(&l);
     if (now->has_deadline && !before->has_deadline)
         log_event(LOG_INFO, "last_call", COMMON(&l),
-                  log_u64("participants", elastic_world_size(now)),
+                  log_u64("participants", torch_state_participants(now)),
                   log_i64("ends_in_ms",
                           (now->deadline_us - server_now_ns() / 1000 - by->ahead_us) / 1000));
     if (now->complete && !(before->complete && before->round == now->round))

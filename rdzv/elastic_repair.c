@@ -117,7 +117,7 @@ void elastic_restore(struct agent *a)
             return;
         back.participant = true;
         back.rank = then->rank;
-    } else if (er->full && elastic_world_size(state) >= a->world) {
+    } else if (er->full && torch_state_participants(state) >= a->world) {
         conn_cut(a->conn, "taken for dead and replaced while it was away; start it again",
                  a->node.addr);
         return;

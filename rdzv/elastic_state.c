@@ -34,19 +34,10 @@ static void compare_clocks(struct agent *a, int64_t heartbeat_us)
         a->ahead_us = 0;
 }
 
-uint64_t elastic_world_size(const struct torch_state *state)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < state->count; i++)
-        n += state->nodes[i].participant ? 1 : 0;
-    return n;
-}
-
 /* Everybody who is in the round that has just been completed is in a world from now on. */
 static void begin_world(struct elastic_run *er, const struct torch_state *state)
 {
-    uint64_t size = elastic_world_size(state);
+    uint64_t size = torch_state_participants(state);
     struct agent *a;
 
     TAILQ_FOREACH(a, &er->agents, entry) {
@@ -176,7 +167,7 @@ static bool merge(struct elastic_run *er, struct agent *a, const struct c10d_req
     if (!ok)
         return false;
     *result = merged;
-    er->server->stats.heartbeats_merged++;
+    er->server->stats.writes_merged++;
     return true;
 }
 

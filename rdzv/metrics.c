@@ -180,6 +180,9 @@ static void write_daemon(FILE *out, const struct server *s)
     fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", s->stats.c10d_requests);
     fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", s->stats.http_requests);
     counter(out, "rdzvd_loop_turns_total", "Turns of the event loop.", s->stats.turns);
+    counter(out, "rdzvd_torch_writes_merged_total",
+            "Writes of torch's agents that were merged instead of refused.",
+            s->stats.writes_merged);
     counter(out, "rdzvd_log_lines_dropped_total", "Lines that nobody took in time.", log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());

@@ -57,10 +57,7 @@ static void write_run(struct writer *w, struct server *s, const struct space *sp
     static const char *const workers[] = {
         [RUN_UNDECIDED] = "undecided", [RUN_OWN_STORE] = "own store", [RUN_HERE] = "here"};
     const struct torch_state *state = &run->state;
-    uint64_t world = 0;
 
-    for (size_t i = 0; i < state->count; i++)
-        world += state->nodes[i].participant ? 1 : 0;
     writer_str(w, "{\"id\":");
     json_string(w, run->id);
     member(w, "state",
@@ -69,7 +66,7 @@ static void write_run(struct writer *w, struct server *s, const struct space *sp
                      : state->complete ? "complete"
                                        : "joining"));
     number(w, "round", state->round);
-    number(w, "world", (int64_t)world);
+    number(w, "world", (int64_t)torch_state_participants(state));
     member(w, "workers", slice_str(workers[run->workers]));
     if (run->workers == RUN_HERE) {
         member(w, "address", blob_slice(run->place[RUN_ADDR]));

@@ -11,5 +11,5 @@ struct stats {
     uint64_t c10d_requests;
     uint64_t http_requests;
     uint64_t turns;
-    uint64_t heartbeats_merged; /* of torch's agents, see elastic_state.c */
+    uint64_t writes_merged; /* of torch's agents, see elastic_state.c */
 };

@@ -171,11 +171,10 @@ if [ "$ALL" = yes ]; then
 else
     step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --jobs 2
 fi
-VOLCANO="env RDZV_MANIFEST=$WORK/gcc/deploy/rdzv-manifest $PYTHON tests/torch/volcano.py"
 if [ "$ALL" = yes ]; then
-    step torch-volcano $VOLCANO --torch 2.13.0 --torch 2.14 --jobs 4
+    step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --jobs 4
 else
-    step torch-volcano $VOLCANO --case pod-0 --case scale-up --jobs 2
+    step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --jobs 2
 fi
 [ "$FUZZ" = 0 ] || step fuzz fuzz_all
 [ "$LIST" = no ] || exit 0
