@@ -20,23 +20,16 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
 import torches
-from job import BACKENDS, STOP, WORKERS_PER_AGENT, Job, JobFailed
+from job import BACKENDS, STOP, WORKERS_PER_AGENT, Job, JobFailed, out
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 from servers import Etcd, Rdzvd  # noqa: E402
 
-PRINT = threading.Lock()
-
-
-def out(text):
-    with PRINT:
-        print(text, flush=True)
 
 
 # ------------------------------------------------------------ scenarios

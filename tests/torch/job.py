@@ -17,8 +17,14 @@ WORKERS_PER_AGENT = 2
 BACKENDS = ("c10d", "etcd-v2", "etcd")
 LINE = re.compile(r"train: (\w+) (.*)$")
 
-
 STOP = threading.Event()  # set: every wait gives up, so that what was started can be ended
+PRINT = threading.Lock()
+
+
+def out(text):
+    """Prints what one of several jobs has to say, in one piece."""
+    with PRINT:
+        print(text, flush=True)
 
 
 class JobFailed(AssertionError):

@@ -5,18 +5,22 @@ Python's standard library only; the agents run under the torch release that is a
 """
 
 import os
+import random
 import signal
 import sys
+import tempfile
 import time
+import traceback
 
 import torches
-from job import Agent, Job, JobFailed
+from job import STOP, Agent, Job, JobFailed, out
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 from servers import Rdzvd, rdzvd_binary  # noqa: E402,F401
 
 PORT = 29400
+FAULT_SECONDS = 240  # torch's own waits end after 60 s, containers wait up to 80: more hangs
 
 
 class PodRdzvd(Rdzvd):
@@ -178,13 +182,88 @@ class PodJob(Job):
         """Something new happens: it has time of its own."""
         self.deadline = time.monotonic() + seconds
 
-    def check_worlds(self, sizes):
-        """No two at the same time, and just these, one after the other."""
+    def check_apart(self):
+        """No two worlds at the same time."""
         worlds = self.worlds()
-        told = ", ".join(map(str, worlds))
         for one, other in zip(worlds, worlds[1:]):
             if one.last > other.first:
-                raise JobFailed("two worlds at once: " + told, "two worlds")
+                raise JobFailed("two worlds at once: " + ", ".join(map(str, worlds)), "two worlds")
+
+    def check_worlds(self, sizes):
+        """No two at the same time, and just these, one after the other."""
+        self.check_apart()
+        worlds = self.worlds()
+        told = ", ".join(map(str, worlds))
         if [w.size for w in worlds] != sizes:
             raise JobFailed("worlds of %s were to form, one after the other; there were: %s" % (
                 sizes, told), "%d worlds" % len(worlds))
+
+
+
+class PodRun:
+    """One case of a script, once: its folder, what it tells, and the faults that it measures.
+    A script's own class starts `store`, adds to `jobs`, and knows its again_command()."""
+
+    def __init__(self, options, script, torch, name, seed, *words):
+        self.options, self.torch, self.name, self.seed = options, torch, name, seed
+        self.label = ", ".join((name, "torch " + torch.name) + words + ("seed %d" % seed,))
+        self.random = random.Random("%s %d" % (name, seed))
+        self.begin, self.jobs, self.seconds = time.monotonic(), [], []
+        self.network = self.store = None
+        self.known, self.at = set(), 0
+        folder = "-".join((script, name, torch.name) + words + (str(seed),))
+        if options.logs:
+            self.folder = os.path.join(os.path.abspath(options.logs), folder)
+            os.makedirs(self.folder)
+        else:
+            self.folder = tempfile.mkdtemp(prefix="rdzv-%s-" % folder)
+
+    def tell(self, text):
+        if self.options.tell:
+            out("  [%s, %5.1f s] %s" % (self.label, time.monotonic() - self.begin, text))
+
+    def pass_steps(self, job, most):
+        """Waits for a step that the seed chooses: then the fault comes."""
+        steps = self.random.randrange(1, most)
+        job.wait(lambda: any(int(e["step"]) >= steps for e in job.events if "step" in e),
+                 "step %d" % steps)
+
+    def fault(self, job):
+        """What comes next is measured from here."""
+        self.tell("fault")
+        job.extend(FAULT_SECONDS)
+        self.known = {w.name for w in job.worlds()}
+        self.at = time.time()
+
+    @staticmethod
+    def pass_seconds(seconds):
+        """The length of a fault, and nothing that is waited for."""
+        if STOP.wait(seconds):
+            raise JobFailed("told to stop")
+
+    def formed(self, job, size, old_may_go_on=False):
+        """Waits until a world of this size trains after the fault; true: a new one. Told is the
+        time until all its ranks were ready, without that in which its workers loaded torch."""
+        world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
+        new = world.name not in self.known
+        took = (world.began - world.loading if new else min(world.steps.values())) - self.at
+        self.seconds.append(took)
+        self.tell("a world of %d %s, after %.1f s, and %.1f s of loading" % (
+            size, "trains" if new else "goes on", took, world.loading))
+        return new
+
+    def passed(self):
+        out("passed  %s: %s (%.0f s in all)" % (
+            self.label, " ".join("%.1f s" % s for s in self.seconds) or "-",
+            time.monotonic() - self.begin))
+
+    def report(self, error):
+        """All that is known about a failure."""
+        lines = ["failed  %s: %s" % (self.label, error)]
+        if not isinstance(error, JobFailed):
+            lines.append("".join(traceback.format_exception(error)))
+        lines += [job.logs(40) for job in self.jobs]
+        if self.store is not None:
+            lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
+        lines += ["again: " + self.again_command(), "logs: " + self.folder]
+        return "\n".join(lines)

@@ -21,34 +21,23 @@ import collections
 import concurrent.futures
 import json
 import os
-import random
 import shutil
 import signal
 import statistics
 import sys
 import tempfile
-import threading
 import time
-import traceback
 
 import netns
 import torches
-from job import STOP, JobFailed
-from pods import PodJob, PodPeerStore, PodRdzvd, Rdzvd, rdzvd_binary
+from job import STOP, JobFailed, out
+from pods import FAULT_SECONDS, PodJob, PodPeerStore, PodRdzvd, PodRun, Rdzvd, rdzvd_binary
 
-PRINT = threading.Lock()
 # What no store can repair, and what an agent's log then says.
 TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
 
 # In 2.6 (2.3 to 2.7) one agent's SIGTERM closes the run for all, unless the store knows better.
 RDZVD_ARGS = {("2.6", "sigterm"): ["--ignore-close=on"]}
-
-AFTER_FAULT_SECONDS = 180  # torch's own waits end after 60 s; what takes longer hangs
-
-
-def out(text):
-    with PRINT:
-        print(text, flush=True)
 
 
 class Skipped(Exception):
@@ -203,7 +192,7 @@ def again_failure(run):
     again, agents = run.prepare_again(job)
     for agent in job.agents.values():
         agent.killed = True  # they are to fail
-    job.extend(AFTER_FAULT_SECONDS)
+    job.extend(FAULT_SECONDS)
     job.kill_rank(1)
     job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the job's failure")
     if not all(a.code for a in job.agents.values()):
@@ -248,29 +237,14 @@ def store_stopped(run):
 # ------------------------------------------------------------ running them
 
 
-class Run:
-    """One case, once: its network, its store, its jobs, and what was measured."""
+class Run(PodRun):
+    """One case, once: its network, its store, its jobs, and the worlds that each is to form."""
 
     def __init__(self, options, torch, kind, name, seed):
-        self.options, self.torch, self.kind, self.name = options, torch, kind, name
-        self.seed, self.random = seed, random.Random("%s %d" % (name, seed))
-        self.begin, self.jobs, self.seconds, self.expected = time.monotonic(), [], [], {}
-        self.network = self.store = None
-        self.known, self.at = set(), 0
-        words = ["repair", name, torch.name, kind, str(seed)]
-        if options.logs:
-            self.folder = os.path.join(os.path.abspath(options.logs), "-".join(words))
-            os.makedirs(self.folder)
-        else:
-            self.folder = tempfile.mkdtemp(prefix="rdzv-%s-" % "-".join(words))
+        super().__init__(options, "repair", torch, name, seed, kind)
+        self.kind, self.expected = kind, {}
 
     # -------------------------------------------------------- for the cases
-
-    def tell(self, text):
-        if self.options.tell:
-            out("  [%s, torch %s, %s, seed %d, %5.1f s] %s" % (
-                self.name, self.torch.name, self.kind, self.seed,
-                time.monotonic() - self.begin, text))
 
     def spare(self, job, name):
         """An agent that is ready, in a new pod. If there is a pod of that name, the new one has
@@ -301,38 +275,16 @@ class Run:
         job.go(*agents)
         world = job.wait_world(count, begin)
         self.expected[job].append(count)
-        steps = self.random.randrange(1, 16)
-        job.wait(lambda: any(int(e["step"]) >= steps for e in job.events if "step" in e),
-                 "step %d" % steps)
+        self.pass_steps(job, 16)
         self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
         return job
 
-    def fault(self, job):
-        """What comes next is measured from here."""
-        self.tell("fault")
-        job.extend(AFTER_FAULT_SECONDS)
-        self.known = {w.name for w in job.worlds()}
-        self.at = time.time()
-
-    def pass_seconds(self, seconds):
-        """The length of a fault, and nothing that is waited for."""
-        if STOP.wait(seconds):
-            raise JobFailed("told to stop")
-
     def formed(self, job, size, old_may_go_on=False):
-        """Waits until a world of this size trains after the fault."""
-        world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
-        if world.name in self.known:
-            took = min(world.steps.values()) - self.at
-        else:
-            took = world.began - world.loading - self.at
+        if super().formed(job, size, old_may_go_on):
             self.expected[job].append(size)
-        self.seconds.append(took)
-        self.tell("a world of %d %s, after %.1f s, and %.1f s of loading" % (
-            size, "goes on" if world.name in self.known else "trains", took, world.loading))
 
     def finish(self, job, size):
-        job.extend(AFTER_FAULT_SECONDS)
+        job.extend(FAULT_SECONDS)
         begin = time.time()
         job.finish(size)
         self.tell("all agents ended with 0, after %.1f s" % (time.time() - begin))
@@ -398,20 +350,6 @@ class Run:
         word = TORCHS_OWN.get((self.torch.name, self.name))
         return word if word and any(word in job.logs() for job in self.jobs) else None
 
-    def report(self, error):
-        """All that is known about a failure of ours."""
-        lines = ["failed  %s: %s" % (self.title(), error)]
-        if not isinstance(error, JobFailed):
-            lines.append("".join(traceback.format_exception(error)))
-        lines += [job.logs(40) for job in self.jobs]
-        if self.store is not None:
-            lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
-        lines += ["again: " + self.again_command(), "logs: " + self.folder]
-        return "\n".join(lines)
-
-    def title(self):
-        return "torch %s %s %s, seed %d" % (self.torch.name, self.kind, self.name, self.seed)
-
 
 def run(options, torch, kind, name, seed):
     """What came of it, as it is written to the results."""
@@ -423,14 +361,12 @@ def run(options, torch, kind, name, seed):
     try:
         one.work()
         result.update(ok=True, word="ok")
-        out("passed  %s: %s (%.0f s in all)" % (
-            one.title(), " ".join("%.1f s" % s for s in one.seconds) or "-",
-            time.monotonic() - one.begin))
+        one.passed()
         if not options.logs:
             shutil.rmtree(one.folder, ignore_errors=True)
     except Skipped as why:
         result.update(word="skipped")
-        out("skipped %s: %s" % (one.title(), why))
+        out("skipped %s: %s" % (one.label, why))
     except Exception as error:  # reported, counted, and the next one runs
         result.update(word=getattr(error, "word", "wrong"), text=str(error))
         if STOP.is_set():
@@ -439,7 +375,8 @@ def run(options, torch, kind, name, seed):
             result.update(word=one.torchs_own() + " of torch's own")
         if kind == "torch" or one.torchs_own():
             out("%s %s: %s: %s\nlogs: %s" % (
-                "recorded" if kind == "torch" else "skipped", one.title(), result["word"], str(error).splitlines()[0], one.folder))
+                "recorded" if kind == "torch" else "skipped", one.label, result["word"],
+                str(error).splitlines()[0], one.folder))
         else:
             out(one.report(error))
     return result

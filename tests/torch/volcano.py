@@ -19,7 +19,6 @@ Needs root and python3-yaml; where network namespaces cannot be made it says so 
 import argparse
 import concurrent.futures
 import os
-import random
 import signal
 import stat
 import subprocess
@@ -27,13 +26,12 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 import uuid
 
 import netns
 import torches
-from job import STOP, Agent, JobFailed
-from pods import PodJob, PodRdzvd
+from job import STOP, Agent, JobFailed, out
+from pods import FAULT_SECONDS, PodJob, PodRdzvd, PodRun, rdzvd_binary
 
 sys.path[:0] = [os.path.join(torches.ROOT, "tests", "manifest")]
 import platforms  # noqa: E402
@@ -46,8 +44,6 @@ except ImportError:
 MANIFEST = os.environ.get("RDZV_MANIFEST",
                           os.path.join(torches.ROOT, "build", "deploy", "rdzv-manifest"))
 BACKOFF_SECONDS = (0, 10, 20, 40, 80)  # the kubelet's, before it starts a container again
-CASE_SECONDS = 240
-PRINT = threading.Lock()
 
 # Puts the host lists where the svc plugin mounts them. The files that the pod has bound into /etc
 # would be hidden, so they are bound again.
@@ -75,11 +71,6 @@ exec %(python)s -m torch.distributed.run "${words[@]}"
 """
 
 
-def out(text):
-    with PRINT:
-        print(text, flush=True)
-
-
 def quote(words):
     return " ".join("'%s'" % w.replace("'", "'\\''") for w in words)
 
@@ -97,7 +88,7 @@ class VolcanoJob(PodJob):
 
     def __init__(self, torch, network, documents, folder, replicas=None):
         super().__init__(torch, None, folder, None, None)
-        self.deadline = time.monotonic() + CASE_SECONDS
+        self.deadline = time.monotonic() + FAULT_SECONDS
         self.network, self.documents = network, platforms.flatten(documents)
         self.spec = [d for d in self.documents if d["apiVersion"].startswith("batch.volcano.sh/")][0]
         self.task = self.spec["spec"]["tasks"][-1]
@@ -242,6 +233,7 @@ class VolcanoJob(PodJob):
             raise JobFailed("not every rank of the last world ended: %s" % done)
         if len({e["model"] for e in done}) != 1:
             raise JobFailed("the ranks do not agree on the model: %s" % done)
+        self.check_apart()
 
     def end(self):
         self.stopped.set()
@@ -409,26 +401,8 @@ def elastic_pod(run):
 # ------------------------------------------------------------ running them
 
 
-class Run:
-    def __init__(self, options, torch, name, seed):
-        self.options, self.torch, self.name, self.seed = options, torch, name, seed
-        self.random = random.Random("%s %d" % (name, seed))
-        self.begin, self.jobs, self.seconds = time.monotonic(), [], []
-        self.known, self.at, self.network, self.store = set(), 0, None, None
-        words = ["volcano", name, torch.name, str(seed)]
-        if options.logs:
-            self.folder = os.path.join(os.path.abspath(options.logs), "-".join(words))
-            os.makedirs(self.folder)
-        else:
-            self.folder = tempfile.mkdtemp(prefix="rdzv-%s-" % "-".join(words))
-
-    def tell(self, text):
-        if self.options.tell:
-            out("  [%s, torch %s, seed %d, %5.1f s] %s" % (
-                self.name, self.torch.name, self.seed, time.monotonic() - self.begin, text))
-
-    def title(self):
-        return "torch %s volcano %s, seed %d" % (self.torch.name, self.name, self.seed)
+class Run(PodRun):
+    """One case, once: the store that its documents describe, and the jobs."""
 
     def manifest(self, words):
         done = subprocess.run([MANIFEST] + words, capture_output=True, text=True, check=False)
@@ -469,29 +443,9 @@ class Run:
         job, begin = self.submit(documents), time.time()
         job.make_pods(count)
         world = job.wait_world(count, begin)
-        steps = self.random.randrange(1, 40)
-        job.wait(lambda: any(int(e["step"]) >= steps for e in job.events if "step" in e),
-                 "step %d" % steps)
+        self.pass_steps(job, 40)
         self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
         return job
-
-    def fault(self, job):
-        self.tell("fault")
-        job.extend(CASE_SECONDS)
-        self.known = {w.name for w in job.worlds()}
-        self.at = time.time()
-
-    def pass_seconds(self, seconds):
-        """The length of a fault, and nothing that is waited for."""
-        if STOP.wait(seconds):
-            raise JobFailed("told to stop")
-
-    def formed(self, job, size, old_may_go_on=False):
-        world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
-        old = world.name in self.known
-        took = (min(world.steps.values()) if old else world.began) - self.at
-        self.seconds.append(took)
-        self.tell("a world of %d %s, after %.1f s" % (size, "goes on" if old else "trains", took))
 
     def work(self):
         self.network = netns.Network(self.folder)
@@ -509,31 +463,22 @@ class Run:
         if code != 0:
             raise JobFailed("rdzvd ended with %d on SIGTERM" % code)
 
-    def report(self, error):
-        lines = ["failed  %s: %s" % (self.title(), error)]
-        if not isinstance(error, JobFailed):
-            lines.append("".join(traceback.format_exception(error)))
-        lines += [job.logs(40) for job in self.jobs]
-        if self.store is not None:
-            lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
-        lines += ["again: %s %s --case %s --torch %s --seed %d" % (
-            sys.executable, os.path.abspath(__file__), self.name, self.torch.name, self.seed),
-            "logs: " + self.folder]
-        return "\n".join(lines)
+    def again_command(self):
+        return "RDZVD=%s RDZV_MANIFEST=%s %s %s --case %s --torch %s --seed %d" % (
+            rdzvd_binary(), MANIFEST, sys.executable, os.path.abspath(__file__), self.name,
+            self.torch.name, self.seed)
 
 
 def run(options, torch, name, seed):
     if STOP.is_set():
         return False
-    one = Run(options, torch, name, seed)
+    one = Run(options, "volcano", torch, name, seed)
     try:
         one.work()
     except Exception as error:  # reported, counted, and the next one runs
         out(one.report(error))
         return False
-    out("passed  %s: %s (%.0f s in all)" % (
-        one.title(), " ".join("%.1f s" % s for s in one.seconds) or "-",
-        time.monotonic() - one.begin))
+    one.passed()
     return True
 
 
