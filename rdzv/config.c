@@ -15,6 +15,7 @@ static void set_defaults(struct config *c)
         .elastic =
             {
                 .closed_grace_ms = 5000,
+                .closed_hold_ms = 45000,
                 .run_ttl_ms = UINT64_C(24) * 3600 * 1000,
                 .merge_heartbeats = true,
             },

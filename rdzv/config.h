@@ -89,6 +89,7 @@ struct config_elastic {
     uint16_t worker_port_low; /* 0: none */
     uint16_t worker_port_high;
     uint64_t closed_grace_ms; /* a closed run nobody is connected to is forgotten after this */
+    uint64_t closed_hold_ms;  /* how long agents who come for a closed run wait for that; 0: not */
     uint64_t run_ttl_ms;      /* the same for an open one; 0: never */
     bool ignore_close;        /* a run is closed only once all its participants have closed it */
     bool merge_heartbeats;

@@ -29,6 +29,13 @@ void elastic_space_fini(struct elastic_space *e)
         free_run(er);
 }
 
+/* Nobody is connected for it, and the store does not know it. */
+static void free_if_unused(struct elastic_run *er)
+{
+    if (TAILQ_EMPTY(&er->agents) && TAILQ_EMPTY(&er->late) && elastic_store_run(er) == NULL)
+        free_run(er);
+}
+
 struct elastic_run *elastic_find(struct server_space *home, struct slice key)
 {
     struct elastic_run *er;
@@ -59,6 +66,7 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
     er->left_ms = server_now_ms();
     er->full = true;
     TAILQ_INIT(&er->agents);
+    TAILQ_INIT(&er->late);
     TAILQ_INIT(&er->line);
     elastic_turn_init(er);
     TAILQ_INSERT_TAIL(&home->elastic.runs, er, entry);
@@ -93,10 +101,9 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
     a->conn = c;
     a->run = er;
     a->pings = c->pinged;
-    TAILQ_INSERT_TAIL(&er->agents, a, entry);
-    er->left_ms = 0;
     c->role = CONN_AGENT;
     c->as.c10d.bound.agent = a;
+    elastic_enter(er, a);
 }
 
 /* The world that a worker finds: that of the run whose port it came to, or of the one run that
@@ -142,12 +149,10 @@ void elastic_unbind(struct conn *c)
         struct elastic_run *er = a->run;
 
         elastic_leave_line(a);
-        TAILQ_REMOVE(&er->agents, a, entry);
-        if (TAILQ_EMPTY(&er->agents)) {
+        TAILQ_REMOVE(a->late ? &er->late : &er->agents, a, entry);
+        if (TAILQ_EMPTY(&er->agents) && !a->late)
             er->left_ms = server_now_ms();
-            if (elastic_store_run(er) == NULL)
-                free_run(er);
-        }
+        free_if_unused(er);
         free((void *)(uintptr_t)a->node.addr.ptr);
         free(a);
     }
@@ -184,8 +189,8 @@ static uint64_t forget(struct elastic_run *er, const char *why)
               log_u64("keys", result.count), log_str("reason", why));
     elastic_drop_workers(er);
     elastic_sweep(s, home->space);
-    if (TAILQ_EMPTY(&er->agents))
-        free_run(er);
+    elastic_admit(er);
+    free_if_unused(er);
     return result.count;
 }
 
@@ -213,6 +218,8 @@ size_t elastic_agents(struct server *s, const struct space *space, struct slice 
     if (er == NULL)
         return 0;
     TAILQ_FOREACH(a, &er->agents, entry)
+        n++;
+    TAILQ_FOREACH(a, &er->late, entry)
         n++;
     return n;
 }
@@ -257,10 +264,13 @@ void elastic_tick(struct server *s)
             const char *why = why_forget(er, now);
 
             next = TAILQ_NEXT(er, entry);
-            if (why != NULL)
+            if (why != NULL) {
                 forget(er, why);
-            else if (TAILQ_EMPTY(&er->agents) && elastic_store_run(er) == NULL)
-                free_run(er);
+            } else {
+                elastic_tell_late(er, now);
+                elastic_retry_workers(er);
+                free_if_unused(er);
+            }
         }
     }
 }
@@ -273,8 +283,8 @@ void elastic_space_reset(struct server *s, struct space *space)
     for (er = TAILQ_FIRST(&home->elastic.runs); er != NULL; er = next) {
         next = TAILQ_NEXT(er, entry);
         elastic_drop_workers(er);
-        if (TAILQ_EMPTY(&er->agents))
-            free_run(er);
+        elastic_admit(er);
+        free_if_unused(er);
     }
     elastic_sweep(s, space);
 }

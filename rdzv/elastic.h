@@ -8,7 +8,8 @@
  *    (elastic_state.c);
  *  - heartbeats are moved on over a time in which the daemon stood still, and a node that was
  *    taken for dead and comes back is put where it belongs (elastic_repair.c);
- *  - closed runs that everybody has left are forgotten (elastic.c);
+ *  - closed runs that everybody has left are forgotten (elastic.c), and who comes a little too
+ * early for the next one waits for that (elastic_late.c);
  *  - the log says what happened to whom (elastic_log.c).
  * With --torch-elastic=plain none of this runs: store_options.knows_runs is off, no connection is
  * bound, and every key is plain. */
@@ -28,8 +29,8 @@ void elastic_bind(struct conn *c, struct slice key, bool compared);
 /* The session ends. */
 void elastic_unbind(struct conn *c);
 
-/* True: this COMPARE_SET waits for its turn. The session leaves it where it is and parks; it is
- * shown again when its turn has come. */
+/* True: this COMPARE_SET waits for its turn, or for a closed run to be forgotten. The session
+ * leaves it where it is and parks; it is shown again when its turn has come. */
 bool elastic_holds(struct conn *c, const struct c10d_request *req);
 
 /* Carries out a COMPARE_SET of an agent. *answer (empty ptr: what *result says) is what the client

@@ -7,11 +7,14 @@ struct probe;
 
 /* A connection of an agent: it has named a key of some run. */
 struct agent {
-    TAILQ_ENTRY(agent) entry; /* in elastic_run.agents */
+    TAILQ_ENTRY(agent) entry; /* in elastic_run.agents, or .late */
     TAILQ_ENTRY(agent) line;  /* in elastic_run.line */
     struct conn *conn;
     struct elastic_run *run;
     bool in_line;
+    bool late;              /* the run was closed when it came: see elastic_late.c */
+    bool told;              /* so much, since it has waited long enough */
+    uint64_t held_ms;       /* waits since then to begin the run anew; 0: it does not */
     bool pings;             /* 2.5 or later */
     bool has_node;          /* it has joined at least once, as `node` */
     bool closes;            /* has asked to close the run, see --ignore-close */
@@ -29,7 +32,8 @@ struct elastic_run {
     struct server_space *home;
     struct slice key; /* "/torch.rendezvous.R"; the bytes follow the struct */
     struct agent_list agents;
-    uint64_t left_ms; /* no agent since then; 0: there is one */
+    struct agent_list late; /* came when it was closed: they do not count */
+    uint64_t left_ms;       /* no agent since then; 0: there is one */
     bool full; /* the latest round was completed by the one who made it MAX, as far as known */
 
     /* Who may write: see elastic_turn.c. */
@@ -41,9 +45,11 @@ struct elastic_run {
     uint64_t refreshed_ms;  /* when heartbeats of those in line were last looked at */
 
     /* Where its workers are: see elastic_workers.c. */
-    struct probe *probe;   /* asks whether agent 0 hosts a store */
-    struct listener *port; /* of its own; NULL: they share the agents' */
-    uint16_t agents_port;  /* the one that agent 0 came to */
+    struct probe *probe;     /* asks whether agent 0 hosts a store */
+    struct listener *port;   /* of its own; NULL: they share the agents' */
+    uint16_t agents_port;    /* the one that agent 0 came to */
+    enum run_workers undone; /* was decided, and the space had no room for it */
+    const char *undone_why;
 };
 
 static inline bool elastic_on(const struct server *s)
@@ -67,6 +73,16 @@ static inline struct run *elastic_store_run(const struct elastic_run *er)
 struct elastic_run *elastic_find(struct server_space *home, struct slice key);
 /* Ends worlds that are not of a newest round and that nobody uses. */
 void elastic_sweep(struct server *s, struct space *space);
+
+/* elastic_late.c */
+/* A new agent is counted among those of its run, or as one who has come too late. */
+void elastic_enter(struct elastic_run *er, struct agent *a);
+/* True: this request waits until the run is forgotten, or for --closed-hold. */
+bool elastic_is_held(struct agent *a, const struct c10d_request *req);
+/* Who came too late for the run that was closed is in time for the next. */
+void elastic_admit(struct elastic_run *er);
+/* Lets those go on who have waited long enough. */
+void elastic_tell_late(struct elastic_run *er, uint64_t now);
 
 /* elastic_turn.c */
 void elastic_turn_init(struct elastic_run *er);
@@ -93,6 +109,8 @@ void elastic_restore(struct agent *a);
 /* elastic_workers.c */
 void elastic_completed(struct elastic_run *er, struct agent *by);
 void elastic_drop_workers(struct elastic_run *er);
+/* Tries again to tell agents what the space had no room for. */
+void elastic_retry_workers(struct elastic_run *er);
 
 /* elastic_log.c: what has changed from run->before to run->state, and who did it. */
 void elastic_log_change(const struct elastic_run *er, const struct run *run,

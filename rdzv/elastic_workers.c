@@ -114,6 +114,7 @@ void elastic_drop_workers(struct elastic_run *er)
     if (er->port != NULL)
         listen_close_one(er->port);
     er->port = NULL;
+    er->undone = RUN_UNDECIDED;
 }
 
 /* --- Deciding. --- */
@@ -137,9 +138,13 @@ static void decide(struct elastic_run *er, enum run_workers where, const char *a
     command.expected = slice_str(text);
     server_apply(er->server, er->home->space, &command, &result);
     if (result.status != STORE_OK) {
-        log_failure(er, result.status);
+        if (er->undone == RUN_UNDECIDED)
+            log_failure(er, result.status);
+        er->undone = where;
+        er->undone_why = why;
         return;
     }
+    er->undone = RUN_UNDECIDED;
     if (where == RUN_HERE)
         log_event(LOG_INFO, "workers_here", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_str("address", address),
@@ -173,6 +178,16 @@ static void decide_here(struct elastic_run *er)
                                : "--advertise says so");
 }
 
+void elastic_retry_workers(struct elastic_run *er)
+{
+    if (er->undone == RUN_UNDECIDED || elastic_store_run(er) == NULL || TAILQ_EMPTY(&er->agents))
+        return;
+    if (er->undone == RUN_HERE)
+        decide_here(er);
+    else
+        decide(er, er->undone, "", 0, er->undone_why);
+}
+
 static void on_answer(void *arg, enum probe_answer answer)
 {
     struct elastic_run *er = arg;
@@ -192,6 +207,8 @@ void elastic_completed(struct elastic_run *er, struct agent *by)
 {
     const struct command command = {.kind = COMMAND_RUN_WORLD, .key = er->key};
     const struct run *run = elastic_store_run(er);
+    bool shared = er->home->elastic.shared == er;
+    struct listener *port = er->port;
     struct store_result result;
 
     if (!by->pings || run->workers == RUN_OWN_STORE)
@@ -200,6 +217,9 @@ void elastic_completed(struct elastic_run *er, struct agent *by)
         decide(er, RUN_OWN_STORE, "", 0, "there is no port for them, see --worker-ports");
         return;
     }
+    if (run->workers == RUN_HERE &&
+        (er->port != port || (er->home->elastic.shared == er) != shared))
+        decide_here(er); /* another run has taken the place of this one, which was away */
     server_apply(er->server, er->home->space, &command, &result);
     if (result.status != STORE_OK)
         log_failure(er, result.status);

@@ -88,7 +88,8 @@ class Fuzz:
 
     def flags(self):
         rng = self.rng
-        flags = ["--closed-grace", rng.choice(["1ms", "300ms", "1h"]), "--log-level", "debug",
+        flags = ["--closed-grace", rng.choice(["1ms", "300ms", "1h"]), "--closed-hold",
+                 rng.choice(["off", "300ms", "1h"]), "--log-level", "debug",
                  "--run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
                  "--ignore-close", rng.choice(["on", "off"]),
                  "--merge-heartbeats", rng.choice(["on", "on", "off"])]

@@ -312,6 +312,59 @@ def two_runs_in_one_space_stay_apart():
 
 
 @case
+def a_run_whose_place_was_taken_gets_a_port_of_its_own():
+    """All of the first run's agents are gone for a while, in which a second one begins."""
+    with daemon() as server:
+        first = meet(server.port, "one", ["a", "b"])
+        same(settle(first)[1], server.port, "the first run shares the agents' port")
+        for a in first:
+            a.close()
+        second = meet(server.port, "two", ["a", "b"])
+        same(settle(second)[1], server.port, "so does the second")
+        w2 = Peer(server.port)
+        same(w2.add(b"/n", 1), 1, "the second run's counter")
+
+        back = [Agent(server.port, "one", name, pid=200) for name in "ab"]
+        prune(back[0], *first)
+        back[0].leave()
+        back[0].join()
+        back[1].read()
+        back[1].join(complete=True)
+        port = back[0].ask_where(1)[1]
+        check(port != server.port, "the first run shares no more")
+        same(back[1].ask_where(1)[1], port, "what both are told")
+        same(Peer(port).add(b"/n", 1), 1, "the first run's counter")
+        same(Peer(server.port).add(b"/n", 1), 2, "the second run's")
+
+
+@case
+def what_a_full_space_could_not_take_is_said_later():
+    with daemon("--space-limit", "20KiB") as server:
+        others = [Peer(server.port) for _ in range(16)]
+        for o in others:
+            o.check(b"/filler")  # before the run: these are no workers of it
+        agents = meet(server.port, "job", ["a", "b"])
+        agents[1].send(wait_request(agents[1].round_key(0, b"MASTER_PORT")))
+        filler = others.pop()
+        for size in (2 ** n for n in range(14, -1, -1)):
+            try:
+                filler.set(b"/filler%d" % size, b"x" * size)
+                filler.ping()
+            except (EOFError, ConnectionError):  # full: refused, and its connection with it
+                filler = others.pop()
+        with store_of_agent_0() as port:
+            agents[0].say_where(0, b"a", port)
+            server.wait_log(r"event=repair_failed run=job reason=.*--space-limit")
+        check(agents[1].is_silent(filler), "nobody is told")
+        filler.send(b"\x08" + text(b"/filler16384"))
+        same(filler.take(1), b"\x01", "DELETE_KEY")
+        agents[1].expect(b"\0")
+        same(agents[1].ask_where(0)[1], server.port, "where the workers' store is")
+        server.wait_log(r"event=workers_here .*run=job")
+        same(server.log().count("event=repair_failed"), 1, "complaints")
+
+
+@case
 def a_port_of_its_own_ends_with_its_run():
     with daemon("--closed-grace", "100ms") as server:
         keep = meet(server.port, "one", ["a", "b"])
@@ -355,9 +408,6 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
         server.wait_log(r"event=run_forgotten .*run=clock closed=true")
         check("run=job closed" not in server.log(), "forgotten while an agent is there")
         check(b.read().closed, "still closed")
-        newcomer = Agent(server.port, "job", "c")
-        check(newcomer.state().closed, "a newcomer meets closed")
-        newcomer.close()
         b.close()
         # The state, two addresses and role_info.
         server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=4 "
@@ -368,14 +418,87 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
         same(again[0].read().round, 0, "round")
 
 
+def closed_run(server):
+    """An agent that has closed its run and is still connected."""
+    a = Agent(server.port, "job", "a")
+    a.join()
+    a.close_run()
+    return a
+
+
+def knock(server, name="b"):
+    """An agent whose introduction is sent, and not answered yet."""
+    agent = Agent(server.port, "job", name, meet=False)
+    agent.send(cas_request(agent.key, b"", ts.SENTINEL))
+    return agent
+
+
 @case
 def a_closed_run_is_kept_for_the_grace():
-    with daemon("--closed-grace", "1h") as server:
-        a = Agent(server.port, "job", "a")
-        a.join()
-        a.close_run()
-        a.close()
+    with daemon("--closed-grace", "1h", "--closed-hold", "off") as server:
+        closed_run(server).close()
         check(Agent(server.port, "job", "a").state().closed, "closed")
+
+
+@case
+def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
+    """And is not taken for one of those who have to leave first."""
+    with daemon("--closed-grace", "100ms") as server:
+        a = closed_run(server)
+        early = [knock(server, name) for name in "bcd"]
+        server.wait_log(r"event=agents_held space=default run=job first=127.0.0.1:\d+ reason=")
+        check(all(e.is_silent(Peer(server.port)) for e in early), "held while one is there")
+        check(a.read().closed, "who was in it is told at once")
+        early.pop().close()
+        a.close()
+        server.wait_log(r"event=run_forgotten .*run=job closed=true keys=1 ")
+        for e in early:
+            e.seen = e.blob()
+            check(e.seen == ts.SENTINEL, "the next run is a fresh one")
+        early[0].join()
+        early[1].join(complete=True)
+        early[0].read()
+        same(settle(early), ("127.0.0.1", server.port), "they meet")
+        same(server.log().count("event=agents_held"), 1, "lines about those who wait")
+        early[0].close_run()
+        for e in early:
+            e.close()
+        server.wait_log(r"event=run_forgotten .*run=job closed=true keys=3 ")
+
+
+@case
+def who_waits_for_a_closed_run_is_told_after_closed_hold():
+    with daemon("--closed-grace", "100ms", "--closed-hold", "50ms") as server:
+        a = closed_run(server)
+        early = knock(server)
+        early.seen = early.blob()
+        check(early.state().closed and early.read().closed, "told that it is closed")
+        # It is still no reason to keep the run.
+        a.close()
+        server.wait_log(r"event=run_forgotten .*run=job ")
+        same(Agent(server.port, "job", "c").seen, ts.SENTINEL, "the next run")
+
+
+@case
+def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
+    with daemon("--closed-grace", "1h", "--closed-hold", "1h") as server:
+        for path in "/rdzv/v1/spaces/default/runs/job", "/rdzv/v1/spaces/default":
+            a = closed_run(server)
+            early = knock(server)
+            check(early.is_silent(Peer(server.port)), "held")
+            same(http_delete(server.port, path)[0], 200, path)
+            same(early.blob(), ts.SENTINEL, "the next run, after DELETE " + path)
+            a.close()
+            early.close()
+
+
+@case
+def who_waits_for_a_closed_run_does_not_keep_the_daemon():
+    with daemon("--closed-grace", "1h", "--drain-timeout", "1h") as server:
+        a = closed_run(server)
+        early = knock(server)
+        check(early.is_silent(a), "held")
+        same(server.stop(), 0, "exit code")
 
 
 @case

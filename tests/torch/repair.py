@@ -186,8 +186,8 @@ def again_success(run):
     run.again(again, agents)
 
 
-@case("again-failure", "same id again after failure")
-def again_failure(run):
+def failed_job(run):
+    """One that has failed, and all that is needed to submit it again."""
     job = run.train("2:2", 2, max_restarts=0)
     again, agents = run.prepare_again(job)
     for agent in job.agents.values():
@@ -197,7 +197,17 @@ def again_failure(run):
     job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the job's failure")
     if not all(a.code for a in job.agents.values()):
         raise JobFailed("a job without restarts left did not fail")
-    run.again(again, agents)
+    return again, agents
+
+
+@case("again-failure", "same id again after failure")
+def again_failure(run):
+    run.again(*failed_job(run))
+
+
+@case("again-at-once", "the same, within the grace of a closed run")
+def again_at_once(run):
+    run.submit_again(*failed_job(run))
 
 
 def joined_after(run, count, seconds, send):
@@ -302,6 +312,9 @@ class Run(PodRun):
         torch's store never does."""
         if isinstance(self.store, Rdzvd):
             self.store.wait_log("event=run_forgotten .*run=training")
+        self.submit_again(again, agents)
+
+    def submit_again(self, again, agents):
         self.fault(again)
         again.go(*agents)
         self.formed(again, 2)

@@ -20,6 +20,7 @@ static void repairs_are_on_by_default(void **state)
     assert_null(c.elastic.worker_ports);
     assert_int_equal(c.elastic.worker_port_low, 0);
     assert_int_equal(c.elastic.closed_grace_ms, 5000);
+    assert_int_equal(c.elastic.closed_hold_ms, 45000);
     assert_int_equal(c.elastic.run_ttl_ms, 24 * 3600 * 1000);
     assert_false(c.elastic.ignore_close);
     assert_true(c.elastic.merge_heartbeats);
@@ -39,6 +40,7 @@ static void expect_all(const struct start *start)
     assert_int_equal(c.elastic.worker_port_low, 29500);
     assert_int_equal(c.elastic.worker_port_high, 29599);
     assert_int_equal(c.elastic.closed_grace_ms, 1500);
+    assert_int_equal(c.elastic.closed_hold_ms, 7000);
     assert_int_equal(c.elastic.run_ttl_ms, 0);
     assert_true(c.elastic.ignore_close);
     assert_false(c.elastic.merge_heartbeats);
@@ -50,19 +52,21 @@ static void every_setting_reaches_its_place(void **state)
     (void)state;
     expect_all(&(struct start){.words = {"--torch-elastic=plain", "--advertise=job.ns.svc:1234",
                                          "--worker-ports=29500-29599", "--closed-grace=1500ms",
-                                         "--run-ttl=off", "--ignore-close=on", "--merge-heartbeats",
-                                         "off"}});
-    expect_all(&(struct start){.words = {"--config=rdzvd.yaml"},
-                               .file = "torch-elastic: plain\nadvertise: job.ns.svc:1234\n"
-                                       "worker-ports: 29500-29599\nclosed-grace: 1.5s\n"
-                                       "run-ttl: off\nignore-close: on\nmerge-heartbeats: off\n"});
+                                         "--closed-hold=7s", "--run-ttl=off", "--ignore-close=on",
+                                         "--merge-heartbeats", "off"}});
+    expect_all(&(struct start){
+        .words = {"--config=rdzvd.yaml"},
+        .file = "torch-elastic: plain\nadvertise: job.ns.svc:1234\n"
+                "worker-ports: 29500-29599\nclosed-grace: 1.5s\n"
+                "closed-hold: 7s\nrun-ttl: off\nignore-close: on\nmerge-heartbeats: off\n"});
     /* The command line wins. */
     expect_all(&(struct start){
         .words = {"--config=rdzvd.yaml", "--torch-elastic=plain", "--advertise=job.ns.svc:1234",
-                  "--worker-ports=29500-29599", "--closed-grace=1500ms", "--run-ttl=off",
-                  "--ignore-close=on", "--merge-heartbeats=off"},
+                  "--worker-ports=29500-29599", "--closed-grace=1500ms", "--closed-hold=7s",
+                  "--run-ttl=off", "--ignore-close=on", "--merge-heartbeats=off"},
         .file = "torch-elastic: repair\nadvertise: \"[fd00::1]\"\nworker-ports: 1-2\n"
-                "closed-grace: 1h\nrun-ttl: 1h\nignore-close: off\nmerge-heartbeats: on\n"});
+                "closed-grace: 1h\nclosed-hold: off\nrun-ttl: 1h\nignore-close: "
+                "off\nmerge-heartbeats: on\n"});
 }
 
 static void advertised_addresses_are_spelt_in_many_ways(void **state)
@@ -151,6 +155,8 @@ static void what_means_nothing_is_refused_with_a_remedy(void **state)
         {"closed-grace", "off", ""},
         {"closed-grace", "-1s", ""},
         {"closed-grace", "soon", ""},
+        {"closed-hold", "-1s", ""},
+        {"closed-hold", "soon", ""},
         {"run-ttl", "", ""},
         {"torch-elastic", "on", "repair"},
         {"torch-elastic", "", "plain"},
@@ -182,9 +188,9 @@ static void settings_in_effect_read_back(void **state)
     static const struct start starts[] = {
         {.words = {"--advertise=[fd00::1]:7", "--worker-ports=7"}},
         {.words = {"--advertise=fd00::1", "--worker-ports=1-65535", "--closed-grace=1ms",
-                   "--run-ttl=90m", "--ignore-close=on", "--merge-heartbeats=off",
-                   "--torch-elastic=plain"}},
-        {.words = {"--advertise=host", "--run-ttl=off"}},
+                   "--closed-hold=1h", "--run-ttl=90m", "--ignore-close=on",
+                   "--merge-heartbeats=off", "--torch-elastic=plain"}},
+        {.words = {"--advertise=host", "--run-ttl=off", "--closed-hold=off"}},
         {.words = {NULL}},
     };
 
@@ -207,6 +213,7 @@ static void settings_in_effect_read_back(void **state)
         assert_int_equal(again.elastic.worker_port_low, c.elastic.worker_port_low);
         assert_int_equal(again.elastic.worker_port_high, c.elastic.worker_port_high);
         assert_int_equal(again.elastic.closed_grace_ms, c.elastic.closed_grace_ms);
+        assert_int_equal(again.elastic.closed_hold_ms, c.elastic.closed_hold_ms);
         assert_int_equal(again.elastic.run_ttl_ms, c.elastic.run_ttl_ms);
         assert_int_equal(again.elastic.ignore_close, c.elastic.ignore_close);
         assert_int_equal(again.elastic.merge_heartbeats, c.elastic.merge_heartbeats);

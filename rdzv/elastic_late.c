@@ -1,0 +1,76 @@
+/* Agents who come for a run that is closed already.
+ *
+ * Torch would have them told so: they end, are started anew, and are told the same. Of a thousand
+ * pods that do this there is always one connected, and the run would never be left for as long as
+ * --closed-grace asks. So they are not counted among its agents; and the first thing they ask for
+ * waits, as it might in a slow network, until the run is forgotten: then they begin the next one.
+ * After --closed-hold, which torch's own patience (read_timeout, 60 s) should outlast, they are
+ * told what torch would have them told. */
+#include "rdzv/elastic_internal.h"
+
+static bool is_closed(const struct elastic_run *er)
+{
+    const struct run *run = elastic_store_run(er);
+
+    return run != NULL && run->known && run->state.closed;
+}
+
+void elastic_enter(struct elastic_run *er, struct agent *a)
+{
+    char peer[CONN_PEER_MAX];
+
+    a->late = is_closed(er);
+    if (!a->late) {
+        TAILQ_INSERT_TAIL(&er->agents, a, entry);
+        er->left_ms = 0;
+        return;
+    }
+    if (TAILQ_EMPTY(&er->late))
+        log_event(LOG_INFO, "agents_held", log_str("space", er->home->space->name),
+                  log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
+                  log_str("reason", "the run is closed: they begin it anew when all who were in it "
+                                    "have been gone for --closed-grace"));
+    TAILQ_INSERT_TAIL(&er->late, a, entry);
+}
+
+bool elastic_is_held(struct agent *a, const struct c10d_request *req)
+{
+    uint64_t hold_ms = a->run->server->config->elastic.closed_hold_ms;
+
+    /* With this every agent of every release introduces itself. */
+    if (!a->late || a->told || hold_ms == 0 || req->op != C10D_COMPARE_SET ||
+        req->expected.len != 0 || !slice_equal(req->key, a->run->key))
+        return false;
+    if (a->held_ms == 0)
+        a->held_ms = server_now_ms();
+    return true;
+}
+
+void elastic_admit(struct elastic_run *er)
+{
+    struct agent *a;
+
+    while ((a = TAILQ_FIRST(&er->late)) != NULL) {
+        TAILQ_REMOVE(&er->late, a, entry);
+        TAILQ_INSERT_TAIL(&er->agents, a, entry);
+        er->left_ms = 0;
+        a->late = false;
+        if (a->held_ms != 0)
+            conn_unpark(a->conn);
+    }
+}
+
+void elastic_tell_late(struct elastic_run *er, uint64_t now)
+{
+    struct agent *a;
+
+    if (!is_closed(er))
+        elastic_admit(er);
+    TAILQ_FOREACH(a, &er->late, entry) {
+        if (a->told || a->held_ms == 0 ||
+            now - a->held_ms < er->server->config->elastic.closed_hold_ms)
+            continue;
+        a->told = true;
+        conn_unpark(a->conn);
+    }
+}
