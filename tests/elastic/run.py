@@ -13,6 +13,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import http.client
+import json
 import os
 import random
 import re
@@ -80,13 +81,21 @@ def settle(agents, number=0):
     return told[0]
 
 
-def http_delete(port, path):
+def http_request(port, method, path):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    c.request("DELETE", path)
+    c.request(method, path)
     answer = c.getresponse()
     body = answer.read()
     c.close()
     return answer.status, body
+
+
+def await_no_agents(port):
+    """Returns once the daemon has seen that all agents of all runs are gone."""
+    while True:
+        runs = json.loads(http_request(port, "GET", "/rdzv/v1/spaces/default/runs")[1])["runs"]
+        if not any(r["agents"] for r in runs):
+            return
 
 
 def prune(agent, *others):
@@ -319,6 +328,7 @@ def a_run_whose_place_was_taken_gets_a_port_of_its_own():
         same(settle(first)[1], server.port, "the first run shares the agents' port")
         for a in first:
             a.close()
+        await_no_agents(server.port)
         second = meet(server.port, "two", ["a", "b"])
         same(settle(second)[1], server.port, "so does the second")
         w2 = Peer(server.port)
@@ -486,7 +496,7 @@ def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
             a = closed_run(server)
             early = knock(server)
             check(early.is_silent(Peer(server.port)), "held")
-            same(http_delete(server.port, path)[0], 200, path)
+            same(http_request(server.port, "DELETE", path)[0], 200, path)
             same(early.blob(), ts.SENTINEL, "the next run, after DELETE " + path)
             a.close()
             early.close()
@@ -566,7 +576,7 @@ def a_space_is_deleted_under_everybody():
         other_worker = Peer(other)
         other_worker.set(b"/w", b"1")
         other_worker.ping()
-        same(http_delete(server.port, "/rdzv/v1/spaces/default")[0], 200, "DELETE")
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default")[0], 200, "DELETE")
         check(not worker.check(b"/w") and not other_worker.check(b"/w"), "workers' keys are gone")
         same(a.get(a.key), b"", "the state is gone")
         stale = a.seen
@@ -588,7 +598,7 @@ def a_run_is_forgotten_under_everybody():
         worker = Peer(server.port)
         same(worker.add(b"/n", 1), 1, "ADD")
         stale = a.seen
-        same(http_delete(server.port, "/rdzv/v1/spaces/default/runs/job")[0], 200, "DELETE")
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/job")[0], 200, "DELETE")
         server.wait_log(r"event=run_forgotten .*run=job closed=false keys=3 ")
         same(a.get(a.key), b"", "the state is gone")
         same(a.cas(a.key, stale, stale), stale, "as torch's store answers for an absent key")
