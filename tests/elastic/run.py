@@ -598,7 +598,8 @@ def a_run_is_forgotten_under_everybody():
         worker = Peer(server.port)
         same(worker.add(b"/n", 1), 1, "ADD")
         stale = a.seen
-        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/job")[0], 200, "DELETE")
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/job")[0], 200,
+             "DELETE")
         server.wait_log(r"event=run_forgotten .*run=job closed=false keys=3 ")
         same(a.get(a.key), b"", "the state is gone")
         same(a.cas(a.key, stale, stale), stale, "as torch's store answers for an absent key")
