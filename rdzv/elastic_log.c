@@ -6,6 +6,7 @@
 #include "store/xalloc.h"
 
 #define RANKS_SHOWN 16
+#define DEAD_US     15000000 /* what torch takes for dead */
 
 struct line {
     const struct elastic_run *er;
@@ -56,6 +57,13 @@ static void log_arrival(const struct line *l, const struct torch_node *node,
               log_str("as", where(node)), log_str("was", where(old)));
 }
 
+/* Torch's first step is to leave the round it may still be in. A container that was started again
+ * has the name and the pid that it had before, and so it takes its own place there away. */
+static bool is_replaced(const struct line *l, const struct torch_node *old, int64_t silent_us)
+{
+    return !l->by->has_node && old->has_heartbeat && silent_us < DEAD_US;
+}
+
 /* It left by itself, or somebody else has not heard of it for torch's 15 s. */
 static void log_departure(const struct line *l, const struct torch_node *old)
 {
@@ -66,6 +74,12 @@ static void log_departure(const struct line *l, const struct torch_node *old)
     if (l->by->has_node && torch_node_compare(&l->by->node, old) == 0)
         log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", node_name(old, name)),
                   log_str("peer", conn_peer(l->by->conn, peer)), log_str("was", where(old)));
+    else if (is_replaced(l, old, silent_us))
+        log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", node_name(old, name)),
+                  log_str("peer", a == NULL ? "disconnected" : conn_peer(a->conn, peer)),
+                  log_str("was", where(old)),
+                  log_str("reason", "it was started again under the same name"),
+                  log_str("by", conn_peer(l->by->conn, by)));
     else
         log_event(LOG_WARN, "node_presumed_dead", COMMON(l), log_str("node", node_name(old, name)),
                   log_str("peer", a == NULL ? "disconnected" : conn_peer(a->conn, peer)),

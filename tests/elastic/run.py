@@ -90,11 +90,11 @@ def http_request(port, method, path):
     return answer.status, body
 
 
-def await_no_agents(port):
-    """Returns once the daemon has seen that all agents of all runs are gone."""
+def await_agents(port, count):
+    """Returns once the daemon has seen that so many agents are left of all runs."""
     while True:
         runs = json.loads(http_request(port, "GET", "/rdzv/v1/spaces/default/runs")[1])["runs"]
-        if not any(r["agents"] for r in runs):
+        if sum(r["agents"] for r in runs) == count:
             return
 
 
@@ -328,7 +328,7 @@ def a_run_whose_place_was_taken_gets_a_port_of_its_own():
         same(settle(first)[1], server.port, "the first run shares the agents' port")
         for a in first:
             a.close()
-        await_no_agents(server.port)
+        await_agents(server.port, 0)
         second = meet(server.port, "two", ["a", "b"])
         same(settle(second)[1], server.port, "so does the second")
         w2 = Peer(server.port)
@@ -1250,6 +1250,14 @@ def the_log_explains():
         m = server.wait_log(r"level=warn event=node_presumed_dead %snode=c/100/0 peer=disconnected "
                             r"was=participant silent_ms=(-?\d+) by=d/100/0" % here)[0]
         check(0 <= int(m.group(1)) < 20000, m.group(0))
+        # Its container is started again: the same name, the same pid, and its first step is to leave.
+        a.close()
+        await_agents(server.port, 2)
+        a = Agent(server.port, "job", "a")
+        a.write(lambda s: (s.participants.pop(a.node), s.last_heartbeats.pop(a.node)))
+        server.wait_log(r"level=info event=node_left %snode=a/100/0 peer=disconnected "
+                        r"was=participant reason=.*same name.* by=%s" % (here, a.name))
+        d.read()
         d.close_run()
         server.wait_log(r"event=run_closed %sby=d/100/0 peer=%s" % (here, d.name))
         for agent in (a, b, d):
