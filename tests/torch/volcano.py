@@ -296,6 +296,16 @@ def container_1(run):
     container_killed(run, 1)
 
 
+@case("containers", "all containers killed, restarted in place")
+def containers(run):
+    job = run.train(2)
+    run.fault(job)
+    for index in range(2):
+        job.kill_container(index)
+    run.formed(job, 2)
+    job.complete(2)
+
+
 def pod_deleted(run, rank):
     job = run.train(2)
     run.fault(job)
@@ -312,6 +322,17 @@ def pod_0(run):
 @case("pod-1", "the last rank's pod deleted, made again with another address")
 def pod_1(run):
     pod_deleted(run, 1)
+
+
+@case("node-lost", "the last rank's node switched off, its pod made again on another")
+def node_lost(run):
+    job = run.train(2)
+    index = job.index_of(1)
+    job.pods[index].node.link(False)
+    run.fault(job)
+    job.delete_pod(index, 0)
+    run.formed(job, 2)
+    job.complete(2)
 
 
 @case("restart-task", "RestartTask")
@@ -396,6 +417,28 @@ def elastic_pod(run):
     job.delete_pod(job.index_of(0))
     run.formed(job, 2)
     job.complete(2)
+
+
+def joined_after(run, seconds, send):
+    """One more pod comes to an elastic job of two after a fault of that many seconds."""
+    job = run.train(2, run.emitted())
+    send(job, signal.SIGSTOP)
+    run.pass_seconds(seconds)
+    send(job, signal.SIGCONT)
+    run.fault(job)
+    job.make_pod(2)
+    run.formed(job, 3)
+    job.complete(3)
+
+
+@case("elastic-frozen", "an elastic job: an agent frozen for 20 s, then a third pod")
+def elastic_frozen(run):
+    joined_after(run, 20, lambda job, number: job.signal_pod(job.agent_with(1), number, False))
+
+
+@case("elastic-store", "an elastic job: the store stopped for 25 s, then a third pod")
+def elastic_store(run):
+    joined_after(run, 25, lambda job, number: os.kill(run.store.pid, number))
 
 
 # ------------------------------------------------------------ running them
