@@ -86,6 +86,12 @@ static void revive(struct agent *a, struct run *run, struct torch_node *node, in
         node->heartbeat_us = before;
 }
 
+/* Whether the writer would name it: one that could not be written once has lost all it had. */
+static bool is_named(const struct torch_node *node)
+{
+    return node->participant || node->waiting || node->redundant || node->has_heartbeat;
+}
+
 /* Its round goes on without it: it belongs in there, with the rank that it has. Another round has
  * begun since: as one who waits it makes everybody, itself too, meet again. And if no place is left
  * there, its connection ends, and with it the agent, which whoever runs it starts anew. */
@@ -103,7 +109,7 @@ void elastic_restore(struct agent *a)
         return;
     state = &run->state;
     at = torch_state_find(state, &a->node);
-    if (at != NULL) {
+    if (at != NULL && is_named(at)) {
         revive(a, run, at, back.heartbeat_us);
         return;
     }
@@ -126,6 +132,8 @@ void elastic_restore(struct agent *a)
     }
     if (!torch_state_insert(state, &back, &at))
         return;
+    back.addr = at->addr;
+    *at = back;
     if (elastic_write(er, state, &result)) {
         log_restored(er, a, back.participant ? "is a participant again" : "waits to be let in",
                      "others took it for dead, and it lives");
@@ -133,5 +141,5 @@ void elastic_restore(struct agent *a)
             a->world = 0;
         return;
     }
-    at->participant = at->waiting = at->has_heartbeat = false; /* the writer leaves it out */
+    at->participant = at->waiting = at->has_heartbeat = false; /* until it asks again */
 }

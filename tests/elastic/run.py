@@ -347,27 +347,42 @@ def a_run_whose_place_was_taken_gets_a_port_of_its_own():
         same(Peer(server.port).add(b"/n", 1), 2, "the second run's")
 
 
+class Filler:
+    """Fills a space of 20 KiB to the last byte. Made before any run is: its connections are no
+    workers of one."""
+
+    def __init__(self, port):
+        self.peers = [Peer(port) for _ in range(16)]
+        for p in self.peers:
+            p.check(b"/filler")
+
+    def fill(self):
+        filled = 0
+        for more in (2 ** n for n in range(14, -1, -1)):
+            try:
+                self.peers[-1].set(b"/filler", b"x" * (filled + more))
+                self.peers[-1].ping()
+                filled += more
+            except (EOFError, ConnectionError):  # full: refused, and its connection with it
+                self.peers.pop()
+
+    def make_room(self):
+        self.peers[-1].send(b"\x08" + text(b"/filler"))
+        same(self.peers[-1].take(1), b"\x01", "DELETE_KEY")
+
+
 @case
 def what_a_full_space_could_not_take_is_said_later():
     with daemon("--space-limit", "20KiB") as server:
-        others = [Peer(server.port) for _ in range(16)]
-        for o in others:
-            o.check(b"/filler")  # before the run: these are no workers of it
+        filler = Filler(server.port)
         agents = meet(server.port, "job", ["a", "b"])
         agents[1].send(wait_request(agents[1].round_key(0, b"MASTER_PORT")))
-        filler = others.pop()
-        for size in (2 ** n for n in range(14, -1, -1)):
-            try:
-                filler.set(b"/filler%d" % size, b"x" * size)
-                filler.ping()
-            except (EOFError, ConnectionError):  # full: refused, and its connection with it
-                filler = others.pop()
+        filler.fill()
         with store_of_agent_0() as port:
             agents[0].say_where(0, b"a", port)
             server.wait_log(r"event=repair_failed run=job reason=.*--space-limit")
-        check(agents[1].is_silent(filler), "nobody is told")
-        filler.send(b"\x08" + text(b"/filler16384"))
-        same(filler.take(1), b"\x01", "DELETE_KEY")
+        check(agents[1].is_silent(filler.peers[-1]), "nobody is told")
+        filler.make_room()
         agents[1].expect(b"\0")
         same(agents[1].ask_where(0)[1], server.port, "where the workers' store is")
         server.wait_log(r"event=workers_here .*run=job")
@@ -1004,6 +1019,19 @@ def one_taken_for_dead_is_put_back_into_its_round():
         # By a heartbeat too: it fails or merges, and either way it is in.
         a.write(a.beat)
         same(a.read().participants, ranks, "all of them, with their ranks")
+
+
+@case
+def one_taken_for_dead_is_put_back_when_there_is_room():
+    with daemon("--space-limit", "20KiB") as server:
+        filler = Filler(server.port)
+        a, b = meet(server.port, "job", ["a", "b"])
+        prune(b, a)
+        filler.fill()
+        check(a.node not in a.read().participants, "the space is full")
+        filler.make_room()
+        check(a.node in a.read().participants, "and is not any more")
+        server.wait_log(r"event=repaired .*node=a .*round=0 done=\"is a participant again\"")
 
 
 @case
