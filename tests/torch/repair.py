@@ -8,12 +8,13 @@ pod of its own (netns.py), the store in another.
 releases, rdzvd. With `--store torch` the jobs meet at torch's own server in a process apart: how
 that ends is written down beside ours and is not a failure; nor is what torch does to itself
 whatever the store (TORCHS_OWN below). --torch takes the start of a name (1.13). A seed chooses the
-step at which the fault comes; the n-th repeat has seed + n.
+moment of the fault; the n-th repeat has seed + n.
 
 Each line tells the seconds from the fault to the first moment at which all ranks of the new world
 were ready to train, without the time in which Python loads torch: new agents have done so when the
-fault comes, and what it took the new workers is subtracted. --results FILE adds each outcome to a file, and --table prints all that are
-in it, or were seen now, as rows of a Markdown table; `--repeat 0` only prints.
+fault comes, and what it took the new workers is subtracted. --results FILE adds each outcome to a
+file, and --table prints all that are in it, or were seen now, as rows of a Markdown table;
+`--repeat 0` only prints.
 """
 
 import argparse
@@ -285,7 +286,7 @@ class Run(PodRun):
         job.go(*agents)
         world = job.wait_world(count, begin)
         self.expected[job].append(count)
-        self.pass_steps(job, 16)
+        self.pass_steps(job)
         self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
         return job
 

@@ -486,7 +486,7 @@ class Run(PodRun):
         job, begin = self.submit(documents), time.time()
         job.make_pods(count)
         world = job.wait_world(count, begin)
-        self.pass_steps(job, 40)
+        self.pass_steps(job)
         self.tell("a world of %d trains, after %.1f s" % (count, world.began - begin))
         return job
 
