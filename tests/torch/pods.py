@@ -200,6 +200,20 @@ class PodJob(Job):
 
 
 
+class Cases(dict):
+    """A script's cases by name: what happens, and the function that makes it happen."""
+
+    def __call__(self, name, title):
+        def add(function):
+            self[name] = (title, function)
+            return function
+        return add
+
+    def print(self):
+        for name, (title, _) in self.items():
+            print("%-18s %s" % (name, title))
+
+
 class PodRun:
     """One case of a script, once: its folder, what it tells, and the faults that it measures.
     A script's own class starts `store`, adds to `jobs`, and knows its again_command()."""

@@ -32,7 +32,7 @@ import time
 import netns
 import torches
 from job import STOP, JobFailed, out
-from pods import FAULT_SECONDS, PodJob, PodPeerStore, PodRdzvd, PodRun, Rdzvd, rdzvd_binary
+from pods import FAULT_SECONDS, Cases, PodJob, PodPeerStore, PodRdzvd, PodRun, Rdzvd, rdzvd_binary
 
 # What no store can repair, and what an agent's log then says.
 TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
@@ -47,14 +47,7 @@ class Skipped(Exception):
 
 # ------------------------------------------------------------ cases
 
-CASES = {}
-
-
-def case(name, title):
-    def add(function):
-        CASES[name] = (title, function)
-        return function
-    return add
+case = Cases()
 
 
 @case("plain", "nothing happens")
@@ -337,7 +330,7 @@ class Run(PodRun):
             self.store = self.start_store()
             with self.store:
                 try:
-                    CASES[self.name][1](self)
+                    case[self.name][1](self)
                 finally:
                     os.kill(self.store.pid, signal.SIGCONT)
                     for job in self.jobs:
@@ -421,7 +414,7 @@ def table(results, names):
     """Two rows per case: with rdzvd, with torch's own store. Median (fastest–slowest) seconds."""
     yield "| fault | store | %s |" % " | ".join("torch " + n for n in names)
     yield "|---|---|%s" % ("---|" * len(names))
-    for name, (title, _) in CASES.items():
+    for name, (title, _) in case.items():
         for kind in ("rdzvd", "torch"):
             cells = [cell([r for r in results if r["case"] == name and r["store"] == kind
                            and r["torch"] == n and r["word"] != "skipped"]) for n in names]
@@ -447,7 +440,7 @@ def full_names(starts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", choices=tuple(CASES), metavar="NAME")
+    parser.add_argument("--case", action="append", choices=tuple(case), metavar="NAME")
     parser.add_argument("--torch", action="append", metavar="NAME")
     parser.add_argument("--all", action="store_true", help="every release, not the usual two")
     parser.add_argument("--store", action="append", choices=("rdzvd", "torch"))
@@ -465,8 +458,7 @@ def main():
     options = parser.parse_args()
 
     if options.list:
-        for name, (title, _) in CASES.items():
-            print("%-18s %s" % (name, title))
+        case.print()
         return
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
@@ -481,7 +473,7 @@ def main():
     chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
     runs = [(torch, kind, name, options.seed + i)
             for i in range(options.repeat)
-            for name in options.case or CASES
+            for name in options.case or case
             for torch in chosen
             for kind in options.store or ("rdzvd",)]
     results = []

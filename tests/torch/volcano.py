@@ -31,7 +31,7 @@ import uuid
 import netns
 import torches
 from job import STOP, Agent, JobFailed, out
-from pods import FAULT_SECONDS, PodJob, PodRdzvd, PodRun, rdzvd_binary
+from pods import FAULT_SECONDS, Cases, PodJob, PodRdzvd, PodRun, rdzvd_binary
 
 sys.path[:0] = [os.path.join(torches.ROOT, "tests", "manifest")]
 import platforms  # noqa: E402
@@ -244,14 +244,7 @@ class VolcanoJob(PodJob):
 
 # ------------------------------------------------------------ cases
 
-CASES = {}
-
-
-def case(name, title):
-    def add(function):
-        CASES[name] = (title, function)
-        return function
-    return add
+case = Cases()
 
 
 @case("plain", "the job runs to its end")
@@ -493,7 +486,7 @@ class Run(PodRun):
     def work(self):
         self.network = netns.Network(self.folder)
         try:
-            CASES[self.name][1](self)
+            case[self.name][1](self)
         finally:
             for job in self.jobs:
                 job.end()
@@ -528,7 +521,7 @@ def run(options, torch, name, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", choices=tuple(CASES), metavar="NAME")
+    parser.add_argument("--case", action="append", choices=tuple(case), metavar="NAME")
     parser.add_argument("--torch", action="append", choices=torches.ALL[1:], metavar="NAME",
                         help="the job's command line is not for 1.13 (default: 2.13.0)")
     parser.add_argument("--repeat", type=int, default=1)
@@ -540,8 +533,7 @@ def main():
     options = parser.parse_args()
 
     if options.list:
-        for name, (title, _) in CASES.items():
-            print("%-14s %s" % (name, title))
+        case.print()
         return
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
@@ -553,7 +545,7 @@ def main():
         return
     chosen = torches.choose(options.torch or ["2.13.0"])
     runs = [(torch, name, options.seed + i) for i in range(options.repeat)
-            for name in options.case or CASES for torch in chosen]
+            for name in options.case or case for torch in chosen]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda r: run(options, *r), runs))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
