@@ -2,53 +2,25 @@
  * ends, comments behind a value) is looked for in the text around them. */
 #include "deploy/rewrite_edit.h"
 
-#include "deploy/rewrite_flow.h"
-#include "deploy/scalar_place.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-void buf_add(struct buf *b, const char *text, size_t len)
-{
-    if (b->len + len + 1 > b->cap) {
-        size_t cap = b->cap == 0 ? 256 : b->cap * 2;
+#include "deploy/rewrite_edit_internal.h"
+#include "deploy/rewrite_flow.h"
 
-        while (cap < b->len + len + 1)
-            cap *= 2;
-        b->text = arena_grow(b->arena, b->text, b->len, cap);
-        b->cap = cap;
-    }
-    memcpy(b->text + b->len, text, len);
-    b->len += len;
-    b->text[b->len] = '\0';
-}
-
-void buf_print(struct buf *b, const char *format, ...)
-{
-    va_list args;
-    char *text;
-
-    va_start(args, format);
-    text = arena_vtext(b->arena, format, args);
-    va_end(args);
-    buf_add(b, text, strlen(text));
-}
-
-static void add_edit(struct bundle *b, struct bundle_file *f, size_t at, size_t len,
-                     const char *text, size_t text_len)
+void edit_bytes(struct bundle *b, struct bundle_file *f, size_t at, size_t len, const char *text,
+                size_t text_len)
 {
     text_edits_add(&f->edits, &b->arena, at, len, text, text_len);
 }
 
 static void insert(struct bundle *b, struct bundle_file *f, size_t at, const struct buf *text)
 {
-    add_edit(b, f, at, 0, text->text, text->len);
+    edit_bytes(b, f, at, 0, text->text, text->len);
 }
 
 /* --- Where lines begin and end. --- */
 
-static size_t line_start(const struct bundle_file *f, size_t at)
+size_t edit_line_start(const struct bundle_file *f, size_t at)
 {
     while (at > 0 && f->yaml.bytes[at - 1] != '\n')
         at--;
@@ -76,18 +48,7 @@ static bool is_blank_between(const struct bundle_file *f, size_t from, size_t to
     return true;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* --- Writing blocks. --- */
-
-static void add_spaces(struct buf *out, size_t n)
-{
-    while (n-- > 0)
-        buf_add(out, " ", 1);
-}
 
 /* The block's lines, indented; the first one is led by `lead`. */
 static void add_block(const struct bundle_file *f, struct buf *out, const char *block,
@@ -101,7 +62,7 @@ static void add_block(const struct bundle_file *f, struct buf *out, const char *
         if (line == block) {
             buf_add(out, lead, strlen(lead));
         } else if (len > 0) {
-            add_spaces(out, indent);
+            buf_spaces(out, indent);
         }
         buf_add(out, line, len);
         buf_add(out, f->eol, strlen(f->eol));
@@ -128,217 +89,11 @@ static void insert_lines(struct bundle *b, struct bundle_file *f, size_t at, str
     insert(b, f, at, &text);
 }
 
-static bool refuse_alias(struct bundle *b, const struct yaml_node *n)
+bool edit_refuse_alias(struct bundle *b, const struct yaml_node *n)
 {
     if (n->alias)
         bundle_error(b, n, "this value is an alias, which stands for others too: write it out");
     return n->alias;
-}
-
-/* --- Scalars. --- */
-
-static bool is_plain_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           strchr("-_./:=+$@%,", c) != NULL;
-}
-
-/* Safe as plain text in block and in flow style, for any reader. */
-static bool is_plain(const char *text)
-{
-    size_t len = strlen(text);
-
-    if (len == 0 || strchr("-.:=+@%,", *text) != NULL || text[len - 1] == ':')
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (!is_plain_char(text[i]) || text[i] == ',')
-            return false;
-    }
-    return true;
-}
-
-/* What some reader of YAML takes for something else than a string: Kubernetes' own, or one to which
- * 1:30 is a number and 2024-01-01 a date. */
-static bool looks_like_no_string(const char *text)
-{
-    struct yaml_node n = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
-
-    n.len = strlen(text);
-    return yaml_type(&n) != YAML_STRING || text[strspn(text, "0123456789:.-_+eE")] == '\0';
-}
-
-static void add_double_quoted(struct buf *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            buf_print(out, "\\%c", *text);
-        else if (*text == '\n')
-            buf_print(out, "\\n");
-        else
-            buf_add(out, text, 1);
-    }
-}
-
-const char *edit_scalar_text(struct arena *a, const char *text)
-{
-    struct buf out = {.arena = a};
-
-    if (is_plain(text) && !looks_like_no_string(text))
-        return text;
-    buf_add(&out, "\"", 1);
-    add_double_quoted(&out, text);
-    buf_add(&out, "\"", 1);
-    return out.text;
-}
-
-static bool refuse_anchor(struct bundle *b, const struct yaml_node *n)
-{
-    if (n->anchor != NULL)
-        bundle_error(b, n, "this value has an anchor, and others may share it: write it out");
-    return n->anchor != NULL;
-}
-
-/* Behind `!!tag `, which stays. */
-static size_t content_start(const struct bundle_file *f, const struct yaml_node *n)
-{
-    size_t at = n->start.offset;
-
-    if (n->tag == NULL || f->yaml.bytes[at] != '!')
-        return at;
-    while (at < n->end.offset && !is_space(f->yaml.bytes[at]))
-        at++;
-    while (at < n->end.offset && is_space(f->yaml.bytes[at]))
-        at++;
-    return at;
-}
-
-/* Another number in the place of a number, another boolean for a boolean. */
-static bool is_same_type(const struct yaml_node *n, const char *text)
-{
-    struct yaml_node plain = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
-
-    plain.len = strlen(text);
-    return n->style == YAML_PLAIN && yaml_type(n) == yaml_type(&plain) &&
-           yaml_type(n) != YAML_STRING;
-}
-
-void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *text)
-{
-    struct buf out = {.arena = &b->arena};
-    size_t start = content_start(f, n);
-
-    if (refuse_alias(b, n) || refuse_anchor(b, n))
-        return;
-    if (n->kind == YAML_SCALAR && n->len == 0 && n->start.offset == n->end.offset) {
-        buf_print(&out, " %s", edit_scalar_text(&b->arena, text));
-    } else if (n->style == YAML_SINGLE && strpbrk(text, "'\n") == NULL) {
-        buf_print(&out, "'%s'", text);
-    } else if (n->style == YAML_DOUBLE) {
-        buf_add(&out, "\"", 1);
-        add_double_quoted(&out, text);
-        buf_add(&out, "\"", 1);
-    } else {
-        buf_print(&out, "%s", is_same_type(n, text) ? text : edit_scalar_text(&b->arena, text));
-        if ((n->style == YAML_LITERAL || n->style == YAML_FOLDED) &&
-            f->yaml.bytes[n->end.offset - 1] == '\n')
-            buf_add(&out, f->eol, strlen(f->eol));
-    }
-    add_edit(b, f, start, n->end.offset - start, out.text, out.len);
-}
-
-/* The blanks in front of the line of a block scalar that holds the offset. */
-static size_t indent_at(const struct bundle_file *f, size_t at)
-{
-    size_t start = line_start(f, at), n = 0;
-
-    while (f->yaml.bytes[start + n] == ' ')
-        n++;
-    return n;
-}
-
-/* ` \`, the newline and the blanks behind it become one blank. */
-static void add_folded(struct buf *out, const char *text, enum yaml_style style)
-{
-    for (; *text != '\0'; text++) {
-        if (text[0] == '\\' && text[1] == '\n') {
-            text++;
-            while (text[1] == ' ' || text[1] == '\t')
-                text++;
-            if (out->len > 0 && out->text[out->len - 1] == ' ')
-                continue;
-            buf_add(out, " ", 1);
-        } else if (style == YAML_SINGLE && *text == '\'') {
-            buf_add(out, "''", 2);
-        } else {
-            buf_add(out, *text == '\n' ? " " : text, 1);
-        }
-    }
-}
-
-/* The value's indentation is that of its line less what the value itself has there. */
-static size_t block_indent(const struct bundle_file *f, const struct yaml_node *n, size_t at,
-                           size_t offset)
-{
-    size_t start = at, own = 0, all;
-
-    while (start > 0 && n->text[start - 1] != '\n')
-        start--;
-    while (n->text[start + own] == ' ')
-        own++;
-    all = indent_at(f, offset);
-    return all > own ? all - own : 0;
-}
-
-/* Whether the bytes of the source are those of the value, and not lines that were folded into it.
- * Escapes are fine: there the way back is known. */
-static bool is_exact(const struct bundle_file *f, const struct yaml_node *n, size_t start,
-                     size_t end, size_t from, size_t to)
-{
-    const char *bytes = f->yaml.bytes;
-
-    if (n->style == YAML_DOUBLE || n->style == YAML_LITERAL)
-        return end >= start;
-    while (start < end && from < to) {
-        if (bytes[start] != n->text[from++])
-            return false;
-        start += n->style == YAML_SINGLE && bytes[start] == '\'' ? 2 : 1;
-    }
-    return start == end && from == to;
-}
-
-void edit_part(struct bundle *b, struct bundle_file *f, struct yaml_node *n, size_t from, size_t to,
-               const char *text)
-{
-    struct buf out = {.arena = &b->arena};
-    size_t start, end;
-
-    if (refuse_alias(b, n) || refuse_anchor(b, n))
-        return;
-    start = scalar_place(&f->yaml, n, from).offset;
-    end = to == from ? start : scalar_place(&f->yaml, n, to).offset;
-    if (!is_exact(f, n, start, end, from, to)) {
-        bundle_error(b, n,
-                     "the words to be changed stand on folded lines: write the text as a "
-                     "block with |");
-        return;
-    }
-    if (n->style == YAML_LITERAL) {
-        size_t indent = block_indent(f, n, from, start);
-
-        for (const char *p = text; *p != '\0'; p++) {
-            if (*p == '\n') {
-                buf_add(&out, f->eol, strlen(f->eol));
-                add_spaces(&out, p[1] == '\n' ? 0 : indent);
-            } else {
-                buf_add(&out, p, 1);
-            }
-        }
-    } else if (n->style == YAML_DOUBLE) {
-        add_double_quoted(&out, text);
-    } else {
-        add_folded(&out, text, n->style);
-    }
-    add_edit(b, f, start, end - start, out.text == NULL ? "" : out.text, out.len);
 }
 
 /* --- Pairs. --- */
@@ -372,12 +127,12 @@ void edit_add_pair(struct bundle *b, struct bundle_file *f, struct yaml_node *ma
     struct buf out = {.arena = &b->arena};
     unsigned indent;
 
-    if (refuse_alias(b, mapping))
+    if (edit_refuse_alias(b, mapping))
         return;
     if (mapping->style == YAML_FLOW) {
         if (mapping->count == 0) {
             buf_print(&out, "%s", to_flow(b, block, flow_style_of(f, mapping), true));
-            add_edit(b, f, mapping->start.offset + 1, 0, out.text, out.len);
+            edit_bytes(b, f, mapping->start.offset + 1, 0, out.text, out.len);
             return;
         }
         buf_print(&out, ", %s", to_flow(b, block, flow_style_of(f, mapping), true));
@@ -385,7 +140,7 @@ void edit_add_pair(struct bundle *b, struct bundle_file *f, struct yaml_node *ma
         return;
     }
     indent = mapping->pairs[0].key->start.column - 1;
-    add_spaces(&out, indent);
+    buf_spaces(&out, indent);
     add_block(f, &out, block, indent, "");
     insert_lines(b, f, behind_line(f, after->value), &out);
 }
@@ -396,13 +151,13 @@ void edit_add_pair_before(struct bundle *b, struct bundle_file *f, struct yaml_n
     struct buf out = {.arena = &b->arena};
     unsigned indent = before->key->start.column - 1;
 
-    if (refuse_alias(b, mapping))
+    if (edit_refuse_alias(b, mapping))
         return;
     if (mapping->style == YAML_FLOW) {
         buf_print(&out, "%s, ", to_flow(b, block, flow_style_of(f, mapping), true));
     } else {
         add_block(f, &out, block, indent, "");
-        add_spaces(&out, indent);
+        buf_spaces(&out, indent);
     }
     insert(b, f, before->key->start.offset, &out);
 }
@@ -414,29 +169,29 @@ static void remove_from_flow(struct bundle *b, struct bundle_file *f, size_t sta
     const char *bytes = f->yaml.bytes;
     size_t at = end;
 
-    while (at < f->yaml.len && is_space(bytes[at]))
+    while (at < f->yaml.len && edit_is_space(bytes[at]))
         at++;
     if (at < f->yaml.len && bytes[at] == ',') {
         at++;
         while (at < f->yaml.len && bytes[at] == ' ')
             at++;
-        add_edit(b, f, start, at - start, "", 0);
+        edit_bytes(b, f, start, at - start, "", 0);
         return;
     }
     at = start;
-    while (at > lowest && is_space(bytes[at - 1]))
+    while (at > lowest && edit_is_space(bytes[at - 1]))
         at--;
     if (at > lowest && bytes[at - 1] == ',')
         start = at - 1;
-    add_edit(b, f, start, end - start, "", 0);
+    edit_bytes(b, f, start, end - start, "", 0);
 }
 
 void edit_remove_pair(struct bundle *b, struct bundle_file *f, struct yaml_node *mapping,
                       const struct yaml_pair *pair)
 {
-    size_t start = pair->key->start.offset, line = line_start(f, start);
+    size_t start = pair->key->start.offset, line = edit_line_start(f, start);
 
-    if (refuse_alias(b, mapping))
+    if (edit_refuse_alias(b, mapping))
         return;
     if (pair->merged) {
         bundle_error(b, pair->value,
@@ -447,10 +202,10 @@ void edit_remove_pair(struct bundle *b, struct bundle_file *f, struct yaml_node 
     if (mapping->style == YAML_FLOW) {
         remove_from_flow(b, f, start, pair->value->end.offset, mapping->start.offset);
     } else if (is_blank_between(f, line, start)) {
-        add_edit(b, f, line, behind_line(f, pair->value) - line, "", 0);
+        edit_bytes(b, f, line, behind_line(f, pair->value) - line, "", 0);
     } else if (pair < mapping->pairs + mapping->count - 1 && !pair[1].merged) {
         /* The first of an item: the next one comes up behind the dash. */
-        add_edit(b, f, start, pair[1].key->start.offset - start, "", 0);
+        edit_bytes(b, f, start, pair[1].key->start.offset - start, "", 0);
     } else {
         bundle_error(b, pair->key,
                      "%s is all there is here, and cannot be taken out: remove it "
@@ -466,7 +221,7 @@ static size_t dash_of(const struct bundle_file *f, const struct yaml_node *item)
 {
     size_t at = item->start.offset;
 
-    while (at > 0 && is_space(f->yaml.bytes[at - 1]))
+    while (at > 0 && edit_is_space(f->yaml.bytes[at - 1]))
         at--;
     return at > 0 && f->yaml.bytes[at - 1] == '-' ? at - 1 : SIZE_MAX;
 }
@@ -486,7 +241,7 @@ static bool find_dash(struct bundle *b, const struct bundle_file *f, const struc
 static void add_item_lines(struct bundle *b, const struct bundle_file *f, struct buf *out,
                            const struct yaml_node *like, const char *block, size_t column)
 {
-    add_spaces(out, column);
+    buf_spaces(out, column);
     if (like->style == YAML_FLOW && like->kind == YAML_MAPPING)
         buf_print(out, "- %s%s", to_flow(b, block, flow_style_of(f, like), false), f->eol);
     else
@@ -500,7 +255,7 @@ static void add_item(struct bundle *b, struct bundle_file *f, struct yaml_node *
     const struct yaml_node *like;
     size_t dash;
 
-    if (refuse_alias(b, sequence))
+    if (edit_refuse_alias(b, sequence))
         return;
     if (sequence->count == 0) { /* `[]` */
         buf_print(&out, "%s", to_flow(b, block, flow_style_of(f, sequence), false));
@@ -517,9 +272,9 @@ static void add_item(struct bundle *b, struct bundle_file *f, struct yaml_node *
     }
     if (!find_dash(b, f, like, &dash))
         return;
-    add_item_lines(b, f, &out, like, block, dash - line_start(f, dash));
-    if (before && is_blank_between(f, line_start(f, dash), dash)) {
-        insert_lines(b, f, line_start(f, dash), &out);
+    add_item_lines(b, f, &out, like, block, dash - edit_line_start(f, dash));
+    if (before && is_blank_between(f, edit_line_start(f, dash), dash)) {
+        insert_lines(b, f, edit_line_start(f, dash), &out);
     } else if (before) { /* behind `- - `: not on a line of its own */
         bundle_error(b, like, "this list begins within a line: write it on lines of its own");
     } else {
@@ -545,7 +300,7 @@ void edit_remove_item(struct bundle *b, struct bundle_file *f, struct yaml_node 
     const struct yaml_node *item = sequence->items[index];
     size_t dash, line;
 
-    if (refuse_alias(b, sequence))
+    if (edit_refuse_alias(b, sequence))
         return;
     if (sequence->style == YAML_FLOW) {
         remove_from_flow(b, f, item->start.offset, item->end.offset, sequence->start.offset);
@@ -553,9 +308,9 @@ void edit_remove_item(struct bundle *b, struct bundle_file *f, struct yaml_node 
     }
     if (!find_dash(b, f, item, &dash))
         return;
-    line = line_start(f, dash);
+    line = edit_line_start(f, dash);
     if (is_blank_between(f, line, dash))
-        add_edit(b, f, line, behind_line(f, item) - line, "", 0);
+        edit_bytes(b, f, line, behind_line(f, item) - line, "", 0);
     else
         bundle_error(b, item, "this list begins within a line: write it on lines of its own");
 }
@@ -579,7 +334,7 @@ void edit_replace(struct bundle *b, struct bundle_file *f, struct yaml_node *n, 
 {
     struct buf out = {.arena = &b->arena};
 
-    if (refuse_alias(b, n))
+    if (edit_refuse_alias(b, n))
         return;
     if (n->style == YAML_FLOW) {
         buf_print(&out, "%s", to_flow(b, block, flow_style_of(f, n), false));
@@ -588,13 +343,13 @@ void edit_replace(struct bundle *b, struct bundle_file *f, struct yaml_node *n, 
         if (f->yaml.bytes[n->end.offset - 1] != '\n')
             drop_eol(&out);
     }
-    add_edit(b, f, n->start.offset, n->end.offset - n->start.offset, out.text, out.len);
+    edit_bytes(b, f, n->start.offset, n->end.offset - n->start.offset, out.text, out.len);
 }
 
 /* Where the document's own `---` begins, if it has one. */
 static size_t marker_of(const struct bundle_file *f, const struct yaml_doc *doc)
 {
-    return doc->marked ? line_start(f, doc->body) : doc->body;
+    return doc->marked ? edit_line_start(f, doc->body) : doc->body;
 }
 
 /* With its line, where there is nothing else on it. */
@@ -602,19 +357,19 @@ static void remove_marker(struct bundle *b, struct bundle_file *f, const struct 
 {
     size_t at = marker_of(f, doc), end = at + 3;
 
-    while (end < f->yaml.len && is_space(f->yaml.bytes[end]) && f->yaml.bytes[end] != '\n')
+    while (end < f->yaml.len && edit_is_space(f->yaml.bytes[end]) && f->yaml.bytes[end] != '\n')
         end++;
     if (end < f->yaml.len && f->yaml.bytes[end] == '\n')
         end++;
     else
         end = at + 3;
-    add_edit(b, f, at, end - at, "", 0);
+    edit_bytes(b, f, at, end - at, "", 0);
 }
 
 void edit_remove_document(struct bundle *b, struct bundle_file *f, struct yaml_doc *doc)
 {
     const struct yaml_doc *next = doc + 1;
-    size_t start = line_start(f, doc->root->start.offset), end = behind_line(f, doc->root);
+    size_t start = edit_line_start(f, doc->root->start.offset), end = behind_line(f, doc->root);
 
     if (doc->marked && start < doc->body) /* it begins on the line of its `---` */
         start = marker_of(f, doc);
@@ -622,7 +377,7 @@ void edit_remove_document(struct bundle *b, struct bundle_file *f, struct yaml_d
         remove_marker(b, f, doc);
     else if (next < f->yaml.docs + f->yaml.count && next->marked)
         remove_marker(b, f, next);
-    add_edit(b, f, start, end - start, "", 0);
+    edit_bytes(b, f, start, end - start, "", 0);
 }
 
 void edit_add_documents(struct bundle *b, struct bundle_file *f, struct yaml_doc *before,
@@ -665,14 +420,14 @@ void edit_copy_pair(struct bundle *b, struct bundle_file *f, const struct yaml_p
     const char *bytes = f->yaml.bytes;
 
     (void)b;
-    add_spaces(out, indent);
+    buf_spaces(out, indent);
     if (v->style == YAML_FLOW || pair->key->style != YAML_PLAIN || pair->merged || has_alias(v)) {
         buf_print(out, "%s: ", pair->key->text);
         flow_print(out, v, (struct flow_style){0});
         buf_add(out, "\n", 1);
         return;
     }
-    while (end > start && is_space(bytes[end - 1]))
+    while (end > start && edit_is_space(bytes[end - 1]))
         end--;
     while (start < end) {
         const char *nl = memchr(bytes + start, '\n', end - start);
@@ -685,109 +440,6 @@ void edit_copy_pair(struct bundle *b, struct bundle_file *f, const struct yaml_p
             drop++;
         start = next + drop;
         if (start < end && bytes[start] != '\n' && bytes[start] != '\r')
-            add_spaces(out, indent);
+            buf_spaces(out, indent);
     }
-}
-
-/* --- Applying. --- */
-
-/* An edit inside of what an anchor names would change every place that says *name; one around it
- * would leave them without it. */
-static void check_shared(struct bundle *b, const struct bundle_file *f, const struct yaml_node *n)
-{
-    if (n->alias)
-        return;
-    for (size_t i = 0; n->anchor != NULL && i < f->edits.count; i++) {
-        const struct text_edit *e = &f->edits.list[i];
-        size_t from = n->start.offset, to = n->end.offset;
-
-        if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to)) {
-            bundle_error(b, n,
-                         "&%s is shared by every *%s, and would have to be changed for one "
-                         "of them: write it out",
-                         n->anchor, n->anchor);
-            return;
-        }
-    }
-    for (size_t i = 0; n->kind != YAML_SCALAR && i < n->count; i++) {
-        if (n->kind == YAML_SEQUENCE)
-            check_shared(b, f, n->items[i]);
-        else if (!n->pairs[i].merged)
-            check_shared(b, f, n->pairs[i].value);
-    }
-}
-
-static struct yaml_mark mark_at(const struct bundle_file *f, size_t offset)
-{
-    struct yaml_mark m = {offset, 1, 1};
-
-    for (size_t i = 0; i < offset; i++) {
-        m.column = f->yaml.bytes[i] == '\n' ? 1 : m.column + 1;
-        m.line += f->yaml.bytes[i] == '\n';
-    }
-    return m;
-}
-
-/* A value with a template's braces in it is not known yet. Comments may say what they like. */
-static void check_templates(struct bundle *b, const struct bundle_file *f,
-                            const struct yaml_node *n)
-{
-    for (size_t i = 0; n->kind == YAML_SCALAR && i < f->edits.count; i++) {
-        const struct text_edit *e = &f->edits.list[i];
-        size_t from = e->at > n->start.offset ? e->at : n->start.offset;
-        size_t to = e->at + e->len < n->end.offset ? e->at + e->len : n->end.offset;
-
-        if (from < to && memmem(f->yaml.bytes + from, to - from, "{{", 2) != NULL) {
-            bundle_error(b, n,
-                         "this is a template: render it first (helm template), and rewrite "
-                         "what comes out");
-            return;
-        }
-    }
-    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
-        check_templates(b, f, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
-}
-
-/* What was written has to be read as YAML again: if it is not, we have not understood the file. */
-static bool is_still_yaml(struct bundle *b, struct bundle_file *f)
-{
-    struct diag d = {0};
-    struct yaml_file again;
-    bool ok = yaml_file_parse(&again, f->path, f->result.bytes, f->result.len, &d);
-
-    if (ok)
-        yaml_file_free(&again);
-    else
-        diag_error(b->diag, f->yaml.name, mark_at(f, f->result.regions[0].old_start),
-                   "the edits do not fit this text (line %u would be: %s): write it in a plainer "
-                   "style",
-                   d.entries[0].mark.line, d.entries[0].text);
-    diag_free(&d);
-    return ok;
-}
-
-static bool contains(const struct bundle_file *f, const char *text)
-{
-    return memmem(f->yaml.bytes, f->yaml.len, text, strlen(text)) != NULL;
-}
-
-bool edit_apply(struct bundle *b, struct bundle_file *f)
-{
-    bool anchors = contains(f, "&"), templates = contains(f, "{{");
-    size_t where;
-
-    for (size_t i = 0; f->edits.count > 0 && i < f->yaml.count; i++) {
-        if (anchors && f->yaml.docs[i].root != NULL)
-            check_shared(b, f, f->yaml.docs[i].root);
-        if (templates && f->yaml.docs[i].root != NULL)
-            check_templates(b, f, f->yaml.docs[i].root);
-    }
-    if (b->diag->errors > 0)
-        return false;
-    if (!text_edits_apply(&f->edits, &b->arena, f->yaml.bytes, f->yaml.len, &f->result, &where)) {
-        diag_error(b->diag, f->yaml.name, mark_at(f, where),
-                   "two changes meet here: write what stands here on lines of its own");
-        return false;
-    }
-    return f->result.count == 0 || is_still_yaml(b, f);
 }

@@ -3,20 +3,8 @@
  * diag, with its place. */
 #pragma once
 
+#include "deploy/buf.h"
 #include "deploy/rewrite_bundle.h"
-
-/* Text that grows. */
-struct buf {
-    struct arena *arena;
-    char *text; /* NULL while it is empty, else with a NUL behind it */
-    size_t len, cap;
-};
-
-void buf_add(struct buf *b, const char *text, size_t len);
-void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The text as a YAML scalar that everybody reads as a string: quoted where it has to be. */
-const char *edit_scalar_text(struct arena *a, const char *text);
 
 /* A new value, in the quotes of the old one. An empty value (`key:`) gets one. */
 void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *text);

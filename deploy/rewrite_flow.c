@@ -1,7 +1,7 @@
 /* Prints trees on one line; strings that are plain in the file stay plain where flow style can. */
 #include "deploy/rewrite_flow.h"
 
-#include "deploy/rewrite_edit.h"
+#include "deploy/scalar_text.h"
 
 #include <assert.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void print_scalar(struct buf *out, const struct yaml_node *n, struct flow
         buf_print(out, "%s", n->len == 0 ? "null" : n->text);
         return;
     }
-    safe = style.json ? "" : edit_scalar_text(out->arena, n->text);
+    safe = style.json ? "" : scalar_text(out->arena, n->text);
     if (n->style == YAML_PLAIN && strcmp(safe, n->text) == 0)
         buf_add(out, n->text, n->len);
     else

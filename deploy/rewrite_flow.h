@@ -1,9 +1,8 @@
 /* Nodes in flow style, on one line: for places that are written in it, JSON among them. */
 #pragma once
 
+#include "deploy/buf.h"
 #include "deploy/yaml_doc.h"
-
-struct buf;
 
 struct flow_style {
     bool json;   /* keys and strings in double quotes */

@@ -3,6 +3,7 @@
 #include "deploy/rewrite_job.h"
 
 #include "deploy/rewrite_store.h"
+#include "deploy/scalar_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -406,7 +407,7 @@ static void set_key(struct bundle *b, struct bundle_file *f, struct yaml_node *p
     if (old == NULL) {
         bool number = value[strspn(value, "0123456789")] == '\0';
 
-        buf_print(missing, "%s: %s\n", key, number ? value : edit_scalar_text(&b->arena, value));
+        buf_print(missing, "%s: %s\n", key, number ? value : scalar_text(&b->arena, value));
     } else if (!yaml_is(old, value)) {
         edit_value(b, f, old, value);
     }
@@ -506,7 +507,7 @@ static void add_variables(struct bundle *b, const struct job *j, const struct wi
     const char *items[] = {
         "name: PET_RDZV_BACKEND\nvalue: c10d\n",
         arena_text(&b->arena, "name: PET_RDZV_ENDPOINT\nvalue: %s:%d\n", host, C10D_PORT),
-        arena_text(&b->arena, "name: PET_RDZV_ID\nvalue: %s\n", edit_scalar_text(&b->arena, id)),
+        arena_text(&b->arena, "name: PET_RDZV_ID\nvalue: %s\n", scalar_text(&b->arena, id)),
         "name: PET_RDZV_CONF\nvalue: is_host=0\n",
         "name: PET_LOCAL_ADDR\nvalueFrom:\n  fieldRef:\n    fieldPath: status.podIP\n",
     };

@@ -1,6 +1,7 @@
 /* Text with holes: what a store of one replica looks like, and why, is in the comments beside it.
  */
 #include "deploy/rewrite_store.h"
+#include "deploy/scalar_text.h"
 
 #include <string.h>
 
@@ -101,7 +102,7 @@ static void add_probes(struct buf *out, const char *port)
 static void add_container(struct buf *out, const struct store_spec *s, bool sidecar,
                           bool guaranteed)
 {
-    buf_print(out, "name: rdzvd\nimage: %s\n", edit_scalar_text(out->arena, s->image));
+    buf_print(out, "name: rdzvd\nimage: %s\n", scalar_text(out->arena, s->image));
     if (sidecar)
         buf_print(out, "restartPolicy: Always\n");
     buf_print(out, "args:\n");
@@ -118,11 +119,11 @@ static void add_container(struct buf *out, const struct store_spec *s, bool side
     buf_print(out, "ports:\n");
     if (s->c10d_port != s->etcd_port)
         buf_print(out, "- name: c10d\n  containerPort: %u\n", s->c10d_port);
-    buf_print(out, "- name: %s\n  containerPort: %u\n", edit_scalar_text(out->arena, s->etcd_name),
+    buf_print(out, "- name: %s\n  containerPort: %u\n", scalar_text(out->arena, s->etcd_name),
               s->etcd_port);
     for (size_t i = 0; i < s->more_count; i++)
         buf_print(out, "- containerPort: %u\n", s->more_ports[i]);
-    add_probes(out, edit_scalar_text(out->arena, s->etcd_name));
+    add_probes(out, scalar_text(out->arena, s->etcd_name));
     buf_print(out, "%s%s", guaranteed ? EQUAL_RESOURCES : RESOURCES, CONTAINER_END);
 }
 
@@ -131,7 +132,7 @@ static void add_label(struct buf *out, int indent, const struct yaml_node *own, 
                       const char *value)
 {
     if (yaml_get(own, key) == NULL)
-        buf_print(out, "%*s%s: %s\n", indent, "", key, edit_scalar_text(out->arena, value));
+        buf_print(out, "%*s%s: %s\n", indent, "", key, scalar_text(out->arena, value));
 }
 
 static void add_labels(struct buf *out, int indent, const struct store_spec *s,
@@ -156,9 +157,9 @@ static void add_annotations(struct buf *out, int indent, const struct store_spec
 static void add_name(struct buf *out, const struct store_spec *s, const char *api, const char *kind)
 {
     buf_print(out, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n", api, kind,
-              edit_scalar_text(out->arena, s->name));
+              scalar_text(out->arena, s->name));
     if (*s->space != '\0')
-        buf_print(out, "  namespace: %s\n", edit_scalar_text(out->arena, s->space));
+        buf_print(out, "  namespace: %s\n", scalar_text(out->arena, s->space));
 }
 
 static void add_pod_spec(struct buf *out, int indent, const struct store_spec *s, bool pod)
@@ -187,7 +188,7 @@ static void print_pod(struct buf *out, const struct store_spec *s)
 
 void store_print(struct buf *out, const struct store_spec *s)
 {
-    const char *instance = edit_scalar_text(out->arena, s->instance);
+    const char *instance = scalar_text(out->arena, s->instance);
 
     if (strcmp(s->kind, "Pod") == 0) {
         print_pod(out, s);
@@ -198,7 +199,7 @@ void store_print(struct buf *out, const struct store_spec *s)
     buf_print(out, "spec:\n");
     if (strcmp(s->kind, "StatefulSet") == 0)
         buf_print(out, "  serviceName: %s\n  replicas: 1\n  updateStrategy:\n    type: OnDelete\n",
-                  edit_scalar_text(out->arena, s->service_name));
+                  scalar_text(out->arena, s->service_name));
     else
         buf_print(out, "  replicas: 1\n  strategy:\n    type: Recreate\n");
     buf_print(out, "  selector:\n    matchLabels:\n      rdzvd: %s\n  template:\n    metadata:\n",
@@ -227,7 +228,7 @@ static void add_service(struct buf *out, const struct store_spec *s)
               "  - name: etcd\n"
               "    port: %u\n"
               "    targetPort: etcd\n",
-              edit_scalar_text(out->arena, s->instance), s->c10d_port, s->etcd_port);
+              scalar_text(out->arena, s->instance), s->c10d_port, s->etcd_port);
 }
 
 static void add_budget(struct buf *out, const struct store_spec *s)
@@ -235,7 +236,7 @@ static void add_budget(struct buf *out, const struct store_spec *s)
     add_name(out, s, "policy/v1", "PodDisruptionBudget");
     add_labels(out, 4, s, NULL, NULL);
     buf_print(out, "spec:\n  maxUnavailable: 0\n  selector:\n    matchLabels:\n      rdzvd: %s\n",
-              edit_scalar_text(out->arena, s->instance));
+              scalar_text(out->arena, s->instance));
 }
 
 static void add_policy(struct buf *out, const struct store_spec *s, const char *label,
@@ -260,7 +261,7 @@ static void add_policy(struct buf *out, const struct store_spec *s, const char *
               "      port: %u\n"
               "    - protocol: TCP\n"
               "      port: %u\n",
-              edit_scalar_text(out->arena, s->instance), label, edit_scalar_text(out->arena, value),
+              scalar_text(out->arena, s->instance), label, scalar_text(out->arena, value),
               s->c10d_port, s->etcd_port);
 }
 

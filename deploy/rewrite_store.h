@@ -1,7 +1,9 @@
 /* The objects that run rdzvd in a rewritten bundle, as YAML text in block style. */
 #pragma once
 
-#include "deploy/rewrite_edit.h"
+#include <stdbool.h>
+
+#include "deploy/buf.h"
 
 #define C10D_PORT        29400
 #define ETCD_PORT        2379

@@ -1,6 +1,7 @@
 /* Reads words and remembers where they stand; decides nothing. */
 #include "deploy/rewrite_wiring.h"
 
+#include "deploy/scalar_text.h"
 #include "deploy/shell_words.h"
 
 #include <stdio.h>
@@ -507,7 +508,7 @@ void said_add_behind(struct bundle *b, struct bundle_file *f, const struct said 
     default: /* a variable beside a variable */
         edit_add_item(b, f, s->list, s->index,
                       arena_text(&b->arena, "name: %s\nvalue: %s\n", variable_names[field],
-                                 edit_scalar_text(&b->arena, value)));
+                                 scalar_text(&b->arena, value)));
         break;
     }
 }
