@@ -2,6 +2,7 @@
  */
 #include "deploy/rewrite_store.h"
 #include "deploy/scalar_text.h"
+#include "deploy/yaml_doc.h"
 
 #include <string.h>
 
