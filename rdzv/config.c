@@ -89,6 +89,7 @@ static bool finish(struct parse *p)
     if (c->limits.value_max > c->limits.request_max)
         config_note(c, CONFIG_NOTE_WARNING, "--value-limit",
                     "is above --request-limit, which holds for values too");
+    config_note_elastic(c);
     return true;
 }
 

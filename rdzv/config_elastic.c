@@ -1,4 +1,5 @@
-/* How --advertise and --worker-ports are spelled. */
+/* How --advertise and --worker-ports are spelled, and which settings of elastic jobs do not go
+ * together. */
 #include "rdzv/config_internal.h"
 
 #include <stdlib.h>
@@ -14,6 +15,12 @@ static bool read_port(const char *text, size_t len, uint16_t *out)
         return false;
     *out = (uint16_t)port;
     return true;
+}
+
+static bool is_every_address(const char *host, size_t len)
+{
+    return (len == 7 && memcmp(host, "0.0.0.0", len) == 0) ||
+           (len == strspn(host, "0:") && memchr(host, ':', len) != NULL);
 }
 
 const char *config_check_advertise(struct config *c, const char *text)
@@ -43,6 +50,8 @@ const char *config_check_advertise(struct config *c, const char *text)
             return "this is no host; write HOST or HOST:PORT as workers can reach it, such as "
                    "job-rdzv.default.svc:29400";
     }
+    if (is_every_address(host, len))
+        return "this stands for every address of a machine; write the one that workers can reach";
     c->elastic.advertise_port = 0;
     if (port != NULL && !read_port(port, strlen(port), &c->elastic.advertise_port))
         return "the port is not a number from 1 to 65535";
@@ -67,4 +76,25 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     c->elastic.worker_port_low = low;
     c->elastic.worker_port_high = high;
     return NULL;
+}
+
+#define READ_TIMEOUT_MS 60000 /* torch's, for an answer of a c10d store */
+
+void config_note_elastic(struct config *c)
+{
+    const struct config_elastic *e = &c->elastic;
+
+    if (e->mode == CONFIG_ELASTIC_PLAIN && e->advertise != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--torch-elastic is plain");
+    if (e->mode == CONFIG_ELASTIC_PLAIN && e->worker_ports != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--torch-elastic is plain");
+    if (e->mode == CONFIG_ELASTIC_PLAIN || e->closed_hold_ms == 0)
+        return;
+    if (e->closed_hold_ms >= READ_TIMEOUT_MS)
+        config_note(c, CONFIG_NOTE_WARNING, "--closed-hold",
+                    "torch's agents give up after 60s (read_timeout in their --rdzv-conf)");
+    if (e->closed_hold_ms <= e->closed_grace_ms)
+        config_note(c, CONFIG_NOTE_WARNING, "--closed-hold",
+                    "is not above --closed-grace: who comes at once for a run that has just ended "
+                    "is always told that it is closed");
 }

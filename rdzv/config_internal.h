@@ -117,6 +117,8 @@ bool config_is_address(int family, const char *text, size_t len);
 /* config_elastic.c; see struct option */
 const char *config_check_advertise(struct config *c, const char *text);
 const char *config_check_worker_ports(struct config *c, const char *text);
+/* Notes what does not go together. */
+void config_note_elastic(struct config *c);
 
 /* config_text.c */
 #define CONFIG_LABEL_MAX 400

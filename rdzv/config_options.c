@@ -330,6 +330,9 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
     if (value < o->least || value > o->most) {
         char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
 
+        if (duration)
+            return config_fail(d, s, "%s: must be %s at least", config_show(s->value).text,
+                               units_format_duration(o->least, least));
         if (o->kind == OPTION_COUNT) {
             snprintf(least, sizeof least, "%" PRIu64, o->least);
             snprintf(most, sizeof most, "%" PRIu64, o->most);

@@ -148,6 +148,7 @@ void elastic_unbind(struct conn *c)
     } else if (c->role == CONN_AGENT) {
         struct elastic_run *er = a->run;
 
+        elastic_note_lost(a);
         elastic_leave_line(a);
         TAILQ_REMOVE(a->late ? &er->late : &er->agents, a, entry);
         if (TAILQ_EMPTY(&er->agents) && !a->late)
@@ -194,8 +195,20 @@ static uint64_t forget(struct elastic_run *er, const char *why)
     return result.count;
 }
 
-bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why,
-                    uint64_t *removed)
+/* Torch's agents would wait for the run's keys for a minute, and end then. */
+static void end_agents(struct elastic_run *er)
+{
+    struct agent *a, *next;
+
+    er->ending = true;
+    for (a = TAILQ_FIRST(&er->agents); a != NULL; a = next) {
+        next = TAILQ_NEXT(a, entry);
+        conn_cut(a->conn, "its run is forgotten on request; start it again", elastic_name(er));
+    }
+    er->ending = false;
+}
+
+bool elastic_forget(struct server *s, struct space *space, struct slice id, uint64_t *removed)
 {
     struct server_space *home = server_space_of(s, space);
     struct elastic_run *er;
@@ -203,25 +216,44 @@ bool elastic_forget(struct server *s, struct space *space, struct slice id, cons
     TAILQ_FOREACH(er, &home->elastic.runs, entry) {
         if (!slice_equal(elastic_name(er), id) || elastic_store_run(er) == NULL)
             continue;
-        *removed = forget(er, why);
+        end_agents(er);
+        *removed = forget(er, "asked to");
         return true;
     }
     return false;
 }
 
-size_t elastic_agents(struct server *s, const struct space *space, struct slice key)
+static size_t count(const struct agent_list *list)
 {
-    const struct elastic_run *er = elastic_find(server_space_of(s, space), key);
     const struct agent *a;
     size_t n = 0;
 
-    if (er == NULL)
-        return 0;
-    TAILQ_FOREACH(a, &er->agents, entry)
-        n++;
-    TAILQ_FOREACH(a, &er->late, entry)
+    TAILQ_FOREACH(a, list, entry)
         n++;
     return n;
+}
+
+void elastic_presence(struct server *s, const struct space *space, const struct run *run,
+                      struct elastic_presence *out)
+{
+    const struct elastic_run *er = elastic_find(server_space_of(s, space), run->node.key);
+    const struct agent *a;
+
+    *out = (struct elastic_presence){0};
+    if (er == NULL)
+        return;
+    out->agents = count(&er->agents);
+    out->held = count(&er->late);
+    out->nodes = calloc(run->state.count + 1, sizeof *out->nodes);
+    if (out->nodes == NULL)
+        return;
+    TAILQ_FOREACH(a, &er->agents, entry) {
+        const struct torch_node *node =
+            a->has_node ? torch_state_find(&run->state, &a->node) : NULL;
+
+        if (node != NULL)
+            out->nodes[node - run->state.nodes] = a->conn;
+    }
 }
 
 /* Whether everybody has left a run for long enough. */

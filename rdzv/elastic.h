@@ -56,10 +56,16 @@ void elastic_tick(struct server *s);
 /* A space was emptied, or forgets its c10d keys. */
 void elastic_space_reset(struct server *s, struct space *space);
 
-/* Forgets a run now, whoever is connected; false: there is none. `id` is R. *removed counts keys.
- */
-bool elastic_forget(struct server *s, struct space *space, struct slice id, const char *why,
-                    uint64_t *removed);
+/* Forgets a run now, and ends the connections of its agents; false: there is none. `id` is R.
+ * *removed counts keys. */
+bool elastic_forget(struct server *s, struct space *space, struct slice id, uint64_t *removed);
 
-/* How many connections have come for the run of that key. */
-size_t elastic_agents(struct server *s, const struct space *space, struct slice key);
+/* Who is connected for a run. */
+struct elastic_presence {
+    size_t agents;             /* connections */
+    size_t held;               /* those that wait until the closed run is forgotten */
+    const struct conn **nodes; /* of each node of the run's state, NULL: none is known. Freed by the
+                                  caller; NULL: nothing is known */
+};
+void elastic_presence(struct server *s, const struct space *space, const struct run *run,
+                      struct elastic_presence *out);

@@ -34,6 +34,7 @@ struct elastic_run {
     struct agent_list agents;
     struct agent_list late; /* came when it was closed: they do not count */
     uint64_t left_ms;       /* no agent since then; 0: there is one */
+    bool ending;            /* it is being forgotten: nobody is missed */
     bool full; /* the latest round was completed by the one who made it MAX, as far as known */
 
     /* Who may write: see elastic_turn.c. */
@@ -112,6 +113,12 @@ void elastic_drop_workers(struct elastic_run *er);
 /* Tries again to tell agents what the space had no room for. */
 void elastic_retry_workers(struct elastic_run *er);
 
-/* elastic_log.c: what has changed from run->before to run->state, and who did it. */
+/* elastic_log.c */
+#define ELASTIC_NAME_MAX 320
+/* "host/pid/local id": how torch tells nodes apart. Returns the text. */
+const char *elastic_node_name(const struct torch_node *node, char text[ELASTIC_NAME_MAX]);
+/* An agent's connection has ended. */
+void elastic_note_lost(const struct agent *a);
+/* What has changed from run->before to run->state, and who did it. */
 void elastic_log_change(const struct elastic_run *er, const struct run *run,
                         const struct agent *by);

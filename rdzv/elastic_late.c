@@ -28,6 +28,7 @@ void elastic_enter(struct elastic_run *er, struct agent *a)
     if (TAILQ_EMPTY(&er->late))
         log_event(LOG_INFO, "agents_held", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
+                  log_u64("for_ms", er->server->config->elastic.closed_hold_ms),
                   log_str("reason", "the run is closed: they begin it anew when all who were in it "
                                     "have been gone for --closed-grace"));
     TAILQ_INSERT_TAIL(&er->late, a, entry);
@@ -63,6 +64,7 @@ void elastic_admit(struct elastic_run *er)
 void elastic_tell_late(struct elastic_run *er, uint64_t now)
 {
     struct agent *a;
+    uint64_t count = 0;
 
     if (!is_closed(er))
         elastic_admit(er);
@@ -71,6 +73,14 @@ void elastic_tell_late(struct elastic_run *er, uint64_t now)
             now - a->held_ms < er->server->config->elastic.closed_hold_ms)
             continue;
         a->told = true;
+        count++;
         conn_unpark(a->conn);
     }
+    if (count > 0)
+        log_event(LOG_WARN, "agents_turned_away", log_str("space", er->home->space->name),
+                  log_bytes("run", elastic_name(er)), log_u64("agents", count),
+                  log_str("reason", TAILQ_EMPTY(&er->agents)
+                                        ? "--closed-hold is over, and --closed-grace is not"
+                                        : "--closed-hold is over, and agents that were in the "
+                                          "closed run are still connected"));
 }

@@ -14,11 +14,11 @@ struct line {
     const struct agent *by;
 };
 
-/* "host/pid/local id": how torch tells nodes apart. */
-static const char *node_name(const struct torch_node *node, char text[320])
+const char *elastic_node_name(const struct torch_node *node, char text[ELASTIC_NAME_MAX])
 {
-    snprintf(text, 320, "%.*s/%lld/%lld", (int)(node->addr.len < 255 ? node->addr.len : 255),
-             (const char *)node->addr.ptr, (long long)node->pid, (long long)node->local_id);
+    snprintf(text, ELASTIC_NAME_MAX, "%.*s/%lld/%lld",
+             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
+             (long long)node->pid, (long long)node->local_id);
     return text;
 }
 
@@ -50,9 +50,9 @@ static void log_arrival(const struct line *l, const struct torch_node *node,
                         const struct torch_node *old)
 {
     const struct agent *a = agent_of(l->er, node);
-    char name[320], peer[CONN_PEER_MAX] = "";
+    char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX] = "";
 
-    log_event(LOG_INFO, "node_joined", COMMON(l), log_str("node", node_name(node, name)),
+    log_event(LOG_INFO, "node_joined", COMMON(l), log_str("node", elastic_node_name(node, name)),
               log_str("peer", a == NULL ? "" : conn_peer(a->conn, peer)),
               log_str("as", where(node)), log_str("was", where(old)));
 }
@@ -68,24 +68,28 @@ static bool is_replaced(const struct line *l, const struct torch_node *old, int6
 static void log_departure(const struct line *l, const struct torch_node *old)
 {
     const struct agent *a = agent_of(l->er, old);
-    char name[320], peer[CONN_PEER_MAX] = "", by[320];
+    char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX] = "", by[ELASTIC_NAME_MAX];
     int64_t silent_us = server_now_ns() / 1000 - old->heartbeat_us + (a == NULL ? 0 : a->ahead_us);
 
     if (l->by->has_node && torch_node_compare(&l->by->node, old) == 0)
-        log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", node_name(old, name)),
-                  log_str("peer", conn_peer(l->by->conn, peer)), log_str("was", where(old)));
+        log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", elastic_node_name(old, name)),
+                  log_str("peer", conn_peer(l->by->conn, peer)), log_str("was", where(old)),
+                  log_str("reason", l->run->state.round != l->run->before.round
+                                        ? "all meet again in a new round"
+                                        : "by itself"));
     else if (is_replaced(l, old, silent_us))
-        log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", node_name(old, name)),
+        log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", elastic_node_name(old, name)),
                   log_str("peer", a == NULL ? "disconnected" : conn_peer(a->conn, peer)),
                   log_str("was", where(old)),
                   log_str("reason", "it was started again under the same name"),
                   log_str("by", conn_peer(l->by->conn, by)));
     else
-        log_event(LOG_WARN, "node_presumed_dead", COMMON(l), log_str("node", node_name(old, name)),
+        log_event(LOG_WARN, "node_presumed_dead", COMMON(l),
+                  log_str("node", elastic_node_name(old, name)),
                   log_str("peer", a == NULL ? "disconnected" : conn_peer(a->conn, peer)),
                   log_str("was", where(old)),
                   log_i64("silent_ms", old->has_heartbeat ? silent_us / 1000 : -1),
-                  log_str("by", l->by->has_node ? node_name(&l->by->node, by) : "unknown"));
+                  log_str("by", l->by->has_node ? elastic_node_name(&l->by->node, by) : "unknown"));
 }
 
 static void log_nodes(const struct line *l)
@@ -110,7 +114,7 @@ static void log_nodes(const struct line *l)
 static void log_complete(const struct line *l)
 {
     const struct torch_state *now = &l->run->state;
-    char ranks[RANKS_SHOWN * 96] = "";
+    char ranks[RANKS_SHOWN * 128] = "", name[ELASTIC_NAME_MAX];
     size_t at = 0, shown = 0;
 
     for (int64_t rank = 0; shown < RANKS_SHOWN; rank++) {
@@ -122,9 +126,9 @@ static void log_complete(const struct line *l)
         }
         if (found == NULL)
             break;
-        at += (size_t)snprintf(ranks + at, sizeof ranks - at, "%s%lld=%.*s", shown == 0 ? "" : " ",
-                               (long long)rank, (int)(found->addr.len < 64 ? found->addr.len : 64),
-                               (const char *)found->addr.ptr);
+        at +=
+            (size_t)snprintf(ranks + at, sizeof ranks - at, "%s%lld=%.100s", shown == 0 ? "" : " ",
+                             (long long)rank, elastic_node_name(found, name));
         shown++;
     }
     log_event(LOG_INFO, "round_complete", COMMON(l),
@@ -135,7 +139,7 @@ void elastic_log_change(const struct elastic_run *er, const struct run *run, con
 {
     const struct torch_state *before = &run->before, *now = &run->state;
     const struct line l = {er, run, by};
-    char name[320], peer[CONN_PEER_MAX];
+    char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX];
 
     if (!run->known || log_lowest_ > LOG_WARN)
         return;
@@ -151,6 +155,29 @@ void elastic_log_change(const struct elastic_run *er, const struct run *run, con
         log_complete(&l);
     if (now->closed && !before->closed)
         log_event(LOG_INFO, "run_closed", COMMON(&l),
-                  log_str("by", by->has_node ? node_name(&by->node, name) : "unknown"),
+                  log_str("by", by->has_node ? elastic_node_name(&by->node, name) : "unknown"),
                   log_str("peer", conn_peer(by->conn, peer)));
+}
+
+/* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */
+void elastic_note_lost(const struct agent *a)
+{
+    const struct elastic_run *er = a->run;
+    const struct run *run = elastic_store_run(er);
+    const struct torch_node *node;
+    char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX];
+
+    if (run == NULL || !run->known || run->state.closed || !a->has_node || er->ending ||
+        er->server->draining)
+        return;
+    node = torch_state_find(&run->state, &a->node);
+    if (where(node) == where(NULL))
+        return;
+    er->server->stats.nodes_disconnected++;
+    log_event(LOG_WARN, "node_disconnected", log_str("space", er->home->space->name),
+              log_bytes("run", elastic_name(er)), log_i64("round", run->state.round),
+              log_str("node", elastic_node_name(node, name)),
+              log_str("peer", conn_peer(a->conn, peer)), log_str("was", where(node)),
+              log_str("reason", "its connection ended; the others presume it dead when they have "
+                                "not heard of it for 15s"));
 }

@@ -2,8 +2,10 @@
  * everybody's own clock, and a node that was evicted never finds out: it goes on alone. */
 #include "rdzv/elastic_internal.h"
 
-#define OUTAGE_MS 5000     /* a heartbeat's interval: what is shorter hurts nobody */
-#define STALE_US  10000000 /* a heartbeat that is late, and not yet taken for the last one */
+#define OUTAGE_MS 5000 /* a heartbeat's interval: what is shorter hurts nobody */
+/* A heartbeat that is late, and not yet taken for the last one. One of 10 s is usual: agents begin
+ * to send them 5 s after a round is complete. */
+#define STALE_US 12000000
 
 /* --- The daemon was away. --- */
 
@@ -29,6 +31,7 @@ static void move_on(struct elastic_run *er, uint64_t ms)
     if (state->has_deadline)
         add_time(&state->deadline_us, us);
     ok = elastic_write(er, state, &result);
+    er->server->stats.runs_repaired += ok;
     log_event(ok ? LOG_WARN : LOG_ERROR, ok ? "repaired" : "repair_failed",
               log_str("space", er->home->space->name), log_bytes("run", elastic_name(er)),
               log_u64("heartbeats_moved_ms", ms),
@@ -62,10 +65,12 @@ void elastic_make_up_for(struct server *s, uint64_t gap_ms)
 static void log_restored(const struct elastic_run *er, const struct agent *a, const char *what,
                          const char *why)
 {
-    char peer[CONN_PEER_MAX];
+    char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX];
 
+    er->server->stats.runs_repaired++;
     log_event(LOG_WARN, "repaired", log_str("space", er->home->space->name),
-              log_bytes("run", elastic_name(er)), log_bytes("node", a->node.addr),
+              log_bytes("run", elastic_name(er)),
+              log_str("node", elastic_node_name(&a->node, name)),
               log_str("peer", conn_peer(a->conn, peer)), log_i64("round", a->round),
               log_str("done", what), log_str("reason", why));
 }

@@ -75,9 +75,12 @@ static void changed(struct elastic_run *er, struct run *run, struct agent *a)
     if (node == NULL || !node->participant || !state->complete)
         a->world = 0;
     elastic_log_change(er, run, a);
-    if (state->closed)
+    if (state->closed) {
+        er->server->stats.runs_closed += !run->before.closed;
         elastic_end_turns(er);
+    }
     if (state->complete && !(run->before.complete && run->before.round == state->round)) {
+        er->server->stats.rounds_complete++;
         er->full = is_full(run, a);
         begin_world(er, state);
         elastic_completed(er, a);

@@ -183,6 +183,15 @@ static void write_daemon(FILE *out, const struct server *s)
     counter(out, "rdzvd_torch_writes_merged_total",
             "Writes of torch's agents that were merged instead of refused.",
             s->stats.writes_merged);
+    counter(out, "rdzvd_torch_rounds_complete_total", "Rounds of torch's runs that were completed.",
+            s->stats.rounds_complete);
+    counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
+            s->stats.runs_closed);
+    counter(out, "rdzvd_torch_nodes_disconnected_total",
+            "Agents whose connection ended while their run was open.", s->stats.nodes_disconnected);
+    counter(out, "rdzvd_torch_runs_repaired_total",
+            "Times that a run's state was repaired; the log says what and why.",
+            s->stats.runs_repaired);
     counter(out, "rdzvd_log_lines_dropped_total", "Lines that nobody took in time.", log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());

@@ -1,10 +1,16 @@
 /* Torch's runs over HTTP. See runs_api.h.
  *
  *     GET /rdzv/v1/spaces/NAME/runs       {"runs":[{"id":…,"state":…,"round":…,"world":…,
- *                                         "workers":…,"address":…,"port":…,"agents":…,
+ *                                         "last_call_ends":…,"workers":…,"address":…,"port":…,
+ *                                         "agents":…,"held":…,
  *                                         "nodes":[{"addr":…,"pid":…,"local_id":…,"as":…,
- *                                         "rank":…,"heartbeat":…},…]},…]}
- *     DELETE /rdzv/v1/spaces/NAME/runs/R  forgets a run: {"run":R,"removed":N}, N being its keys
+ *                                         "rank":…,"heartbeat":…,"peer":…},…]},…]}
+ *     GET /rdzv/v1/spaces/NAME/runs/R     one of them
+ *     DELETE /rdzv/v1/spaces/NAME/runs/R  forgets a run and ends its agents' connections:
+ *                                         {"run":R,"removed":N}, N being its keys
+ *
+ * A node without a peer has no connection: its agent is gone, or one that rdzvd has not heard
+ * writing since it started.
  */
 #include "rdzv/runs_api.h"
 
@@ -31,8 +37,19 @@ static void number(struct writer *w, const char *name, int64_t value)
     json_i64(w, value);
 }
 
-static void write_node(struct writer *w, const struct torch_node *node)
+static void write_time(struct writer *w, const char *name, int64_t us)
 {
+    writer_str(w, ",\"");
+    writer_str(w, name);
+    writer_str(w, "\":");
+    json_time(w, us < INT64_MAX / 1000 ? us * 1000 : 0);
+}
+
+static void write_node(struct writer *w, const struct torch_state *state,
+                       const struct torch_node *node, const struct conn *conn)
+{
+    char peer[CONN_PEER_MAX];
+
     writer_str(w, "{\"addr\":");
     json_string(w, node->addr);
     number(w, "pid", node->pid);
@@ -42,12 +59,12 @@ static void write_node(struct writer *w, const struct torch_node *node)
                      : node->waiting   ? "waiting"
                      : node->redundant ? "spare"
                                        : "none"));
-    if (node->participant)
+    if (node->participant && state->complete)
         number(w, "rank", node->rank);
-    if (node->has_heartbeat) {
-        writer_str(w, ",\"heartbeat\":");
-        json_time(w, node->heartbeat_us < INT64_MAX / 1000 ? node->heartbeat_us * 1000 : 0);
-    }
+    if (node->has_heartbeat)
+        write_time(w, "heartbeat", node->heartbeat_us);
+    if (conn != NULL)
+        member(w, "peer", slice_str(conn_peer(conn, peer)));
     writer_u8(w, '}');
 }
 
@@ -57,7 +74,9 @@ static void write_run(struct writer *w, struct server *s, const struct space *sp
     static const char *const workers[] = {
         [RUN_UNDECIDED] = "undecided", [RUN_OWN_STORE] = "own store", [RUN_HERE] = "here"};
     const struct torch_state *state = &run->state;
+    struct elastic_presence presence;
 
+    elastic_presence(s, space, run, &presence);
     writer_str(w, "{\"id\":");
     json_string(w, run->id);
     member(w, "state",
@@ -67,25 +86,35 @@ static void write_run(struct writer *w, struct server *s, const struct space *sp
                                        : "joining"));
     number(w, "round", state->round);
     number(w, "world", (int64_t)torch_state_participants(state));
+    if (state->has_deadline && !state->complete)
+        write_time(w, "last_call_ends", state->deadline_us);
     member(w, "workers", slice_str(workers[run->workers]));
     if (run->workers == RUN_HERE) {
         member(w, "address", blob_slice(run->place[RUN_ADDR]));
         member(w, "port", blob_slice(run->place[RUN_PORT]));
     }
-    number(w, "agents", (int64_t)elastic_agents(s, space, run->node.key));
+    number(w, "agents", (int64_t)presence.agents);
+    number(w, "held", (int64_t)presence.held);
     writer_str(w, ",\"nodes\":[");
     for (size_t i = 0; i < state->count; i++) {
         if (i > 0)
             writer_u8(w, ',');
-        write_node(w, &state->nodes[i]);
+        write_node(w, state, &state->nodes[i], presence.nodes == NULL ? NULL : presence.nodes[i]);
     }
     writer_str(w, "]}");
+    free(presence.nodes);
 }
 
-static void write_runs(struct writer *w, struct server *s, const struct space *space)
+static void write_runs(struct writer *w, struct server *s, const struct space *space,
+                       const struct run *one)
 {
     const struct run *run;
 
+    if (one != NULL) {
+        write_run(w, s, space, one);
+        writer_u8(w, '\n');
+        return;
+    }
     writer_str(w, "{\"runs\":[");
     TAILQ_FOREACH(run, &space->runs.list, order) {
         if (run != TAILQ_FIRST(&space->runs.list))
@@ -95,19 +124,33 @@ static void write_runs(struct writer *w, struct server *s, const struct space *s
     writer_str(w, "]}\n");
 }
 
-static void list_runs(const struct http_request *r, const struct space *space)
+/* All runs of a space, or one. */
+static void show(const struct http_request *r, const struct space *space, const struct run *one)
 {
     struct writer w = {0};
 
-    write_runs(&w, r->server, space);
+    write_runs(&w, r->server, space, one);
     conn_spend(r->conn, w.len);
     w = (struct writer){.ptr = malloc(w.len), .cap = w.len};
     if (w.ptr != NULL)
-        write_runs(&w, r->server, space);
+        write_runs(&w, r->server, space, one);
     http_reply(r, &(struct http_answer){.status = w.ptr == NULL ? 500 : 200,
                                         .content_type = HTTP_JSON,
                                         .body = {w.ptr, w.ptr == NULL ? 0 : w.len}});
     free(w.ptr);
+}
+
+static void show_one(const struct http_request *r, const struct space *space, struct slice id)
+{
+    const struct run *run;
+
+    TAILQ_FOREACH(run, &space->runs.list, order) {
+        if (slice_equal(run->id, id)) {
+            show(r, space, run);
+            return;
+        }
+    }
+    HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
 }
 
 static void forget_run(const struct http_request *r, struct space *space, struct slice id)
@@ -117,7 +160,7 @@ static void forget_run(const struct http_request *r, struct space *space, struct
 
     if (!runs_api_may_change(r))
         return;
-    if (!elastic_forget(r->server, space, id, "asked to", &removed)) {
+    if (!elastic_forget(r->server, space, id, &removed)) {
         HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
         return;
     }
@@ -161,11 +204,13 @@ void runs_api_handle(const struct http_request *r, struct space *space, struct s
     if (space == NULL)
         HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else if (rest.len == 0 && reads)
-        list_runs(r, space);
+        show(r, space, NULL);
     else if (rest.len == 0)
         http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else if (r->head->method == HTTP_DELETE)
         forget_run(r, space, slice_from(rest, 1));
+    else if (reads)
+        show_one(r, space, slice_from(rest, 1));
     else
-        http_reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
+        http_reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
 }

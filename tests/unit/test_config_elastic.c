@@ -151,7 +151,9 @@ static void what_means_nothing_is_refused_with_a_remedy(void **state)
         {"worker-ports", "2-1", "the second port is below the first"},
         {"worker-ports", "a-b", "write LOW-HIGH"},
         {"worker-ports", "1 - 2", "write LOW-HIGH"},
-        {"closed-grace", "0", ""},
+        {"advertise", "0.0.0.0", "write the one that workers can reach"},
+        {"advertise", "[::]:1", "write the one that workers can reach"},
+        {"closed-grace", "0", "must be 1ms at least"},
         {"closed-grace", "off", ""},
         {"closed-grace", "-1s", ""},
         {"closed-grace", "soon", ""},
@@ -179,6 +181,42 @@ static void what_means_nothing_is_refused_with_a_remedy(void **state)
         if (strncmp(error.text, name, strlen(name)) != 0 ||
             strstr(error.text, rows[i].text) == NULL)
             fail_msg("%s is refused with: %s", word, error.text);
+    }
+}
+
+static void what_does_not_go_together_is_noted(void **state)
+{
+    static const struct {
+        struct start start;
+        const char *flag; /* of the only note; NULL: there is none */
+        enum config_note_kind kind;
+    } rows[] = {
+        {{.words = {NULL}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=59999ms"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=60s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=5001ms"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=5s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-grace=45s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=off", "--closed-grace=45s"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-hold=5s", "--torch-elastic=plain"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--advertise=h", "--torch-elastic=plain"}}, "--advertise", CONFIG_NOTE_IGNORED},
+        {{.words = {"--worker-ports=1-2", "--torch-elastic=plain"}},
+         "--worker-ports",
+         CONFIG_NOTE_IGNORED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct config c;
+
+        parse_well(&rows[i].start, &c);
+        if (c.note_count != (rows[i].flag != NULL))
+            fail_msg("%s: %zu notes", rows[i].start.words[0], c.note_count);
+        if (rows[i].flag != NULL) {
+            assert_string_equal(c.notes[0].flag, rows[i].flag);
+            assert_int_equal(c.notes[0].kind, rows[i].kind);
+        }
+        config_free(&c);
     }
 }
 
@@ -231,6 +269,7 @@ int main(void)
         cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
         cmocka_unit_test(one_port_is_a_range),
         cmocka_unit_test(what_means_nothing_is_refused_with_a_remedy),
+        cmocka_unit_test(what_does_not_go_together_is_noted),
         cmocka_unit_test(settings_in_effect_read_back),
     };
 
