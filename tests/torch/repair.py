@@ -400,14 +400,14 @@ def cell(results):
     times = [s for r in held for s in r["seconds"]]
     text = ""
     if times:
-        text = "%.1f (%.1f–%.1f) s" % (statistics.median(times), min(times), max(times))
+        text = "%.1f s (%.0f–%.0f)" % (statistics.median(times), min(times), max(times))
     elif held:
         text = "ok"
     if len(held) == len(results):
-        return "%s, %d×" % (text, len(held))
+        return "%s %d×" % (text, len(held))
     words = collections.Counter(r["word"] for r in results if not r["ok"])
     bad = ", ".join("%s %d×" % (w, n) for w, n in words.most_common())
-    return bad if not held else "%s; %s, %d×" % (bad, text, len(held))
+    return bad if not held else "%s; %s %d×" % (bad, text, len(held))
 
 
 def table(results, names):
