@@ -223,16 +223,6 @@ bool elastic_forget(struct server *s, struct space *space, struct slice id, uint
     return false;
 }
 
-static size_t count(const struct agent_list *list)
-{
-    const struct agent *a;
-    size_t n = 0;
-
-    TAILQ_FOREACH(a, list, entry)
-        n++;
-    return n;
-}
-
 void elastic_presence(struct server *s, const struct space *space, const struct run *run,
                       struct elastic_presence *out)
 {
@@ -242,8 +232,9 @@ void elastic_presence(struct server *s, const struct space *space, const struct 
     *out = (struct elastic_presence){0};
     if (er == NULL)
         return;
-    out->agents = count(&er->agents);
-    out->held = count(&er->late);
+    TAILQ_FOREACH(a, &er->agents, entry)
+        out->agents++;
+    out->held = elastic_held(er);
     out->nodes = calloc(run->state.count + 1, sizeof *out->nodes);
     if (out->nodes == NULL)
         return;

@@ -80,6 +80,8 @@ void elastic_sweep(struct server *s, struct space *space);
 void elastic_enter(struct elastic_run *er, struct agent *a);
 /* True: this request waits until the run is forgotten, or for --closed-hold. */
 bool elastic_is_held(struct agent *a, const struct c10d_request *req);
+/* How many wait so. */
+size_t elastic_held(const struct elastic_run *er);
 /* Who came too late for the run that was closed is in time for the next. */
 void elastic_admit(struct elastic_run *er);
 /* Lets those go on who have waited long enough. */

@@ -17,21 +17,43 @@ static bool is_closed(const struct elastic_run *er)
 
 void elastic_enter(struct elastic_run *er, struct agent *a)
 {
+    a->late = is_closed(er);
+    TAILQ_INSERT_TAIL(a->late ? &er->late : &er->agents, a, entry);
+    if (!a->late)
+        er->left_ms = 0;
+}
+
+static bool waits(const struct agent *a)
+{
+    return a->held_ms != 0 && !a->told;
+}
+
+size_t elastic_held(const struct elastic_run *er)
+{
+    const struct agent *a;
+    size_t n = 0;
+
+    TAILQ_FOREACH(a, &er->late, entry)
+        n += waits(a);
+    return n;
+}
+
+/* One line for all who wait at the same time. */
+static void log_first(const struct agent *a)
+{
+    const struct elastic_run *er = a->run;
+    const struct agent *other;
     char peer[CONN_PEER_MAX];
 
-    a->late = is_closed(er);
-    if (!a->late) {
-        TAILQ_INSERT_TAIL(&er->agents, a, entry);
-        er->left_ms = 0;
-        return;
+    TAILQ_FOREACH(other, &er->late, entry) {
+        if (waits(other))
+            return;
     }
-    if (TAILQ_EMPTY(&er->late))
-        log_event(LOG_INFO, "agents_held", log_str("space", er->home->space->name),
-                  log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
-                  log_u64("for_ms", er->server->config->elastic.closed_hold_ms),
-                  log_str("reason", "the run is closed: they begin it anew when all who were in it "
-                                    "have been gone for --closed-grace"));
-    TAILQ_INSERT_TAIL(&er->late, a, entry);
+    log_event(LOG_INFO, "agents_held", log_str("space", er->home->space->name),
+              log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
+              log_u64("for_ms", er->server->config->elastic.closed_hold_ms),
+              log_str("reason", "the run is closed: they begin it anew when all who were in it "
+                                "have been gone for --closed-grace"));
 }
 
 bool elastic_is_held(struct agent *a, const struct c10d_request *req)
@@ -42,8 +64,10 @@ bool elastic_is_held(struct agent *a, const struct c10d_request *req)
     if (!a->late || a->told || hold_ms == 0 || req->op != C10D_COMPARE_SET ||
         req->expected.len != 0 || !slice_equal(req->key, a->run->key))
         return false;
-    if (a->held_ms == 0)
+    if (a->held_ms == 0) {
+        log_first(a);
         a->held_ms = server_now_ms();
+    }
     return true;
 }
 
@@ -69,8 +93,7 @@ void elastic_tell_late(struct elastic_run *er, uint64_t now)
     if (!is_closed(er))
         elastic_admit(er);
     TAILQ_FOREACH(a, &er->late, entry) {
-        if (a->told || a->held_ms == 0 ||
-            now - a->held_ms < er->server->config->elastic.closed_hold_ms)
+        if (!waits(a) || now - a->held_ms < er->server->config->elastic.closed_hold_ms)
             continue;
         a->told = true;
         count++;

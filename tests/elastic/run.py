@@ -464,6 +464,7 @@ def a_closed_run_is_kept_for_the_grace():
     with daemon("--closed-grace", "1h", "--closed-hold", "off") as server:
         closed_run(server).close()
         check(Agent(server.port, "job", "a").state().closed, "closed")
+        check("event=agents_held" not in server.log(), "nobody was held")
 
 
 @case
@@ -1045,12 +1046,7 @@ def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
         prune(c, a)
         b.read()
         c.read()
-
-        def anew(state):
-            state.complete, state.round = False, state.round + 1
-            state.participants = {}
-            b.beat(state)
-        b.write(anew)
+        b.leave()
         c.read()
         rejoin([b, c])
         seen = a.read()
@@ -1096,16 +1092,23 @@ def one_who_comes_back_late_has_a_heartbeat_again():
 
 
 @case
+def a_heartbeat_that_is_merely_old_is_left_alone():
+    """After a last call torch's own are 10 s old before the next one comes."""
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        old = ts.now() - datetime.timedelta(seconds=10)
+        b.read()
+        b.write(lambda state: state.last_heartbeats.update({a.node: old}))
+        same(a.read().last_heartbeats[a.node], old, "as it was written")
+        same(a.seen, b.seen, "the value, byte for byte")
+
+
+@case
 def one_taken_for_dead_and_replaced_is_cut():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         prune(b, a)
-
-        def anew(state):
-            state.complete, state.round = False, state.round + 1
-            state.participants = {}
-            b.beat(state)
-        b.write(anew)
+        b.leave()
         c = Agent(server.port, "job", "c")
         rejoin([b, c])
         a.send(wait_request(a.key))
