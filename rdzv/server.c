@@ -5,11 +5,11 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "rdzv/conn.h"
-#include "rdzv/elastic.h"
-#include "rdzv/etcd_admin.h"
-#include "rdzv/listen.h"
+#include "rdzv/etcd/admin.h"
+#include "rdzv/net/conn.h"
+#include "rdzv/net/listen.h"
 #include "rdzv/notify.h"
+#include "rdzv/rendezvous/elastic.h"
 #include "rdzv/sessions.h"
 #include "store/xalloc.h"
 

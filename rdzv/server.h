@@ -6,9 +6,9 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include "rdzv/config.h"
-#include "rdzv/outq.h"
-#include "rdzv/stats.h"
+#include "rdzv/config/config.h"
+#include "rdzv/engine/stats.h"
+#include "rdzv/net/outq.h"
 #include "store/store.h"
 
 struct conn;

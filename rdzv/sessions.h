@@ -2,7 +2,7 @@
  * queued on the connection. */
 #pragma once
 
-#include "rdzv/conn.h"
+#include "rdzv/net/conn.h"
 
 /* What a session did with the bytes it was shown. */
 enum session_result {

@@ -1,7 +1,7 @@
 /* Who may do what to a space's etcd tree: users, roles and the switch, as etcd's v2 auth keeps
  * them.
  *
- * Deterministic: passwords come in hashed, and the caller (rdzv/etcd_auth.c) has merged grants and
+ * Deterministic: passwords come in hashed, and the caller (rdzv/etcd/auth.c) has merged grants and
  * revocations, so that a command carries the whole new state of one user or role. Changes come only
  * through store_apply(). etcd keeps these data in its tree, so each change takes an index there. */
 #pragma once

@@ -5,7 +5,7 @@
  * about a run comes in through COMMAND_RUN_… (store.h). */
 #pragma once
 
-#include "proto/torch_state.h"
+#include "proto/torch/torch_state.h"
 #include "store/table.h"
 #include "store/world.h"
 

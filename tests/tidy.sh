@@ -207,7 +207,7 @@ check_built() {
             grep -qsF "'$name'" "${path%/*}/meson.build" && continue
             ;;
         *)
-            grep -qF "'$name'" "${path%/*}/meson.build" && continue
+            grep -qF "'${path#*/}'" "${path%%/*}/meson.build" && continue
             ;;
         esac
         violation "$path" 1 "no meson.build knows of it"
@@ -253,12 +253,12 @@ plant() {
     layout-file) echo 'text' >NOTES.md && echo 'NOTES.md:1: the top level' ;;
     layout-missing) rm README.md && echo 'README.md:1: is missing' ;;
     arrows-up) include proto/json.c '"store/store.h"' && echo 'proto/ may not include store/' ;;
-    arrows-up-header) include store/table.h '"rdzv/conn.h"' && echo 'store/ may not include rdzv/' ;;
-    arrows-side) include rdzv/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-up-header) include store/table.h '"rdzv/net/conn.h"' && echo 'store/ may not include rdzv/' ;;
+    arrows-side) include rdzv/engine/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
     arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
     arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
-    arrows-unknown) include rdzv/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
+    arrows-unknown) include rdzv/config/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
     arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
     arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;
     headers) sed -i '/#pragma once/d' proto/json.h && echo 'proto/json.h:1: has no #pragma once' ;;

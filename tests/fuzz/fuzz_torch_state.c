@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "proto/base64.h"
-#include "proto/torch_state.h"
+#include "proto/torch/torch_state.h"
 #include "proto/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

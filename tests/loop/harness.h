@@ -2,7 +2,7 @@
  * and turns of the loop that happen when the test says so. */
 #pragma once
 
-#include "rdzv/conn.h"
+#include "rdzv/net/conn.h"
 #include "rdzv/server.h"
 
 struct loop {

@@ -1,8 +1,8 @@
 /* What a command line, an environment and a file mean together. Both front ends: our own flags, and
  * etcd's. What means nothing is in test_config_refusals.c. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
-#include "rdzv/etcd_flags.h"
+#include "rdzv/config/etcd_flags.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -1,5 +1,5 @@
 /* How elastic jobs are set: by flag, by file, as printed back, and what is refused. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Settings that mean nothing: what is said, and that no bytes and no words do worse than that. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
-#include "rdzv/config_file.h"
+#include "rdzv/config/config_file.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -1,6 +1,6 @@
 /* Settings as text: those in effect, which read back, and what --check-config, --help and --version
  * print. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
 #include "tests/unit/config_start.h"
 

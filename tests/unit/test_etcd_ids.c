@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "rdzv/etcd_members.h"
-#include "rdzv/etcd_stats.h"
-#include "rdzv/sha1.h"
+#include "rdzv/config/sha1.h"
+#include "rdzv/etcd/members.h"
+#include "rdzv/etcd/stats.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/password.h"
+#include "rdzv/etcd/password.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/peer_url.h"
+#include "rdzv/config/peer_url.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define TEXT(text)                                \

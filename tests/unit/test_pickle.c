@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "proto/pickle_read.h"
-#include "proto/pickle_write.h"
+#include "proto/torch/pickle_read.h"
+#include "proto/torch/pickle_write.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -1,0 +1,176 @@
+/* The way to the endpoints beside keys and auth, and the small ones among them. See etcd_admin.h.
+ *
+ * Upstream: etcd 3.4, etcdserver/api/etcdhttp; the spec folder's etcd-v2.md, sections 1 and 11. */
+#include "rdzv/etcd/admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/resource.h>
+
+#include "proto/json_read.h"
+#include "rdzv/admin/metrics.h"
+#include "rdzv/admin/spaces.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd/stats.h"
+#include "rdzv/http/reply.h"
+#include "rdzv/server.h"
+
+static void reply(const struct http_request *r, const char *content_type, const char *body)
+{
+    http_reply(r, &(struct http_answer){
+                      .status = 200, .content_type = content_type, .body = slice_str(body)});
+}
+
+static bool is_method(const struct http_request *r, enum http_method method, const char *allow)
+{
+    if (r->head->method == method)
+        return true;
+    http_reply_not_allowed(r, allow, HTTP_ETCD_NONE);
+    return false;
+}
+
+static void handle_version(const struct http_request *r)
+{
+    if (is_method(r, HTTP_GET, "GET"))
+        reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
+}
+
+/* Alarms can be excluded from etcd's; there are none here. */
+static void handle_health(const struct http_request *r)
+{
+    if (is_method(r, HTTP_GET, "GET"))
+        reply(r, HTTP_TEXT, "{\"health\":\"true\"}");
+}
+
+/* Go's variables tell about its own runtime, but for this one. */
+static void handle_vars(const struct http_request *r)
+{
+    struct rlimit limit = {0};
+    char text[128];
+
+    if (!is_method(r, HTTP_GET, "GET"))
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
+             (uint64_t)limit.rlim_cur);
+    reply(r, "application/json; charset=utf-8", text);
+}
+
+/* --- The log's level. --- */
+
+/* The names of etcd's logger, and what they come to here. */
+static bool parse_level(struct slice name, enum log_level *level)
+{
+    static const struct {
+        const char *names[3];
+        enum log_level level;
+    } levels[] = {
+        {{"CRITICAL", "C"}, LOG_ERROR},    {{"ERROR", "E", "0"}, LOG_ERROR},
+        {{"WARNING", "W", "1"}, LOG_WARN}, {{"NOTICE", "N", "2"}, LOG_INFO},
+        {{"INFO", "I", "3"}, LOG_INFO},    {{"DEBUG", "D", "4"}, LOG_DEBUG},
+        {{"TRACE", "T", "5"}, LOG_DEBUG},
+    };
+
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        for (size_t k = 0; k < 3 && levels[i].names[k] != NULL; k++) {
+            const char *known = levels[i].names[k];
+
+            if (name.len == strlen(known) &&
+                strncasecmp((const char *)name.ptr, known, name.len) == 0) {
+                *level = levels[i].level;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The member "Level" of a JSON object; *level is a string with its quotes, or empty. False: the
+ * body is something else. */
+static bool find_level(struct slice body, struct slice *level)
+{
+    struct json_error why;
+    struct slice text, name, value;
+
+    if (!json_take(body, false, &text, &why))
+        return false;
+    if (json_kind(text) == JSON_NULL)
+        return true;
+    if (json_kind(text) != JSON_OBJECT)
+        return false;
+    while (json_next_member(&text, &name, &value)) {
+        if (!json_name_is(name, "Level") || json_kind(value) == JSON_NULL)
+            continue;
+        if (json_kind(value) != JSON_STRING)
+            return false;
+        *level = value;
+    }
+    return true;
+}
+
+static void set_level(const struct http_request *r, struct slice name)
+{
+    struct log_options options = {.format = r->server->config->log_format, .fd = 2};
+
+    if (!parse_level(name, &options.level)) {
+        HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        return;
+    }
+    log_event(LOG_INFO, "log_level", log_bytes("level", name));
+    log_init(&options);
+    http_reply(r, &(struct http_answer){.status = 204});
+}
+
+static void handle_log_level(const struct http_request *r)
+{
+    struct slice level = {0}, name = {0};
+    uint8_t *bytes;
+
+    if (!is_method(r, HTTP_PUT, "PUT"))
+        return;
+    if (!find_level(r->body, &level)) {
+        http_reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
+        return;
+    }
+    bytes = malloc(JSON_UNQUOTED_MAX(level.len) + 1);
+    if (bytes == NULL) {
+        http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_NONE);
+        return;
+    }
+    if (level.len != 0)
+        name = (struct slice){bytes, json_unquote(level, bytes)};
+    set_level(r, name);
+    free(bytes);
+}
+
+/* --- Routing. --- */
+
+bool etcd_admin_handle(const struct http_request *r)
+{
+    static const struct {
+        const char *path;
+        void (*handle)(const struct http_request *r);
+    } routes[] = {
+        {"/v2/machines", etcd_machines_handle},
+        {"/v2/members", etcd_members_handle},
+        {"/version", handle_version},
+        {"/health", handle_health},
+        {"/metrics", metrics_handle},
+        {"/debug/vars", handle_vars},
+        {"/config/local/log", handle_log_level},
+    };
+
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (slice_is(r->path, routes[i].path)) {
+            routes[i].handle(r);
+            return true;
+        }
+    }
+    if (slice_starts_with(r->path, slice_str("/v2/members/"))) {
+        etcd_members_handle(r);
+        return true;
+    }
+    return etcd_stats_handle(r) || rdzv_api_handle(r);
+}

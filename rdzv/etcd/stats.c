@@ -1,0 +1,134 @@
+/* /v2/stats. See etcd_stats.h.
+ *
+ * Upstream: etcd 3.4, etcdserver/api/v2stats and v2store/stats.go; the spec folder's etcd-v2.md,
+ * section 11. */
+#include "rdzv/etcd/stats.h"
+
+#include "proto/json.h"
+#include "rdzv/etcd/members.h"
+#include "rdzv/server.h"
+
+/* value / one with its fraction, without zeros at the end, and its unit. */
+static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)
+{
+    uint64_t rest = value % one;
+
+    json_u64(w, value / one);
+    if (rest != 0)
+        writer_u8(w, '.');
+    while (rest != 0) {
+        one /= 10;
+        writer_u8(w, (uint8_t)('0' + rest / one));
+        rest %= one;
+    }
+    writer_str(w, unit);
+}
+
+void etcd_write_duration(struct writer *w, int64_t ns)
+{
+    uint64_t span = ns < 0 ? 0 : (uint64_t)ns, minutes = span / 60000000000;
+
+    if (span == 0) {
+        writer_str(w, "0s");
+    } else if (span < 1000) {
+        write_fraction(w, span, 1, "ns");
+    } else if (span < 1000000) {
+        write_fraction(w, span, 1000, "µs");
+    } else if (span < 1000000000) {
+        write_fraction(w, span, 1000000, "ms");
+    } else {
+        if (minutes >= 60)
+            write_fraction(w, minutes / 60, 1, "h");
+        if (minutes > 0)
+            write_fraction(w, minutes % 60, 1, "m");
+        write_fraction(w, span % 60000000000, 1000000000, "s");
+    }
+}
+
+static void write_self(struct writer *w, const struct server *s)
+{
+    char id[17];
+
+    etcd_format_id(s->member_id, id);
+    writer_str(w, "{\"name\":");
+    json_string(w, slice_str(s->config->name));
+    writer_str(w, ",\"id\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"state\":\"StateLeader\",\"startTime\":");
+    json_time(w, s->started_ns);
+    writer_str(w, ",\"leaderInfo\":{\"leader\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"uptime\":\"");
+    etcd_write_duration(w, server_now_ns() - s->started_ns);
+    writer_str(w, "\",\"startTime\":");
+    json_time(w, s->started_ns);
+    writer_str(w, "},\"recvAppendRequestCnt\":0,\"sendAppendRequestCnt\":0}");
+}
+
+static void write_leader(struct writer *w, const struct server *s)
+{
+    char id[17];
+
+    etcd_format_id(s->member_id, id);
+    writer_str(w, "{\"leader\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"followers\":{}}");
+}
+
+static void write_store(struct writer *w, const struct tree *t)
+{
+    static const struct {
+        const char *name;
+        enum tree_counter counter;
+    } counters[] = {
+        {"gets", TREE_GETS},
+        {"sets", TREE_SETS},
+        {"delete", TREE_DELETES},
+        {"update", TREE_UPDATES},
+        {"create", TREE_CREATES},
+        {"compareAndSwap", TREE_SWAPS},
+        {"compareAndDelete", TREE_SWAP_DELETES},
+    };
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        writer_str(w, i == 0 ? "{\"" : ",\"");
+        writer_str(w, counters[i].name);
+        writer_str(w, "Success\":");
+        json_u64(w, t->succeeded[counters[i].counter]);
+        writer_str(w, ",\"");
+        writer_str(w, counters[i].name);
+        writer_str(w, "Fail\":");
+        json_u64(w, t->failed[counters[i].counter]);
+    }
+    writer_str(w, ",\"expireCount\":");
+    json_u64(w, t->expired);
+    writer_str(w, ",\"watchers\":");
+    json_u64(w, t->hub.registered);
+    writer_u8(w, '}');
+}
+
+bool etcd_stats_handle(const struct http_request *r)
+{
+    bool self = slice_is(r->path, "/v2/stats/self"), leader = slice_is(r->path, "/v2/stats/leader");
+    uint8_t text[2048]; /* all have a fixed form but for the name, which is an argument of ours */
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    if (!self && !leader && !slice_is(r->path, "/v2/stats/store"))
+        return false;
+    if (r->head->method != HTTP_GET) {
+        http_reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
+        return true;
+    }
+    if (self)
+        write_self(&w, r->server);
+    else if (leader)
+        write_leader(&w, r->server);
+    else
+        write_store(&w, &r->space->tree);
+    if (w.len > w.cap)
+        http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_NONE);
+    else
+        http_reply(r, &(struct http_answer){
+                          .status = 200, .content_type = HTTP_JSON, .body = {w.ptr, w.len}});
+    return true;
+}

@@ -1,0 +1,549 @@
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routing, and the chunks
+ * of an open watch. What an answer looks like is in http_reply.c, what it says is the endpoints'.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "rdzv/etcd/admin.h"
+#include "rdzv/etcd/auth.h"
+#include "rdzv/etcd/keys.h"
+#include "rdzv/http/reply.h"
+#include "rdzv/sessions.h"
+
+#define REQUEST_COST 512u /* of a peer's share of a turn, beside its bytes */
+
+struct http_session {
+    struct http_parser parser;
+    struct http_parser before; /* as it was before the present head, to read that head again */
+    bool in_body;              /* the head has been read, its body has not all come */
+    bool skipping;             /* the request has been answered, its body is passed over */
+    size_t head_len;
+    enum http_body body;
+    uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
+                        or what has been skipped of a chunked one */
+    struct http_chunks chunks;
+    size_t body_len; /* decoded bytes of a chunked body, right behind the head */
+    size_t raw_at;   /* end of what has been decoded of it */
+    struct watch *watch;
+    bool chunked;    /* the open watch's answer is; HTTP/1.0 gets bare bytes and a close */
+    bool keep_alive; /* of the request that opened the watch */
+};
+
+bool http_session_begin(struct conn *c)
+{
+    c->as.http = calloc(1, sizeof *c->as.http);
+    if (c->as.http == NULL)
+        conn_cut(c, "out of memory", (struct slice){0});
+    return c->as.http != NULL;
+}
+
+void http_session_end(struct conn *c)
+{
+    if (c->as.http == NULL)
+        return;
+    watch_close(&c->space->tree.hub, c->as.http->watch);
+    free(c->as.http);
+    c->as.http = NULL;
+}
+
+/* --- Watches. --- */
+
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
+{
+    struct http_session *h = r->conn->as.http;
+    uint8_t small[HTTP_HEAD_ROOM * 2];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+    const struct http_answer a = {
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
+    struct http_head head = *r->head;
+    struct http_request request = *r;
+
+    assert(h->watch == NULL);
+    h->watch = watch;
+    h->chunked = head.minor != 0;
+    h->keep_alive = head.keep_alive && h->chunked;
+    head.keep_alive = h->keep_alive;
+    if (head.origin.len > HTTP_HEAD_ROOM / 2)
+        head.origin.len = 0; /* no allowed origin is that long */
+    request.head = &head;
+    http_write_head(&w, &request, &a);
+    if (h->chunked)
+        writer_str(&w, "Transfer-Encoding: chunked\r\n");
+    writer_str(&w, "\r\n");
+    assert(w.len <= w.cap);
+    conn_put(r->conn, small, w.len);
+}
+
+static void put_event(struct conn *c, struct blob *event)
+{
+    uint8_t line[32];
+    struct writer w = {.ptr = line, .cap = sizeof line};
+
+    if (c->as.http->chunked) {
+        char text[20];
+        int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
+
+        writer_put(&w, text, (size_t)len);
+        conn_put(c, line, w.len);
+    }
+    conn_put_blob(c, event);
+    if (c->as.http->chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+/* The end of the answer; the connection can take its next request. */
+static void end_watch(struct conn *c)
+{
+    struct http_session *h = c->as.http;
+
+    watch_close(&c->space->tree.hub, h->watch);
+    h->watch = NULL;
+    c->parked = false;
+    if (h->chunked)
+        conn_put(c, "0\r\n\r\n", 5);
+    if (!h->keep_alive)
+        conn_finish(c);
+}
+
+/* Hands on what the watch has been told. */
+static void put_events(struct conn *c)
+{
+    struct http_session *h = c->as.http;
+    struct blob *event;
+
+    while (conn_may_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
+        put_event(c, event);
+        blob_unref(event);
+    }
+}
+
+void http_session_resume(struct conn *c, struct wake *wake)
+{
+    struct http_session *h = c->as.http;
+
+    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
+    put_events(c);
+    if (c->state == CONN_OPEN && h->watch->subscription.ended) {
+        end_watch(c);
+        conn_process(c); /* what was pipelined behind it */
+    }
+}
+
+/* --- Requests. --- */
+
+static void reply_redirect(const struct http_request *r)
+{
+    bool shows = r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
+    struct writer location = {0}, page = {0};
+    uint8_t *both;
+
+    url_write_location(&location, r->path, r->query); /* counts */
+    url_write_moved_page(&page, r->path, r->query);
+    both = malloc(location.len + page.len);
+    if (both == NULL) {
+        conn_cut(r->conn, "out of memory", (struct slice){0});
+        return;
+    }
+    page = (struct writer){.ptr = both + location.len, .cap = page.len};
+    location = (struct writer){.ptr = both, .cap = location.len};
+    url_write_location(&location, r->path, r->query);
+    if (shows)
+        url_write_moved_page(&page, r->path, r->query);
+    http_reply(r, &(struct http_answer){.status = 301,
+                                        .content_type = shows ? HTTP_HTML : NULL,
+                                        .location = {location.ptr, location.len},
+                                        .body = {page.ptr, page.len}});
+    free(both);
+}
+
+/* A request that is answered before its body has come, which is not waited for. */
+static enum session_result refuse_body(struct conn *c, const struct http_head *head,
+                                       const struct http_answer *a)
+{
+    struct http_head closing = *head;
+    struct http_request r = {
+        .server = conn_server(c), .conn = c, .space = c->space, .head = &closing};
+
+    closing.keep_alive = false;
+    http_reply(&r, a);
+    conn_finish_lingering(c);
+    return SESSION_ENDED;
+}
+
+/* With --host-whitelist: the Host header has to name one of them. */
+static bool host_is_welcome(const struct http_request *r)
+{
+    const struct string_list *list = &r->server->config->host_whitelist;
+    struct slice host = r->head->host;
+
+    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
+        if (host.ptr[i - 1] == ':')
+            host.len = i - 1;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (slice_is(host, list->items[i]) || strcmp(list->items[i], "*") == 0)
+            return true;
+    }
+    return list->count == 0;
+}
+
+static bool is_below(struct slice path, const char *root)
+{
+    size_t len = strlen(root);
+
+    return slice_starts_with(path, slice_str(root)) && (path.len == len || path.ptr[len] == '/');
+}
+
+static void route(const struct http_request *r, bool moved)
+{
+    bool bare = r->conn->listener->spec->metrics_only;
+
+    if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
+        refuse_body(r->conn, r->head, &(struct http_answer){.status = 400});
+    else if (r->head->method == HTTP_OPTIONS)
+        http_reply(r, &(struct http_answer){.status = 200});
+    else if (!host_is_welcome(r))
+        http_reply(r,
+                   &(struct http_answer){
+                       .status = 421,
+                       .content_type = HTTP_TEXT,
+                       .nosniff = true,
+                       .body = slice_str("the Host header names none of --host-whitelist: add the "
+                                         "name to it, or use one that is there\n")});
+    else if (moved && r->head->method != HTTP_CONNECT)
+        reply_redirect(r);
+    else if (bare && !slice_is(r->path, "/metrics") && !slice_is(r->path, "/health"))
+        http_reply_not_found(r);
+    else if (is_below(r->path, "/v2/keys"))
+        etcd_keys_handle(r);
+    else if (is_below(r->path, "/v2/auth"))
+        etcd_auth_handle(r);
+    else if (!etcd_admin_handle(r))
+        http_reply_not_found(r);
+}
+
+static void handle(struct conn *c, const struct http_head *head, struct slice body)
+{
+    struct http_request r = {.server = conn_server(c),
+                             .conn = c,
+                             .space = c->space,
+                             .head = head,
+                             .query = head->target.query,
+                             .body = body};
+    size_t room = head->target.path.len + 1;
+    uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
+    bool moved = false;
+
+    if (path == NULL) {
+        conn_cut(c, "out of memory", (struct slice){0});
+        return;
+    }
+    if (head->method == HTTP_CONNECT)
+        r.path = url_unescape_path(head->target.path, path);
+    else
+        r.path = url_clean_path(head->target.path, path, &moved);
+    conn_server(c)->stats.http_requests++;
+    route(&r, moved);
+    if (path != small)
+        free(path);
+    if (c->state != CONN_OPEN || c->as.http->watch != NULL || head->keep_alive)
+        return;
+    if (body.ptr == NULL && c->as.http->body != HTTP_BODY_NONE)
+        conn_finish_lingering(c); /* its body is still to come */
+    else
+        conn_finish(c);
+}
+
+/* --- Reading. --- */
+
+static enum session_result refuse_head(struct conn *c, const struct http_refusal *why)
+{
+    char peer[CONN_PEER_MAX];
+    uint8_t text[512];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    if (why->silent) {
+        conn_cut(c, why->reason, (struct slice){0});
+        return SESSION_ENDED;
+    }
+    log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)),
+                log_str("dialect", "http"), log_str("reason", why->reason));
+    http_write_refusal(&w, why);
+    conn_put(c, text, w.len);
+    conn_finish_lingering(c);
+    return SESSION_ENDED;
+}
+
+static enum session_result refuse_form(struct conn *c, const struct http_head *head,
+                                       const char *cause)
+{
+    uint8_t text[256];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    etcd_write_error(&w, ETCD_INVALID_FORM, slice_str(cause), 0);
+    return refuse_body(c, head,
+                       &(struct http_answer){.status = etcd_status(ETCD_INVALID_FORM),
+                                             .content_type = HTTP_JSON,
+                                             .etcd = HTTP_ETCD_ERROR,
+                                             .body = {text, w.len}});
+}
+
+/* A body that is a little over what forms may have is read all the same and refused by its
+ * endpoint, and one that nobody looks at is passed over up to this, so that the connection stays:
+ * as in Go. */
+#define BODY_SLACK (256u * 1024)
+
+static size_t body_max(const struct conn *c)
+{
+    return (size_t)conn_server(c)->config->limits.http_form_max + BODY_SLACK;
+}
+
+/* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only
+ * then, and so neither asks for it nor finds fault with it otherwise. */
+static bool wants_body(const struct http_head *head)
+{
+    struct etcd_refusal why;
+    struct slice form;
+    const struct slice some = {(const uint8_t *)"?", 1};
+
+    if (head->method != HTTP_PUT && head->method != HTTP_POST)
+        return false;
+    return !is_below(head->target.path, "/v2/keys") ||
+           (etcd_select_form(head->method, head->content_type, some, &form, &why) && form.len != 0);
+}
+
+/* What to do once a head is known. False: the connection ends. */
+static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
+{
+    struct http_session *h = c->as.http;
+
+    h->in_body = true;
+    h->head_len = h->raw_at = head_len;
+    h->body = head->body;
+    h->length = head->content_length;
+    h->body_len = 0;
+    h->chunks = (struct http_chunks){0};
+    if (head->expect == HTTP_EXPECT_OTHER) {
+        refuse_body(c, head, &(struct http_answer){.status = 417});
+        return false;
+    }
+    if (h->body == HTTP_BODY_NONE)
+        return true;
+    if (!wants_body(head)) {
+        /* What follows a head that waits for a 100 cannot be told from the next one. */
+        if (h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE)
+            head->keep_alive = false;
+        h->skipping = head->keep_alive;
+        return true;
+    }
+    if (h->length > body_max(c)) {
+        refuse_form(c, head, "http: POST too large");
+        return false;
+    }
+    if (head->expect == HTTP_EXPECT_CONTINUE)
+        conn_put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    return true;
+}
+
+/* Passes over the body of a request that has been answered; returns how much of `in` that takes. */
+static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
+{
+    struct http_session *h = c->as.http;
+    size_t at = 0;
+
+    if (h->body == HTTP_BODY_LENGTH) {
+        at = h->length < len ? (size_t)h->length : len;
+        h->length -= at;
+        h->skipping = h->length > 0;
+        return at;
+    }
+    while (h->skipping) {
+        struct slice data = {0};
+        size_t size = 0;
+        const char *why;
+        enum parse_result result =
+            http_next_chunk(&h->chunks, (struct slice){in + at, len - at}, &data, &size, &why);
+
+        h->length += data.len + size;
+        if (result == PARSE_BAD || h->length > BODY_SLACK) {
+            conn_finish_lingering(c);
+            return len;
+        }
+        at += size;
+        if (result == PARSE_MORE)
+            return at;
+        h->skipping = data.len != 0;
+    }
+    return at;
+}
+
+/* Decodes what has come of a chunked body, down to right behind the head. */
+static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, const char **why)
+{
+    struct http_session *h = c->as.http;
+
+    for (;;) {
+        struct slice data = {0};
+        size_t size = 0;
+        enum parse_result result = http_next_chunk(
+            &h->chunks, (struct slice){in + h->raw_at, len - h->raw_at}, &data, &size, why);
+
+        if (result == PARSE_BAD)
+            return result;
+        if (result == PARSE_DONE) {
+            if (h->body_len + data.len > body_max(c)) {
+                *why = "http: POST too large";
+                return PARSE_BAD;
+            }
+            if (data.len != 0)
+                memmove(in + h->head_len + h->body_len, data.ptr, data.len);
+            h->body_len += data.len;
+        }
+        h->raw_at += size;
+        /* What is decoded stays in the buffer until the request is whole, its framing too: a body
+         * that is nearly all chunk extensions has a limit of its own. */
+        if (h->raw_at / 2 > body_max(c)) {
+            *why = "http: POST too large";
+            return PARSE_BAD;
+        }
+        if (result == PARSE_MORE || data.len == 0)
+            return result;
+    }
+}
+
+/* Reads one request at the start of `in`. PARSE_DONE: it has been answered, *size bytes are done
+ * with. PARSE_MORE: c->need. PARSE_BAD: the connection is finishing or closed. */
+static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
+{
+    struct http_session *h = c->as.http;
+    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
+    struct slice whole = {in, len};
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+    const char *why = NULL;
+    enum parse_result result;
+    bool fresh = !h->in_body;
+
+    if (fresh) {
+        h->before =
+            (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
+        result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
+        if (result == PARSE_MORE)
+            c->need = head_len;
+        else if (result == PARSE_BAD)
+            refuse_head(c, &refusal);
+        else if (!begin_body(c, &head, head_len))
+            result = PARSE_BAD;
+        if (result != PARSE_DONE)
+            return result;
+    }
+
+    if (fresh && (h->skipping || h->body == HTTP_BODY_NONE || !wants_body(&head))) {
+        h->in_body = false;
+        *size = head_len;
+        handle(c, &head, (struct slice){0});
+        return PARSE_DONE;
+    }
+    if (h->body == HTTP_BODY_LENGTH) {
+        h->raw_at = h->head_len + (size_t)h->length;
+        h->body_len = (size_t)h->length;
+        if (len < h->raw_at) {
+            c->need = h->raw_at;
+            return PARSE_MORE;
+        }
+    }
+    result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
+    if (result == PARSE_MORE) {
+        c->need = len + 1;
+        return PARSE_MORE;
+    }
+    if (!fresh) { /* the buffer may have moved since, so the head is read again: twice in all */
+        struct http_parser again = h->before;
+
+        http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
+    }
+    if (result == PARSE_BAD) {
+        refuse_form(c, &head, why);
+        return PARSE_BAD;
+    }
+    h->in_body = false;
+    *size = h->raw_at;
+    handle(c, &head, (struct slice){in + h->head_len, h->body_len});
+    return PARSE_DONE;
+}
+
+bool http_session_eof(struct conn *c)
+{
+    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
+    struct http_session *h = c->as.http;
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+
+    /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was
+     * sent behind the watch, and so do we. */
+    while (c->state == CONN_OPEN && h->watch != NULL) {
+        put_events(c);
+        if (c->state == CONN_OPEN)
+            end_watch(c);
+        conn_process(c);
+    }
+    if (c->state != CONN_OPEN || c->paused || c->yielded)
+        return true;
+    if (c->in == NULL || h->skipping)
+        return false;
+    if (!h->in_body) {
+        http_refuse_unfinished(&h->parser, conn_input(c), &refusal);
+        refuse_head(c, &refusal);
+        return true;
+    }
+    if (http_parse_head(&h->before, conn_input(c), &limits, &head, &head_len, &refusal) !=
+        PARSE_DONE)
+        return false;
+    refuse_form(c, &head, "unexpected EOF");
+    return true;
+}
+
+enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, size_t *used)
+{
+    size_t at = 0;
+
+    *used = 0;
+    if (c->as.http->watch != NULL)
+        return SESSION_PARKED; /* what comes behind an open watch waits for its end */
+    while (at < len) {
+        size_t size = 0;
+        enum parse_result result;
+
+        if (c->as.http->skipping) {
+            at += skip_body(c, in + at, len - at);
+            *used = at;
+            if (c->state != CONN_OPEN)
+                return SESSION_ENDED;
+            c->owes = c->as.http->skipping;
+            if (c->owes) {
+                c->need = len - at + 1;
+                return SESSION_MORE;
+            }
+            continue;
+        }
+        if (!conn_may_answer(c))
+            return SESSION_PAUSED;
+        if (!conn_has_turn(c))
+            return SESSION_YIELDED;
+        result = read_request(c, in + at, len - at, &size);
+        if (c->state != CONN_OPEN || result == PARSE_BAD)
+            return SESSION_ENDED;
+        if (result == PARSE_MORE)
+            return SESSION_MORE;
+        conn_spend(c, REQUEST_COST + size);
+        at += size;
+        *used = at;
+        c->need = 1;
+        c->owes = c->as.http->skipping;
+        if (c->as.http->watch != NULL)
+            return SESSION_PARKED;
+    }
+    return SESSION_MORE;
+}
