@@ -31,9 +31,8 @@ static int adopt_sockets(struct config *config)
     int bad_fd = -1, err = notify_take_sockets(&env, &sockets, &count, &bad_fd);
 
     if (err < 0) {
-        log_event(
-            LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
-            log_str("remedy", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
+        log_event(LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
+                  log_str("hint", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
         return -1;
     }
     for (size_t i = 0; i < count; i++)
@@ -54,7 +53,7 @@ static void log_somaxconn(uint64_t *out)
         fclose(f);
 }
 
-/* As many descriptors as we may have: each peer takes one, a classic one two. */
+/* As many descriptors as we may have: each peer takes one, a legacy one two. */
 static void raise_nofile(uint64_t *out)
 {
     struct rlimit limit;

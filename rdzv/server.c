@@ -75,7 +75,7 @@ static void on_linger(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     if (p->c10d_conns == 0)
-        forget(p->server, p, "no c10d connection for --linger");
+        forget(p->server, p, "no c10d connection for --space-idle-timeout");
 }
 
 struct server_space *server_space_of(struct server *s, const struct space *space)
@@ -99,14 +99,14 @@ void server_c10d_came(struct server *s, struct space *space)
 {
     struct server_space *p = server_space_of(s, space);
 
-    if (p->c10d_conns++ == 0 && s->config->linger_ms != 0)
+    if (p->c10d_conns++ == 0 && s->config->space_idle_timeout_ms != 0)
         evtimer_del(&p->linger);
 }
 
 void server_c10d_left(struct server *s, struct space *space)
 {
     struct server_space *p = server_space_of(s, space);
-    uint64_t ms = s->config->linger_ms;
+    uint64_t ms = s->config->space_idle_timeout_ms;
     const struct timeval later = {.tv_sec = (time_t)(ms / 1000),
                                   .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
@@ -208,7 +208,7 @@ static void on_drained(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    log_event(LOG_WARN, "drain_cut", log_u64("connections", s->conn_count),
+    log_event(LOG_WARN, "drain_timeout", log_u64("connections", s->conn_count),
               log_str("reason", "they did not read their answers within --drain-timeout"));
     s->stop = true;
 }
@@ -369,8 +369,7 @@ int server_init(struct server *s, const struct config *config)
 {
     const struct store_options options = {.seed = random_seed(),
                                           .space_bytes_max = config->limits.space_bytes_max,
-                                          .knows_runs =
-                                              config->elastic.mode == CONFIG_ELASTIC_REPAIR};
+                                          .knows_runs = config->elastic.fixes};
 
     *s = (struct server){.config = config, .started_ns = server_now_ns()};
     TAILQ_INIT(&s->spaces);

@@ -140,7 +140,7 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
 /* Ends a waiter: unregisters and frees it. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
-/* Tells `subscription` of each change of `key`, in the bytes that classic WATCH_KEY sends, until
+/* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
  * keymap_unwatch(), which frees what this returns. NULL when memory is short. */
 struct key_watch *keymap_watch(struct keymap *m, struct slice key,
                                struct subscription *subscription);

@@ -7,7 +7,7 @@
 #define ENTRY_COST   sizeof(struct entry)
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 
-/* What classic WATCH_KEY calls a change, as on the wire. */
+/* What legacy WATCH_KEY calls a change, as on the wire. */
 enum keymap_change {
     KEYMAP_UPDATED = 0,
     KEYMAP_CREATED = 1,

@@ -11,7 +11,7 @@
 
 enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
-    WAKE_SUBSCRIPTION, /* a watch (etcd's or classic WATCH_KEY) with something in its queue */
+    WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
 
 /* Embedded in a waiter or a subscription. */

@@ -143,7 +143,7 @@ static void write_spaces(FILE *out, const struct store *store)
         {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
         {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
         {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
-        {"rdzvd_space_worlds", "Key spaces of torch's workers.", space_worlds},
+        {"rdzvd_space_worker_stores", "Key spaces of torch's workers.", space_worlds},
     };
     const struct space *space;
 
@@ -167,7 +167,7 @@ static void write_connections(FILE *out, const struct server *s)
     counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
             s->stats.accepted);
     counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", s->stats.closed);
-    counter(out, "rdzvd_connections_cut_total",
+    counter(out, "rdzvd_connections_dropped_total",
             "Connections that were ended for what the peer did or did not do.", s->stats.cut);
     counter(out, "rdzvd_connections_refused_total", "Connections over the limit, closed at once.",
             s->stats.refused);
@@ -179,12 +179,12 @@ static void write_daemon(FILE *out, const struct server *s)
     head(out, "rdzvd_requests_total", "counter", "Requests that were carried out.");
     fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", s->stats.c10d_requests);
     fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", s->stats.http_requests);
-    counter(out, "rdzvd_loop_turns_total", "Turns of the event loop.", s->stats.turns);
+    counter(out, "rdzvd_loop_iterations_total", "Turns of the event loop.", s->stats.turns);
     counter(out, "rdzvd_torch_writes_merged_total",
             "Writes of torch's agents that were merged instead of refused.",
             s->stats.writes_merged);
-    counter(out, "rdzvd_torch_rounds_complete_total", "Rounds of torch's runs that were completed.",
-            s->stats.rounds_complete);
+    counter(out, "rdzvd_torch_rounds_completed_total",
+            "Rounds of torch's runs that were completed.", s->stats.rounds_complete);
     counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
             s->stats.runs_closed);
     counter(out, "rdzvd_torch_nodes_disconnected_total",

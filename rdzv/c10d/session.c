@@ -9,7 +9,7 @@
 #define REQUEST_COST 64u   /* of a peer's share of a turn, beside its bytes */
 #define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
 
-/* Classic WATCH_KEY: all the keys that one connection watches. */
+/* Legacy WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
     struct subscription subscription;
     struct key_watch **items;
@@ -400,9 +400,9 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
                                        .request_max = config->request_max};
     size_t at = 0;
 
-    /* A classic client whose WAIT timed out says nothing and goes on with its next request; a late
+    /* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late
      * 0 would be read as the first byte of that one's answer. */
-    if (len > 0 && c->as.c10d.waiter != NULL && c->dialect == C10D_CLASSIC)
+    if (len > 0 && c->as.c10d.waiter != NULL && c->version == C10D_LEGACY)
         drop_wait(c);
     while (at < len) {
         struct slice rest = {in + at, len - at};
@@ -418,7 +418,7 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
             *used = at;
             return SESSION_YIELDED;
         }
-        switch (c10d_parse(rest, (enum c10d_dialect)c->dialect, &limits, &c->as.c10d.progress, &req,
+        switch (c10d_parse(rest, (enum c10d_version)c->version, &limits, &c->as.c10d.progress, &req,
                            &size, &why)) {
         case PARSE_DONE:
             if (c->role == CONN_UNBOUND && first_key(&req).ptr != NULL)
@@ -435,7 +435,7 @@ enum session_result c10d_session_read(struct conn *c, uint8_t *in, size_t len, s
             *used = at;
             if (c->state != CONN_OPEN)
                 return SESSION_ENDED;
-            if (c->as.c10d.waiter != NULL && c->dialect == C10D_CLASSIC && at < len)
+            if (c->as.c10d.waiter != NULL && c->version == C10D_LEGACY && at < len)
                 drop_wait(c);
             break;
         case PARSE_MORE:

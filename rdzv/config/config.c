@@ -10,13 +10,14 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
-        .classic = true,
+        .legacy = true,
         .drain_timeout_ms = 5000,
         .elastic =
             {
-                .closed_grace_ms = 5000,
-                .closed_hold_ms = 45000,
-                .run_ttl_ms = UINT64_C(24) * 3600 * 1000,
+                .fixes = true,
+                .closed_run_ttl_ms = 5000,
+                .closed_run_wait_ms = 45000,
+                .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
                 .merge_heartbeats = true,
             },
         .limits =

@@ -51,10 +51,10 @@ enum config_action {
     CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
 };
 
-enum config_transitional {
-    CONFIG_TRANSITIONAL_OFF,
-    CONFIG_TRANSITIONAL_X1,
-    CONFIG_TRANSITIONAL_X2
+enum config_snapshot_opcodes {
+    CONFIG_SNAPSHOT_OPCODES_OFF,
+    CONFIG_SNAPSHOT_OPCODES_X1,
+    CONFIG_SNAPSHOT_OPCODES_X2
 };
 
 /* Checked before the bytes come. 0 means no limit where the comment says so, and nowhere else. */
@@ -73,25 +73,21 @@ struct config_limits {
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
 };
 
-enum config_elastic_mode {
-    CONFIG_ELASTIC_REPAIR, /* what default torch breaks in elastic jobs is repaired, see elastic.h
-                            */
-    CONFIG_ELASTIC_PLAIN,  /* torch's bare semantics */
-};
-
 /* How runs of torch's rendezvous are looked after. */
 struct config_elastic {
-    enum config_elastic_mode mode;
-    char *advertise;          /* as given; NULL: guess from the agents' connections */
+    bool fixes;      /* what default torch breaks in elastic jobs is repaired; false: torch's bare
+                        semantics */
+    char *advertise; /* as given; NULL: guess from the agents' connections */
     char *advertise_host;     /* of that: what workers are told, without brackets */
     uint16_t advertise_port;  /* 0: that of the listener */
     char *worker_ports;       /* as given; NULL: workers share the agents' port */
     uint16_t worker_port_low; /* 0: none */
     uint16_t worker_port_high;
-    uint64_t closed_grace_ms; /* a closed run nobody is connected to is forgotten after this */
-    uint64_t closed_hold_ms;  /* how long agents who come for a closed run wait for that; 0: not */
-    uint64_t run_ttl_ms;      /* the same for an open one; 0: never */
-    bool ignore_close;        /* a run is closed only once all its participants have closed it */
+    uint64_t closed_run_ttl_ms; /* a closed run nobody is connected to is forgotten after this */
+    uint64_t
+        closed_run_wait_ms;   /* how long agents who come for a closed run wait for that; 0: not */
+    uint64_t idle_run_ttl_ms; /* the same for an open one; 0: never */
+    bool close_needs_all;     /* a run is closed only once all its participants have closed it */
     bool merge_heartbeats;
 };
 
@@ -124,11 +120,11 @@ struct config {
     struct string_list cors;                  /* origins; empty: any, as `*` */
     struct string_list host_whitelist;        /* names; empty: any, as `*` */
 
-    bool classic; /* take c10d's classic dialect (torch up to 2.3), or refuse it */
-    enum config_transitional transitional;
-    uint64_t linger_ms;         /* 0: off */
-    uint64_t exit_when_idle_ms; /* 0: off */
-    uint64_t drain_timeout_ms;  /* from SIGTERM to cutting who is still there */
+    bool legacy; /* take c10d's legacy version (torch up to 2.3), or refuse it */
+    enum config_snapshot_opcodes snapshot_opcodes;
+    uint64_t space_idle_timeout_ms; /* 0: off */
+    uint64_t exit_when_idle_ms;     /* 0: off */
+    uint64_t drain_timeout_ms;      /* from SIGTERM to cutting who is still there */
     struct config_elastic elastic;
     struct config_limits limits;
 

@@ -84,17 +84,18 @@ void config_note_elastic(struct config *c)
 {
     const struct config_elastic *e = &c->elastic;
 
-    if (e->mode == CONFIG_ELASTIC_PLAIN && e->advertise != NULL)
-        config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--torch-elastic is plain");
-    if (e->mode == CONFIG_ELASTIC_PLAIN && e->worker_ports != NULL)
-        config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--torch-elastic is plain");
-    if (e->mode == CONFIG_ELASTIC_PLAIN || e->closed_hold_ms == 0)
+    if (!e->fixes && e->advertise != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");
+    if (!e->fixes && e->worker_ports != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
+    if (!e->fixes || e->closed_run_wait_ms == 0)
         return;
-    if (e->closed_hold_ms >= READ_TIMEOUT_MS)
-        config_note(c, CONFIG_NOTE_WARNING, "--closed-hold",
+    if (e->closed_run_wait_ms >= READ_TIMEOUT_MS)
+        config_note(c, CONFIG_NOTE_WARNING, "--closed-run-wait",
                     "torch's agents give up after 60s (read_timeout in their --rdzv-conf)");
-    if (e->closed_hold_ms <= e->closed_grace_ms)
-        config_note(c, CONFIG_NOTE_WARNING, "--closed-hold",
-                    "is not above --closed-grace: who comes at once for a run that has just ended "
-                    "is always told that it is closed");
+    if (e->closed_run_wait_ms <= e->closed_run_ttl_ms)
+        config_note(
+            c, CONFIG_NOTE_WARNING, "--closed-run-wait",
+            "is not above --closed-run-ttl: who comes at once for a run that has just ended "
+            "is always told that it is closed");
 }

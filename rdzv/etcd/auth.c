@@ -156,8 +156,8 @@ static void handle_switch(const struct http_request *r)
         command.kind = COMMAND_AUTH_DISABLE;
     switch (apply(r, &command)) {
     case AUTH_OK:
-        log_event(LOG_INFO, "auth_switched", log_str("space", r->space->name),
-                  log_bool("enabled", command.kind == COMMAND_AUTH_ENABLE));
+        log_event(LOG_INFO, command.kind == COMMAND_AUTH_ENABLE ? "auth_enabled" : "auth_disabled",
+                  log_str("space", r->space->name));
         reply_bytes(r, 200, (struct slice){0});
         break;
     case AUTH_UNCHANGED:

@@ -46,7 +46,7 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
 
 static bool is_torch_store(const struct http_request *r, struct slice key)
 {
-    return slice_is(key, TORCH_STORE) && r->server->config->elastic.mode == CONFIG_ELASTIC_REPAIR;
+    return slice_is(key, TORCH_STORE) && r->server->config->elastic.fixes;
 }
 
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)

@@ -267,7 +267,7 @@ static enum session_result refuse_head(struct conn *c, const struct http_refusal
         return SESSION_ENDED;
     }
     log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)),
-                log_str("dialect", "http"), log_str("reason", why->reason));
+                log_str("protocol", "http"), log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
     conn_finish_lingering(c);

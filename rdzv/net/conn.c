@@ -74,11 +74,11 @@ bool conn_peer_is_loopback(const struct conn *c)
                                       : memcmp(c->peer_address, loopback6, 16) == 0;
 }
 
-const char *conn_dialect(const struct conn *c)
+const char *conn_version(const struct conn *c)
 {
     switch ((enum conn_protocol)c->protocol) {
     case CONN_C10D:
-        return c10d_dialect_name((enum c10d_dialect)c->dialect);
+        return c10d_version_name((enum c10d_version)c->version);
     case CONN_HTTP:
         return "http";
     case CONN_UNDECIDED:
@@ -208,7 +208,7 @@ void conn_close(struct conn *c, const char *reason)
         return;
     if (c->protocol != CONN_UNDECIDED || c->in != NULL)
         log_event(LOG_DEBUG, "closed", log_str("peer", conn_peer(c, peer)),
-                  log_str("dialect", conn_dialect(c)), log_str("reason", reason));
+                  log_str("protocol", conn_version(c)), log_str("reason", reason));
     shut(c);
 }
 
@@ -219,12 +219,12 @@ void conn_cut(struct conn *c, const char *reason, struct slice detail)
     if (c->state == CONN_CLOSED)
         return;
     if (detail.len != 0)
-        log_limited(LOG_WARN, "cut", log_str("peer", conn_peer(c, peer)),
-                    log_str("dialect", conn_dialect(c)), log_str("space", c->space->name),
+        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+                    log_str("protocol", conn_version(c)), log_str("space", c->space->name),
                     log_str("reason", reason), log_bytes("detail", detail));
     else
-        log_limited(LOG_WARN, "cut", log_str("peer", conn_peer(c, peer)),
-                    log_str("dialect", conn_dialect(c)), log_str("space", c->space->name),
+        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+                    log_str("protocol", conn_version(c)), log_str("space", c->space->name),
                     log_str("reason", reason));
     conn_server(c)->stats.cut++;
     if (c->state != CONN_OPEN || c->out.bytes == 0 || c->writing) {
@@ -287,14 +287,15 @@ void conn_cut_late(struct server *s, uint64_t deadline_ms)
 
 /* --- Input. --- */
 
-/* The first byte tells HTTP from c10d, and at most four more tell c10d's dialect. */
+/* The first byte tells HTTP from c10d, and at most four more tell c10d's version. */
 static enum parse_result decide(struct conn *c, const uint8_t *in, size_t len, size_t *used)
 {
     const struct config *config = conn_server(c)->config;
-    enum c10d_dialect classic = config->transitional == CONFIG_TRANSITIONAL_X1   ? C10D_X1
-                                : config->transitional == CONFIG_TRANSITIONAL_X2 ? C10D_X2
-                                                                                 : C10D_CLASSIC;
-    enum c10d_dialect dialect = C10D_CLASSIC;
+    enum c10d_version legacy = config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X1 ? C10D_X1
+                               : config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X2
+                                   ? C10D_X2
+                                   : C10D_LEGACY;
+    enum c10d_version version = C10D_LEGACY;
     enum parse_result result;
 
     *used = 0;
@@ -306,12 +307,12 @@ static enum parse_result decide(struct conn *c, const uint8_t *in, size_t len, s
         conn_cut(c, "this listener answers HTTP alone", (struct slice){0});
         return PARSE_BAD;
     }
-    result = c10d_detect((struct slice){in, len}, classic, config->classic, &dialect, used);
+    result = c10d_detect((struct slice){in, len}, legacy, config->legacy, &version, used);
     if (result == PARSE_MORE)
         c->need = *used;
     if (result == PARSE_BAD) {
         const char *reason = in[0] == 0x16 ? "TLS, which this listener does not speak: use http://"
-                             : in[0] == 0 || in[0] <= 12 ? "classic c10d dialect, or a bad VALIDATE"
+                             : in[0] == 0 || in[0] <= 12 ? "legacy c10d version, or a bad VALIDATE"
                                                          : "no protocol spoken here begins so";
 
         conn_cut(c, reason, (struct slice){in, len < 16 ? len : 16});
@@ -319,7 +320,7 @@ static enum parse_result decide(struct conn *c, const uint8_t *in, size_t len, s
     if (result != PARSE_DONE)
         return result;
     c->protocol = CONN_C10D;
-    c->dialect = (uint8_t)dialect;
+    c->version = (uint8_t)version;
     c10d_session_begin(c);
     return PARSE_DONE;
 }

@@ -56,7 +56,7 @@ struct conn {
         struct {
             struct c10d_progress progress;
             struct waiter *waiter;
-            struct c10d_watches *watches; /* of classic WATCH_KEY; NULL: none */
+            struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
             union {
                 struct agent *agent; /* CONN_AGENT */
                 struct world *world; /* CONN_WORKER */
@@ -68,7 +68,7 @@ struct conn {
     uint16_t peer_port;
     uint8_t state;     /* enum conn_state */
     uint8_t protocol;  /* enum conn_protocol */
-    uint8_t dialect;   /* enum c10d_dialect */
+    uint8_t version;   /* enum c10d_version */
     uint8_t role;      /* enum conn_role */
     uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint64_t spent_in; /* the turn that `spent` counts */
@@ -103,7 +103,7 @@ void conn_flush(struct conn *c);
  * connection is freed at the end of the turn, and all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
-/* Cuts a peer for what it did: always a log line, with peer, dialect and reason. `detail` is what
+/* Cuts a peer for what it did: always a log line, with peer, protocol and reason. `detail` is what
  * it was about, such as the key; empty: nothing. */
 void conn_cut(struct conn *c, const char *reason, struct slice detail);
 
@@ -161,4 +161,4 @@ bool conn_peer_is_loopback(const struct conn *c);
 struct server *conn_server(const struct conn *c);
 
 /* For logs: "modern", "http", "none". */
-const char *conn_dialect(const struct conn *c);
+const char *conn_version(const struct conn *c);

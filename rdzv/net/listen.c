@@ -49,7 +49,7 @@ static bool has_place(struct server *s)
         return true;
     s->stats.refused++;
     log_limited(LOG_WARN, "refused", log_str("reason", "the limit of connections is reached"),
-                log_u64("connection_limit", max), log_str("remedy", "raise --connection-limit"));
+                log_u64("connection_limit", max), log_str("hint", "raise --connection-limit"));
     return false;
 }
 
@@ -75,10 +75,9 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            log_limited(
-                LOG_ERROR, "accept_failed", log_errno("error", errno),
-                log_u64("connections", s->conn_count),
-                log_str("remedy", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
+            log_limited(LOG_ERROR, "accept_failed", log_errno("error", errno),
+                        log_u64("connections", s->conn_count),
+                        log_str("hint", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
             pause_all(s);
             return;
         }
@@ -165,7 +164,7 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
         return 0;
     }
     log_event(LOG_ERROR, "listen_failed", log_str("address", config_format_address(spec, text)),
-              log_str("reason", why), log_str("remedy", remedy));
+              log_str("reason", why), log_str("hint", remedy));
     return -1;
 }
 
@@ -229,7 +228,7 @@ int listen_open_all(struct server *s)
     if (!TAILQ_EMPTY(&s->listeners))
         return 0;
     log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be listened on"),
-              log_str("remedy", "name one with --listen"));
+              log_str("hint", "name one with --listen"));
     return -1;
 }
 

@@ -255,10 +255,10 @@ static const char *why_forget(const struct elastic_run *er, uint64_t now)
 
     if (er->left_ms == 0 || run == NULL)
         return NULL;
-    if (run->state.closed && now - er->left_ms >= config->closed_grace_ms)
-        return "it is closed, and nobody was connected for --closed-grace";
-    if (config->run_ttl_ms != 0 && now - er->left_ms >= config->run_ttl_ms)
-        return "nobody was connected for --run-ttl";
+    if (run->state.closed && now - er->left_ms >= config->closed_run_ttl_ms)
+        return "it is closed, and nobody was connected for --closed-run-ttl";
+    if (config->idle_run_ttl_ms != 0 && now - er->left_ms >= config->idle_run_ttl_ms)
+        return "nobody was connected for --idle-run-ttl";
     return NULL;
 }
 

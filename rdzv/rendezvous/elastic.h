@@ -11,7 +11,7 @@
  *  - closed runs that everybody has left are forgotten (elastic.c), and who comes a little too
  * early for the next one waits for that (elastic_late.c);
  *  - the log says what happened to whom (elastic_log.c).
- * With --torch-elastic=plain none of this runs: store_options.knows_runs is off, no connection is
+ * With --elastic-fixes=off none of this runs: store_options.knows_runs is off, no connection is
  * bound, and every key is plain. */
 #pragma once
 

@@ -17,7 +17,7 @@ struct agent {
     uint64_t held_ms;       /* waits since then to begin the run anew; 0: it does not */
     bool pings;             /* 2.5 or later */
     bool has_node;          /* it has joined at least once, as `node` */
-    bool closes;            /* has asked to close the run, see --ignore-close */
+    bool closes;            /* has asked to close the run, see --close-needs-all */
     struct torch_node node; /* its address is owned */
     uint64_t world;         /* how many were in the completed round that it is in; 0: in none */
     int64_t round;          /* which one that is */
@@ -55,7 +55,7 @@ struct elastic_run {
 
 static inline bool elastic_on(const struct server *s)
 {
-    return s->config->elastic.mode == CONFIG_ELASTIC_REPAIR;
+    return s->config->elastic.fixes;
 }
 
 /* R, for logs. */
@@ -78,7 +78,7 @@ void elastic_sweep(struct server *s, struct space *space);
 /* elastic_late.c */
 /* A new agent is counted among those of its run, or as one who has come too late. */
 void elastic_enter(struct elastic_run *er, struct agent *a);
-/* True: this request waits until the run is forgotten, or for --closed-hold. */
+/* True: this request waits until the run is forgotten, or for --closed-run-wait. */
 bool elastic_is_held(struct agent *a, const struct c10d_request *req);
 /* How many wait so. */
 size_t elastic_held(const struct elastic_run *er);

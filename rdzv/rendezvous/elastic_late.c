@@ -2,9 +2,9 @@
  *
  * Torch would have them told so: they end, are started anew, and are told the same. Of a thousand
  * pods that do this there is always one connected, and the run would never be left for as long as
- * --closed-grace asks. So they are not counted among its agents; and the first thing they ask for
+ * --closed-run-ttl asks. So they are not counted among its agents; and the first thing they ask for
  * waits, as it might in a slow network, until the run is forgotten: then they begin the next one.
- * After --closed-hold, which torch's own patience (read_timeout, 60 s) should outlast, they are
+ * After --closed-run-wait, which torch's own patience (read_timeout, 60 s) should outlast, they are
  * told what torch would have them told. */
 #include "rdzv/rendezvous/elastic_internal.h"
 
@@ -49,16 +49,16 @@ static void log_first(const struct agent *a)
         if (waits(other))
             return;
     }
-    log_event(LOG_INFO, "agents_held", log_str("space", er->home->space->name),
+    log_event(LOG_INFO, "agents_waiting", log_str("space", er->home->space->name),
               log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
-              log_u64("for_ms", er->server->config->elastic.closed_hold_ms),
+              log_u64("for_ms", er->server->config->elastic.closed_run_wait_ms),
               log_str("reason", "the run is closed: they begin it anew when all who were in it "
-                                "have been gone for --closed-grace"));
+                                "have been gone for --closed-run-ttl"));
 }
 
 bool elastic_is_held(struct agent *a, const struct c10d_request *req)
 {
-    uint64_t hold_ms = a->run->server->config->elastic.closed_hold_ms;
+    uint64_t hold_ms = a->run->server->config->elastic.closed_run_wait_ms;
 
     /* With this every agent of every release introduces itself. */
     if (!a->late || a->told || hold_ms == 0 || req->op != C10D_COMPARE_SET ||
@@ -93,17 +93,17 @@ void elastic_tell_late(struct elastic_run *er, uint64_t now)
     if (!is_closed(er))
         elastic_admit(er);
     TAILQ_FOREACH(a, &er->late, entry) {
-        if (!waits(a) || now - a->held_ms < er->server->config->elastic.closed_hold_ms)
+        if (!waits(a) || now - a->held_ms < er->server->config->elastic.closed_run_wait_ms)
             continue;
         a->told = true;
         count++;
         conn_unpark(a->conn);
     }
     if (count > 0)
-        log_event(LOG_WARN, "agents_turned_away", log_str("space", er->home->space->name),
+        log_event(LOG_WARN, "agents_rejected", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_u64("agents", count),
                   log_str("reason", TAILQ_EMPTY(&er->agents)
-                                        ? "--closed-hold is over, and --closed-grace is not"
-                                        : "--closed-hold is over, and agents that were in the "
+                                        ? "--closed-run-wait is over, and --closed-run-ttl is not"
+                                        : "--closed-run-wait is over, and agents that were in the "
                                           "closed run are still connected"));
 }

@@ -144,7 +144,7 @@ void elastic_log_change(const struct elastic_run *er, const struct run *run, con
     if (!run->known || log_lowest_ > LOG_WARN)
         return;
     if (before->count == 0 && now->count != 0 && now->round == 0)
-        log_event(LOG_INFO, "run_began", COMMON(&l));
+        log_event(LOG_INFO, "run_started", COMMON(&l));
     log_nodes(&l);
     if (now->has_deadline && !before->has_deadline)
         log_event(LOG_INFO, "last_call", COMMON(&l),

@@ -174,8 +174,8 @@ static bool merge(struct elastic_run *er, struct agent *a, const struct c10d_req
     return true;
 }
 
-/* With --ignore-close: true when others are still in the run; *text is what was to be written, but
- * for the mark. */
+/* With --close-needs-all: true when others are still in the run; *text is what was to be written,
+ * but for the mark. */
 static bool keeps_open(struct elastic_run *er, struct agent *a, const struct c10d_request *req,
                        uint8_t **text, size_t *len)
 {
@@ -184,7 +184,7 @@ static bool keeps_open(struct elastic_run *er, struct agent *a, const struct c10
     bool others = false, ok;
     struct agent *b;
 
-    if (!er->server->config->elastic.ignore_close || run == NULL || !run->known ||
+    if (!er->server->config->elastic.close_needs_all || run == NULL || !run->known ||
         run->state.closed || torch_state_read(req->value, &desired) != TORCH_STATE_OK)
         return false;
     a->closes = a->closes || desired.closed;
@@ -196,7 +196,7 @@ static bool keeps_open(struct elastic_run *er, struct agent *a, const struct c10
     if (ok)
         log_event(LOG_INFO, "close_ignored", log_bytes("run", elastic_name(er)),
                   log_bytes("by", a->node.addr),
-                  log_str("reason", "others are still in the run, see --ignore-close"));
+                  log_str("reason", "others are still in the run, see --close-needs-all"));
     return ok;
 }
 

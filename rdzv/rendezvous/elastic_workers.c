@@ -101,7 +101,7 @@ static bool choose_port(struct elastic_run *er, const struct agent *by)
     else
         log_event(LOG_ERROR, "worker_port_failed", log_bytes("run", elastic_name(er)),
                   log_errno("error", errno),
-                  log_str("remedy", "give --worker-ports a range that is free here"));
+                  log_str("hint", "give --worker-ports a range that is free here"));
     return er->port != NULL;
 }
 
@@ -146,11 +146,11 @@ static void decide(struct elastic_run *er, enum run_workers where, const char *a
     }
     er->undone = RUN_UNDECIDED;
     if (where == RUN_HERE)
-        log_event(LOG_INFO, "workers_here", log_str("space", er->home->space->name),
+        log_event(LOG_INFO, "worker_store_assigned", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_str("address", address),
                   log_u64("port", port), log_str("reason", why));
     else
-        log_event(LOG_INFO, "workers_elsewhere", log_str("space", er->home->space->name),
+        log_event(LOG_INFO, "worker_store_external", log_str("space", er->home->space->name),
                   log_bytes("run", elastic_name(er)), log_str("reason", why));
     if (where != RUN_HERE)
         elastic_drop_workers(er);

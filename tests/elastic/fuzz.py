@@ -88,10 +88,10 @@ class Fuzz:
 
     def flags(self):
         rng = self.rng
-        flags = ["--closed-grace", rng.choice(["1ms", "300ms", "1h"]), "--closed-hold",
+        flags = ["--closed-run-ttl", rng.choice(["1ms", "300ms", "1h"]), "--closed-run-wait",
                  rng.choice(["off", "300ms", "1h"]), "--log-level", "debug",
-                 "--run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
-                 "--ignore-close", rng.choice(["on", "off"]),
+                 "--idle-run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
+                 "--close-needs-all", rng.choice(["on", "off"]),
                  "--merge-heartbeats", rng.choice(["on", "on", "off"])]
         if rng.random() < 0.4:
             low = free_port()
@@ -101,7 +101,7 @@ class Fuzz:
         if rng.random() < 0.15:
             flags += ["--space-limit", str(rng.choice([4000, 30000]))]
         if rng.random() < 0.2:
-            flags += ["--linger", "200ms"]
+            flags += ["--space-idle-timeout", "200ms"]
         return flags
 
     def node(self):
@@ -253,7 +253,7 @@ class Fuzz:
                 elif 0.084 <= what < 0.09:
                     # The workers' ports that have come to be known.
                     ports = [int(w) for w in re.findall(
-                        r"event=workers_here .* port=(\d+)", server.log())][-6:]
+                        r"event=worker_store_assigned .* port=(\d+)", server.log())][-6:]
                 elif 0.09 <= what < 0.093:
                     select.select([c.socket], [], [], 0.15)
                 else:

@@ -178,7 +178,7 @@ def agents_are_told_what_advertise_says():
         with daemon("--advertise", flag) as server:
             agents = meet(server.port, "job", ["a", "b"])
             same(settle(agents), (expected[0], expected[1] or server.port), flag)
-            server.wait_log(r"event=workers_here .*run=job address=\S*%s\S* port=%d "
+            server.wait_log(r"event=worker_store_assigned .*run=job address=\S*%s\S* port=%d "
                             % (re.escape(expected[0]), expected[1] or server.port))
 
 
@@ -212,7 +212,7 @@ def when_nobody_listens_agent_0s_own_values_are_answered():
         a.say_where(0, b"agent-0.example", port)
         for agent in (a, b):
             same(agent.ask_where(0), ("agent-0.example", port), "own store")
-        server.wait_log(r"event=workers_elsewhere space=default run=job "
+        server.wait_log(r"event=worker_store_external space=default run=job "
                         r"reason=.*TORCH_DISABLE_SHARE_RDZV_TCP_STORE")
         worker = Peer(server.port)
         worker.set(b"/w", b"1")
@@ -302,7 +302,7 @@ def each_run_has_a_port_with_worker_ports():
 
 @case
 def two_runs_in_one_space_stay_apart():
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         first, second = (meet(server.port, run, ["a", "b"]) for run in ("one", "two"))
         places = [settle(first)[1], settle(second)[1]]
         same(places[0], server.port, "the first run shares the agents' port")
@@ -386,13 +386,13 @@ def what_a_full_space_could_not_take_is_said_later():
         filler.make_room()
         agents[1].expect(b"\0")
         same(agents[1].ask_where(0)[1], server.port, "where the workers' store is")
-        server.wait_log(r"event=workers_here .*run=job")
+        server.wait_log(r"event=worker_store_assigned .*run=job")
         same(server.log().count("event=repair_failed"), 1, "complaints")
 
 
 @case
 def a_port_of_its_own_ends_with_its_run():
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         keep = meet(server.port, "one", ["a", "b"])
         settle(keep)
         agents = meet(server.port, "two", ["a", "b"])
@@ -421,7 +421,7 @@ def a_port_of_its_own_ends_with_its_run():
 
 @case
 def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         settle([a, b])
         a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
@@ -437,7 +437,7 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
         b.close()
         # The state, two addresses and role_info.
         server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=4 "
-                        r"reason=.*--closed-grace")
+                        r"reason=.*--closed-run-ttl")
         same(Peer(server.port).count(), 0, "keys")
         again = meet(server.port, "job", ["a", "b"])
         same(settle(again), ("127.0.0.1", server.port), "the job starts afresh")
@@ -461,19 +461,19 @@ def knock(server, name="b"):
 
 @case
 def a_closed_run_is_kept_for_the_grace():
-    with daemon("--closed-grace", "1h", "--closed-hold", "off") as server:
+    with daemon("--closed-run-ttl", "1h", "--closed-run-wait", "off") as server:
         closed_run(server).close()
         check(Agent(server.port, "job", "a").state().closed, "closed")
-        check("event=agents_held" not in server.log(), "nobody was held")
+        check("event=agents_waiting" not in server.log(), "nobody was held")
 
 
 @case
 def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
     """And is not taken for one of those who have to leave first."""
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         a = closed_run(server)
         early = [knock(server, name) for name in "bcd"]
-        server.wait_log(r"event=agents_held space=default run=job first=127.0.0.1:\d+ for_ms=")
+        server.wait_log(r"event=agents_waiting space=default run=job first=127.0.0.1:\d+ for_ms=")
         check(all(e.is_silent(Peer(server.port)) for e in early), "held while one is there")
         check(a.read().closed, "who was in it is told at once")
         early.pop().close()
@@ -486,7 +486,7 @@ def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
         early[1].join(complete=True)
         early[0].read()
         same(settle(early), ("127.0.0.1", server.port), "they meet")
-        same(server.log().count("event=agents_held"), 1, "lines about those who wait")
+        same(server.log().count("event=agents_waiting"), 1, "lines about those who wait")
         early[0].close_run()
         for e in early:
             e.close()
@@ -495,12 +495,12 @@ def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
 
 @case
 def who_waits_for_a_closed_run_is_told_after_closed_hold():
-    with daemon("--closed-grace", "100ms", "--closed-hold", "50ms") as server:
+    with daemon("--closed-run-ttl", "100ms", "--closed-run-wait", "50ms") as server:
         a = closed_run(server)
         early = knock(server)
         early.seen = early.blob()
         check(early.state().closed and early.read().closed, "told that it is closed")
-        server.wait_log(r"level=warn event=agents_turned_away .*run=job agents=1 reason=.*connected")
+        server.wait_log(r"level=warn event=agents_rejected .*run=job agents=1 reason=.*connected")
         # It is still no reason to keep the run.
         a.close()
         server.wait_log(r"event=run_forgotten .*run=job ")
@@ -509,7 +509,7 @@ def who_waits_for_a_closed_run_is_told_after_closed_hold():
 
 @case
 def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
-    with daemon("--closed-grace", "1h", "--closed-hold", "1h") as server:
+    with daemon("--closed-run-ttl", "1h", "--closed-run-wait", "1h") as server:
         for path in "/rdzv/v1/spaces/default/runs/job", "/rdzv/v1/spaces/default":
             a = closed_run(server)
             early = knock(server)
@@ -522,7 +522,7 @@ def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
 
 @case
 def who_waits_for_a_closed_run_does_not_keep_the_daemon():
-    with daemon("--closed-grace", "1h", "--drain-timeout", "1h") as server:
+    with daemon("--closed-run-ttl", "1h", "--drain-timeout", "1h") as server:
         a = closed_run(server)
         early = knock(server)
         check(early.is_silent(a), "held")
@@ -531,7 +531,7 @@ def who_waits_for_a_closed_run_does_not_keep_the_daemon():
 
 @case
 def an_open_run_is_forgotten_after_run_ttl():
-    with daemon("--run-ttl", "200ms", "--closed-grace", "1h") as server:
+    with daemon("--idle-run-ttl", "200ms", "--closed-run-ttl", "1h") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         a.close()
         gone = Agent(server.port, "clock", "x")
@@ -539,13 +539,13 @@ def an_open_run_is_forgotten_after_run_ttl():
         server.wait_log(r"event=run_forgotten .*run=clock closed=false")
         check("run=job closed" not in server.log(), "forgotten while an agent is there")
         b.close()
-        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=1 reason=.*--run-ttl")
+        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=1 reason=.*--idle-run-ttl")
         same(Agent(server.port, "job", "a").seen, ts.SENTINEL, "the job starts afresh")
 
 
 @case
 def an_open_run_stays_for_those_who_come_back():
-    with daemon("--closed-grace", "1ms") as server:
+    with daemon("--closed-run-ttl", "1ms") as server:
         agents = meet(server.port, "job", ["a", "b"])
         settle(agents)
         Peer(server.port).add(b"/n", 1)
@@ -563,7 +563,7 @@ def an_open_run_stays_for_those_who_come_back():
 @case
 def ids_with_dots_slashes_and_digits_are_runs_of_their_own():
     names = ["j", "j.0", "j.0/x", "j.0/x.1", "j.1/MASTER_ADDR", "17", "", "a b/\u00fc.3"]
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         runs = {n: meet(server.port, n, ["a", "b"]) for n in names}
         places = {n: settle(agents) for n, agents in runs.items()}
         same(len(set(places.values())), len(names), "a place for each")
@@ -1113,7 +1113,7 @@ def one_taken_for_dead_and_replaced_is_cut():
         rejoin([b, c])
         a.send(wait_request(a.key))
         a.expect_end()
-        server.wait_log(r"event=cut .*reason=\"?taken for dead and replaced.*detail=\"?a\"?")
+        server.wait_log(r"event=dropped .*reason=\"?taken for dead and replaced.*detail=\"?a\"?")
         same(sorted(n.addr for n in b.read().participants), ["b", "c"], "who is in")
         again = Agent(server.port, "job", "a")
         again.wait_in_line()
@@ -1136,12 +1136,12 @@ def one_who_has_left_is_not_put_back():
 
 @case
 def close_is_ignored_while_others_are_in():
-    with daemon("--ignore-close", "on") as server:
+    with daemon("--close-needs-all", "on") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         state = a.state()
         state.closed = True
         check(a.try_write(ts.dumps(state)), "looks like success")
-        server.wait_log(r"event=close_ignored run=job by=a reason=.*--ignore-close")
+        server.wait_log(r"event=close_ignored run=job by=a reason=.*--close-needs-all")
         check(not b.read().closed, "the run is open")
         b.write(b.beat)
         check(not b.state().closed, "and stays open")
@@ -1191,7 +1191,7 @@ class Plain:
 @case
 def plain_is_plain_byte_for_byte():
     rng = random.Random(5)
-    with daemon("--torch-elastic", "plain", "--closed-grace", "1ms", "--run-ttl", "1ms") as server:
+    with daemon("--elastic-fixes=off", "--closed-run-ttl", "1ms", "--idle-run-ttl", "1ms") as server:
         model = Plain()
         peers = [Peer(server.port, ping=rng.random() < 0.7) for _ in range(8)]
         keys = [PREFIX + k for k in (b"j", b"j.0/MASTER_ADDR", b"j.0/MASTER_PORT", b"j.1/x", b"k")]
@@ -1236,7 +1236,7 @@ def plain_is_plain_byte_for_byte():
 
 @case
 def plain_agents_storm_as_they_do_with_torch():
-    with daemon("--torch-elastic=plain") as server:
+    with daemon("--elastic-fixes=off") as server:
         a, b, c = stale_agents(server, 3)
         for agent in (a, b, c):
             check(not agent.try_write(join_value(agent)), "stale, and answered at once")
@@ -1249,11 +1249,11 @@ def plain_agents_storm_as_they_do_with_torch():
 
 @case
 def the_log_explains():
-    with daemon("--closed-grace", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms") as server:
         a = Agent(server.port, "job", "a")
         a.join()
         here = r"space=default run=job round=0 "
-        server.wait_log(r"event=run_began " + here.strip())
+        server.wait_log(r"event=run_started " + here.strip())
         server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s as=participant was=nowhere"
                         % (here, a.name))
         b = Agent(server.port, "job", "b")
@@ -1337,7 +1337,7 @@ def runs_tell_who_is_missing():
         a.read()
         a.close_run()
         early = knock(server, "c")
-        server.wait_log(r"event=agents_held .*run=job .*for_ms=45000 ")
+        server.wait_log(r"event=agents_waiting .*run=job .*for_ms=45000 ")
         run = get_json(server.port, here + "/job")
         same((run["agents"], run["held"], run["state"]), (1, 1, "closed"), "who is there")
         check(early.is_silent(a), "held")

@@ -51,13 +51,13 @@ void loop_expect_silence(struct loop *l, int fd);
 unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap);
 
 /* Turns until the condition holds. */
-#define LOOP_UNTIL(l, condition)                                            \
-    do {                                                                    \
-        for (int loop_turns = 0; !(condition); loop_turns++) {              \
-            if (loop_turns == 20000)                                        \
-                fail_msg("not after %d turns: %s", loop_turns, #condition); \
-            loop_turn(l);                                                   \
-        }                                                                   \
+#define LOOP_UNTIL(l, condition)                                                 \
+    do {                                                                         \
+        for (int loop_iterations = 0; !(condition); loop_iterations++) {         \
+            if (loop_iterations == 20000)                                        \
+                fail_msg("not after %d turns: %s", loop_iterations, #condition); \
+            loop_turn(l);                                                        \
+        }                                                                        \
     } while (0)
 
 /* True when the log has that text. */

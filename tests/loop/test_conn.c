@@ -15,7 +15,7 @@
 #define VALIDATE "\0\xce\xf7\x85\x3c"
 #define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
 
-/* Requests of the modern dialect. */
+/* Requests of the modern version. */
 #define SET_K  "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
 #define GET_K  "\3\2\0\0\0\0\0\0\0/k"
 #define WAIT_K "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
@@ -98,7 +98,7 @@ static void a_silent_peer_is_undecided_for_ever(void **state)
     fd = loop_connect(&loop, false);
     conn_cut_late(&loop.server, UINT64_MAX);
     loop_expect_silence(&loop, fd);
-    loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a classic WAIT for nothing */
+    loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a legacy WAIT for nothing */
     loop_expect(&loop, fd, "\0", 1);
     loop_leave(&loop, fd);
     loop_close(&loop);
@@ -116,7 +116,7 @@ static void what_came_before_the_end_is_answered(void **state)
     } rows[] = {
         {"c10d", TEXT(VALIDATE SET_K GET_K PING), TEXT(VALUE_V "abcd")},
         {"c10d, half a request behind", TEXT(VALIDATE SET_K GET_K "\1\2\0"), TEXT(VALUE_V)},
-        {"classic", TEXT("\6"), TEXT("\0\0\0\0\0\0\0\0")},
+        {"c10d-legacy", TEXT("\6"), TEXT("\0\0\0\0\0\0\0\0")},
     };
 
     (void)state;
@@ -304,7 +304,7 @@ static void requests_behind_a_wait_keep_their_order(void **state)
     loop_close(&loop);
 }
 
-static void a_classic_peers_next_request_ends_its_wait(void **state)
+static void a_legacy_peers_next_request_ends_its_wait(void **state)
 {
     int fd, writer;
 
@@ -314,7 +314,7 @@ static void a_classic_peers_next_request_ends_its_wait(void **state)
     writer = open_modern(&loop);
     loop_send(&loop, fd, TEXT("\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k")); /* WAIT */
     loop_expect_silence(&loop, fd);
-    /* Only the first byte of it, as classic clients send it: from now on a 0 would be misread. */
+    /* Only the first byte of it, as legacy clients send it: from now on a 0 would be misread. */
     loop_send(&loop, fd, TEXT("\3"));
     loop_send(&loop, writer, TEXT(SET_K PING));
     loop_expect(&loop, writer, "abcd", 4);
@@ -614,7 +614,7 @@ static void a_flood_behind_a_watch_is_cut(void **state)
             assert_in_range(c->in->cap, 0, 2 << 20);
     }
     LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
-    assert_true(loop_logged(&loop, "event=cut"));
+    assert_true(loop_logged(&loop, "event=dropped"));
     close(fd);
     free(bytes);
     loop_close(&loop);
@@ -842,7 +842,7 @@ static void an_offence_is_answered_up_to_it(void **state)
 
 static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 {
-    const char *const flags[] = {"--linger", "20ms", NULL};
+    const char *const flags[] = {"--space-idle-timeout", "20ms", NULL};
     struct space *space;
     int fd;
 
@@ -963,7 +963,7 @@ int main(void)
         cmocka_unit_test(all_who_wait_are_woken_once),
         cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),
         cmocka_unit_test(requests_behind_a_wait_keep_their_order),
-        cmocka_unit_test(a_classic_peers_next_request_ends_its_wait),
+        cmocka_unit_test(a_legacy_peers_next_request_ends_its_wait),
         cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),

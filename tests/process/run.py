@@ -53,7 +53,7 @@ def http_get(port, path, method="GET", host="127.0.0.1", body=None, headers=None
 
 
 class Peer:
-    """A c10d client of the modern dialect."""
+    """A c10d client of the modern version."""
 
     def __init__(self, port, host="127.0.0.1"):
         self.socket = socket.create_connection((host, port), timeout=20)
@@ -145,7 +145,7 @@ def a_reader_that_never_reads_does_not_hold_up_the_end():
         a.socket.sendall((b"\x03" + a.text(b"/v")) * 4)
         check(a.take(8) == struct.pack("<Q", 8 << 20), "the answer has begun")
         check(server.stop() == 0, "exit code")
-        server.wait_log(r"event=drain_cut")
+        server.wait_log(r"event=drain_timeout")
 
 
 # ------------------------------------------------------------ listeners and spaces
@@ -184,9 +184,9 @@ def a_port_in_use_is_an_error_with_a_remedy():
     with Rdzvd() as server:
         code, _, err = once("--listen", "127.0.0.1:%d" % server.port)
         check(code == 1, "exit code %d" % code)
-        check("127.0.0.1:%d" % server.port in err and "remedy=" in err, err)
+        check("127.0.0.1:%d" % server.port in err and "hint=" in err, err)
     code, _, err = once("--listen", "no.such.host.invalid:0")
-    check(code == 1 and "no.such.host.invalid" in err and "remedy=" in err, err)
+    check(code == 1 and "no.such.host.invalid" in err and "hint=" in err, err)
 
 
 @case
@@ -206,7 +206,7 @@ def an_agent_beside_us_cannot_take_the_port():
 
 @case
 def a_space_is_forgotten_when_nobody_lingers():
-    with Rdzvd("--linger", "300ms") as server:
+    with Rdzvd("--space-idle-timeout", "300ms") as server:
         a = Peer(server.port)
         a.add(b"/n", 1)
         b = Peer(server.port)
@@ -226,7 +226,7 @@ def a_space_is_forgotten_when_nobody_lingers():
 
 @case
 def forgetting_nothing_is_no_news():
-    with Rdzvd("--linger", "50ms", "--log-level", "debug") as server:
+    with Rdzvd("--space-idle-timeout", "50ms", "--log-level", "debug") as server:
         Peer(server.port).close()
         server.wait_log(r"level=debug event=space_forgotten space=default keys=0")
         check("level=info event=space_forgotten" not in server.log(), "said as news")
@@ -247,15 +247,15 @@ def a_space_is_reset_on_request():
 @case
 def the_log_names_the_setting_or_the_way_out():
     with Rdzvd("--request-timeout=1s") as server:
-        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-limit"),
-                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-limit"),
+        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-size-limit"),
+                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-per-request"),
                              (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
                              (HS + b"\1" + b"\0" * 3, "--request-timeout"),
                              (b"\x16\3\1\0\x40", "use http://"),
                              (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
                 s.sendall(data)
-                server.wait_log(r"event=cut peer=%s:%d .*reason=.*%s"
+                server.wait_log(r"event=dropped peer=%s:%d .*reason=.*%s"
                                 % (*s.getsockname(), re.escape(reason)))
 
 
@@ -356,7 +356,7 @@ def etcd_config_file():
 
 @case
 def check_config_reads_back_the_same():
-    code, first, err = once("--check-config", "--listen", "127.0.0.1:0/a", "--linger", "30s",
+    code, first, err = once("--check-config", "--listen", "127.0.0.1:0/a", "--space-idle-timeout", "30s",
                             "--output-limit", "64KiB")
     check(code == 0, err)
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
@@ -370,10 +370,10 @@ def check_config_reads_back_the_same():
 def bad_settings_name_the_place_and_the_remedy():
     code, out, err = once("--lisen", "127.0.0.1:0")
     check(code == 2 and "--listen" in err and out == "", (code, err))
-    code, _, err = once("--linger", "30 parsecs")
-    check(code == 2 and "--linger" in err, (code, err))
+    code, _, err = once("--space-idle-timeout", "30 parsecs")
+    check(code == 2 and "--space-idle-timeout" in err, (code, err))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
-        f.write("linger: 3s\nlinger: 4s\n")
+        f.write("space-idle-timeout: 3s\nspace-idle-timeout: 4s\n")
         f.flush()
         code, _, err = once("--config", f.name)
         check(code == 2 and "%s:2:1:" % f.name in err, (code, err))
@@ -504,7 +504,7 @@ def descriptors_that_run_out_are_survived():
         port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
         server.wait_log(r"event=ready")
         peers = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(60)]
-        server.wait_log(r"event=accept_failed .*remedy=")
+        server.wait_log(r"event=accept_failed .*hint=")
         for p in peers[:50]:
             p.close()
         for p in peers[50:]:

@@ -330,7 +330,7 @@ def memory_follows_no_announcement(options):
     for name, texts in (
             ("values of 8 MiB", ['HS M:SET str:"/k" u64:8388608', '"123456789"']),
             ("lists of 131072 keys", ['HS M:MULTI_SET u64:131072 str:"/k" u64:8388608', '"1"']),
-            ("classic values", ['C:SET str:"/k" u64:8388608', '"123456789"']),
+            ("legacy values", ['C:SET str:"/k" u64:8388608', '"123456789"']),
             ("forms of 10 MiB", ['head:"PUT /v2/keys/k HTTP/1.1","Host: x",'
                                  '"Content-Length: 10485760",'
                                  '"Content-Type: application/x-www-form-urlencoded"',
@@ -369,8 +369,8 @@ def slow_readers_are_cut(options):
         scene.control.expect([struct.pack("<Q", MIB) + value])
         for peer in slow:
             lines = scene.logged(peer)
-            check(any(re.search(r"dialect=modern\b.*reason=", line) for line in lines),
-                  "no dialect and reason in %r" % lines)
+            check(any(re.search(r"protocol=c10d-modern\b.*reason=", line) for line in lines),
+                  "no version and reason in %r" % lines)
         grown = scene.rss() - before
         print("     20 peers asked for 500 MiB each: %d KiB more memory" % (grown >> 10))
         check(grown < 20 * MIB, "%d KiB more memory" % (grown >> 10))
@@ -418,17 +418,17 @@ def a_stream_that_is_told_too_much_ends(options):
 
 # ---- the log
 
-BAD_ENDS = [(fields(text), dialect, name) for text, dialect, name in (
-    ('HS u8:0x7f', "modern", "unknown opcode"),
-    ('HS M:VALIDATE u32:0x3c85f7ce', "modern", "VALIDATE again"),
-    ('HS M:SET u64:8193', "modern", "long key"),
-    ('HS M:SET str:"/k" u64:8388609', "modern", "long value"),
-    ('HS M:WAIT u64:131073', "modern", "many keys"),
-    ('HS M:SET str:"/t" str:"text" M:ADD str:"/t" i64:1', "modern", "ADD on text"),
-    ('HS M:SET str:"/t" str:"text" M:BARRIER str:"/t" i64:1', "modern", "BARRIER on text"),
-    ('C:GETNUMKEYS u8:0x7f', "classic", "unknown opcode"),
-    ('C:SET u64:8193', "classic", "long key"),
-    ('C:ADD str:"/t" i64:1', "classic", "ADD on text"),
+BAD_ENDS = [(fields(text), version, name) for text, version, name in (
+    ('HS u8:0x7f', "c10d-modern", "unknown opcode"),
+    ('HS M:VALIDATE u32:0x3c85f7ce', "c10d-modern", "VALIDATE again"),
+    ('HS M:SET u64:8193', "c10d-modern", "long key"),
+    ('HS M:SET str:"/k" u64:8388609', "c10d-modern", "long value"),
+    ('HS M:WAIT u64:131073', "c10d-modern", "many keys"),
+    ('HS M:SET str:"/t" str:"text" M:ADD str:"/t" i64:1', "c10d-modern", "ADD on text"),
+    ('HS M:SET str:"/t" str:"text" M:BARRIER str:"/t" i64:1', "c10d-modern", "BARRIER on text"),
+    ('C:GETNUMKEYS u8:0x7f', "c10d-legacy", "unknown opcode"),
+    ('C:SET u64:8193', "c10d-legacy", "long key"),
+    ('C:ADD str:"/t" i64:1', "c10d-legacy", "ADD on text"),
     ('hex:7f', r"\S+", "unknown first byte"),
     ('hex:00efbeadde00000000', r"\S+", "wrong magic"),
     ('hex:16030100c8010000c40303', r"\S+", "TLS"),
@@ -440,14 +440,14 @@ BAD_ENDS = [(fields(text), dialect, name) for text, dialect, name in (
 
 
 def each_close_is_logged(options):
-    """One line per connection that the daemon ends, with peer, dialect and reason."""
+    """One line per connection that the daemon ends, with peer, protocol and reason."""
     with Scene(options) as scene:
-        for data, dialect, name in BAD_ENDS:
+        for data, version, name in BAD_ENDS:
             peer = scene.peer(data)
             peer.expect_closed(skip=True)
             lines = scene.logged(peer)
-            check(any(re.search(r"dialect=%s .*reason=" % dialect, line) for line in lines),
-                  "%s: no dialect=%s and reason in %r" % (name, dialect, lines))
+            check(any(re.search(r"version=%s .*reason=" % version, line) for line in lines),
+                  "%s: no version=%s and reason in %r" % (name, version, lines))
             reasons = [re.search(r'reason=("(?:[^"\\]|\\.)*"|\S+)', line) for line in lines]
             print("     %-20s %s" % (name, ", ".join(r.group(0) for r in reasons if r)))
 
@@ -463,7 +463,7 @@ def a_flood_of_closes_is_counted(options):
         deadline = time.monotonic() + options.patience
         while True:
             log = scene.daemon.log()
-            lines = [line for line in log.split("\n") if "event=cut" in line]
+            lines = [line for line in log.split("\n") if "event=dropped" in line]
             told = sum(int(n) for n in re.findall(r"suppressed=(\d+)", log))
             if len(lines) + told >= flood or time.monotonic() > deadline:
                 break
