@@ -155,10 +155,14 @@ struct writer {
     uint8_t *ptr;
     size_t cap;
     size_t len;
+    /* Makes room for `len` bytes in all, when it can; NULL: the room is what it is. */
+    void (*grow)(struct writer *w, size_t len);
 };
 
 static inline void writer_put(struct writer *w, const void *bytes, size_t n)
 {
+    if (w->grow != NULL && n > w->cap - w->len)
+        w->grow(w, w->len + n);
     if (n != 0 && w->len <= w->cap && n <= w->cap - w->len)
         memcpy(w->ptr + w->len, bytes, n);
     w->len += n;

@@ -494,7 +494,7 @@ static void quote(struct writer *w, struct slice s)
 
 static void describe_escape(struct slice s, size_t at, struct url_error *why)
 {
-    struct writer w = {(uint8_t *)why->text, sizeof why->text, 0};
+    struct writer w = {.ptr = (uint8_t *)why->text, .cap = sizeof why->text};
     struct slice bad = slice_from(s, at);
 
     if (bad.len > 3)

@@ -78,6 +78,12 @@ struct space *store_find_space(const struct store *s, struct slice name);
 void store_apply(struct store *s, struct space *space, const struct command *command,
                  struct store_result *out);
 
+/* The c10d keys of a world of workers, or with 0 the space's own. The world exists. */
+static inline struct keymap *space_keys(struct space *space, uint64_t world)
+{
+    return world == 0 ? &space->keys : &worlds_find(&space->worlds, world)->keys;
+}
+
 /* What a space holds, its own keys and those of its worlds; bytes count etcd's tree too. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;

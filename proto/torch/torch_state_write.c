@@ -304,7 +304,7 @@ bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
     size_t cap = size_limit(s);
     uint8_t *pickle = malloc(cap);
 
-    w.pickle.out = (struct writer){pickle, cap, 0};
+    w.pickle.out = (struct writer){.ptr = pickle, .cap = cap};
     w.nodes = malloc(s->count * sizeof *w.nodes + 1);
     *text = NULL;
     if (pickle == NULL || w.nodes == NULL)

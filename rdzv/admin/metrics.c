@@ -11,7 +11,6 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/members.h"
 #include "rdzv/net/conn.h"
-#include "rdzv/server.h"
 
 /* The head of a metric: what it is and which kind. */
 static void head(FILE *out, const char *name, const char *type, const char *help)
@@ -59,11 +58,11 @@ static void write_tree(FILE *out, const struct tree *t)
                 writes[i].action, t->succeeded[writes[i].counter]);
 }
 
-static void write_etcd(FILE *out, const struct server *s, const struct space *space)
+static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
 {
     char id[17];
 
-    etcd_format_id(s->member_id, id);
+    etcd_format_id(member_id, id);
     head(out, "etcd_cluster_version", "gauge", "Which version of etcd's cluster is spoken.");
     fputs("etcd_cluster_version{cluster_version=\"3.4\"} 1\n", out);
     write_tree(out, &space->tree);
@@ -84,7 +83,7 @@ static void write_etcd(FILE *out, const struct server *s, const struct space *sp
 
 /* --- Ours. --- */
 
-static uint64_t space_keys(const struct space *space)
+static uint64_t space_key_count(const struct space *space)
 {
     return store_usage(space).keys;
 }
@@ -110,7 +109,7 @@ static uint64_t space_waiters(const struct space *space)
     return store_usage(space).waiters;
 }
 
-static uint64_t space_worlds(const struct space *space)
+static uint64_t space_worker_stores(const struct space *space)
 {
     return space->worlds.count;
 }
@@ -139,11 +138,11 @@ static void write_spaces(FILE *out, const struct store *store)
         {"rdzvd_space_bytes", "Bytes of keys and values.", space_bytes},
         {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
-        {"rdzvd_space_keys", "c10d keys that have a value.", space_keys},
+        {"rdzvd_space_keys", "c10d keys that have a value.", space_key_count},
         {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
         {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
         {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
-        {"rdzvd_space_worker_stores", "Key spaces of torch's workers.", space_worlds},
+        {"rdzvd_space_worker_stores", "Worker stores of torch's runs.", space_worker_stores},
     };
     const struct space *space;
 
@@ -155,47 +154,51 @@ static void write_spaces(FILE *out, const struct store *store)
     }
 }
 
-static void write_connections(FILE *out, const struct server *s)
+static void write_connections(FILE *out, const struct net *n)
 {
-    const struct server_space *space;
+    const struct stats *stats = &n->engine->stats;
+    const struct engine_space *space;
 
     head(out, "rdzvd_space_c10d_connections", "gauge", "Open connections that speak c10d.");
-    TAILQ_FOREACH(space, &s->spaces, entry)
-        fprintf(out, "rdzvd_space_c10d_connections{space=\"%s\"} %" PRIu64 "\n", space->space->name,
-                space->c10d_conns);
-    gauge(out, "rdzvd_connections", "Open connections.", s->conn_count);
+    TAILQ_FOREACH(space, &n->engine->spaces, entry)
+        fprintf(out, "rdzvd_space_c10d_connections{space=\"%s\"} %" PRIu64 "\n", space->store->name,
+                space->c10d_sessions);
+    gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
     counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
-            s->stats.accepted);
-    counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", s->stats.closed);
+            stats->accepted);
+    counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
     counter(out, "rdzvd_connections_dropped_total",
-            "Connections that were ended for what the peer did or did not do.", s->stats.cut);
-    counter(out, "rdzvd_connections_refused_total", "Connections over the limit, closed at once.",
-            s->stats.refused);
+            "Connections that were ended for what the peer did or did not do.", stats->dropped);
+    counter(out, "rdzvd_connections_rejected_total", "Connections over the limit, closed at once.",
+            stats->rejected);
 }
 
-static void write_daemon(FILE *out, const struct server *s)
+static void write_daemon(FILE *out, const struct net *n)
 {
-    write_connections(out, s);
+    const struct stats *stats = &n->engine->stats;
+
+    write_connections(out, n);
     head(out, "rdzvd_requests_total", "counter", "Requests that were carried out.");
-    fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", s->stats.c10d_requests);
-    fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", s->stats.http_requests);
-    counter(out, "rdzvd_loop_iterations_total", "Turns of the event loop.", s->stats.turns);
+    fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", stats->c10d_requests);
+    fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);
+    counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
+            stats->loop_iterations);
     counter(out, "rdzvd_torch_writes_merged_total",
-            "Writes of torch's agents that were merged instead of refused.",
-            s->stats.writes_merged);
+            "Writes of torch's agents that were merged instead of refused.", stats->writes_merged);
     counter(out, "rdzvd_torch_rounds_completed_total",
-            "Rounds of torch's runs that were completed.", s->stats.rounds_complete);
+            "Rounds of torch's runs that were completed.", stats->rounds_completed);
     counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
-            s->stats.runs_closed);
+            stats->runs_closed);
     counter(out, "rdzvd_torch_nodes_disconnected_total",
-            "Agents whose connection ended while their run was open.", s->stats.nodes_disconnected);
+            "Agents whose connection ended while their run was open.", stats->nodes_disconnected);
     counter(out, "rdzvd_torch_runs_repaired_total",
             "Times that a run's state was repaired; the log says what and why.",
-            s->stats.runs_repaired);
-    counter(out, "rdzvd_log_lines_dropped_total", "Lines that nobody took in time.", log_dropped());
+            stats->runs_repaired);
+    counter(out, "rdzvd_log_lines_dropped_total", "Lines that could not be written in time.",
+            log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
-    write_spaces(out, &s->store);
+    write_spaces(out, &n->engine->store);
 }
 
 /* --- The process. --- */
@@ -231,7 +234,7 @@ static void write_memory(FILE *out)
     fclose(statm);
 }
 
-static void write_process(FILE *out, const struct server *s)
+static void write_process(FILE *out, int64_t started_ns)
 {
     struct rusage usage;
     struct rlimit limit;
@@ -250,10 +253,10 @@ static void write_process(FILE *out, const struct server *s)
         gauge(out, "process_open_fds", "Number of open file descriptors.", open);
     write_memory(out);
     head(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.");
-    fprintf(out, "process_start_time_seconds %.3f\n", (double)s->started_ns / 1e9);
+    fprintf(out, "process_start_time_seconds %.3f\n", (double)started_ns / 1e9);
 }
 
-void metrics_handle(const struct http_request *r)
+void admin_metrics_handle(const struct http_request *r)
 {
     char *text = NULL;
     size_t len = 0;
@@ -261,9 +264,9 @@ void metrics_handle(const struct http_request *r)
     bool ok = out != NULL;
 
     if (ok) {
-        write_etcd(out, r->server, r->space);
-        write_daemon(out, r->server);
-        write_process(out, r->server);
+        write_etcd(out, r->http->member_id, r->space->store);
+        write_daemon(out, r->conn->net);
+        write_process(out, http_engine(r)->started_ns);
         ok = fclose(out) == 0;
     }
     if (ok)

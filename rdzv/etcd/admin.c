@@ -1,4 +1,4 @@
-/* The way to the endpoints beside keys and auth, and the small ones among them. See etcd_admin.h.
+/* The small endpoints of etcd that are about no key. See admin.h for the contract.
  *
  * Upstream: etcd 3.4, etcdserver/api/etcdhttp; the spec folder's etcd-v2.md, sections 1 and 11. */
 #include "rdzv/etcd/admin.h"
@@ -10,12 +10,8 @@
 #include <sys/resource.h>
 
 #include "proto/json_read.h"
-#include "rdzv/admin/metrics.h"
-#include "rdzv/admin/spaces.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/stats.h"
 #include "rdzv/http/reply.h"
-#include "rdzv/server.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)
 {
@@ -31,21 +27,21 @@ static bool is_method(const struct http_request *r, enum http_method method, con
     return false;
 }
 
-static void handle_version(const struct http_request *r)
+void etcd_version_handle(const struct http_request *r)
 {
     if (is_method(r, HTTP_GET, "GET"))
         reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
 /* Alarms can be excluded from etcd's; there are none here. */
-static void handle_health(const struct http_request *r)
+void etcd_health_handle(const struct http_request *r)
 {
     if (is_method(r, HTTP_GET, "GET"))
         reply(r, HTTP_TEXT, "{\"health\":\"true\"}");
 }
 
 /* Go's variables tell about its own runtime, but for this one. */
-static void handle_vars(const struct http_request *r)
+void etcd_vars_handle(const struct http_request *r)
 {
     struct rlimit limit = {0};
     char text[128];
@@ -112,7 +108,7 @@ static bool find_level(struct slice body, struct slice *level)
 
 static void set_level(const struct http_request *r, struct slice name)
 {
-    struct log_options options = {.format = r->server->config->log_format, .fd = 2};
+    struct log_options options = {.format = r->http->config->log_format, .fd = 2};
 
     if (!parse_level(name, &options.level)) {
         HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
@@ -123,7 +119,7 @@ static void set_level(const struct http_request *r, struct slice name)
     http_reply(r, &(struct http_answer){.status = 204});
 }
 
-static void handle_log_level(const struct http_request *r)
+void etcd_log_level_handle(const struct http_request *r)
 {
     struct slice level = {0}, name = {0};
     uint8_t *bytes;
@@ -143,34 +139,4 @@ static void handle_log_level(const struct http_request *r)
         name = (struct slice){bytes, json_unquote(level, bytes)};
     set_level(r, name);
     free(bytes);
-}
-
-/* --- Routing. --- */
-
-bool etcd_admin_handle(const struct http_request *r)
-{
-    static const struct {
-        const char *path;
-        void (*handle)(const struct http_request *r);
-    } routes[] = {
-        {"/v2/machines", etcd_machines_handle},
-        {"/v2/members", etcd_members_handle},
-        {"/version", handle_version},
-        {"/health", handle_health},
-        {"/metrics", metrics_handle},
-        {"/debug/vars", handle_vars},
-        {"/config/local/log", handle_log_level},
-    };
-
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (slice_is(r->path, routes[i].path)) {
-            routes[i].handle(r);
-            return true;
-        }
-    }
-    if (slice_starts_with(r->path, slice_str("/v2/members/"))) {
-        etcd_members_handle(r);
-        return true;
-    }
-    return etcd_stats_handle(r) || rdzv_api_handle(r);
 }

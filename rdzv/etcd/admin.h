@@ -1,10 +1,9 @@
-/* What etcd answers beside keys and auth, and what the daemon answers for itself. */
+/* What etcd answers beside keys, auth, members and stats. */
 #pragma once
 
-#include "rdzv/etcd/members.h"
 #include "rdzv/http/reply.h"
 
-/* Answers /v2/machines, /v2/members, /v2/stats, /version, /health, /metrics, /debug/vars and
- * /config/local/log, and what rdzv_api.h names. False: the path is none of these, and nothing has
- * been answered. */
-bool etcd_admin_handle(const struct http_request *r);
+void etcd_version_handle(const struct http_request *r);   /* /version */
+void etcd_health_handle(const struct http_request *r);    /* /health */
+void etcd_vars_handle(const struct http_request *r);      /* /debug/vars */
+void etcd_log_level_handle(const struct http_request *r); /* /config/local/log */

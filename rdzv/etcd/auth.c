@@ -12,8 +12,7 @@
 #include "rdzv/etcd/auth_merge.h"
 #include "rdzv/etcd/basic_auth.h"
 #include "rdzv/etcd/password.h"
-#include "rdzv/http/reply.h"
-#include "rdzv/server.h"
+#include "rdzv/http/body.h"
 
 /* The list of users repeats each role for each of its users, so it can be far longer than all that
  * clients sent. etcd has no limit and runs out of memory instead. */
@@ -32,28 +31,27 @@ static void reply_bytes(const struct http_request *r, unsigned status, struct sl
 /* What cannot be done; the reason is for the log alone. */
 static void reply_internal_error(const struct http_request *r, const char *reason)
 {
-    log_limited(LOG_WARN, "auth_failed", log_str("space", r->space->name),
+    log_limited(LOG_WARN, "auth_failed", log_str("space", r->space->store->name),
                 log_bytes("path", r->path), log_str("reason", reason));
     http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
 }
 
-/* Writes the answer twice: to learn its length, and to send it. */
 static void reply_written(const struct http_request *r, unsigned status,
                           void (*write)(struct writer *w, const void *what), const void *what)
 {
-    struct writer w = {0};
+    const struct http_answer answer = {
+        .status = status, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER};
+    struct reply_body body;
 
-    write(&w, what);
-    if (w.len <= ANSWER_MAX) {
-        w = (struct writer){.ptr = malloc(w.len), .cap = w.len};
-        if (w.ptr != NULL)
-            write(&w, what);
+    reply_body_begin(&body);
+    body.max = ANSWER_MAX;
+    write(&body.w, what);
+    if (reply_body_is_whole(&body)) {
+        http_reply_body(r, &answer, &body);
+        return;
     }
-    if (w.ptr != NULL)
-        reply_bytes(r, status, (struct slice){w.ptr, w.len});
-    else
-        reply_internal_error(r, w.len > ANSWER_MAX ? "the answer is too long" : "out of memory");
-    free(w.ptr);
+    reply_body_drop(&body);
+    reply_internal_error(r, body.w.len > ANSWER_MAX ? "the answer is too long" : "out of memory");
 }
 
 /* {"message":"auth: …"} */
@@ -78,9 +76,9 @@ static const struct auth_user *find_sender(const struct http_request *r)
         return NULL;
     text = malloc(header.len);
     if (text != NULL && basic_auth_parse(header, text, &name, &password)) {
-        user = auth_find_user(&r->space->auth, name);
+        user = auth_find_user(&r->space->store->auth, name);
         if (user != NULL && !password_verify(password, user->hash)) {
-            log_limited(LOG_WARN, "password_refused", log_str("space", r->space->name),
+            log_limited(LOG_WARN, "password_refused", log_str("space", r->space->store->name),
                         log_bytes("user", user->name));
             user = NULL;
         }
@@ -95,7 +93,7 @@ bool etcd_auth_is_root(const struct http_request *r)
 {
     const struct auth_user *user;
 
-    if (!auth_enabled(&r->space->auth))
+    if (!auth_enabled(&r->space->store->auth))
         return true;
     user = find_sender(r);
     return user != NULL && auth_is_root(user);
@@ -103,7 +101,7 @@ bool etcd_auth_is_root(const struct http_request *r)
 
 bool etcd_auth_allows_keys(const struct http_request *r, bool write, bool recursive)
 {
-    const struct auth *auth = &r->space->auth;
+    const struct auth *auth = &r->space->store->auth;
     struct slice key = slice_from(r->path, strlen("/v2/keys"));
     const struct auth_user *user = NULL;
 
@@ -124,7 +122,7 @@ static enum auth_status apply(const struct http_request *r, const struct command
 {
     struct store_result result;
 
-    server_apply(r->server, r->space, command, &result);
+    engine_apply(http_engine(r), r->space, command, &result);
     if (result.auth == AUTH_NO_ROOM)
         reply_internal_error(r, "no room for users and roles");
     return result.auth;
@@ -149,7 +147,7 @@ static void handle_switch(const struct http_request *r)
     struct command command = {.kind = COMMAND_AUTH_ENABLE};
 
     if (r->head->method == HTTP_GET) {
-        reply_bytes(r, 200, slice_str(auth_enabled(&r->space->auth) ? on : off));
+        reply_bytes(r, 200, slice_str(auth_enabled(&r->space->store->auth) ? on : off));
         return;
     }
     if (r->head->method == HTTP_DELETE)
@@ -157,7 +155,7 @@ static void handle_switch(const struct http_request *r)
     switch (apply(r, &command)) {
     case AUTH_OK:
         log_event(LOG_INFO, command.kind == COMMAND_AUTH_ENABLE ? "auth_enabled" : "auth_disabled",
-                  log_str("space", r->space->name));
+                  log_str("space", r->space->store->name));
         reply_bytes(r, 200, (struct slice){0});
         break;
     case AUTH_UNCHANGED:
@@ -248,7 +246,7 @@ static void reply_no_user(const struct http_request *r, struct slice name)
 
 static void get_user(const struct http_request *r, struct slice name)
 {
-    const struct auth *a = &r->space->auth;
+    const struct auth *a = &r->space->store->auth;
     const struct auth_user *user = auth_find_user(a, name);
     struct url_error why;
 
@@ -312,7 +310,7 @@ static void create_user(const struct http_request *r, unsigned status,
                     slice_str(" with an empty password"));
         return;
     }
-    if (auth_find_user(&r->space->auth, in->user) != NULL) {
+    if (auth_find_user(&r->space->store->auth, in->user) != NULL) {
         REPLY_ERROR(r, 409, slice_str("User "), in->user, slice_str(" already exists."));
         return;
     }
@@ -334,7 +332,7 @@ static void create_user(const struct http_request *r, unsigned status,
 
 static void update_user(const struct http_request *r, const struct auth_user_json *in)
 {
-    const struct auth_user *old = auth_find_user(&r->space->auth, in->user);
+    const struct auth_user *old = auth_find_user(&r->space->store->auth, in->user);
     struct command_list merged;
     struct slice role;
 
@@ -380,7 +378,7 @@ static void change_user(const struct http_request *r, struct slice name,
                            HTTP_ETCD_CLUSTER);
     else if (in->roles.count != 0)
         create_user(r, 200, in);
-    else if (changes_roles || auth_find_user(&r->space->auth, name) != NULL)
+    else if (changes_roles || auth_find_user(&r->space->store->auth, name) != NULL)
         update_user(r, in);
     else
         create_user(r, 201, in);
@@ -451,7 +449,7 @@ static void reply_no_role(const struct http_request *r, struct slice name)
 
 static void get_role(const struct http_request *r, struct slice name)
 {
-    const struct auth_role *role = auth_find_role(&r->space->auth, name);
+    const struct auth_role *role = auth_find_role(&r->space->store->auth, name);
 
     if (role == NULL)
         reply_no_role(r, name);
@@ -481,7 +479,7 @@ static void create_role(const struct http_request *r, const struct auth_role_jso
 
     auth_json_write_shown(&w, in);
     role.shown = (struct slice){w.ptr, w.len};
-    if (auth_find_role(&r->space->auth, in->role) != NULL)
+    if (auth_find_role(&r->space->store->auth, in->role) != NULL)
         REPLY_ERROR(r, 409, slice_str("Role "), in->role, slice_str(" already exists."));
     else
         put_role(r, 201, &role);
@@ -509,7 +507,7 @@ static bool merge_patterns(const struct http_request *r, const char *kind,
 
 static void update_role(const struct http_request *r, const struct auth_role_json *in)
 {
-    const struct auth_role *old = auth_find_role(&r->space->auth, in->role);
+    const struct auth_role *old = auth_find_role(&r->space->store->auth, in->role);
     struct auth_role merged = {.name = in->role};
 
     if (old == NULL) {
@@ -612,7 +610,7 @@ static void handle_list(const struct http_request *r,
     else if (!url_check_form(r->query, &why))
         reply_internal_error(r, why.text);
     else
-        reply_written(r, 200, write, &r->space->auth);
+        reply_written(r, 200, write, &r->space->store->auth);
 }
 
 static void handle_item(const struct http_request *r, struct slice name,

@@ -5,36 +5,26 @@
 #include <stdio.h>
 
 #include "rdzv/etcd/auth.h"
-#include "rdzv/net/conn.h"
-
-#define RENDER_FIRST (64u * 1024) /* answers up to this are rendered once, larger ones twice */
+#include "rdzv/http/body.h"
 
 static void reply_no_memory(const struct http_request *r)
 {
-    conn_cut(r->conn, "out of memory", r->path);
+    conn_drop(r->conn, "out of memory", r->path);
 }
 
 static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
                         uint64_t index)
 {
-    struct writer w = {0};
-    struct blob *body;
+    struct reply_body body;
 
-    etcd_write_error(&w, code, cause, index); /* counts */
-    body = blob_alloc(w.len);
-    if (body == NULL) {
-        reply_no_memory(r);
-        return;
-    }
-    body->len = w.len;
-    w = (struct writer){.ptr = body->bytes, .cap = body->len};
-    etcd_write_error(&w, code, cause, index);
-    http_reply(r, &(struct http_answer){.status = etcd_status(code),
-                                        .content_type = HTTP_JSON,
-                                        .etcd = HTTP_ETCD_ERROR,
-                                        .index = index,
-                                        .shared = body});
-    blob_unref(body);
+    reply_body_begin(&body);
+    etcd_write_error(&body.w, code, cause, index);
+    http_reply_body(r,
+                    &(struct http_answer){.status = etcd_status(code),
+                                          .content_type = HTTP_JSON,
+                                          .etcd = HTTP_ETCD_ERROR,
+                                          .index = index},
+                    &body);
 }
 
 /* --- Reads. --- */
@@ -46,57 +36,42 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
 
 static bool is_torch_store(const struct http_request *r, struct slice key)
 {
-    return slice_is(key, TORCH_STORE) && r->server->config->elastic.fixes;
+    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
 }
 
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
-    struct tree *t = &r->space->tree;
-    struct writer w = {.ptr = server_scratch(r->server, RENDER_FIRST), .cap = RENDER_FIRST};
-    struct http_answer a = {
+    struct tree *t = &r->space->store->tree;
+    const struct http_answer a = {
         .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
-    int64_t now_ns = server_now_ns();
+    struct reply_body body;
     const struct node *n;
     struct slice where;
     enum etcd_code code = tree_get(t, key, &n, &where);
-    bool ok;
+    bool torch = code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key);
 
-    if (code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key)) {
-        a.body =
-            slice_str("{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
-        http_reply(r, &a);
-        return;
-    }
-    if (code != ETCD_OK) {
+    if (code != ETCD_OK && !torch) {
         reply_error(r, code, where, t->index);
         return;
     }
-    if (w.ptr == NULL)
-        w.cap = 0;
-    ok = tree_write_get(t, n, q->recursive, q->sorted, now_ns, &w);
-    if (ok && w.len > w.cap) {
-        a.shared = blob_alloc(w.len);
-        ok = a.shared != NULL;
-        if (ok) {
-            a.shared->len = w.len;
-            w = (struct writer){.ptr = a.shared->bytes, .cap = w.len};
-            ok = tree_write_get(t, n, q->recursive, q->sorted, now_ns, &w);
-        }
-    }
-    a.body = (struct slice){w.ptr, w.len};
-    conn_spend(r->conn, w.len); /* also when only its length is asked for */
-    if (ok)
-        http_reply(r, &a);
-    else
+    reply_body_begin(&body);
+    if (torch)
+        writer_str(&body.w,
+                   "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
+    else if (!tree_write_get(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)),
+                             &body.w)) {
+        reply_body_drop(&body);
         reply_no_memory(r);
-    blob_unref(a.shared);
+        return;
+    }
+    http_reply_body(r, &a, &body);
 }
 
 static void start_watch(const struct http_request *r, struct slice key,
                         const struct etcd_request *q)
 {
-    struct tree *t = &r->space->tree;
-    uint32_t max = r->server->config->limits.watchers_max;
+    struct tree *t = &r->space->store->tree;
+    uint32_t max = r->http->config->limits.watchers_max;
     struct watch *watch;
 
     if (max != 0 && t->hub.registered >= max) {
@@ -155,7 +130,7 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
                  (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
         writer_str(&w, text);
     }
-    reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->tree.index);
+    reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->store->tree.index);
     free(cause);
 }
 
@@ -165,7 +140,7 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
     struct http_answer a = {.status = 200,
                             .content_type = HTTP_JSON,
                             .etcd = HTTP_ETCD_KEYS,
-                            .index = r->space->tree.index};
+                            .index = r->space->store->tree.index};
     bool brief =
         q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
                                    e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
@@ -194,7 +169,7 @@ static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
 
 static void change(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
-    int64_t now_ns = server_now_ns();
+    int64_t now_ns = engine_wall_ns(http_engine(r));
     struct command command = {
         .kind = kinds[q->op],
         .key = key,
@@ -205,7 +180,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
         .recursive = q->recursive,
         .refresh = q->refresh,
     };
-    uint8_t *bytes = server_scratch(r->server, q->value.len + q->prev_value.len + 1);
+    uint8_t *bytes = net_scratch(r->conn->net, q->value.len + q->prev_value.len + 1);
     struct store_result result;
 
     if (bytes == NULL) {
@@ -214,7 +189,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
     }
     command.value = url_unescape_value(q->value, bytes);
     command.expected = url_unescape_value(q->prev_value, bytes + command.value.len);
-    server_apply(r->server, r->space, &command, &result);
+    engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
         reply_changed(r, q, result.tree.event);
     else if (result.tree.code == ETCD_COMPARE_FAILED)
@@ -222,9 +197,9 @@ static void change(const struct http_request *r, struct slice key, const struct 
     else if (result.tree.code == ETCD_INTERNAL)
         reply_error(r, ETCD_INTERNAL,
                     slice_str("rdzvd: the space is full, or the path too deep: see --space-limit"),
-                    r->space->tree.index);
+                    r->space->store->tree.index);
     else
-        reply_error(r, result.tree.code, result.tree.path, r->space->tree.index);
+        reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
 /* --- The whole. --- */
@@ -248,7 +223,7 @@ static bool select_form(const struct http_request *r, struct slice *form, struct
 {
     if (!etcd_select_form(r->head->method, r->head->content_type, r->body, form, why))
         return false;
-    if (form->len <= r->server->config->limits.http_form_max)
+    if (form->len <= r->http->config->limits.http_form_max)
         return true;
     *why = (struct etcd_refusal){.code = ETCD_INVALID_FORM, .cause = "http: POST too large"};
     return false;

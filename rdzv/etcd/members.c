@@ -16,8 +16,7 @@
 #include "rdzv/config/sha1.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/auth.h"
-#include "rdzv/http/reply.h"
-#include "rdzv/server.h"
+#include "rdzv/http/body.h"
 #include "store/xalloc.h"
 
 /* --- Sorted URLs: etcd never shows them in the order in which they were given. --- */
@@ -112,13 +111,13 @@ static struct slice find_host(const struct http_request *r)
  * wrong for most listeners. Then it is the name that this client used, and nothing else. */
 static bool host_is_the_url(const struct http_request *r)
 {
-    return !r->server->config->etcd_mode && find_host(r).len != 0;
+    return !r->http->config->etcd_mode && find_host(r).len != 0;
 }
 
 static void write_client_urls(struct writer *w, const struct http_request *r)
 {
     if (!host_is_the_url(r)) {
-        write_urls(w, "clientURLs", &r->server->config->advertise_client_urls);
+        write_urls(w, "clientURLs", &r->http->config->advertise_client_urls);
         return;
     }
     writer_str(w, ",\"clientURLs\":[\"http://");
@@ -128,40 +127,32 @@ static void write_client_urls(struct writer *w, const struct http_request *r)
 
 static void write_member(struct writer *w, const struct http_request *r)
 {
-    const struct server *s = r->server;
+    const struct config *config = r->http->config;
     char id[17];
 
-    etcd_format_id(s->member_id, id);
+    etcd_format_id(r->http->member_id, id);
     writer_str(w, "{\"id\":\"");
     writer_str(w, id);
     writer_str(w, "\",\"name\":");
-    json_string(w, slice_str(s->config->name));
-    write_urls(w, "peerURLs", &s->config->advertise_peer_urls);
+    json_string(w, slice_str(config->name));
+    write_urls(w, "peerURLs", &config->advertise_peer_urls);
     write_client_urls(w, r);
     writer_u8(w, '}');
 }
 
-static void write_answer(struct writer *w, const struct http_request *r, bool list)
-{
-    if (list)
-        writer_str(w, "{\"members\":[");
-    write_member(w, r);
-    writer_str(w, list ? "]}\n" : "\n");
-}
-
 static void reply_member(const struct http_request *r, bool list)
 {
-    struct writer w = {0};
+    struct reply_body body;
 
-    write_answer(&w, r, list);
-    w = (struct writer){.ptr = malloc(w.len), .cap = w.len};
-    if (w.ptr != NULL)
-        write_answer(&w, r, list);
-    http_reply(r, &(struct http_answer){.status = w.ptr == NULL ? 500 : 200,
-                                        .content_type = HTTP_JSON,
-                                        .etcd = HTTP_ETCD_CLUSTER,
-                                        .body = {w.ptr, w.ptr == NULL ? 0 : w.len}});
-    free(w.ptr);
+    reply_body_begin(&body);
+    if (list)
+        writer_str(&body.w, "{\"members\":[");
+    write_member(&body.w, r);
+    writer_str(&body.w, list ? "]}\n" : "\n");
+    http_reply_body(
+        r,
+        &(struct http_answer){.status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER},
+        &body);
 }
 
 /* --- Changes, which are checked as etcd checks them, and then refused. --- */
@@ -265,7 +256,7 @@ static bool is_same_url(struct slice url, const char *ours)
 
 static bool is_ours(const struct http_request *r, struct slice url)
 {
-    const struct string_list *ours = &r->server->config->advertise_peer_urls;
+    const struct string_list *ours = &r->http->config->advertise_peer_urls;
 
     for (size_t i = 0; i < ours->count; i++) {
         if (is_same_url(url, ours->items[i]))
@@ -387,7 +378,7 @@ static void change_member(const struct http_request *r, struct slice name)
     if (r->head->method == HTTP_PUT && !read_urls(r, &counts))
         return;
     etcd_format_id(id, text);
-    if (id != r->server->member_id)
+    if (id != r->http->member_id)
         reply_no_member(r, slice_str(text));
     else if (counts.given != 0 && counts.given == counts.ours)
         http_reply(r, &(struct http_answer){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
@@ -451,20 +442,15 @@ static void write_machines(struct writer *w, const struct http_request *r,
 void etcd_machines_handle(const struct http_request *r)
 {
     struct string_list urls;
-    struct writer w = {0};
+    struct reply_body body;
 
     if (r->head->method != HTTP_GET && r->head->method != HTTP_HEAD) {
         http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
         return;
     }
-    urls = sort_urls(&r->server->config->advertise_client_urls);
-    write_machines(&w, r, &urls);
-    w = (struct writer){.ptr = malloc(w.len + 1), .cap = w.len};
-    if (w.ptr != NULL)
-        write_machines(&w, r, &urls);
-    http_reply(r, &(struct http_answer){.status = w.ptr == NULL ? 500 : 200,
-                                        .content_type = HTTP_TEXT,
-                                        .body = {w.ptr, w.ptr == NULL ? 0 : w.len}});
-    free(w.ptr);
+    urls = sort_urls(&r->http->config->advertise_client_urls);
+    reply_body_begin(&body);
+    write_machines(&body.w, r, &urls);
+    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_TEXT}, &body);
     free(urls.items);
 }

@@ -6,7 +6,7 @@
 
 #include "proto/json.h"
 #include "rdzv/etcd/members.h"
-#include "rdzv/server.h"
+#include "rdzv/http/body.h"
 
 /* value / one with its fraction, without zeros at the end, and its unit. */
 static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)
@@ -45,31 +45,32 @@ void etcd_write_duration(struct writer *w, int64_t ns)
     }
 }
 
-static void write_self(struct writer *w, const struct server *s)
+static void write_self(struct writer *w, const struct http_request *r)
 {
+    int64_t started_ns = http_engine(r)->started_ns;
     char id[17];
 
-    etcd_format_id(s->member_id, id);
+    etcd_format_id(r->http->member_id, id);
     writer_str(w, "{\"name\":");
-    json_string(w, slice_str(s->config->name));
+    json_string(w, slice_str(r->http->config->name));
     writer_str(w, ",\"id\":\"");
     writer_str(w, id);
     writer_str(w, "\",\"state\":\"StateLeader\",\"startTime\":");
-    json_time(w, s->started_ns);
+    json_time(w, started_ns);
     writer_str(w, ",\"leaderInfo\":{\"leader\":\"");
     writer_str(w, id);
     writer_str(w, "\",\"uptime\":\"");
-    etcd_write_duration(w, server_now_ns() - s->started_ns);
+    etcd_write_duration(w, engine_wall_ns(http_engine(r)) - started_ns);
     writer_str(w, "\",\"startTime\":");
-    json_time(w, s->started_ns);
+    json_time(w, started_ns);
     writer_str(w, "},\"recvAppendRequestCnt\":0,\"sendAppendRequestCnt\":0}");
 }
 
-static void write_leader(struct writer *w, const struct server *s)
+static void write_leader(struct writer *w, const struct http_request *r)
 {
     char id[17];
 
-    etcd_format_id(s->member_id, id);
+    etcd_format_id(r->http->member_id, id);
     writer_str(w, "{\"leader\":\"");
     writer_str(w, id);
     writer_str(w, "\",\"followers\":{}}");
@@ -107,28 +108,21 @@ static void write_store(struct writer *w, const struct tree *t)
     writer_u8(w, '}');
 }
 
-bool etcd_stats_handle(const struct http_request *r)
+void etcd_stats_handle(const struct http_request *r)
 {
-    bool self = slice_is(r->path, "/v2/stats/self"), leader = slice_is(r->path, "/v2/stats/leader");
-    uint8_t text[2048]; /* all have a fixed form but for the name, which is an argument of ours */
-    struct writer w = {.ptr = text, .cap = sizeof text};
+    struct slice name = slice_from(r->path, strlen("/v2/stats/"));
+    struct reply_body body;
 
-    if (!self && !leader && !slice_is(r->path, "/v2/stats/store"))
-        return false;
     if (r->head->method != HTTP_GET) {
         http_reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
-        return true;
+        return;
     }
-    if (self)
-        write_self(&w, r->server);
-    else if (leader)
-        write_leader(&w, r->server);
+    reply_body_begin(&body);
+    if (slice_is(name, "self"))
+        write_self(&body.w, r);
+    else if (slice_is(name, "leader"))
+        write_leader(&body.w, r);
     else
-        write_store(&w, &r->space->tree);
-    if (w.len > w.cap)
-        http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_NONE);
-    else
-        http_reply(r, &(struct http_answer){
-                          .status = 200, .content_type = HTTP_JSON, .body = {w.ptr, w.len}});
-    return true;
+        write_store(&body.w, &r->space->store->tree);
+    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_JSON}, &body);
 }

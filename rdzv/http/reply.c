@@ -1,4 +1,4 @@
-/* HTTP answers: status lines, the headers that etcd sends, bodies. See http_reply.h. */
+/* HTTP answers: status lines, the headers that etcd sends, bodies. See reply.h. */
 #include "rdzv/http/reply.h"
 
 #include <assert.h>
@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "proto/json.h"
-#include "rdzv/net/conn.h"
 
 static const char *reason_of(unsigned status)
 {
@@ -82,7 +81,7 @@ static void header_hex(struct writer *w, const char *name, uint64_t v)
 /* `*` by default; with --cors, the origin itself when it is one of the list. */
 static void write_cors(struct writer *w, const struct http_request *r)
 {
-    const struct string_list *list = &r->server->config->cors;
+    const struct string_list *list = &r->http->config->cors;
     struct slice allowed = slice_str("*");
 
     if (list->count != 0) {
@@ -106,13 +105,13 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
 {
     if (which == HTTP_ETCD_NONE)
         return;
-    header_hex(w, "X-Etcd-Cluster-Id: ", r->server->cluster_id);
+    header_hex(w, "X-Etcd-Cluster-Id: ", r->http->cluster_id);
     if (which == HTTP_ETCD_CLUSTER)
         return;
     header_u64(w, "X-Etcd-Index: ", index);
     if (which == HTTP_ETCD_ERROR)
         return;
-    header_u64(w, "X-Raft-Index: ", r->space->tree.index + 1);
+    header_u64(w, "X-Raft-Index: ", r->space->store->tree.index + 1);
     writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
 }
 
@@ -154,7 +153,7 @@ void http_reply(const struct http_request *r, const struct http_answer *a)
     struct writer w = {.ptr = head, .cap = room};
 
     if (head == NULL) {
-        conn_cut(r->conn, "out of memory", (struct slice){0});
+        conn_drop(r->conn, "out of memory", (struct slice){0});
         return;
     }
     http_write_head(&w, r, a);
@@ -214,7 +213,7 @@ void http_reply_parts(const struct http_request *r, unsigned status, enum http_e
     room = sizeof start + 2 + ESCAPED_MAX * len + sizeof end;
     memory = malloc(len + room);
     if (memory == NULL) {
-        conn_cut(r->conn, "out of memory", (struct slice){0});
+        conn_drop(r->conn, "out of memory", (struct slice){0});
         return;
     }
     text = (struct writer){.ptr = memory, .cap = len};

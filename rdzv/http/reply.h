@@ -1,26 +1,42 @@
-/* What an HTTP endpoint is asked and how it answers. The HTTP session (http_session.c) reads the
+/* What an HTTP endpoint is asked and how it answers. The HTTP session (session.c) reads the
  * request, finds the endpoint, and writes the answer: endpoints see no sockets, no framing and no
- * CORS. An endpoint calls http_reply() exactly once, or starts a watch. */
+ * CORS. An endpoint calls one of the reply functions exactly once, or starts a watch. */
 #pragma once
 
 #include "proto/http.h"
+#include "rdzv/net/conn.h"
 
-struct conn;
-struct server;
-struct space;
-struct blob;
+struct http_route;
 struct watch;
+
+/* What all HTTP sessions share. */
+struct http {
+    const struct config *config;
+    struct engine *engine;
+    const struct http_route *routes; /* rdzv/routes.c */
+    uint64_t member_id, cluster_id;  /* as etcd derives them */
+};
 
 /* One request, whole. Slices live until the endpoint returns. */
 struct http_request {
-    struct server *server;
+    const struct http *http;
     struct conn *conn;
-    struct space *space;
+    struct engine_space *space;
     const struct http_head *head;
     struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
     struct slice query; /* still escaped */
     struct slice body;
 };
+
+static inline struct engine *http_engine(const struct http_request *r)
+{
+    return r->http->engine;
+}
+
+static inline bool http_is_reading(const struct http_request *r)
+{
+    return r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
+}
 
 /* Which of etcd's headers an answer carries. */
 enum http_etcd_headers {
@@ -49,7 +65,7 @@ struct http_answer {
 void http_reply(const struct http_request *r, const struct http_answer *a);
 
 /* The status line and all headers but those that say how long the body is, and a location; for
- * http_reply.c and http_session.c. They fit into this, when the origin that is asked from is
+ * reply.c and session.c. They fit into this, when the origin that is asked from is
  * counted apart. */
 #define HTTP_HEAD_ROOM 1024
 void http_write_head(struct writer *w, const struct http_request *r, const struct http_answer *a);

@@ -1,16 +1,19 @@
-/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routing, and the chunks
- * of an open watch. What an answer looks like is in http_reply.c, what it says is the endpoints'.
- */
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, and the chunks of an
+ * open watch. See session.h for the contract. What an answer looks like is in reply.c, what it says
+ * is the endpoints'. */
+#include "rdzv/http/session.h"
+
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "rdzv/etcd/admin.h"
-#include "rdzv/etcd/auth.h"
-#include "rdzv/etcd/keys.h"
+#include "rdzv/engine/log.h"
 #include "rdzv/http/reply.h"
-#include "rdzv/sessions.h"
+#include "rdzv/http/route.h"
+#include "rdzv/net/input.h"
 
-#define REQUEST_COST 512u /* of a peer's share of a turn, beside its bytes */
+#define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 
 struct http_session {
     struct http_parser parser;
@@ -29,28 +32,46 @@ struct http_session {
     bool keep_alive; /* of the request that opened the watch */
 };
 
-bool http_session_begin(struct conn *c)
+static const struct http *http_of(const struct conn *c)
 {
-    c->as.http = calloc(1, sizeof *c->as.http);
-    if (c->as.http == NULL)
-        conn_cut(c, "out of memory", (struct slice){0});
-    return c->as.http != NULL;
+    return c->protocol->arg;
 }
 
-void http_session_end(struct conn *c)
+/* What the connection keeps is where the session is. */
+static struct http_session *session_of(const struct conn *c)
 {
-    if (c->as.http == NULL)
+    return *(struct http_session *const *)(const void *)c->session.bytes;
+}
+
+static struct watch_hub *hub_of(const struct conn *c)
+{
+    return &c->space->store->tree.hub;
+}
+
+static void close_watch(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+
+    if (h->watch == NULL)
         return;
-    watch_close(&c->space->tree.hub, c->as.http->watch);
-    free(c->as.http);
-    c->as.http = NULL;
+    watch_close(hub_of(c), h->watch);
+    h->watch = NULL;
+    engine_use_ended(http_of(c)->engine);
+}
+
+static void end(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+
+    close_watch(c);
+    free(h);
 }
 
 /* --- Watches. --- */
 
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
 {
-    struct http_session *h = r->conn->as.http;
+    struct http_session *h = session_of(r->conn);
     uint8_t small[HTTP_HEAD_ROOM * 2];
     struct writer w = {.ptr = small, .cap = sizeof small};
     const struct http_answer a = {
@@ -60,6 +81,7 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
 
     assert(h->watch == NULL);
     h->watch = watch;
+    engine_use_began(r->http->engine);
     h->chunked = head.minor != 0;
     h->keep_alive = head.keep_alive && h->chunked;
     head.keep_alive = h->keep_alive;
@@ -79,7 +101,7 @@ static void put_event(struct conn *c, struct blob *event)
     uint8_t line[32];
     struct writer w = {.ptr = line, .cap = sizeof line};
 
-    if (c->as.http->chunked) {
+    if (session_of(c)->chunked) {
         char text[20];
         int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
 
@@ -87,18 +109,17 @@ static void put_event(struct conn *c, struct blob *event)
         conn_put(c, line, w.len);
     }
     conn_put_blob(c, event);
-    if (c->as.http->chunked)
+    if (session_of(c)->chunked)
         conn_put(c, "\r\n", 2);
 }
 
 /* The end of the answer; the connection can take its next request. */
 static void end_watch(struct conn *c)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
 
-    watch_close(&c->space->tree.hub, h->watch);
-    h->watch = NULL;
-    c->parked = false;
+    close_watch(c);
+    conn_set_input(c, INPUT_READY);
     if (h->chunked)
         conn_put(c, "0\r\n\r\n", 5);
     if (!h->keep_alive)
@@ -108,24 +129,24 @@ static void end_watch(struct conn *c)
 /* Hands on what the watch has been told. */
 static void put_events(struct conn *c)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
     struct blob *event;
 
-    while (conn_may_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
+    while (conn_can_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
         put_event(c, event);
         blob_unref(event);
     }
 }
 
-void http_session_resume(struct conn *c, struct wake *wake)
+static void resume(struct conn *c, struct wake *wake)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
 
     assert(h->watch != NULL && &h->watch->subscription.wake == wake);
     put_events(c);
-    if (c->state == CONN_OPEN && h->watch->subscription.ended) {
+    if (conn_is_open(c) && h->watch->subscription.ended) {
         end_watch(c);
-        conn_process(c); /* what was pipelined behind it */
+        input_process(c); /* what was pipelined behind it */
     }
 }
 
@@ -141,7 +162,7 @@ static void reply_redirect(const struct http_request *r)
     url_write_moved_page(&page, r->path, r->query);
     both = malloc(location.len + page.len);
     if (both == NULL) {
-        conn_cut(r->conn, "out of memory", (struct slice){0});
+        conn_drop(r->conn, "out of memory", (struct slice){0});
         return;
     }
     page = (struct writer){.ptr = both + location.len, .cap = page.len};
@@ -157,23 +178,22 @@ static void reply_redirect(const struct http_request *r)
 }
 
 /* A request that is answered before its body has come, which is not waited for. */
-static enum session_result refuse_body(struct conn *c, const struct http_head *head,
-                                       const struct http_answer *a)
+static enum protocol_result refuse_body(struct conn *c, const struct http_head *head,
+                                        const struct http_answer *a)
 {
     struct http_head closing = *head;
-    struct http_request r = {
-        .server = conn_server(c), .conn = c, .space = c->space, .head = &closing};
+    struct http_request r = {.http = http_of(c), .conn = c, .space = c->space, .head = &closing};
 
     closing.keep_alive = false;
     http_reply(&r, a);
-    conn_finish_lingering(c);
-    return SESSION_ENDED;
+    conn_finish_draining(c);
+    return PROTOCOL_ENDED;
 }
 
 /* With --host-whitelist: the Host header has to name one of them. */
 static bool host_is_welcome(const struct http_request *r)
 {
-    const struct string_list *list = &r->server->config->host_whitelist;
+    const struct string_list *list = &r->http->config->host_whitelist;
     struct slice host = r->head->host;
 
     for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
@@ -187,17 +207,9 @@ static bool host_is_welcome(const struct http_request *r)
     return list->count == 0;
 }
 
-static bool is_below(struct slice path, const char *root)
+/* What is answered before any endpoint is asked; false: nothing was. */
+static bool answer_early(const struct http_request *r, bool moved)
 {
-    size_t len = strlen(root);
-
-    return slice_starts_with(path, slice_str(root)) && (path.len == len || path.ptr[len] == '/');
-}
-
-static void route(const struct http_request *r, bool moved)
-{
-    bool bare = r->conn->listener->spec->metrics_only;
-
     if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
         refuse_body(r->conn, r->head, &(struct http_answer){.status = 400});
     else if (r->head->method == HTTP_OPTIONS)
@@ -212,19 +224,32 @@ static void route(const struct http_request *r, bool moved)
                                          "name to it, or use one that is there\n")});
     else if (moved && r->head->method != HTTP_CONNECT)
         reply_redirect(r);
-    else if (bare && !slice_is(r->path, "/metrics") && !slice_is(r->path, "/health"))
+    else
+        return false;
+    return true;
+}
+
+static void ask_endpoint(const struct http_request *r, bool moved)
+{
+    const struct http_route *route;
+
+    if (answer_early(r, moved))
+        return;
+    route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    if (route == NULL) {
         http_reply_not_found(r);
-    else if (is_below(r->path, "/v2/keys"))
-        etcd_keys_handle(r);
-    else if (is_below(r->path, "/v2/auth"))
-        etcd_auth_handle(r);
-    else if (!etcd_admin_handle(r))
-        http_reply_not_found(r);
+        return;
+    }
+    if (route->flags & ROUTE_USES_STORE)
+        engine_use_began(r->http->engine);
+    route->handle(r);
+    if (route->flags & ROUTE_USES_STORE)
+        engine_use_ended(r->http->engine);
 }
 
 static void handle(struct conn *c, const struct http_head *head, struct slice body)
 {
-    struct http_request r = {.server = conn_server(c),
+    struct http_request r = {.http = http_of(c),
                              .conn = c,
                              .space = c->space,
                              .head = head,
@@ -235,47 +260,47 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     bool moved = false;
 
     if (path == NULL) {
-        conn_cut(c, "out of memory", (struct slice){0});
+        conn_drop(c, "out of memory", (struct slice){0});
         return;
     }
     if (head->method == HTTP_CONNECT)
         r.path = url_unescape_path(head->target.path, path);
     else
         r.path = url_clean_path(head->target.path, path, &moved);
-    conn_server(c)->stats.http_requests++;
-    route(&r, moved);
+    http_of(c)->engine->stats.http_requests++;
+    ask_endpoint(&r, moved);
     if (path != small)
         free(path);
-    if (c->state != CONN_OPEN || c->as.http->watch != NULL || head->keep_alive)
+    if (!conn_is_open(c) || session_of(c)->watch != NULL || head->keep_alive)
         return;
-    if (body.ptr == NULL && c->as.http->body != HTTP_BODY_NONE)
-        conn_finish_lingering(c); /* its body is still to come */
+    if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
+        conn_finish_draining(c); /* its body is still to come */
     else
         conn_finish(c);
 }
 
 /* --- Reading. --- */
 
-static enum session_result refuse_head(struct conn *c, const struct http_refusal *why)
+static enum protocol_result refuse_head(struct conn *c, const struct http_refusal *why)
 {
     char peer[CONN_PEER_MAX];
     uint8_t text[512];
     struct writer w = {.ptr = text, .cap = sizeof text};
 
     if (why->silent) {
-        conn_cut(c, why->reason, (struct slice){0});
-        return SESSION_ENDED;
+        conn_drop(c, why->reason, (struct slice){0});
+        return PROTOCOL_ENDED;
     }
-    log_limited(LOG_INFO, "refused", log_str("peer", conn_peer(c, peer)),
+    log_limited(LOG_INFO, "http_bad_request", log_str("peer", conn_peer(c, peer)),
                 log_str("protocol", "http"), log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
-    conn_finish_lingering(c);
-    return SESSION_ENDED;
+    conn_finish_draining(c);
+    return PROTOCOL_ENDED;
 }
 
-static enum session_result refuse_form(struct conn *c, const struct http_head *head,
-                                       const char *cause)
+static enum protocol_result refuse_form(struct conn *c, const struct http_head *head,
+                                        const char *cause)
 {
     uint8_t text[256];
     struct writer w = {.ptr = text, .cap = sizeof text};
@@ -295,7 +320,7 @@ static enum session_result refuse_form(struct conn *c, const struct http_head *h
 
 static size_t body_max(const struct conn *c)
 {
-    return (size_t)conn_server(c)->config->limits.http_form_max + BODY_SLACK;
+    return (size_t)http_of(c)->config->limits.http_form_max + BODY_SLACK;
 }
 
 /* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only
@@ -308,14 +333,14 @@ static bool wants_body(const struct http_head *head)
 
     if (head->method != HTTP_PUT && head->method != HTTP_POST)
         return false;
-    return !is_below(head->target.path, "/v2/keys") ||
+    return !http_is_below(head->target.path, "/v2/keys") ||
            (etcd_select_form(head->method, head->content_type, some, &form, &why) && form.len != 0);
 }
 
 /* What to do once a head is known. False: the connection ends. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
 
     h->in_body = true;
     h->head_len = h->raw_at = head_len;
@@ -348,7 +373,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 /* Passes over the body of a request that has been answered; returns how much of `in` that takes. */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
     size_t at = 0;
 
     if (h->body == HTTP_BODY_LENGTH) {
@@ -366,7 +391,7 @@ static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 
         h->length += data.len + size;
         if (result == PARSE_BAD || h->length > BODY_SLACK) {
-            conn_finish_lingering(c);
+            conn_finish_draining(c);
             return len;
         }
         at += size;
@@ -380,7 +405,7 @@ static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 /* Decodes what has come of a chunked body, down to right behind the head. */
 static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, const char **why)
 {
-    struct http_session *h = c->as.http;
+    struct http_session *h = session_of(c);
 
     for (;;) {
         struct slice data = {0};
@@ -412,11 +437,12 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
 }
 
 /* Reads one request at the start of `in`. PARSE_DONE: it has been answered, *size bytes are done
- * with. PARSE_MORE: c->need. PARSE_BAD: the connection is finishing or closed. */
+ * with. PARSE_MORE: *size bytes
+ * are needed. PARSE_BAD: the connection is finishing or closed. */
 static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
-    struct http_session *h = c->as.http;
-    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
+    struct http_session *h = session_of(c);
+    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
     struct slice whole = {in, len};
     struct http_refusal refusal;
     struct http_head head;
@@ -430,7 +456,7 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
             (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
         result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
         if (result == PARSE_MORE)
-            c->need = head_len;
+            *size = head_len;
         else if (result == PARSE_BAD)
             refuse_head(c, &refusal);
         else if (!begin_body(c, &head, head_len))
@@ -449,13 +475,13 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
         h->raw_at = h->head_len + (size_t)h->length;
         h->body_len = (size_t)h->length;
         if (len < h->raw_at) {
-            c->need = h->raw_at;
+            *size = h->raw_at;
             return PARSE_MORE;
         }
     }
     result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
     if (result == PARSE_MORE) {
-        c->need = len + 1;
+        *size = len + 1;
         return PARSE_MORE;
     }
     if (!fresh) { /* the buffer may have moved since, so the head is read again: twice in all */
@@ -473,77 +499,114 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
     return PARSE_DONE;
 }
 
-bool http_session_eof(struct conn *c)
+static bool eof(struct conn *c)
 {
-    const struct http_limits limits = {.head_max = conn_server(c)->config->limits.http_head_max};
-    struct http_session *h = c->as.http;
+    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
+    struct http_session *h = session_of(c);
     struct http_refusal refusal;
     struct http_head head;
     size_t head_len;
 
     /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was
      * sent behind the watch, and so do we. */
-    while (c->state == CONN_OPEN && h->watch != NULL) {
+    while (conn_is_open(c) && h->watch != NULL) {
         put_events(c);
-        if (c->state == CONN_OPEN)
+        if (conn_is_open(c))
             end_watch(c);
-        conn_process(c);
+        input_process(c);
     }
-    if (c->state != CONN_OPEN || c->paused || c->yielded)
+    if (!conn_is_open(c) || c->input == INPUT_PAUSED || c->input == INPUT_DEFERRED)
         return true;
     if (c->in == NULL || h->skipping)
         return false;
     if (!h->in_body) {
-        http_refuse_unfinished(&h->parser, conn_input(c), &refusal);
+        http_refuse_unfinished(&h->parser, input_bytes(c), &refusal);
         refuse_head(c, &refusal);
         return true;
     }
-    if (http_parse_head(&h->before, conn_input(c), &limits, &head, &head_len, &refusal) !=
+    if (http_parse_head(&h->before, input_bytes(c), &limits, &head, &head_len, &refusal) !=
         PARSE_DONE)
         return false;
     refuse_form(c, &head, "unexpected EOF");
     return true;
 }
 
-enum session_result http_session_read(struct conn *c, uint8_t *in, size_t len, size_t *used)
+static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
+                                          struct protocol_progress *progress)
 {
-    size_t at = 0;
+    struct http_session *h = session_of(c);
 
-    *used = 0;
-    if (c->as.http->watch != NULL)
-        return SESSION_PARKED; /* what comes behind an open watch waits for its end */
-    while (at < len) {
-        size_t size = 0;
+    if (h->watch != NULL)
+        return PROTOCOL_PARKED; /* what comes behind an open watch waits for its end */
+    while (progress->used < len) {
+        uint8_t *at = in + progress->used;
+        size_t left = len - progress->used, size = 0;
         enum parse_result result;
 
-        if (c->as.http->skipping) {
-            at += skip_body(c, in + at, len - at);
-            *used = at;
-            if (c->state != CONN_OPEN)
-                return SESSION_ENDED;
-            c->owes = c->as.http->skipping;
-            if (c->owes) {
-                c->need = len - at + 1;
-                return SESSION_MORE;
-            }
+        if (h->skipping) {
+            progress->used += skip_body(c, at, left);
+            if (!conn_is_open(c))
+                return PROTOCOL_ENDED;
+            if (h->skipping)
+                return PROTOCOL_SKIPPING;
             continue;
         }
-        if (!conn_may_answer(c))
-            return SESSION_PAUSED;
-        if (!conn_has_turn(c))
-            return SESSION_YIELDED;
-        result = read_request(c, in + at, len - at, &size);
-        if (c->state != CONN_OPEN || result == PARSE_BAD)
-            return SESSION_ENDED;
-        if (result == PARSE_MORE)
-            return SESSION_MORE;
-        conn_spend(c, REQUEST_COST + size);
-        at += size;
-        *used = at;
-        c->need = 1;
-        c->owes = c->as.http->skipping;
-        if (c->as.http->watch != NULL)
-            return SESSION_PARKED;
+        if (!conn_can_reply(c))
+            return PROTOCOL_PAUSED;
+        if (!conn_has_budget(c))
+            return PROTOCOL_DEFERRED;
+        result = read_request(c, at, left, &size);
+        if (!conn_is_open(c) || result == PARSE_BAD)
+            return PROTOCOL_ENDED;
+        if (result == PARSE_MORE) {
+            progress->need = progress->used + size;
+            return PROTOCOL_MORE;
+        }
+        conn_charge(c, REQUEST_COST + size);
+        progress->used += size;
+        if (h->watch != NULL)
+            return PROTOCOL_PARKED;
     }
-    return SESSION_MORE;
+    return h->skipping ? PROTOCOL_SKIPPING : PROTOCOL_MORE;
+}
+
+/* --- The protocol. --- */
+
+/* No other protocol that is spoken here begins with a capital letter. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct http_session *h;
+
+    (void)progress;
+    (void)why;
+    if (in.ptr[0] < 'A' || in.ptr[0] > 'Z')
+        return PARSE_BAD;
+    h = calloc(1, sizeof *h);
+    if (h == NULL) {
+        conn_drop(c, "out of memory", (struct slice){0});
+        return PARSE_BAD;
+    }
+    memcpy(c->session.bytes, &h, sizeof h);
+    c->protocol = p;
+    return PARSE_DONE;
+}
+
+static const char *version(const struct conn *c)
+{
+    (void)c;
+    return "http";
+}
+
+struct protocol http_protocol(struct http *http)
+{
+    return (struct protocol){.name = "http",
+                             .pipelines = true,
+                             .arg = http,
+                             .begin = begin,
+                             .read = read_requests,
+                             .eof = eof,
+                             .resume = resume,
+                             .end = end,
+                             .version = version};
 }

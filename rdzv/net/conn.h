@@ -1,111 +1,106 @@
-/* One accepted connection: its bytes in and out, which protocol it speaks, and its end. What the
- * bytes mean is for the sessions (c10d_session.c, http_session.c). */
+/* One accepted connection: who it is, how far its input, its output and its end have come, and the
+ * queue of what is to be sent. It does not know which protocol it speaks: that is a table of
+ * functions (protocol.h). input.h reads, transport.h sends. */
 #pragma once
 
-#include <netinet/in.h>
+#include "rdzv/net/listen.h"
+#include "rdzv/net/net.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/net/protocol.h"
 
-#include "proto/c10d.h"
-#include "rdzv/net/outq.h"
-#include "rdzv/server.h"
+/* What happens to the bytes that the peer sends. */
+enum conn_input {
+    INPUT_READY,    /* they are shown to the protocol as they come */
+    INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
+    INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
+    INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
+    INPUT_DEFERRED, /* they are left in the socket until the next iteration: in net->deferred */
+};
 
-enum conn_state {
+/* What happens to the bytes that are queued for the peer. */
+enum conn_output {
+    OUTPUT_IDLE,        /* there are none */
+    OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
+    OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
+    OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
+};
+
+/* How far the connection is from its end. */
+enum conn_end {
     CONN_OPEN,
-    CONN_FINISHING, /* no more requests; closes when what is queued is sent */
-    CONN_CLOSED,    /* dead; freed at the end of the turn */
+    CONN_PEER_ENDED, /* the peer has sent its last byte; what it sent before is still carried out */
+    CONN_FINISHING,  /* no more requests; closes when what is queued is sent */
+    CONN_DRAINING,   /* the same, and what the peer sends is read and dropped until its end */
+    CONN_DROPPING,   /* dropped while answers were queued: they get one chance to be sent */
+    CONN_CLOSED,     /* dead; freed at the end of the iteration */
 };
-
-enum conn_protocol {
-    CONN_UNDECIDED, /* fewer bytes than it takes to tell; never timed out while there are none */
-    CONN_C10D,
-    CONN_HTTP,
-};
-
-/* Whose c10d keys a connection uses; elastic_bind() tells by the first that it names. */
-enum conn_role {
-    CONN_UNBOUND, /* has named none yet */
-    CONN_PLAIN,   /* those of the space */
-    CONN_AGENT,   /* the same, as torch's agents, who are known by name */
-    CONN_WORKER,  /* those of a world of workers */
-};
-
-struct agent;
-struct http_session;
 
 /* The start of a request whose rest has not come. Absent while there is none, as with all idle
  * peers. */
-struct inbuf {
+struct input {
     size_t start; /* of what is not done with yet */
     size_t len;   /* of that */
     size_t cap;   /* of all of `bytes` */
     uint8_t bytes[];
 };
 
+/* Room within the connection for what its protocol keeps of it, so that ten thousand idle
+ * connections are held in one chunk of memory each. */
+#define CONN_SESSION_SIZE 56
+
 struct conn {
     struct event event;
+    struct net *net;
     struct listener *listener;
-    struct space *space;
-    TAILQ_ENTRY(conn) entry;  /* in server.conns or server.closed */
-    STAILQ_ENTRY(conn) dirty; /* in server.dirty */
-    TAILQ_ENTRY(conn) late;   /* in server.late: owes us bytes, or we owe it and it does not read */
-    uint64_t late_since_ms;
-    TAILQ_ENTRY(conn) again; /* in server.again: used up its share of a turn */
-    struct inbuf *in;
+    struct engine_space *space;
+    const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
+                                        session has ended */
+    union {
+        uint8_t bytes[CONN_SESSION_SIZE];
+        void *aligned;
+    } session; /* what the protocol keeps of the connection; zero when it begins */
+
+    struct peer peer;
+    uint8_t input;  /* enum conn_input */
+    uint8_t output; /* enum conn_output */
+    uint8_t end;    /* enum conn_end */
+    uint8_t mask;   /* what libevent watches for: EV_READ, EV_WRITE */
+
+    TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
+    TAILQ_ENTRY(conn) queued;   /* in net->queued or net->uncommitted, as `output` says */
+    TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
+    TAILQ_ENTRY(conn) deferred; /* in net->deferred while INPUT_DEFERRED */
+    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
+
+    struct input *in;
     size_t need; /* how many bytes the request in `in` needs at least */
     struct outq out;
-    union {
-        struct {
-            struct c10d_progress progress;
-            struct waiter *waiter;
-            struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
-            union {
-                struct agent *agent; /* CONN_AGENT */
-                struct world *world; /* CONN_WORKER */
-            } bound;
-        } c10d;
-        struct http_session *http;
-    } as;
-    uint8_t peer_address[16]; /* IPv6, or IPv4 mapped into it */
-    uint16_t peer_port;
-    uint8_t state;     /* enum conn_state */
-    uint8_t protocol;  /* enum conn_protocol */
-    uint8_t version;   /* enum c10d_version */
-    uint8_t role;      /* enum conn_role */
-    uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
-    uint64_t spent_in; /* the turn that `spent` counts */
-    uint32_t spent;    /* conn_spend() */
-
-    /* Bits, since ten thousand idle connections are held in one malloc() chunk each. */
-    bool is_dirty : 1;
-    bool is_late : 1;
-    bool writing : 1; /* waits for the socket to be writable */
-    bool paused : 1;  /* input waits until output has gone */
-    bool parked : 1;  /* a watch is open: input waits until it ends */
-    bool yielded : 1; /* is in server.again */
-    bool owes : 1;    /* the session waits for bytes that it drops as they come */
-    bool saw_eof : 1; /* the peer has sent its last byte */
-    bool lingers : 1; /* conn_finish_lingering() */
-    bool pinged : 1;  /* has sent c10d's PING: a client of torch 2.5 or later */
-    bool is_cut : 1;  /* conn_cut() while answers were queued: they get one chance */
+    uint64_t watermark;  /* the batch that what is queued depends on, see engine_watermark() */
+    uint64_t charged_in; /* the iteration that `charged` is about */
+    uint32_t charged;    /* conn_charge() */
 };
 
-/* Takes over an accepted, non-blocking socket. NULL when memory is short (the socket is closed). */
-struct conn *conn_new(struct server *s, struct listener *listener, int fd,
-                      const struct sockaddr *peer);
+/* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
+ * connection. NULL when memory is short, or the kernel's room for watches: the socket is closed. */
+struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
+                      event_callback_fn on_event);
 
-/* Runs every whole request that is here, until the connection closes, parks or pauses. Sessions
- * call it when a parked peer goes on. */
-void conn_process(struct conn *c);
+/* True until its end has begun: its requests are carried out. */
+static inline bool conn_is_open(const struct conn *c)
+{
+    return c->end == CONN_OPEN || c->end == CONN_PEER_ENDED;
+}
 
-/* Sends what is queued; called once at the end of a turn. */
-void conn_flush(struct conn *c);
+/* --- The end. --- */
 
 /* The peer's own end, or ours: the reason goes into the log when it is worth a line. A closed
- * connection is freed at the end of the turn, and all that waits for it is unregistered now. */
+ * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
-/* Cuts a peer for what it did: always a log line, with peer, protocol and reason. `detail` is what
- * it was about, such as the key; empty: nothing. */
-void conn_cut(struct conn *c, const char *reason, struct slice detail);
+/* Ends a connection for what its peer did: always a log line, with peer, protocol and reason.
+ * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
+ * get one chance to be sent. */
+void conn_drop(struct conn *c, const char *reason, struct slice detail);
 
 /* No more requests; closes when what is queued has been sent. */
 void conn_finish(struct conn *c);
@@ -113,52 +108,47 @@ void conn_finish(struct conn *c);
 /* The same, for an answer that goes out while the peer still sends: what it sends is read and
  * dropped until it has seen our end, since closing at once would reset the connection under the
  * answer. */
-void conn_finish_lingering(struct conn *c);
+void conn_finish_draining(struct conn *c);
 
-/* Frees a closed connection; for the end of a turn. */
+/* Frees a closed connection; for the end of an iteration. */
 void conn_free(struct conn *c);
 
-/* Cuts those who have owed us the rest of a request, or have not read, since before `deadline_ms`.
- */
-void conn_cut_late(struct server *s, uint64_t deadline_ms);
+/* --- Output. Each of these queues, and the end of the iteration sends. --- */
 
-/* True when there is room for one more answer. False: the limit is reached, the connection is
- * paused, and the session leaves its next request where it is. */
-bool conn_may_answer(struct conn *c);
-
-/* False when this peer has had its share of the turn: the session leaves its next request where it
- * is, and goes on in the next turn, when all others have had theirs. */
-bool conn_has_turn(struct conn *c);
-
-/* A parked peer goes on: its next request is shown again in the next turn. */
-void conn_unpark(struct conn *c);
-
-/* Counts what a request has cost, in bytes looked at or rendered. */
-void conn_spend(struct conn *c, size_t cost);
-
-/* Goes on with what was left in the turn before. */
-void conn_continue(struct conn *c);
-
-/* What has come of requests that are not done with; c->in must not be NULL. */
-static inline struct slice conn_input(const struct conn *c)
-{
-    return (struct slice){c->in->bytes + c->in->start, c->in->len};
-}
-
-/* Called before something is sent that was not asked for just now; false: the peer does not read
- * what it was sent, and has been cut. */
-bool conn_may_push(struct conn *c);
-
-/* Queueing; each marks the connection for the end of the turn. */
 void conn_put(struct conn *c, const void *bytes, size_t len);
-uint8_t *conn_reserve(struct conn *c, size_t len);
+uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
 void conn_put_blob(struct conn *c, struct blob *b);
 
-/* Who it is: "127.0.0.1:4711", "[::1]:4711". */
-#define CONN_PEER_MAX 64
-const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX]);
-bool conn_peer_is_loopback(const struct conn *c);
-struct server *conn_server(const struct conn *c);
+/* True when there is room for one more answer. False: the output limit is reached, and the protocol
+ * leaves its next request where it is (PROTOCOL_PAUSED). */
+bool conn_can_reply(const struct conn *c);
 
-/* For logs: "modern", "http", "none". */
-const char *conn_version(const struct conn *c);
+/* Called before something is sent that was not asked for just now; false: the peer does not read
+ * what it was sent, and has been dropped. */
+bool conn_can_push(struct conn *c);
+
+/* --- Budget: what one connection may cost in one iteration, in bytes looked at or rendered. --- */
+
+/* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
+bool conn_has_budget(struct conn *c);
+void conn_charge(struct conn *c, size_t cost);
+
+/* --- For input.h and transport.h. --- */
+
+void conn_set_input(struct conn *c, enum conn_input next);
+void conn_set_output(struct conn *c, enum conn_output next);
+void conn_set_end(struct conn *c, enum conn_end next);
+
+/* Tells libevent what the connection waits for now. */
+void conn_update_events(struct conn *c);
+
+/* A connection is stalled while half a request is here, or while the peer does not read its
+ * answers; an idle one never is. `moved`: bytes came or went, so its time starts anew. */
+void conn_update_stall(struct conn *c, bool moved);
+
+/* The same text as peer_text(&c->peer, …), for logs. */
+#define CONN_PEER_MAX PEER_TEXT_MAX
+const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX]);
+
+/* What is spoken, for logs: "c10d-modern", "http", "none". */
+const char *conn_protocol(const struct conn *c);

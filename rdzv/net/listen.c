@@ -7,59 +7,67 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "rdzv/net/conn.h"
+#include "rdzv/engine/log.h"
 #include "store/xalloc.h"
 
-#define ACCEPTS_A_TURN 256
-#define RETRY_MS       100
+#define ACCEPTS_MAX 256
+#define RETRY_MS    100
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
 #define KEEPALIVE_IDLE_S     60
 #define KEEPALIVE_INTERVAL_S 15
 #define KEEPALIVE_COUNT      4
 
-static void pause_all(struct server *s)
+static void pause_all(struct net *n)
 {
     const struct timeval later = {.tv_usec = RETRY_MS * 1000};
     struct listener *l;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    if (!net_add_event(&n->retry_accept, &later))
+        return; /* then the listeners try at once, and again */
+    TAILQ_FOREACH(l, &n->listeners, entry) {
         if (l->open)
             event_del(&l->event);
     }
-    event_add(&s->retry_accept, &later);
 }
 
-void listen_resume_all(struct server *s)
+static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
 {
+    struct net *n = arg;
     struct listener *l;
+    bool all = true;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    (void)fd;
+    (void)what;
+    TAILQ_FOREACH(l, &n->listeners, entry) {
         if (l->open)
-            event_add(&l->event, NULL);
+            all = net_add_event(&l->event, NULL) && all;
     }
+    if (!all)
+        pause_all(n);
 }
 
 /* True when one more connection is welcome. */
-static bool has_place(struct server *s)
+static bool has_place(struct net *n)
 {
-    uint32_t max = s->config->limits.connections_max;
+    uint32_t max = n->limits->connections_max;
 
-    if (max == 0 || s->conn_count < max)
+    if (max == 0 || n->conn_count < max)
         return true;
-    s->stats.refused++;
-    log_limited(LOG_WARN, "refused", log_str("reason", "the limit of connections is reached"),
-                log_u64("connection_limit", max), log_str("hint", "raise --connection-limit"));
+    n->engine->stats.rejected++;
+    log_limited(LOG_WARN, "connection_limit",
+                log_str("reason", "the limit of connections is reached"), log_u64("limit", max),
+                log_str("hint", "raise --connection-limit"));
     return false;
 }
 
 static void on_accept(evutil_socket_t listening, short what, void *arg)
 {
     struct listener *l = arg;
-    struct server *s = l->server;
+    struct net *n = l->net;
 
     (void)what;
-    for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
         union {
             struct sockaddr any;
             struct sockaddr_storage room;
@@ -68,17 +76,17 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            if (has_place(s))
-                conn_new(s, l, fd, &peer.any);
+            if (has_place(n))
+                l->accept(l, fd, &peer.any);
             else
                 close(fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             log_limited(LOG_ERROR, "accept_failed", log_errno("error", errno),
-                        log_u64("connections", s->conn_count),
+                        log_u64("connections", n->conn_count),
                         log_str("hint", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
-            pause_all(s);
+            pause_all(n);
             return;
         }
         if (errno != EINTR && errno != ECONNABORTED)
@@ -117,21 +125,25 @@ static void log_listening(const struct listener *l, int fd)
     log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
 }
 
-static void add(struct server *s, const struct listen_spec *spec, int fd)
+/* NULL when the kernel has no room to watch it; `fd` is closed then. */
+static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
+                            listen_accept_fn accept)
 {
     struct listener *l = xcalloc(1, sizeof *l);
 
-    l->server = s;
-    l->spec = spec;
-    l->space = store_space(&s->store, spec->space);
-    server_space_of(s, l->space);
-    l->open = true;
+    *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
+    l->space = engine_space(n->engine, spec->space);
     set_options(fd);
     evutil_make_socket_nonblocking(fd);
-    TAILQ_INSERT_TAIL(&s->listeners, l, entry);
-    event_assign(&l->event, s->base, fd, EV_READ | EV_PERSIST, on_accept, l);
-    event_add(&l->event, NULL);
+    event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
+    if (!net_add_event(&l->event, NULL)) {
+        close(fd);
+        free(l);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&n->listeners, l, entry);
     log_listening(l, fd);
+    return l;
 }
 
 /* A bound, listening socket, or -1 with errno. */
@@ -154,7 +166,7 @@ static int bind_one(const struct addrinfo *ai, bool v6only)
     return -1;
 }
 
-static int complain(const struct listen_spec *spec, const char *why, const char *remedy)
+static int complain(const struct listen_spec *spec, const char *why, const char *hint)
 {
     char text[CONFIG_ADDRESS_MAX];
 
@@ -164,11 +176,11 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
         return 0;
     }
     log_event(LOG_ERROR, "listen_failed", log_str("address", config_format_address(spec, text)),
-              log_str("reason", why), log_str("hint", remedy));
+              log_str("reason", why), log_str("hint", hint));
     return -1;
 }
 
-static const char *remedy_for(int error)
+static const char *hint_for(int error)
 {
     switch (error) {
     case EADDRINUSE:
@@ -183,7 +195,7 @@ static const char *remedy_for(int error)
 }
 
 /* Every address of the host; "" is [::] for both families, or 0.0.0.0 where there is no IPv6. */
-static int open_spec(struct server *s, const struct listen_spec *spec)
+static int open_spec(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
     static const char *const anywhere[] = {"::", "0.0.0.0"};
     size_t tries = spec->host[0] == '\0' ? 2 : 1;
@@ -207,46 +219,46 @@ static int open_spec(struct server *s, const struct listen_spec *spec)
                 error = errno;
                 continue;
             }
-            add(s, spec, fd);
-            opened++;
+            if (add(n, spec, fd, accept) != NULL)
+                opened++;
         }
         freeaddrinfo(found);
     }
-    return opened > 0 ? 0 : complain(spec, strerror(error), remedy_for(error));
+    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(error));
 }
 
-int listen_open_all(struct server *s)
+int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept)
 {
-    for (size_t i = 0; i < s->config->listener_count; i++) {
-        const struct listen_spec *spec = &s->config->listeners[i];
+    evtimer_assign(&n->retry_accept, n->base, on_retry_accept, n);
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct listen_spec *spec = &config->listeners[i];
 
-        if (spec->fd >= 0)
-            add(s, spec, spec->fd);
-        else if (open_spec(s, spec) < 0)
+        if (spec->fd >= 0 ? add(n, spec, spec->fd, accept) == NULL : open_spec(n, spec, accept) < 0)
             return -1;
     }
-    if (!TAILQ_EMPTY(&s->listeners))
+    if (!TAILQ_EMPTY(&n->listeners))
         return 0;
     log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be listened on"),
               log_str("hint", "name one with --listen"));
     return -1;
 }
 
-void listen_close_all(struct server *s)
+void listen_close_all(struct net *n)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &s->listeners, entry) {
+    TAILQ_FOREACH(l, &n->listeners, entry) {
         if (!l->open)
             continue;
         event_del(&l->event);
         close(event_get_fd(&l->event));
         l->open = false;
     }
-    event_del(&s->retry_accept);
+    if (event_initialized(&n->retry_accept))
+        event_del(&n->retry_accept);
 }
 
-/* --- Ports of runs. --- */
+/* --- Temporary listeners. --- */
 
 uint16_t listen_port(const struct listener *l)
 {
@@ -275,32 +287,31 @@ static int bind_like(const struct listener *like, uint16_t port)
     return bind_one(&ai, like->spec->ipv6_only);
 }
 
-struct listener *listen_open_like(struct server *s, struct listener *like, uint16_t low,
-                                  uint16_t high)
+struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t high, void *owner)
 {
     struct listener *l;
     int fd = -1;
 
-    if (!like->open) { /* its descriptor may be somebody else's by now */
+    if (!like->open) { /* its descriptor may be another's by now */
         errno = ESHUTDOWN;
         return NULL;
     }
     for (unsigned port = low; port <= high && fd < 0; port++)
         fd = bind_like(like, (uint16_t)port);
-    if (fd < 0)
+    l = fd < 0 ? NULL : add(like->net, like->spec, fd, like->accept);
+    if (l == NULL)
         return NULL;
-    add(s, like->spec, fd);
-    l = TAILQ_LAST(&s->listeners, listener_list);
-    l->is_runs = true;
+    l->temporary = true;
+    l->owner = owner;
     return l;
 }
 
-/* While it is a run's the run ends it, even one that a draining daemon has closed. */
+/* While it is owned the owner ends it, even one that a draining daemon has closed. */
 static void free_if_done(struct listener *l)
 {
-    if (!l->is_runs || l->run != NULL || l->open || l->conns != 0)
+    if (!l->temporary || l->owner != NULL || l->open || l->conns != 0)
         return;
-    TAILQ_REMOVE(&l->server->listeners, l, entry);
+    TAILQ_REMOVE(&l->net->listeners, l, entry);
     free(l);
 }
 
@@ -311,7 +322,7 @@ void listen_close_one(struct listener *l)
         close(event_get_fd(&l->event));
     }
     l->open = false;
-    l->run = NULL;
+    l->owner = NULL;
     free_if_done(l);
 }
 
@@ -321,13 +332,13 @@ void listen_conn_gone(struct listener *l)
     free_if_done(l);
 }
 
-void listen_free_all(struct server *s)
+void listen_free_all(struct net *n)
 {
     struct listener *l;
 
-    listen_close_all(s);
-    while ((l = TAILQ_FIRST(&s->listeners)) != NULL) {
-        TAILQ_REMOVE(&s->listeners, l, entry);
+    listen_close_all(n);
+    while ((l = TAILQ_FIRST(&n->listeners)) != NULL) {
+        TAILQ_REMOVE(&n->listeners, l, entry);
         free(l);
     }
 }

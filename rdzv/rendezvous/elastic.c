@@ -6,10 +6,19 @@
 #include "rdzv/rendezvous/elastic_internal.h"
 #include "store/xalloc.h"
 
-void elastic_space_init(struct elastic_space *e)
+struct rendezvous_space *rendezvous_space(struct rendezvous *r, struct engine_space *space)
 {
-    TAILQ_INIT(&e->runs);
-    e->shared = NULL;
+    struct rendezvous_space *home = space->rendezvous;
+
+    if (home != NULL)
+        return home;
+    home = xcalloc(1, sizeof *home);
+    home->rdzv = r;
+    home->space = space;
+    TAILQ_INIT(&home->runs);
+    TAILQ_INSERT_TAIL(&r->spaces, home, entry);
+    space->rendezvous = home;
+    return home;
 }
 
 static void free_run(struct elastic_run *er)
@@ -17,16 +26,8 @@ static void free_run(struct elastic_run *er)
     elastic_drop_workers(er);
     if (er->turn != NULL)
         evtimer_del(&er->turn_ends);
-    TAILQ_REMOVE(&er->home->elastic.runs, er, entry);
+    TAILQ_REMOVE(&er->home->runs, er, entry);
     free(er);
-}
-
-void elastic_space_fini(struct elastic_space *e)
-{
-    struct elastic_run *er;
-
-    while ((er = TAILQ_FIRST(&e->runs)) != NULL)
-        free_run(er);
 }
 
 /* Nobody is connected for it, and the store does not know it. */
@@ -36,11 +37,11 @@ static void free_if_unused(struct elastic_run *er)
         free_run(er);
 }
 
-struct elastic_run *elastic_find(struct server_space *home, struct slice key)
+struct elastic_run *elastic_find(struct rendezvous_space *home, struct slice key)
 {
     struct elastic_run *er;
 
-    TAILQ_FOREACH(er, &home->elastic.runs, entry) {
+    TAILQ_FOREACH(er, &home->runs, entry) {
         if (slice_equal(er->key, key))
             return er;
     }
@@ -48,7 +49,8 @@ struct elastic_run *elastic_find(struct server_space *home, struct slice key)
 }
 
 /* NULL when memory is short. */
-static struct elastic_run *need_run(struct server *s, struct server_space *home, struct slice key)
+static struct elastic_run *need_run(struct rendezvous *s, struct rendezvous_space *home,
+                                    struct slice key)
 {
     struct elastic_run *er = elastic_find(home, key);
     uint8_t *name;
@@ -60,16 +62,16 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
         return NULL;
     name = (uint8_t *)(er + 1);
     memcpy(name, key.ptr, key.len);
-    er->server = s;
+    er->rdzv = s;
     er->home = home;
     er->key = (struct slice){name, key.len};
-    er->left_ms = server_now_ms();
+    er->left_ms = engine_now_ms(er->rdzv->engine);
     er->full = true;
     TAILQ_INIT(&er->agents);
     TAILQ_INIT(&er->late);
     TAILQ_INIT(&er->line);
     elastic_turn_init(er);
-    TAILQ_INSERT_TAIL(&home->elastic.runs, er, entry);
+    TAILQ_INSERT_TAIL(&home->runs, er, entry);
     return er;
 }
 
@@ -78,31 +80,31 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
 /* Which run an agent's key is about: that of the state itself, or that of a round. A key that is
  * neither yet may be the state that is about to be made, and what is compared is always a state,
  * even if R looks like the key of another run's round. */
-static struct slice run_key_of(const struct space *space, struct slice key, bool compared)
+static struct slice run_key_of(const struct engine_space *space, struct slice key, bool compared)
 {
     struct slice rest;
     int64_t round;
-    struct run *run = compared || runs_find(&space->runs, key) != NULL
+    struct run *run = compared || runs_find(&space->store->runs, key) != NULL
                           ? NULL
-                          : runs_find_round(&space->runs, key, &round, &rest);
+                          : runs_find_round(&space->store->runs, key, &round, &rest);
 
     return run == NULL ? key : run->node.key;
 }
 
 static void bind_agent(struct conn *c, struct slice key, bool compared)
 {
-    struct server *s = conn_server(c);
+    struct rendezvous *s = rendezvous_of(c);
     struct elastic_run *er =
-        need_run(s, server_space_of(s, c->space), run_key_of(c->space, key, compared));
+        need_run(s, rendezvous_space(s, c->space), run_key_of(c->space, key, compared));
     struct agent *a = er == NULL ? NULL : calloc(1, sizeof *a);
 
     if (a == NULL)
         return; /* plain it is, then */
     a->conn = c;
     a->run = er;
-    a->pings = c->pinged;
-    c->role = CONN_AGENT;
-    c->as.c10d.bound.agent = a;
+    a->pings = c10d_session(c)->pinged;
+    c10d_session(c)->role = C10D_AGENT;
+    c10d_session(c)->bound = a;
     elastic_enter(er, a);
 }
 
@@ -110,20 +112,18 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
  * shares the agents' port. */
 static struct world *world_for(struct conn *c)
 {
-    struct server_space *home = server_space_of(conn_server(c), c->space);
-    struct elastic_run *er = c->listener->is_runs ? c->listener->run : home->elastic.shared;
+    struct rendezvous_space *home = rendezvous_space(rendezvous_of(c), c->space);
+    struct elastic_run *er = c->listener->temporary ? c->listener->owner : home->shared;
     struct run *run = er == NULL ? NULL : elastic_store_run(er);
 
     return run == NULL ? NULL : run->world;
 }
 
-void elastic_bind(struct conn *c, struct slice key, bool compared)
+static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
 {
     struct world *world;
 
-    c->role = CONN_PLAIN;
-    if (!elastic_on(conn_server(c)))
-        return;
+    (void)arg;
     if (run_is_agents_key(key)) {
         bind_agent(c, key, compared);
         return;
@@ -132,44 +132,45 @@ void elastic_bind(struct conn *c, struct slice key, bool compared)
     if (world == NULL)
         return;
     world->sessions++;
-    c->role = CONN_WORKER;
-    c->as.c10d.bound.world = world;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound = world;
+    c10d_session(c)->worker_store = world->id;
 }
 
-void elastic_unbind(struct conn *c)
+static void unbind_session(void *arg, struct conn *c)
 {
-    struct agent *a = c->as.c10d.bound.agent;
+    struct agent *a = c10d_session(c)->bound;
 
-    if (c->role == CONN_WORKER) {
-        struct world *world = c->as.c10d.bound.world;
+    (void)arg;
+    if (c10d_session(c)->role == C10D_WORKER) {
+        struct world *world = c10d_session(c)->bound;
 
         if (--world->sessions == 0 && !world->current)
-            elastic_sweep(conn_server(c), c->space);
-    } else if (c->role == CONN_AGENT) {
+            elastic_sweep(rendezvous_of(c), c->space);
+    } else if (c10d_session(c)->role == C10D_AGENT) {
         struct elastic_run *er = a->run;
 
         elastic_note_lost(a);
         elastic_leave_line(a);
         TAILQ_REMOVE(a->late ? &er->late : &er->agents, a, entry);
         if (TAILQ_EMPTY(&er->agents) && !a->late)
-            er->left_ms = server_now_ms();
+            er->left_ms = engine_now_ms(er->rdzv->engine);
         free_if_unused(er);
         free((void *)(uintptr_t)a->node.addr.ptr);
         free(a);
     }
-    c->role = CONN_UNBOUND;
-    c->as.c10d.bound.agent = NULL;
+    c10d_session(c)->bound = NULL;
 }
 
-void elastic_sweep(struct server *s, struct space *space)
+void elastic_sweep(struct rendezvous *s, struct engine_space *space)
 {
-    for (size_t i = space->worlds.count; i-- > 0;) {
-        const struct world *world = space->worlds.items[i];
+    for (size_t i = space->store->worlds.count; i-- > 0;) {
+        const struct world *world = space->store->worlds.items[i];
         const struct command command = {.kind = COMMAND_WORLD_FORGET, .world = world->id};
         struct store_result result;
 
         if (!world->current && world->sessions == 0)
-            server_apply(s, space, &command, &result);
+            engine_apply(s->engine, space, &command, &result);
     }
 }
 
@@ -178,14 +179,14 @@ void elastic_sweep(struct server *s, struct space *space)
 static uint64_t forget(struct elastic_run *er, const char *why)
 {
     const struct command command = {.kind = COMMAND_RUN_FORGET, .key = er->key};
-    struct server *s = er->server;
-    struct server_space *home = er->home;
+    struct rendezvous *s = er->rdzv;
+    struct rendezvous_space *home = er->home;
     struct run *run = elastic_store_run(er);
     struct store_result result;
     bool closed = run->state.closed;
 
-    server_apply(s, home->space, &command, &result);
-    log_event(LOG_INFO, "run_forgotten", log_str("space", home->space->name),
+    engine_apply(s->engine, home->space, &command, &result);
+    log_event(LOG_INFO, "run_forgotten", log_str("space", home->space->store->name),
               log_bytes("run", elastic_name(er)), log_bool("closed", closed),
               log_u64("keys", result.count), log_str("reason", why));
     elastic_drop_workers(er);
@@ -203,17 +204,19 @@ static void end_agents(struct elastic_run *er)
     er->ending = true;
     for (a = TAILQ_FIRST(&er->agents); a != NULL; a = next) {
         next = TAILQ_NEXT(a, entry);
-        conn_cut(a->conn, "its run is forgotten on request; start it again", elastic_name(er));
+        conn_drop(a->conn, "its run is forgotten on request; start it again", elastic_name(er));
     }
     er->ending = false;
 }
 
-bool elastic_forget(struct server *s, struct space *space, struct slice id, uint64_t *removed)
+bool elastic_forget(struct engine_space *space, struct slice id, uint64_t *removed)
 {
-    struct server_space *home = server_space_of(s, space);
+    struct rendezvous_space *home = space->rendezvous;
     struct elastic_run *er;
 
-    TAILQ_FOREACH(er, &home->elastic.runs, entry) {
+    if (home == NULL)
+        return false;
+    TAILQ_FOREACH(er, &home->runs, entry) {
         if (!slice_equal(elastic_name(er), id) || elastic_store_run(er) == NULL)
             continue;
         end_agents(er);
@@ -223,10 +226,11 @@ bool elastic_forget(struct server *s, struct space *space, struct slice id, uint
     return false;
 }
 
-void elastic_presence(struct server *s, const struct space *space, const struct run *run,
+void elastic_presence(struct engine_space *space, const struct run *run,
                       struct elastic_presence *out)
 {
-    const struct elastic_run *er = elastic_find(server_space_of(s, space), run->node.key);
+    struct rendezvous_space *home = space->rendezvous;
+    const struct elastic_run *er = home == NULL ? NULL : elastic_find(home, run->node.key);
     const struct agent *a;
 
     *out = (struct elastic_presence){0};
@@ -250,7 +254,7 @@ void elastic_presence(struct server *s, const struct space *space, const struct 
 /* Whether everybody has left a run for long enough. */
 static const char *why_forget(const struct elastic_run *er, uint64_t now)
 {
-    const struct config_elastic *config = &er->server->config->elastic;
+    const struct config_elastic *config = &er->rdzv->config->elastic;
     struct run *run = elastic_store_run(er);
 
     if (er->left_ms == 0 || run == NULL)
@@ -263,27 +267,29 @@ static const char *why_forget(const struct elastic_run *er, uint64_t now)
 }
 
 /* Runs that nobody has named since the daemon started are looked after as well. */
-static void meet_all(struct server *s, struct server_space *home)
+static void meet_all(struct rendezvous *s, struct rendezvous_space *home)
 {
     struct run *run;
 
-    TAILQ_FOREACH(run, &home->space->runs.list, order)
+    TAILQ_FOREACH(run, &home->space->store->runs.list, order)
         need_run(s, home, run->node.key);
 }
 
-void elastic_tick(struct server *s)
+void elastic_tick(struct rendezvous *s)
 {
-    uint64_t now = server_now_ms();
-    struct server_space *home;
+    struct rendezvous_space *home;
+    uint64_t now;
 
     if (!elastic_on(s))
         return;
     elastic_make_up(s);
+    TAILQ_FOREACH(home, &s->spaces, entry)
+        meet_all(s, home);
+    now = engine_now_ms(s->engine);
     TAILQ_FOREACH(home, &s->spaces, entry) {
         struct elastic_run *er, *next;
 
-        meet_all(s, home);
-        for (er = TAILQ_FIRST(&home->elastic.runs); er != NULL; er = next) {
+        for (er = TAILQ_FIRST(&home->runs); er != NULL; er = next) {
             const char *why = why_forget(er, now);
 
             next = TAILQ_NEXT(er, entry);
@@ -298,16 +304,85 @@ void elastic_tick(struct server *s)
     }
 }
 
-void elastic_space_reset(struct server *s, struct space *space)
+static void space_cleared(void *arg, struct engine_space *space)
 {
-    struct server_space *home = server_space_of(s, space);
+    struct rendezvous *s = arg;
+    struct rendezvous_space *home = rendezvous_space(s, space);
     struct elastic_run *er, *next;
 
-    for (er = TAILQ_FIRST(&home->elastic.runs); er != NULL; er = next) {
+    for (er = TAILQ_FIRST(&home->runs); er != NULL; er = next) {
         next = TAILQ_NEXT(er, entry);
         elastic_drop_workers(er);
         elastic_admit(er);
         free_if_unused(er);
     }
     elastic_sweep(s, space);
+}
+
+/* --- For c10d sessions. --- */
+
+static enum c10d_verdict compare_set(struct conn *c, const struct c10d_request *req)
+{
+    struct store_result result;
+    struct slice instead = {0};
+
+    if (elastic_holds(c, req))
+        return C10D_HELD;
+    elastic_compare_set(c, req, &result, &instead);
+    if (!conn_is_open(c))
+        return C10D_ANSWERED;
+    if (result.status != STORE_OK && result.status != STORE_ABSENT &&
+        result.status != STORE_MISMATCH)
+        c10d_reject(c, result.status, req->key);
+    else if (instead.ptr != NULL)
+        c10d_reply_bytes(c, instead);
+    else if (result.status == STORE_OK)
+        c10d_reply_blob(c, keymap_get(&c->space->store->keys, req->key));
+    else if (result.status == STORE_ABSENT)
+        c10d_reply_bytes(c, req->expected);
+    else
+        c10d_reply_blob(c, result.value);
+    return C10D_ANSWERED;
+}
+
+static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
+                                    struct slice key)
+{
+    (void)arg;
+    if (req->op == C10D_COMPARE_SET)
+        return compare_set(c, req);
+    elastic_before(c, req, key);
+    if (!conn_is_open(c) || (req->op == C10D_SET && elastic_takes_set(c, req)))
+        return C10D_ANSWERED;
+    return C10D_PROCEED;
+}
+
+struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
+{
+    if (!elastic_on(r))
+        return (struct c10d_hooks){0};
+    return (struct c10d_hooks){
+        .bind = bind_session, .unbind = unbind_session, .on_request = on_request, .arg = r};
+}
+
+void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
+                     struct net *net)
+{
+    *r = (struct rendezvous){.config = config, .engine = engine, .net = net};
+    TAILQ_INIT(&r->spaces);
+    engine->observer = (struct engine_observer){.space_cleared = space_cleared, .arg = r};
+}
+
+void rendezvous_fini(struct rendezvous *r)
+{
+    struct rendezvous_space *home;
+    struct elastic_run *er;
+
+    while ((home = TAILQ_FIRST(&r->spaces)) != NULL) {
+        while ((er = TAILQ_FIRST(&home->runs)) != NULL)
+            free_run(er);
+        TAILQ_REMOVE(&r->spaces, home, entry);
+        home->space->rendezvous = NULL;
+        free(home);
+    }
 }

@@ -15,50 +15,53 @@
  * bound, and every key is plain. */
 #pragma once
 
-#include "rdzv/net/conn.h"
+#include "rdzv/c10d/session.h"
 
-void elastic_space_init(struct elastic_space *e);
-void elastic_space_fini(struct elastic_space *e);
+struct elastic_run;
+struct run;
 
-/* --- For c10d_session.c. --- */
+TAILQ_HEAD(elastic_run_list, elastic_run);
 
-/* The first key that a connection names tells whose keys it uses: an agent's, those of the world of
- * workers that the run it came for has now, or the space's. `compared`: by a COMPARE_SET. */
-void elastic_bind(struct conn *c, struct slice key, bool compared);
+/* What is known of the agents and workers in a space. */
+struct rendezvous_space {
+    TAILQ_ENTRY(rendezvous_space) entry;
+    struct rendezvous *rdzv;
+    struct engine_space *space;
+    struct elastic_run_list runs; /* those that agents speak of, and those that the store knows */
+    struct elastic_run *shared;   /* whose workers use the agents' port; NULL: nobody's */
+};
 
-/* The session ends. */
-void elastic_unbind(struct conn *c);
+TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
 
-/* True: this COMPARE_SET waits for its turn, or for a closed run to be forgotten. The session
- * leaves it where it is and parks; it is shown again when its turn has come. */
-bool elastic_holds(struct conn *c, const struct c10d_request *req);
+struct rendezvous {
+    const struct config *config;
+    struct engine *engine;
+    struct net *net;
+    struct rendezvous_space_list spaces;
+    uint64_t alive_ms; /* monotonic ms at the end of the last loop iteration; a large gap to now
+                          means that the process was stopped */
+};
 
-/* Carries out a COMPARE_SET of an agent. *answer (empty ptr: what *result says) is what the client
- * is to be told instead of the value; borrowed from the request. */
-void elastic_compare_set(struct conn *c, const struct c10d_request *req,
-                         struct store_result *result, struct slice *answer);
+/* All three outlive it. Observes the engine. */
+void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
+                     struct net *net);
+void rendezvous_fini(struct rendezvous *r);
 
-/* Before any request of an agent but a COMPARE_SET; `key` is the first that it names. */
-void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key);
+/* What c10d sessions ask. Empty with --elastic-fixes=off. */
+struct c10d_hooks rendezvous_hooks(struct rendezvous *r);
 
-/* True: this SET of an agent was seen to, and the key is not set by it. */
-bool elastic_takes_set(struct conn *c, const struct c10d_request *req);
-
-/* --- For server.c and rdzv_api.c. --- */
-
-/* At the end of each turn, and before any agent is told anything: if more time has passed since the
- * last call than a daemon takes that runs, it is given to all whose heartbeats could not come. */
-void elastic_make_up(struct server *s);
+/* At the end of each iteration, and before any agent is told anything: if more time has passed
+ * since the last call than a daemon takes that runs, it is given to all whose heartbeats could not
+ * come.
+ */
+void elastic_make_up(struct rendezvous *s);
 
 /* Once a second: whom to forget. */
-void elastic_tick(struct server *s);
-
-/* A space was emptied, or forgets its c10d keys. */
-void elastic_space_reset(struct server *s, struct space *space);
+void elastic_tick(struct rendezvous *s);
 
 /* Forgets a run now, and ends the connections of its agents; false: there is none. `id` is R.
  * *removed counts keys. */
-bool elastic_forget(struct server *s, struct space *space, struct slice id, uint64_t *removed);
+bool elastic_forget(struct engine_space *space, struct slice id, uint64_t *removed);
 
 /* Who is connected for a run. */
 struct elastic_presence {
@@ -67,5 +70,5 @@ struct elastic_presence {
     const struct conn **nodes; /* of each node of the run's state, NULL: none is known. Freed by the
                                   caller; NULL: nothing is known */
 };
-void elastic_presence(struct server *s, const struct space *space, const struct run *run,
+void elastic_presence(struct engine_space *space, const struct run *run,
                       struct elastic_presence *out);

@@ -1,7 +1,10 @@
 /* What the parts of elastic*.c share: agents, and runs as the server sees them. */
 #pragma once
 
+#include "rdzv/engine/log.h"
+#include "rdzv/net/input.h"
 #include "rdzv/rendezvous/elastic.h"
+#include "store/run.h"
 
 struct probe;
 
@@ -28,8 +31,8 @@ TAILQ_HEAD(agent_list, agent);
 
 struct elastic_run {
     TAILQ_ENTRY(elastic_run) entry;
-    struct server *server;
-    struct server_space *home;
+    struct rendezvous *rdzv;
+    struct rendezvous_space *home;
     struct slice key; /* "/torch.rendezvous.R"; the bytes follow the struct */
     struct agent_list agents;
     struct agent_list late; /* came when it was closed: they do not count */
@@ -53,7 +56,7 @@ struct elastic_run {
     const char *undone_why;
 };
 
-static inline bool elastic_on(const struct server *s)
+static inline bool elastic_on(const struct rendezvous *s)
 {
     return s->config->elastic.fixes;
 }
@@ -67,13 +70,25 @@ static inline struct slice elastic_name(const struct elastic_run *er)
 /* The store's view of a run; NULL: it knows nothing of it. Valid until the next command. */
 static inline struct run *elastic_store_run(const struct elastic_run *er)
 {
-    return runs_find(&er->home->space->runs, er->key);
+    return runs_find(&er->home->space->store->runs, er->key);
 }
 
 /* elastic.c */
-struct elastic_run *elastic_find(struct server_space *home, struct slice key);
+static inline struct rendezvous *rendezvous_of(const struct conn *c)
+{
+    return ((const struct c10d *)c->protocol->arg)->hooks.arg;
+}
+struct rendezvous_space *rendezvous_space(struct rendezvous *r, struct engine_space *space);
+struct elastic_run *elastic_find(struct rendezvous_space *home, struct slice key);
 /* Ends worlds that are not of a newest round and that nobody uses. */
-void elastic_sweep(struct server *s, struct space *space);
+void elastic_sweep(struct rendezvous *s, struct engine_space *space);
+
+/* elastic_late.c, elastic_turn.c, elastic_state.c, elastic_workers.c: parts of on_request(). */
+bool elastic_holds(struct conn *c, const struct c10d_request *req);
+void elastic_compare_set(struct conn *c, const struct c10d_request *req,
+                         struct store_result *result, struct slice *answer);
+void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key);
+bool elastic_takes_set(struct conn *c, const struct c10d_request *req);
 
 /* elastic_late.c */
 /* A new agent is counted among those of its run, or as one who has come too late. */
@@ -106,7 +121,7 @@ bool elastic_write(struct elastic_run *er, const struct torch_state *next,
 
 /* elastic_repair.c: */
 /* Moves the heartbeats of all runs on by the time in which rdzvd could not be reached. */
-void elastic_make_up_for(struct server *s, uint64_t gap_ms);
+void elastic_make_up_for(struct rendezvous *s, uint64_t gap_ms);
 void elastic_restore(struct agent *a);
 
 /* elastic_workers.c */

@@ -49,16 +49,16 @@ static void log_first(const struct agent *a)
         if (waits(other))
             return;
     }
-    log_event(LOG_INFO, "agents_waiting", log_str("space", er->home->space->name),
+    log_event(LOG_INFO, "agents_waiting", log_str("space", er->home->space->store->name),
               log_bytes("run", elastic_name(er)), log_str("first", conn_peer(a->conn, peer)),
-              log_u64("for_ms", er->server->config->elastic.closed_run_wait_ms),
+              log_u64("for_ms", er->rdzv->config->elastic.closed_run_wait_ms),
               log_str("reason", "the run is closed: they begin it anew when all who were in it "
                                 "have been gone for --closed-run-ttl"));
 }
 
 bool elastic_is_held(struct agent *a, const struct c10d_request *req)
 {
-    uint64_t hold_ms = a->run->server->config->elastic.closed_run_wait_ms;
+    uint64_t hold_ms = a->run->rdzv->config->elastic.closed_run_wait_ms;
 
     /* With this every agent of every release introduces itself. */
     if (!a->late || a->told || hold_ms == 0 || req->op != C10D_COMPARE_SET ||
@@ -66,7 +66,7 @@ bool elastic_is_held(struct agent *a, const struct c10d_request *req)
         return false;
     if (a->held_ms == 0) {
         log_first(a);
-        a->held_ms = server_now_ms();
+        a->held_ms = engine_now_ms(a->run->rdzv->engine);
     }
     return true;
 }
@@ -81,7 +81,7 @@ void elastic_admit(struct elastic_run *er)
         er->left_ms = 0;
         a->late = false;
         if (a->held_ms != 0)
-            conn_unpark(a->conn);
+            input_unpark(a->conn);
     }
 }
 
@@ -93,14 +93,14 @@ void elastic_tell_late(struct elastic_run *er, uint64_t now)
     if (!is_closed(er))
         elastic_admit(er);
     TAILQ_FOREACH(a, &er->late, entry) {
-        if (!waits(a) || now - a->held_ms < er->server->config->elastic.closed_run_wait_ms)
+        if (!waits(a) || now - a->held_ms < er->rdzv->config->elastic.closed_run_wait_ms)
             continue;
         a->told = true;
         count++;
-        conn_unpark(a->conn);
+        input_unpark(a->conn);
     }
     if (count > 0)
-        log_event(LOG_WARN, "agents_rejected", log_str("space", er->home->space->name),
+        log_event(LOG_WARN, "agents_rejected", log_str("space", er->home->space->store->name),
                   log_bytes("run", elastic_name(er)), log_u64("agents", count),
                   log_str("reason", TAILQ_EMPTY(&er->agents)
                                         ? "--closed-run-wait is over, and --closed-run-ttl is not"

@@ -33,8 +33,8 @@ static const struct agent *agent_of(const struct elastic_run *er, const struct t
     return NULL;
 }
 
-#define COMMON(l)                                                                          \
-    log_str("space", (l)->er->home->space->name), log_bytes("run", elastic_name((l)->er)), \
+#define COMMON(l)                                                                                 \
+    log_str("space", (l)->er->home->space->store->name), log_bytes("run", elastic_name((l)->er)), \
         log_i64("round", (l)->run->state.round)
 
 static const char *where(const struct torch_node *node)
@@ -69,7 +69,8 @@ static void log_departure(const struct line *l, const struct torch_node *old)
 {
     const struct agent *a = agent_of(l->er, old);
     char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX] = "", by[ELASTIC_NAME_MAX];
-    int64_t silent_us = server_now_ns() / 1000 - old->heartbeat_us + (a == NULL ? 0 : a->ahead_us);
+    int64_t silent_us = engine_wall_ns(l->er->rdzv->engine) / 1000 - old->heartbeat_us +
+                        (a == NULL ? 0 : a->ahead_us);
 
     if (l->by->has_node && torch_node_compare(&l->by->node, old) == 0)
         log_event(LOG_INFO, "node_left", COMMON(l), log_str("node", elastic_node_name(old, name)),
@@ -149,8 +150,9 @@ void elastic_log_change(const struct elastic_run *er, const struct run *run, con
     if (now->has_deadline && !before->has_deadline)
         log_event(LOG_INFO, "last_call", COMMON(&l),
                   log_u64("participants", torch_state_participants(now)),
-                  log_i64("ends_in_ms",
-                          (now->deadline_us - server_now_ns() / 1000 - by->ahead_us) / 1000));
+                  log_i64("ends_in_ms", (now->deadline_us -
+                                         engine_wall_ns(er->rdzv->engine) / 1000 - by->ahead_us) /
+                                            1000));
     if (now->complete && !(before->complete && before->round == now->round))
         log_complete(&l);
     if (now->closed && !before->closed)
@@ -168,13 +170,13 @@ void elastic_note_lost(const struct agent *a)
     char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX];
 
     if (run == NULL || !run->known || run->state.closed || !a->has_node || er->ending ||
-        er->server->draining)
+        er->rdzv->net->draining)
         return;
     node = torch_state_find(&run->state, &a->node);
     if (where(node) == where(NULL))
         return;
-    er->server->stats.nodes_disconnected++;
-    log_event(LOG_WARN, "node_disconnected", log_str("space", er->home->space->name),
+    er->rdzv->engine->stats.nodes_disconnected++;
+    log_event(LOG_WARN, "node_disconnected", log_str("space", er->home->space->store->name),
               log_bytes("run", elastic_name(er)), log_i64("round", run->state.round),
               log_str("node", elastic_node_name(node, name)),
               log_str("peer", conn_peer(a->conn, peer)), log_str("was", where(node)),

@@ -31,31 +31,31 @@ static void move_on(struct elastic_run *er, uint64_t ms)
     if (state->has_deadline)
         add_time(&state->deadline_us, us);
     ok = elastic_write(er, state, &result);
-    er->server->stats.runs_repaired += ok;
+    er->rdzv->engine->stats.runs_repaired += ok;
     log_event(ok ? LOG_WARN : LOG_ERROR, ok ? "repaired" : "repair_failed",
-              log_str("space", er->home->space->name), log_bytes("run", elastic_name(er)),
+              log_str("space", er->home->space->store->name), log_bytes("run", elastic_name(er)),
               log_u64("heartbeats_moved_ms", ms),
               log_str("reason", "rdzvd stood still for so long, and nobody could say it lives"));
 }
 
 /* Nobody could write between the last call and now, so exactly that time is given to everybody. A
  * daemon that comes back with a journal calls elastic_make_up_for() itself. */
-void elastic_make_up(struct server *s)
+void elastic_make_up(struct rendezvous *s)
 {
-    uint64_t now = server_now_ms(), gap = s->alive_ms == 0 ? 0 : now - s->alive_ms;
+    uint64_t now = engine_now_ms(s->engine), gap = s->alive_ms == 0 ? 0 : now - s->alive_ms;
 
     s->alive_ms = now;
     if (gap >= OUTAGE_MS && elastic_on(s))
         elastic_make_up_for(s, gap);
 }
 
-void elastic_make_up_for(struct server *s, uint64_t gap_ms)
+void elastic_make_up_for(struct rendezvous *s, uint64_t gap_ms)
 {
-    struct server_space *home;
+    struct rendezvous_space *home;
     struct elastic_run *er;
 
     TAILQ_FOREACH(home, &s->spaces, entry) {
-        TAILQ_FOREACH(er, &home->elastic.runs, entry)
+        TAILQ_FOREACH(er, &home->runs, entry)
             move_on(er, gap_ms);
     }
 }
@@ -67,8 +67,8 @@ static void log_restored(const struct elastic_run *er, const struct agent *a, co
 {
     char name[ELASTIC_NAME_MAX], peer[CONN_PEER_MAX];
 
-    er->server->stats.runs_repaired++;
-    log_event(LOG_WARN, "repaired", log_str("space", er->home->space->name),
+    er->rdzv->engine->stats.runs_repaired++;
+    log_event(LOG_WARN, "repaired", log_str("space", er->home->space->store->name),
               log_bytes("run", elastic_name(er)),
               log_str("node", elastic_node_name(&a->node, name)),
               log_str("peer", conn_peer(a->conn, peer)), log_i64("round", a->round),
@@ -110,7 +110,8 @@ void elastic_restore(struct agent *a)
     struct store_result result;
 
     if (run == NULL || !run->known || run->state.closed || !a->has_node ||
-        __builtin_add_overflow(server_now_ns() / 1000, a->ahead_us, &back.heartbeat_us))
+        __builtin_add_overflow(engine_wall_ns(er->rdzv->engine) / 1000, a->ahead_us,
+                               &back.heartbeat_us))
         return;
     state = &run->state;
     at = torch_state_find(state, &a->node);
@@ -129,8 +130,8 @@ void elastic_restore(struct agent *a)
         back.participant = true;
         back.rank = then->rank;
     } else if (er->full && torch_state_participants(state) >= a->world) {
-        conn_cut(a->conn, "taken for dead and replaced while it was away; start it again",
-                 a->node.addr);
+        conn_drop(a->conn, "taken for dead and replaced while it was away; start it again",
+                  a->node.addr);
         return;
     } else {
         back.waiting = true;

@@ -30,7 +30,8 @@ static void remember(struct agent *a, const struct torch_node *node)
 /* By how much the clock of whoever wrote this time, just now, is ahead of ours. */
 static void compare_clocks(struct agent *a, int64_t heartbeat_us)
 {
-    if (__builtin_sub_overflow(heartbeat_us, server_now_ns() / 1000, &a->ahead_us))
+    if (__builtin_sub_overflow(heartbeat_us, engine_wall_ns(a->run->rdzv->engine) / 1000,
+                               &a->ahead_us))
         a->ahead_us = 0;
 }
 
@@ -57,7 +58,8 @@ static bool is_full(const struct run *run, const struct agent *by)
     int64_t now_us;
 
     return !run->before.has_deadline ||
-           (!__builtin_add_overflow(server_now_ns() / 1000, by->ahead_us, &now_us) &&
+           (!__builtin_add_overflow(engine_wall_ns(by->run->rdzv->engine) / 1000, by->ahead_us,
+                                    &now_us) &&
             now_us < run->before.deadline_us);
 }
 
@@ -76,11 +78,11 @@ static void changed(struct elastic_run *er, struct run *run, struct agent *a)
         a->world = 0;
     elastic_log_change(er, run, a);
     if (state->closed) {
-        er->server->stats.runs_closed += !run->before.closed;
+        er->rdzv->engine->stats.runs_closed += !run->before.closed;
         elastic_end_turns(er);
     }
     if (state->complete && !(run->before.complete && run->before.round == state->round)) {
-        er->server->stats.rounds_complete++;
+        er->rdzv->engine->stats.rounds_completed++;
         er->full = is_full(run, a);
         begin_world(er, state);
         elastic_completed(er, a);
@@ -91,8 +93,8 @@ static void changed(struct elastic_run *er, struct run *run, struct agent *a)
 
 bool elastic_write(struct elastic_run *er, const struct torch_state *next, struct store_result *out)
 {
-    struct space *space = er->home->space;
-    struct blob *now = blob_ref(keymap_get(&space->keys, er->key));
+    struct engine_space *space = er->home->space;
+    struct blob *now = blob_ref(keymap_get(&space->store->keys, er->key));
     struct command command = {
         .kind = COMMAND_KEY_COMPARE_SET, .key = er->key, .expected = blob_slice(now)};
     uint8_t *text;
@@ -101,7 +103,7 @@ bool elastic_write(struct elastic_run *er, const struct torch_state *next, struc
 
     if (ok) {
         command.value = (struct slice){text, len};
-        server_apply(er->server, space, &command, out);
+        engine_apply(er->rdzv->engine, space, &command, out);
         ok = out->status == STORE_OK;
         free(text);
     }
@@ -116,7 +118,7 @@ static bool read_states(struct elastic_run *er, const struct c10d_request *req, 
 {
     *run = elastic_store_run(er);
     *expected = *desired = (struct torch_state){0};
-    return er->server->config->elastic.merge_heartbeats && *run != NULL && (*run)->known &&
+    return er->rdzv->config->elastic.merge_heartbeats && *run != NULL && (*run)->known &&
            torch_state_read(req->expected, expected) == TORCH_STATE_OK &&
            torch_state_read(req->value, desired) == TORCH_STATE_OK;
 }
@@ -170,7 +172,7 @@ static bool merge(struct elastic_run *er, struct agent *a, const struct c10d_req
     if (!ok)
         return false;
     *result = merged;
-    er->server->stats.writes_merged++;
+    er->rdzv->engine->stats.writes_merged++;
     return true;
 }
 
@@ -184,7 +186,7 @@ static bool keeps_open(struct elastic_run *er, struct agent *a, const struct c10
     bool others = false, ok;
     struct agent *b;
 
-    if (!er->server->config->elastic.close_needs_all || run == NULL || !run->known ||
+    if (!er->rdzv->config->elastic.close_needs_all || run == NULL || !run->known ||
         run->state.closed || torch_state_read(req->value, &desired) != TORCH_STATE_OK)
         return false;
     a->closes = a->closes || desired.closed;
@@ -215,7 +217,7 @@ static void refused(struct elastic_run *er, struct agent *a, const struct c10d_r
 void elastic_compare_set(struct conn *c, const struct c10d_request *req,
                          struct store_result *result, struct slice *answer)
 {
-    struct agent *a = c->as.c10d.bound.agent;
+    struct agent *a = c10d_session(c)->bound;
     struct elastic_run *er = a->run;
     struct command command = {.kind = COMMAND_KEY_COMPARE_SET,
                               .key = req->key,
@@ -226,12 +228,12 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
 
     *answer = (struct slice){0};
     if (!slice_equal(req->key, er->key)) {
-        server_apply(er->server, c->space, &command, result);
+        engine_apply(er->rdzv->engine, c->space, &command, result);
         return;
     }
-    elastic_make_up(er->server);
+    elastic_make_up(er->rdzv);
     elastic_restore(a);
-    if (c->state != CONN_OPEN) {
+    if (!conn_is_open(c)) {
         *result = (struct store_result){.status = STORE_ABSENT};
         return;
     }
@@ -239,7 +241,7 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
         command.value = (struct slice){text, len};
         *answer = req->value; /* what the client takes for success; its next read says more */
     }
-    server_apply(er->server, c->space, &command, result);
+    engine_apply(er->rdzv->engine, c->space, &command, result);
     free(text);
     if (result->status == STORE_MISMATCH && !merge(er, a, req, result)) {
         *answer = (struct slice){0};
@@ -254,7 +256,7 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
 
 void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key)
 {
-    struct agent *a = c->as.c10d.bound.agent;
+    struct agent *a = c10d_session(c)->bound;
     struct elastic_run *er = a->run;
 
     if (req->op == C10D_COMPARE_SET)
@@ -263,6 +265,6 @@ void elastic_before(struct conn *c, const struct c10d_request *req, struct slice
         elastic_pass_turn(er); /* it looks again before it writes */
     if (!slice_equal(key, er->key) || (req->op != C10D_GET && req->op != C10D_WAIT))
         return;
-    elastic_make_up(er->server);
+    elastic_make_up(er->rdzv);
     elastic_restore(a);
 }

@@ -40,9 +40,9 @@ void elastic_give_turn(struct elastic_run *er, struct agent *a)
     us = us < TURN_LEAST_US ? TURN_LEAST_US : us > TURN_MOST_US ? TURN_MOST_US : us;
     patience.tv_usec = (suseconds_t)us;
     if (er->turn == NULL)
-        evtimer_assign(&er->turn_ends, er->server->base, on_turn_ends, er);
+        evtimer_assign(&er->turn_ends, er->rdzv->net->base, on_turn_ends, er);
     er->turn = a;
-    er->turn_began_ns = server_now_ns();
+    er->turn_began_ns = engine_wall_ns(er->rdzv->engine);
     evtimer_add(&er->turn_ends, &patience);
 }
 
@@ -50,7 +50,7 @@ void elastic_give_turn(struct elastic_run *er, struct agent *a)
  * ended just then, so the time grows when all of them are. */
 static void learn(struct elastic_run *er)
 {
-    int64_t took = (server_now_ns() - er->turn_began_ns) / 1000;
+    int64_t took = (engine_wall_ns(er->rdzv->engine) - er->turn_began_ns) / 1000;
 
     if (took < 0 || took > TURN_MOST_US)
         took = TURN_MOST_US; /* the clock was set */
@@ -60,13 +60,13 @@ static void learn(struct elastic_run *er)
 static void refresh_line(struct elastic_run *er)
 {
     struct run *run = elastic_store_run(er);
-    uint64_t now_ms = server_now_ms();
-    int64_t now_us = server_now_ns() / 1000;
+    uint64_t now_ms = engine_now_ms(er->rdzv->engine);
+    int64_t now_us = engine_wall_ns(er->rdzv->engine) / 1000;
     struct store_result result;
     struct agent *a;
     bool any = false;
 
-    if (!er->server->config->elastic.merge_heartbeats || run == NULL || !run->known ||
+    if (!er->rdzv->config->elastic.merge_heartbeats || run == NULL || !run->known ||
         run->state.closed || now_ms - er->refreshed_ms < REFRESH_MS)
         return;
     er->refreshed_ms = now_ms;
@@ -101,7 +101,7 @@ void elastic_pass_turn(struct elastic_run *er)
     TAILQ_REMOVE(&er->line, next, line);
     next->in_line = false;
     elastic_give_turn(er, next);
-    conn_unpark(next->conn);
+    input_unpark(next->conn);
 }
 
 void elastic_end_turns(struct elastic_run *er)
@@ -114,7 +114,7 @@ void elastic_end_turns(struct elastic_run *er)
     while ((a = TAILQ_FIRST(&er->line)) != NULL) {
         TAILQ_REMOVE(&er->line, a, line);
         a->in_line = false;
-        conn_unpark(a->conn);
+        input_unpark(a->conn);
     }
 }
 
@@ -131,7 +131,7 @@ void elastic_leave_line(struct agent *a)
 
 bool elastic_holds(struct conn *c, const struct c10d_request *req)
 {
-    struct agent *a = c->as.c10d.bound.agent;
+    struct agent *a = c10d_session(c)->bound;
     struct elastic_run *er = a->run;
 
     if (elastic_is_held(a, req))

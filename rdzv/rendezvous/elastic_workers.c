@@ -85,8 +85,8 @@ static bool is_alive(const struct elastic_run *er)
 
 static bool choose_port(struct elastic_run *er, const struct agent *by)
 {
-    const struct config_elastic *config = &er->server->config->elastic;
-    struct elastic_space *e = &er->home->elastic;
+    const struct config_elastic *config = &er->rdzv->config->elastic;
+    struct rendezvous_space *e = er->home;
 
     if (er->port != NULL || e->shared == er)
         return true;
@@ -94,11 +94,9 @@ static bool choose_port(struct elastic_run *er, const struct agent *by)
         e->shared = er;
         return true;
     }
-    er->port = listen_open_like(er->server, by->conn->listener, config->worker_port_low,
-                                config->worker_port_high);
-    if (er->port != NULL)
-        er->port->run = er;
-    else
+    er->port =
+        listen_open_like(by->conn->listener, config->worker_port_low, config->worker_port_high, er);
+    if (er->port == NULL)
         log_event(LOG_ERROR, "worker_port_failed", log_bytes("run", elastic_name(er)),
                   log_errno("error", errno),
                   log_str("hint", "give --worker-ports a range that is free here"));
@@ -109,8 +107,8 @@ void elastic_drop_workers(struct elastic_run *er)
 {
     probe_cancel(er->probe);
     er->probe = NULL;
-    if (er->home->elastic.shared == er)
-        er->home->elastic.shared = NULL;
+    if (er->home->shared == er)
+        er->home->shared = NULL;
     if (er->port != NULL)
         listen_close_one(er->port);
     er->port = NULL;
@@ -136,7 +134,7 @@ static void decide(struct elastic_run *er, enum run_workers where, const char *a
 
     snprintf(text, sizeof text, "%u", port);
     command.expected = slice_str(text);
-    server_apply(er->server, er->home->space, &command, &result);
+    engine_apply(er->rdzv->engine, er->home->space, &command, &result);
     if (result.status != STORE_OK) {
         if (er->undone == RUN_UNDECIDED)
             log_failure(er, result.status);
@@ -146,20 +144,20 @@ static void decide(struct elastic_run *er, enum run_workers where, const char *a
     }
     er->undone = RUN_UNDECIDED;
     if (where == RUN_HERE)
-        log_event(LOG_INFO, "worker_store_assigned", log_str("space", er->home->space->name),
+        log_event(LOG_INFO, "worker_store_assigned", log_str("space", er->home->space->store->name),
                   log_bytes("run", elastic_name(er)), log_str("address", address),
                   log_u64("port", port), log_str("reason", why));
     else
-        log_event(LOG_INFO, "worker_store_external", log_str("space", er->home->space->name),
+        log_event(LOG_INFO, "worker_store_external", log_str("space", er->home->space->store->name),
                   log_bytes("run", elastic_name(er)), log_str("reason", why));
     if (where != RUN_HERE)
         elastic_drop_workers(er);
-    elastic_sweep(er->server, er->home->space);
+    elastic_sweep(er->rdzv, er->home->space);
 }
 
 static void decide_here(struct elastic_run *er)
 {
-    const struct config_elastic *config = &er->server->config->elastic;
+    const struct config_elastic *config = &er->rdzv->config->elastic;
     char guess[INET6_ADDRSTRLEN];
     const char *host = config->advertise_host;
     uint16_t port = er->port != NULL              ? listen_port(er->port)
@@ -207,7 +205,7 @@ void elastic_completed(struct elastic_run *er, struct agent *by)
 {
     const struct command command = {.kind = COMMAND_RUN_WORLD, .key = er->key};
     const struct run *run = elastic_store_run(er);
-    bool shared = er->home->elastic.shared == er;
+    bool shared = er->home->shared == er;
     struct listener *port = er->port;
     struct store_result result;
 
@@ -217,13 +215,12 @@ void elastic_completed(struct elastic_run *er, struct agent *by)
         decide(er, RUN_OWN_STORE, "", 0, "there is no port for them, see --worker-ports");
         return;
     }
-    if (run->workers == RUN_HERE &&
-        (er->port != port || (er->home->elastic.shared == er) != shared))
+    if (run->workers == RUN_HERE && (er->port != port || (er->home->shared == er) != shared))
         decide_here(er); /* another run has taken the place of this one, which was away */
-    server_apply(er->server, er->home->space, &command, &result);
+    engine_apply(er->rdzv->engine, er->home->space, &command, &result);
     if (result.status != STORE_OK)
         log_failure(er, result.status);
-    elastic_sweep(er->server, er->home->space);
+    elastic_sweep(er->rdzv, er->home->space);
 }
 
 /* Asks the host of agent 0 whether it listens where it says that the store is. */
@@ -240,7 +237,7 @@ static void ask(struct elastic_run *er, const struct agent *a, const struct run 
         return;
     }
     probe_cancel(er->probe);
-    er->probe = probe_start(er->server->base, a->conn->peer_address, (uint16_t)port, PROBE_MS,
+    er->probe = probe_start(er->rdzv->net->base, a->conn->peer.address, (uint16_t)port, PROBE_MS,
                             on_answer, er);
     if (er->probe == NULL)
         decide_here(er);
@@ -248,13 +245,13 @@ static void ask(struct elastic_run *er, const struct agent *a, const struct run 
 
 bool elastic_takes_set(struct conn *c, const struct c10d_request *req)
 {
-    struct agent *a = c->as.c10d.bound.agent;
+    struct agent *a = c10d_session(c)->bound;
     struct elastic_run *er = a->run;
     const struct command offer = {.kind = COMMAND_RUN_OFFER, .key = req->key, .value = req->value};
     struct store_result result;
     struct slice name;
     int64_t round;
-    const struct run *run = runs_find_round(&c->space->runs, req->key, &round, &name);
+    const struct run *run = runs_find_round(&c->space->store->runs, req->key, &round, &name);
 
     if (run == NULL || !a->pings || run->workers == RUN_OWN_STORE || run->world == NULL ||
         round != run->world_then.round || !slice_equal(run->node.key, er->key) ||
@@ -262,7 +259,7 @@ bool elastic_takes_set(struct conn *c, const struct c10d_request *req)
         return false;
     if (run->workers == RUN_HERE)
         return true; /* they are told already, and something else */
-    server_apply(er->server, c->space, &offer, &result);
+    engine_apply(er->rdzv->engine, c->space, &offer, &result);
     if (result.status != STORE_OK)
         return false;
     if (run->offered[RUN_ADDR] != NULL && run->offered[RUN_PORT] != NULL && er->probe == NULL)

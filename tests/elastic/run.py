@@ -1332,17 +1332,17 @@ def runs_tell_who_is_missing():
         b.close()
         await_agents(server.port, 1)
         runs = get_json(server.port, here)["runs"]
-        same([("peer" in n, n["as"]) for n in runs[0]["nodes"]],
+        same([("peer" in n, n["role"]) for n in runs[0]["nodes"]],
              [(True, "participant"), (False, "participant")], "b is missing")
         a.read()
         a.close_run()
         early = knock(server, "c")
         server.wait_log(r"event=agents_waiting .*run=job .*for_ms=45000 ")
         run = get_json(server.port, here + "/job")
-        same((run["agents"], run["held"], run["state"]), (1, 1, "closed"), "who is there")
+        same((run["agents"], run["agents_waiting"], run["state"]), (1, 1, "closed"), "who is there")
         check(early.is_silent(a), "held")
         metrics = http_request(server.port, "GET", "/metrics")[1].decode()
-        for name, value in (("rounds_complete", 1), ("runs_closed", 1), ("nodes_disconnected", 1),
+        for name, value in (("rounds_completed", 1), ("runs_closed", 1), ("nodes_disconnected", 1),
                             ("runs_repaired", 0)):
             check("rdzvd_torch_%s_total %d\n" % (name, value) in metrics, name)
         same(http_request(server.port, "GET", here + "/nobody")[0], 404, "no such run")

@@ -105,7 +105,7 @@ static void check_path(struct slice escaped)
     url_write_location(&w, clean, (struct slice){0});
     CHECK(w.len <= 3 * clean.len);
     text = room(w.len);
-    w = (struct writer){text, w.len, 0};
+    w = (struct writer){.ptr = text, .cap = w.len};
     url_write_location(&w, clean, (struct slice){0});
     CHECK(w.len == w.cap);
     CHECK(url_parse_target((struct slice){text, w.len}, false, &target));

@@ -40,14 +40,14 @@ void loop_close(struct loop *l)
 {
     struct space *space;
 
-    while (!TAILQ_EMPTY(&l->server.conns))
-        conn_close(TAILQ_FIRST(&l->server.conns), "the test is over");
-    loop_turn(l);
-    TAILQ_FOREACH(space, &l->server.store.spaces, entry) {
+    while (!TAILQ_EMPTY(&l->server.net.conns))
+        conn_close(TAILQ_FIRST(&l->server.net.conns), "the test is over");
+    loop_iterate(l);
+    TAILQ_FOREACH(space, &l->server.engine.store.spaces, entry) {
         assert_int_equal(space->keys.waiters, 0);
         assert_int_equal(space->tree.hub.registered, 0);
     }
-    assert_int_equal(l->server.conn_count, 0);
+    assert_int_equal(l->server.net.conn_count, 0);
     server_fini(&l->server);
     config_free(&l->config);
     close(l->log_fd);
@@ -62,7 +62,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
     s->stop = true;
 }
 
-void loop_turn(struct loop *l)
+void loop_iterate(struct loop *l)
 {
     const struct timeval now = {0};
 
@@ -74,7 +74,7 @@ void loop_turn(struct loop *l)
 
 int loop_connect(struct loop *l, bool slow)
 {
-    const struct listener *listener = TAILQ_FIRST(&l->server.listeners);
+    const struct listener *listener = TAILQ_FIRST(&l->server.net.listeners);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 32768, on = 1;
     struct sockaddr_in address;
     socklen_t len = sizeof address;
@@ -104,8 +104,8 @@ struct conn *loop_conn(struct loop *l, int fd)
     struct conn *c;
 
     assert_int_equal(getsockname(fd, (struct sockaddr *)(void *)&address, &len), 0);
-    TAILQ_FOREACH(c, &l->server.conns, entry) {
-        if (c->peer_port == ntohs(address.sin_port))
+    TAILQ_FOREACH(c, &l->server.net.conns, entry) {
+        if (c->peer.port == ntohs(address.sin_port))
             return c;
     }
     return NULL;
@@ -118,8 +118,8 @@ void loop_leave(struct loop *l, int fd)
     assert_non_null(gone);
     close(fd);
     do {
-        loop_turn(l);
-        TAILQ_FOREACH(c, &l->server.conns, entry) {
+        loop_iterate(l);
+        TAILQ_FOREACH(c, &l->server.net.conns, entry) {
             if (c == gone)
                 break;
         }
@@ -141,7 +141,7 @@ void loop_send(struct loop *l, int fd, const void *bytes, size_t len)
             at += n;
             len -= (size_t)n;
         }
-        loop_turn(l);
+        loop_iterate(l);
     }
 }
 
@@ -161,7 +161,7 @@ static size_t next_bytes(struct loop *l, int fd, void *out, size_t cap)
         if (errno == ECONNRESET)
             return 0;
         assert_int_equal(errno, EAGAIN);
-        loop_turn(l);
+        loop_iterate(l);
     }
     fail_msg("nothing comes");
     return 0;

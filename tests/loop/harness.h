@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rdzv/net/conn.h"
+#include "rdzv/net/transport.h"
 #include "rdzv/server.h"
 
 struct loop {
@@ -18,7 +19,7 @@ void loop_open(struct loop *l, const char *const *flags);
 void loop_close(struct loop *l);
 
 /* Runs the loop once: what is there now is read, applied and answered, as in production. */
-void loop_turn(struct loop *l);
+void loop_iterate(struct loop *l);
 
 /* A peer. Its socket does not block; its receive buffer is small when `slow`. */
 int loop_connect(struct loop *l, bool slow);
@@ -53,10 +54,10 @@ unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap);
 /* Turns until the condition holds. */
 #define LOOP_UNTIL(l, condition)                                                 \
     do {                                                                         \
-        for (int loop_iterations = 0; !(condition); loop_iterations++) {         \
-            if (loop_iterations == 20000)                                        \
-                fail_msg("not after %d turns: %s", loop_iterations, #condition); \
-            loop_turn(l);                                                        \
+        for (int loop_count = 0; !(condition); loop_count++) {                   \
+            if (loop_count == 20000)                                             \
+                fail_msg("not after %d iterations: %s", loop_count, #condition); \
+            loop_iterate(l);                                                     \
         }                                                                        \
     } while (0)
 

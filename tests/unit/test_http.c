@@ -560,7 +560,7 @@ static void an_end_of_input_within_a_head_is_answered(void **state)
 static void a_refusal_is_written_as_go_writes_it(void **state)
 {
     char out[256] = "";
-    struct writer w = {(uint8_t *)out, sizeof out, 0};
+    struct writer w = {.ptr = (uint8_t *)out, .cap = sizeof out};
     struct http_parser p = {0};
     struct http_head head;
     struct http_refusal why;

@@ -190,7 +190,7 @@ static void paths_are_cleaned_and_redirected_as_go_does(void **state)
         struct slice escaped = copy(slice_str(c->path)), clean;
         uint8_t *out = exact(escaped.len + 1);
         char location[256] = "";
-        struct writer w = {(uint8_t *)location, sizeof location - 1, 0};
+        struct writer w = {.ptr = (uint8_t *)location, .cap = sizeof location - 1};
         bool moved = false;
 
         clean = url_clean_path(escaped, out, &moved);
@@ -208,7 +208,7 @@ static void paths_are_cleaned_and_redirected_as_go_does(void **state)
 static void the_page_of_a_redirect_is_gos(void **state)
 {
     char out[256];
-    struct writer w = {(uint8_t *)out, sizeof out, 0};
+    struct writer w = {.ptr = (uint8_t *)out, .cap = sizeof out};
 
     (void)state;
     url_write_moved_page(&w, slice_str("/a&'\xff"), slice_str("q=\xc3\xa9&\"<>'"));

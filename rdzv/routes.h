@@ -1,0 +1,7 @@
+/* Every path that the daemon answers over HTTP. */
+#pragma once
+
+#include "rdzv/http/route.h"
+
+/* Ends with a NULL path. */
+extern const struct http_route http_routes[];
