@@ -155,6 +155,7 @@ step bad-input $PYTHON tests/wire/bad_input.py
 step process $PYTHON tests/process/run.py
 step elastic $PYTHON tests/elastic/run.py
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
+step etcd-compare $PYTHON tests/etcd/compare_cases.py
 step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py

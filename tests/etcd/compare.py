@@ -142,10 +142,10 @@ class Canonical:
         if "errorCode" not in text:
             return text
         text = TRAILER.sub(r'\1"', text)
-        if request.prev_index is not None:
-            given = side.render(request.prev_index).decode().lstrip("0")
-            text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(given),
-                          lambda m: '[%s != %s]"' % (request.prev_index.decode(),
+        for given in request.prev_indexes:
+            number = side.render(given).decode("latin-1").lstrip("0")
+            text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(number),
+                          lambda m: '[%s != %s]"' % (given.decode("latin-1"),
                                                      side.relative(m.group(1))), text)
         match = CLEARED.search(text)
         if match:

@@ -78,7 +78,7 @@ class Request:
         self.body = body
         self.version = version
         self.ordered = False  # the listing's order is defined
-        self.prev_index = None
+        self.prev_indexes = []  # all that it gives: which one counts depends on the body's type
         self.wait_index = None
         self.about = "keys"
 
@@ -399,8 +399,9 @@ class Generator:
         for part in form + query:
             name, _, value = part.partition(b"=")
             seen.setdefault(name, value)
+            if name == b"prevIndex":
+                request.prev_indexes.append(value)
         request.ordered = seen.get(b"sorted") in TRUE
-        request.prev_index = seen.get(b"prevIndex")
         request.wait_index = seen.get(b"waitIndex")
 
     def attach_body(self, request, form):

@@ -17,23 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
+from cases import case, check  # noqa: E402
 from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
 
-CASES = []
 HS = bytes.fromhex("00cef7853c0d78563412")
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def check(truth, what):
-    if not truth:
-        raise AssertionError(what)
 
 
 def once(*args, env=None, argv0=None, stdin=None):
@@ -531,27 +521,5 @@ def the_limit_of_connections():
         b.close()
 
 
-def main():
-    words = sys.argv[1:]
-    passed = failed = skipped = 0
-    for function in CASES:
-        name = function.__name__
-        if words and not any(w in name for w in words):
-            continue
-        try:
-            why = function()
-            if why:
-                print("skip %s: %s" % (name, why), flush=True)
-                skipped += 1
-                continue
-            passed += 1
-        except Exception:  # every failure is one, whatever was raised
-            failed += 1
-            print("FAIL %s (again: python3 tests/process/run.py %s)" % (name, name), flush=True)
-            traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run("tests/process/run.py"))
