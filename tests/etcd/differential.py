@@ -32,6 +32,8 @@ MOST_DIFFERENCES = 20
 MORTAL_S = 1000
 # Two sides count as quiet when nothing came for this long.
 QUIET_S = 0.02
+# A server may take this long for what it must do, however loaded the machine is.
+PATIENCE_S = 30
 # Making nodes with short TTLs may take this long; beyond, their order of expiry is not certain.
 BURST_S = 0.6
 ROOT = ("Authorization", "Basic cm9vdDpycHc=")
@@ -390,10 +392,10 @@ class Run:
         while True:
             try:
                 interim = b"100-" in data and not out
-                answer = connection.interim(3) if interim else connection.begin(
-                    method if not out else "GET", 3)
+                answer = connection.interim(PATIENCE_S) if interim else connection.begin(
+                    method if not out else "GET", PATIENCE_S)
                 if answer.status >= 200:
-                    connection.finish(answer, 5)
+                    connection.finish(answer, PATIENCE_S)
                 else:
                     answer.complete = True
                 out.append(answer)
@@ -463,7 +465,7 @@ class Run:
 
     def collect(self, opened):
         """Waits until both sides have told the same, or had time enough; then compares."""
-        deadline = time.monotonic() + 4
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             self.quiet(opened)
             uneven = [w for w in opened if w.state(0) != w.state(1)]
@@ -516,7 +518,7 @@ class Run:
         answers = []
         for connection in watch.connections:
             try:
-                answers.append(connection.read("GET", 5))
+                answers.append(connection.read("GET", PATIENCE_S))
             except (wire.Closed, wire.Garbled, OSError) as error:
                 answers.append(Refused("%s: %s" % (type(error).__name__, error)))
         text = compare.difference(side_a, side_b, request, *answers)
@@ -529,7 +531,7 @@ class Run:
         for connection, answer in zip(watch.connections, watch.answers):
             connection.socket.shutdown(1)
             try:
-                connection.finish(answer, 3)
+                connection.finish(answer, PATIENCE_S)
             except (wire.Closed, wire.Garbled, OSError):
                 pass
         text = compare.difference(*self.sides, watch.request, *watch.answers)
@@ -583,7 +585,7 @@ class Run:
 
     def wait_expired(self):
         """Waits until no node that was given a short life is left on either side."""
-        deadline = time.monotonic() + 8
+        deadline = time.monotonic() + PATIENCE_S
         while self.mortals and time.monotonic() < deadline:
             self.mortals = {key: True for key in self.mortals
                             if any(self.is_mortal(side, key) for side in self.sides)}
