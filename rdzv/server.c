@@ -243,6 +243,18 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     evtimer_add(&s->drain, &patience);
 }
 
+static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
+{
+    (void)what;
+    (void)arg;
+    log_event(LOG_WARN, "signal_ignored",
+              log_str("signal", number == SIGHUP    ? "SIGHUP"
+                                : number == SIGUSR1 ? "SIGUSR1"
+                                                    : "SIGUSR2"),
+              log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
+                                "them; SIGTERM and SIGINT end it"));
+}
+
 /* --- The turn. --- */
 
 static void resume(struct wake *w)
@@ -356,12 +368,18 @@ static void add_timers(struct server *s)
 
     evsignal_assign(&s->sigterm, s->base, SIGTERM, on_signal, s);
     evsignal_assign(&s->sigint, s->base, SIGINT, on_signal, s);
+    evsignal_assign(&s->sighup, s->base, SIGHUP, on_ignored_signal, NULL);
+    evsignal_assign(&s->sigusr1, s->base, SIGUSR1, on_ignored_signal, NULL);
+    evsignal_assign(&s->sigusr2, s->base, SIGUSR2, on_ignored_signal, NULL);
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
     evtimer_assign(&s->expiry, s->base, on_expiry, s);
     evtimer_assign(&s->drain, s->base, on_drained, s);
     evtimer_assign(&s->retry_accept, s->base, on_retry_accept, s);
     evsignal_add(&s->sigterm, NULL);
     evsignal_add(&s->sigint, NULL);
+    evsignal_add(&s->sighup, NULL);
+    evsignal_add(&s->sigusr1, NULL);
+    evsignal_add(&s->sigusr2, NULL);
     event_add(&s->tick, &second);
 }
 
@@ -416,6 +434,9 @@ void server_fini(struct server *s)
     if (s->base != NULL) {
         event_del(&s->sigterm);
         event_del(&s->sigint);
+        event_del(&s->sighup);
+        event_del(&s->sigusr1);
+        event_del(&s->sigusr2);
         event_base_free(s->base);
     }
     store_fini(&s->store);

@@ -54,6 +54,7 @@ struct server {
     size_t conn_count;
 
     struct event sigterm, sigint;
+    struct event sighup, sigusr1, sigusr2; /* logged, and ignored */
     struct event tick;         /* once a second: log, deadlines of half requests, idle exit */
     struct event expiry;       /* the next TTL */
     int64_t expiry_armed_ns;   /* the TTL that it is set for; 0: none */

@@ -139,6 +139,19 @@ def a_reader_that_never_reads_does_not_hold_up_the_end():
         server.wait_log(r"event=drain_cut")
 
 
+@case
+def signals_that_mean_nothing_end_nothing():
+    with Rdzvd() as server:
+        a = Peer(server.port)
+        for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
+            server.process.send_signal(getattr(signal, name))
+            server.wait_log(r"level=warn event=signal_ignored signal=%s reason=.*restart" % name)
+        server.process.send_signal(signal.SIGPIPE)
+        check(a.add(b"/n", 1) == 1, "serves on")
+        check(server.log().count("event=signal_ignored") == 3, "one line for each")
+        check(server.stop() == 0, "exit code")
+
+
 # ------------------------------------------------------------ listeners and spaces
 
 
