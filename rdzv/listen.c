@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "rdzv/conn.h"
+#include "rdzv/events.h"
 #include "store/xalloc.h"
 
 #define ACCEPTS_A_TURN 256
@@ -18,26 +19,37 @@
 #define KEEPALIVE_INTERVAL_S 15
 #define KEEPALIVE_COUNT      4
 
-static void pause_all(struct server *s)
+static bool retry_later(struct server *s)
 {
     const struct timeval later = {.tv_usec = RETRY_MS * 1000};
+
+    return events_add(&s->retry_accept, &later);
+}
+
+/* When nothing can end a pause there is none: the listeners go on trying. */
+static void pause_all(struct server *s)
+{
     struct listener *l;
 
+    if (!retry_later(s))
+        return;
     TAILQ_FOREACH(l, &s->listeners, entry) {
         if (l->open)
             event_del(&l->event);
     }
-    event_add(&s->retry_accept, &later);
 }
 
 void listen_resume_all(struct server *s)
 {
     struct listener *l;
+    bool all = true;
 
     TAILQ_FOREACH(l, &s->listeners, entry) {
         if (l->open)
-            event_add(&l->event, NULL);
+            all = events_add(&l->event, NULL) && all;
     }
+    if (!all)
+        retry_later(s);
 }
 
 /* True when one more connection is welcome. */
@@ -118,7 +130,8 @@ static void log_listening(const struct listener *l, int fd)
     log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
 }
 
-static void add(struct server *s, const struct listen_spec *spec, int fd)
+/* Takes `fd`. NULL with errno when no event can be had for it. */
+static struct listener *add(struct server *s, const struct listen_spec *spec, int fd)
 {
     struct listener *l = xcalloc(1, sizeof *l);
 
@@ -129,10 +142,18 @@ static void add(struct server *s, const struct listen_spec *spec, int fd)
     l->open = true;
     set_options(fd);
     evutil_make_socket_nonblocking(fd);
-    TAILQ_INSERT_TAIL(&s->listeners, l, entry);
     event_assign(&l->event, s->base, fd, EV_READ | EV_PERSIST, on_accept, l);
-    event_add(&l->event, NULL);
+    if (!events_add(&l->event, NULL)) {
+        int error = errno;
+
+        close(fd);
+        free(l);
+        errno = error;
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&s->listeners, l, entry);
     log_listening(l, fd);
+    return l;
 }
 
 /* A bound, listening socket, or -1 with errno. */
@@ -204,12 +225,10 @@ static int open_spec(struct server *s, const struct listen_spec *spec)
         for (ai = found; ai != NULL; ai = ai->ai_next) {
             int fd = bind_one(ai, tries == 1 && spec->ipv6_only);
 
-            if (fd < 0) {
+            if (fd < 0 || add(s, spec, fd) == NULL)
                 error = errno;
-                continue;
-            }
-            add(s, spec, fd);
-            opened++;
+            else
+                opened++;
         }
         freeaddrinfo(found);
     }
@@ -221,9 +240,7 @@ int listen_open_all(struct server *s)
     for (size_t i = 0; i < s->config->listener_count; i++) {
         const struct listen_spec *spec = &s->config->listeners[i];
 
-        if (spec->fd >= 0)
-            add(s, spec, spec->fd);
-        else if (open_spec(s, spec) < 0)
+        if (spec->fd >= 0 ? add(s, spec, spec->fd) == NULL : open_spec(s, spec) < 0)
             return -1;
     }
     if (!TAILQ_EMPTY(&s->listeners))
@@ -290,9 +307,9 @@ struct listener *listen_open_like(struct server *s, struct listener *like, uint1
         fd = bind_like(like, (uint16_t)port);
     if (fd < 0)
         return NULL;
-    add(s, like->spec, fd);
-    l = TAILQ_LAST(&s->listeners, listener_list);
-    l->is_runs = true;
+    l = add(s, like->spec, fd);
+    if (l != NULL)
+        l->is_runs = true;
     return l;
 }
 

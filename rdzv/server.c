@@ -8,6 +8,7 @@
 #include "rdzv/conn.h"
 #include "rdzv/elastic.h"
 #include "rdzv/etcd_admin.h"
+#include "rdzv/events.h"
 #include "rdzv/listen.h"
 #include "rdzv/notify.h"
 #include "rdzv/sessions.h"
@@ -111,7 +112,7 @@ void server_c10d_left(struct server *s, struct space *space)
                                   .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
     if (--p->c10d_conns == 0 && ms != 0 && !s->draining)
-        evtimer_add(&p->linger, &later);
+        events_add(&p->linger, &later);
 }
 
 /* --- Time. --- */
@@ -161,7 +162,8 @@ static void arm_expiry(struct server *s)
     wait += 999; /* not a microsecond early, or it would have to be set again */
     later = (struct timeval){.tv_sec = wait / 1000000000,
                              .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
-    evtimer_add(&s->expiry, &later);
+    if (!events_add(&s->expiry, &later))
+        s->expiry_armed_ns = 0; /* the next iteration tries again */
 }
 
 static void watch_idleness(struct server *s)
@@ -240,7 +242,8 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
         else
             conn_finish(c);
     }
-    evtimer_add(&s->drain, &patience);
+    if (!events_add(&s->drain, &patience))
+        s->stop = true;
 }
 
 static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
@@ -362,9 +365,10 @@ static struct event_base *new_base(void)
     return base;
 }
 
-static void add_timers(struct server *s)
+static bool add_timers(struct server *s)
 {
     const struct timeval second = {.tv_sec = MS_A_TICK / 1000};
+    struct event *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigusr1, &s->sigusr2};
 
     evsignal_assign(&s->sigterm, s->base, SIGTERM, on_signal, s);
     evsignal_assign(&s->sigint, s->base, SIGINT, on_signal, s);
@@ -375,12 +379,11 @@ static void add_timers(struct server *s)
     evtimer_assign(&s->expiry, s->base, on_expiry, s);
     evtimer_assign(&s->drain, s->base, on_drained, s);
     evtimer_assign(&s->retry_accept, s->base, on_retry_accept, s);
-    evsignal_add(&s->sigterm, NULL);
-    evsignal_add(&s->sigint, NULL);
-    evsignal_add(&s->sighup, NULL);
-    evsignal_add(&s->sigusr1, NULL);
-    evsignal_add(&s->sigusr2, NULL);
-    event_add(&s->tick, &second);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        if (!events_add(signals[i], NULL))
+            return false;
+    }
+    return events_add(&s->tick, &second);
 }
 
 int server_init(struct server *s, const struct config *config)
@@ -407,8 +410,7 @@ int server_init(struct server *s, const struct config *config)
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
-    add_timers(s);
-    return listen_open_all(s);
+    return add_timers(s) ? listen_open_all(s) : -1;
 }
 
 void server_fini(struct server *s)
