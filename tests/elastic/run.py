@@ -1349,6 +1349,28 @@ def runs_tell_who_is_missing():
         same(http_request(server.port, "PUT", here + "/job")[0], 405, "PUT")
 
 
+@case
+def times_of_any_year_are_told():
+    # Nanoseconds since 1970, as etcd has its times, would begin in 1677 and end in 2262.
+    times = ["0001-01-01T00:00:00", "1677-09-21T00:12:43.145224", "1969-12-31T23:59:59.999999",
+             "2262-04-11T23:47:16.854776", "9999-12-31T23:59:59.999999"]
+    with daemon() as server:
+        a = Agent(server.port, "job", "a")
+        a.join()
+
+        def beat_at_all_times(state):
+            for i, text in enumerate(times):
+                node = ts.Node("n%d" % i, 1, 0)
+                state.participants[node] = 0
+                state.last_heartbeats[node] = datetime.datetime.fromisoformat(text + "+00:00")
+            state.deadline = datetime.datetime.fromisoformat(times[-1] + "+00:00")
+        a.write(beat_at_all_times)
+        run = get_json(server.port, "/rdzv/v1/spaces/default/runs/job")
+        same(run["last_call_ends"], times[-1] + "Z", "last call")
+        same([n["heartbeat"] for n in run["nodes"] if n["addr"] != "a"],
+             [text + "Z" for text in times], "heartbeats")
+
+
 # ------------------------------------------------------------ anything at all
 
 
