@@ -243,6 +243,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     else
         r.path = url_clean_path(head->target.path, path, &moved);
     conn_server(c)->stats.http_requests++;
+    conn_server(c)->used |= is_below(r.path, "/v2");
     route(&r, moved);
     if (path != small)
         free(path);

@@ -100,6 +100,7 @@ void server_c10d_came(struct server *s, struct space *space)
 {
     struct server_space *p = server_space_of(s, space);
 
+    s->used = true;
     if (p->c10d_conns++ == 0 && s->config->linger_ms != 0)
         evtimer_del(&p->linger);
 }
@@ -166,16 +167,27 @@ static void arm_expiry(struct server *s)
         s->expiry_armed_ns = 0; /* the next iteration tries again */
 }
 
+/* A c10d session or a watch is open. Connections of probes, and idle ones of HTTP clients, are no
+ * use. */
+static bool in_use(struct server *s)
+{
+    const struct server_space *p;
+
+    TAILQ_FOREACH(p, &s->spaces, entry) {
+        if (p->c10d_conns > 0 || p->space->tree.hub.registered > 0)
+            return true;
+    }
+    return false;
+}
+
 static void watch_idleness(struct server *s)
 {
     uint64_t limit = s->config->exit_when_idle_ms, now = server_now_ms();
 
-    s->served = s->served || s->stats.accepted > 0;
-    if (s->conn_count > 0)
-        s->idle_since_ms = 0;
-    else if (s->idle_since_ms == 0)
+    if (s->used)
         s->idle_since_ms = now;
-    if (limit == 0 || !s->served || s->idle_since_ms == 0 || now - s->idle_since_ms < limit)
+    s->used = in_use(s);
+    if (limit == 0 || s->used || s->idle_since_ms == 0 || now - s->idle_since_ms < limit)
         return;
     log_event(LOG_INFO, "idle_exit", log_u64("idle_ms", now - s->idle_since_ms));
     s->stop = true;

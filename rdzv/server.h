@@ -62,9 +62,9 @@ struct server {
     struct event retry_accept; /* after descriptors ran out */
     bool draining;
     bool stop;
-    bool served;            /* has had a connection; --exit-when-idle waits for one */
+    bool used;              /* by c10d or etcd clients at the last tick, or since then */
     uint64_t alive_ms;      /* the end of the last turn; what is later is a time we did not live */
-    uint64_t idle_since_ms; /* no connection since then; 0: there is one */
+    uint64_t idle_since_ms; /* the last tick that found `used`; 0: none yet */
 
     uint64_t member_id, cluster_id; /* as etcd derives them */
     int64_t started_ns;             /* since 1970 */

@@ -273,6 +273,48 @@ def exit_when_idle():
         check(server.process.wait(20) == 0, "exit code")
 
 
+def check_stays(server, seconds, what):
+    try:
+        server.process.wait(seconds)
+        raise AssertionError("%s: the daemon ended\n%s" % (what, server.log()))
+    except subprocess.TimeoutExpired:
+        pass
+
+
+@case
+def probes_are_no_use_before_the_job_comes_nor_after_it():
+    with Rdzvd("--exit-when-idle", "1s") as server:
+        socket.create_connection(("127.0.0.1", server.port), timeout=20).close()
+        http_get(server.port, "/health")
+        http_get(server.port, "/metrics")
+        check_stays(server, 3, "only probed so far")
+        a = Peer(server.port)
+        check_stays(server, 3, "a c10d client is connected")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as probe:
+            probe.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            check(probe.recv(4096).startswith(b"HTTP/1.1 200"), "/health")
+            a.close()
+            server.wait_log(r"event=idle_exit")
+        check(server.process.wait(20) == 0, "exit code")
+
+
+@case
+def etcd_requests_are_use():
+    with Rdzvd("--exit-when-idle", "3s") as server:
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            check(http_get(server.port, "/v2/keys/")[0] == 200, "a short request")
+            check_stays(server, 0.2, "in use")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as watch:
+            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            check(watch.recv(4096).startswith(b"HTTP/1.1 200"), "the head of a watch")
+            check_stays(server, 5, "a watch is open")
+        began = time.monotonic()
+        server.wait_log(r"event=idle_exit")
+        check(time.monotonic() - began > 2.9, "idle begins with the end of the last request")
+        check(server.process.wait(20) == 0, "exit code")
+
+
 # ------------------------------------------------------------ as an etcd
 
 
