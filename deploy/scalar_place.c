@@ -33,6 +33,17 @@ static bool is_space(char c)
     return is_blank(c) || is_break(c);
 }
 
+/* Over blanks, line ends and comments. */
+static void skip_space(struct walk *w)
+{
+    bool comment = false;
+
+    while (w->pos < w->end && (comment || is_space(here(w)) || here(w) == '#')) {
+        comment = !is_break(here(w)) && (comment || here(w) == '#');
+        w->pos++;
+    }
+}
+
 /* libyaml ends an anchor before any other character: in `&a:b` the value is `:b`. */
 static bool is_of_anchor(char c)
 {
@@ -48,8 +59,7 @@ static void skip_properties(struct walk *w)
         w->pos++;
         while (w->pos < w->end && (anchor ? is_of_anchor(here(w)) : !is_space(here(w))))
             w->pos++;
-        while (w->pos < w->end && is_space(here(w)))
-            w->pos++;
+        skip_space(w);
     }
 }
 
