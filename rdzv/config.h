@@ -124,7 +124,7 @@ struct config {
     struct string_list cors;                  /* origins; empty: any, as `*` */
     struct string_list host_whitelist;        /* names; empty: any, as `*` */
 
-    bool classic; /* take c10d's classic dialect (torch up to 2.3), or refuse it */
+    bool classic; /* take c10d's classic dialect (torch 1.9 to 2.0), or refuse it */
     enum config_transitional transitional;
     uint64_t linger_ms;         /* 0: off */
     uint64_t exit_when_idle_ms; /* 0: off */
