@@ -7,7 +7,7 @@
 #   --all     also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every compiler
 #             with and without sanitizers, a fresh seed, and a minute of each fuzzer
 #   --seed N  the seed of every test that takes one (1; with --all a fresh one, which is printed)
-#   --fuzz N  N seconds of each fuzzer, on from where it came to before, instead of a few thousand runs
+#   --fuzz N  N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
 #   --only    those steps alone (their names: --list); installing and building always come first
 #
 # Each step's output is in build-test/logs/. The last line is the sum: `N passed, N failed, N skipped`.
@@ -102,8 +102,8 @@ meson_tests()
     return "$status"
 }
 
-# A default run gives each fuzzer some seconds. A number of runs, sorted inputs and neither of the two
-# heuristics that look at addresses and times make those the same runs on every machine.
+# A default run gives each fuzzer some seconds: a number of runs, on sorted inputs, without the two
+# heuristics that look at addresses and at times, so that the runs are the same on every machine.
 declare -A FUZZ_RUNS=([c10d]=300000 [check]=15000 [config]=8000 [http]=150000 [manifest]=4000
     [rewrite]=15000 [torch_state]=100000)
 

@@ -1,9 +1,9 @@
-"""Agents and workers that say anything at any time, to a daemon that must neither fall nor leak: the
-lives of runs, agents, workers' keys and ports end in every order here.
+"""Agents and workers send random requests to a daemon that must neither crash nor leak: here runs,
+agents, workers' keys and ports end in every order.
 
     fuzz.py [--steps N] [--seed N]
 
-A seed gives the same sequence of what is said; when the daemon hears it is up to the machine.
+A seed chooses the requests; when the daemon reads them depends on the machine.
 """
 
 import argparse
@@ -144,11 +144,11 @@ class Fuzz:
         return ts.dumps(state, rng.choice([4, 4, 5]))
 
     def wait(self, *keys):
-        """Mostly after giving up the one before: a second WAIT is not allowed."""
+        """A WAIT, mostly behind a CANCEL_WAIT, since a second WAIT is not allowed."""
         return (b"\x0c" if self.rng.random() < 0.98 else b"") + wait_request(*keys)
 
     def round_of(self, value):
-        """Mostly the one that is going on."""
+        """A round, mostly the current one."""
         try:
             return ts.loads(value).round + self.rng.choice([0, 0, 0, 1])
         except Exception:
@@ -250,7 +250,7 @@ class Fuzz:
                     except OSError:
                         break
                 elif 0.084 <= what < 0.09:
-                    # The workers' ports that have come to be known.
+                    # The workers' ports that the log has named.
                     ports = [int(w) for w in re.findall(
                         r"event=workers_here .* port=(\d+)", server.log())][-6:]
                 elif 0.09 <= what < 0.093:

@@ -1,4 +1,4 @@
-"""rdzvd as a process: how it starts, stops, is told what to do, and what it says in its log.
+"""rdzvd as a process: its command line, signals, listeners, settings and log.
 
     run.py [NAME...]     all cases, or those with one of these words in their name
 
@@ -209,7 +209,7 @@ def an_agent_beside_us_cannot_take_the_port():
 
 
 @case
-def a_space_is_forgotten_when_nobody_lingers():
+def a_space_is_forgotten_some_time_after_its_last_client():
     with Rdzvd("--linger", "300ms") as server:
         a = Peer(server.port)
         a.add(b"/n", 1)
@@ -217,7 +217,7 @@ def a_space_is_forgotten_when_nobody_lingers():
         a.close()
         http_get(server.port, "/v2/keys/k", "PUT", body="value=1",
                  headers={"Content-Type": "application/x-www-form-urlencoded"})
-        check(b.add(b"/n", 1) == 2, "kept while somebody is there")
+        check(b.add(b"/n", 1) == 2, "kept while a client is connected")
         b.close()
         server.wait_log(r"event=space_forgotten space=default keys=1")
         c = Peer(server.port)
@@ -229,11 +229,11 @@ def a_space_is_forgotten_when_nobody_lingers():
 
 
 @case
-def forgetting_nothing_is_no_news():
+def forgetting_nothing_is_logged_for_debugging_only():
     with Rdzvd("--linger", "50ms", "--log-level", "debug") as server:
         Peer(server.port).close()
         server.wait_log(r"level=debug event=space_forgotten space=default keys=0")
-        check("level=info event=space_forgotten" not in server.log(), "said as news")
+        check("level=info event=space_forgotten" not in server.log(), "logged as info")
 
 
 @case
@@ -488,7 +488,7 @@ def probes():
 
 
 @case
-def systemd_is_told():
+def systemd_is_notified():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -544,7 +544,7 @@ def the_log_may_go_nowhere():
 
 @case
 def descriptors_that_run_out_are_survived():
-    # 40 descriptors for the daemon: those who find none wait in the backlog, and get in later.
+    # The daemon has 40 descriptors: further clients wait in the backlog and are served later.
     argv = ["/bin/bash", "-c", 'ulimit -n 40; exec "$0" --listen 127.0.0.1:0', rdzvd_binary()]
     with Server(argv) as server:
         port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
@@ -568,7 +568,7 @@ def the_limit_of_connections():
         server.wait_log(r"event=refused .*connection_limit=2")
         a.close()
         deadline = time.monotonic() + 20
-        while True:  # the close has to be seen first; each try is answered
+        while True:  # until the daemon has seen the close it refuses each try
             try:
                 check(Peer(server.port).add(b"/n", 1) >= 1, "a place is free again")
                 break
