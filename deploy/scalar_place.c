@@ -2,6 +2,7 @@
  */
 #include "deploy/scalar_place.h"
 
+#include <ctype.h>
 #include <string.h>
 
 struct walk {
@@ -27,14 +28,38 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
+static bool is_space(char c)
+{
+    return is_blank(c) || is_break(c);
+}
+
+/* Over blanks, line ends and comments. */
+static void skip_space(struct walk *w)
+{
+    bool comment = false;
+
+    while (w->pos < w->end && (comment || is_space(here(w)) || here(w) == '#')) {
+        comment = !is_break(here(w)) && (comment || here(w) == '#');
+        w->pos++;
+    }
+}
+
+/* libyaml ends an anchor before any other character: in `&a:b` the value is `:b`. */
+static bool is_of_anchor(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-';
+}
+
 /* Over an anchor and a tag, to the value's own first byte. */
 static void skip_properties(struct walk *w)
 {
     while (w->pos < w->end && (here(w) == '&' || here(w) == '!')) {
-        while (w->pos < w->end && !is_blank(here(w)) && !is_break(here(w)))
+        bool anchor = here(w) == '&';
+
+        w->pos++;
+        while (w->pos < w->end && (anchor ? is_of_anchor(here(w)) : !is_space(here(w))))
             w->pos++;
-        while (w->pos < w->end && (is_blank(here(w)) || is_break(here(w))))
-            w->pos++;
+        skip_space(w);
     }
 }
 
@@ -59,7 +84,7 @@ static bool fold(struct walk *w)
     if (pos >= w->end || !is_break(w->src[pos]))
         return false;
     w->pos = pos;
-    while (w->pos < w->end && (is_break(here(w)) || is_blank(here(w)))) {
+    while (w->pos < w->end && is_space(here(w))) {
         if (is_break(here(w))) {
             next_line(w);
             lines++;
@@ -107,7 +132,7 @@ static void walk_flow(struct walk *w, enum yaml_style style, size_t at)
     if (style != YAML_PLAIN)
         w->pos++; /* the quote */
     while (w->at < at && w->pos < w->end) {
-        if ((is_blank(here(w)) || is_break(here(w))) && fold(w))
+        if (is_space(here(w)) && fold(w))
             continue;
         if (style == YAML_DOUBLE && here(w) == '\\') {
             skip_escape(w);

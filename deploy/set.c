@@ -129,11 +129,12 @@ static struct yaml_node *read_value(struct set *s)
 static struct yaml_node *put(struct set *s, const struct yaml_node *old, const struct part *parts,
                              size_t count, struct yaml_node *value)
 {
-    enum yaml_kind kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
+    enum yaml_kind kind;
     struct yaml_node *n;
 
-    if (count == 0)
+    if (count == 0) /* parts points behind the last one */
         return value;
+    kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
     n = yaml_new(s->arena, kind);
     n->file = old == NULL ? s->name : old->file;
     n->start = old == NULL ? value->start : old->start;

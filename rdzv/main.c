@@ -112,6 +112,9 @@ static int run(struct config *config)
         .format = config->log_format, .level = config->log_level, .fd = 2};
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* these three are logged while the loop runs, and never end rdzvd */
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     log_init(&options);
     if (adopt_sockets(config) < 0)
         return 1;

@@ -12,6 +12,8 @@
 #include "rdzv/notify.h"
 #include "rdzv/routes.h"
 
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
 
@@ -117,6 +119,18 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
         s->stop = true;
 }
 
+static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
+{
+    (void)what;
+    (void)arg;
+    log_event(LOG_WARN, "signal_ignored",
+              log_str("signal", number == SIGHUP    ? "SIGHUP"
+                                : number == SIGUSR1 ? "SIGUSR1"
+                                                    : "SIGUSR2"),
+              log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
+                                "them; SIGTERM and SIGINT end it"));
+}
+
 /* --- The iteration. --- */
 
 static void end_iteration(struct server *s)
@@ -175,15 +189,24 @@ static struct event_base *new_base(void)
 
 static bool add_events(struct server *s)
 {
+    static const struct {
+        int number;
+        event_callback_fn on_signal;
+    } signals[] = {
+        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_ignored_signal},
+        {SIGUSR1, on_ignored_signal}, {SIGUSR2, on_ignored_signal},
+    };
     const struct timeval second = {.tv_sec = 1};
 
-    evsignal_assign(&s->stop_signals[0], s->base, SIGTERM, on_stop_signal, s);
-    evsignal_assign(&s->stop_signals[1], s->base, SIGINT, on_stop_signal, s);
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
     evtimer_assign(&s->expiry, s->base, on_expiry, s);
     evtimer_assign(&s->drain, s->base, on_drain_timeout, s);
-    return net_add_event(&s->stop_signals[0], NULL) && net_add_event(&s->stop_signals[1], NULL) &&
-           net_add_event(&s->tick, &second);
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        evsignal_assign(&s->signals[i], s->base, signals[i].number, signals[i].on_signal, s);
+        if (!net_add_event(&s->signals[i], NULL))
+            return false;
+    }
+    return net_add_event(&s->tick, &second);
 }
 
 static void init_protocols(struct server *s)
@@ -215,11 +238,11 @@ int server_init(struct server *s, const struct config *config)
     net_init(&s->net, s->base, &s->engine, &config->limits);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
     init_protocols(s);
-    if (s->base == NULL || !add_events(s)) {
+    if (s->base == NULL) {
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
-    return transport_start(&s->net, config);
+    return add_events(s) ? transport_start(&s->net, config) : -1;
 }
 
 void server_fini(struct server *s)
@@ -228,8 +251,10 @@ void server_fini(struct server *s)
     rendezvous_fini(&s->rendezvous);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
     if (s->base != NULL) {
-        event_del(&s->stop_signals[0]);
-        event_del(&s->stop_signals[1]);
+        for (size_t i = 0; i < COUNT(s->signals); i++) {
+            if (event_initialized(&s->signals[i]))
+                event_del(&s->signals[i]);
+        }
         event_base_free(s->base);
     }
     net_fini(&s->net);

@@ -22,11 +22,11 @@ struct server {
     const struct protocol *protocols[3];         /* net.protocols */
     const struct protocol *metrics_protocols[2]; /* net.metrics_protocols */
 
-    struct event stop_signals[2]; /* SIGTERM, SIGINT */
-    struct event tick;            /* once a second: log, deadlines, idle exit */
-    struct event expiry;          /* the next TTL */
-    struct event drain;           /* the end of --drain-timeout */
-    int64_t expiry_armed_ns;      /* the TTL that `expiry` is set for; 0: none */
+    struct event signals[5]; /* those that a daemon may get; see server.c */
+    struct event tick;       /* once a second: log, deadlines, idle exit */
+    struct event expiry;     /* the next TTL */
+    struct event drain;      /* the end of --drain-timeout */
+    int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
     bool stop;
 };
 

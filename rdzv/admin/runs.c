@@ -32,7 +32,7 @@ static void write_time(struct writer *w, const char *name, int64_t us)
     writer_str(w, ",\"");
     writer_str(w, name);
     writer_str(w, "\":");
-    json_time(w, us < INT64_MAX / 1000 ? us * 1000 : 0);
+    json_time_us(w, us);
 }
 
 static void write_node(struct writer *w, const struct torch_state *state,

@@ -120,7 +120,7 @@ struct config {
     struct string_list cors;                  /* origins; empty: any, as `*` */
     struct string_list host_whitelist;        /* names; empty: any, as `*` */
 
-    bool legacy; /* take c10d's legacy version (torch up to 2.3), or refuse it */
+    bool legacy; /* take c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
     uint64_t exit_when_idle_ms;     /* 0: off */

@@ -18,13 +18,19 @@
 #define KEEPALIVE_INTERVAL_S 15
 #define KEEPALIVE_COUNT      4
 
-static void pause_all(struct net *n)
+static bool retry_later(struct net *n)
 {
     const struct timeval later = {.tv_usec = RETRY_MS * 1000};
+
+    return net_add_event(&n->retry_accept, &later);
+}
+
+static void pause_all(struct net *n)
+{
     struct listener *l;
 
-    if (!net_add_event(&n->retry_accept, &later))
-        return; /* then the listeners try at once, and again */
+    if (!retry_later(n))
+        return; /* when nothing can end a pause there is none: the listeners go on trying */
     TAILQ_FOREACH(l, &n->listeners, entry) {
         if (l->open)
             event_del(&l->event);
@@ -44,7 +50,7 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
             all = net_add_event(&l->event, NULL) && all;
     }
     if (!all)
-        pause_all(n);
+        retry_later(n);
 }
 
 /* True when one more connection is welcome. */
@@ -137,8 +143,11 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
     if (!net_add_event(&l->event, NULL)) {
+        int error = errno;
+
         close(fd);
         free(l);
+        errno = error;
         return NULL;
     }
     TAILQ_INSERT_TAIL(&n->listeners, l, entry);
@@ -215,11 +224,9 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         for (ai = found; ai != NULL; ai = ai->ai_next) {
             int fd = bind_one(ai, tries == 1 && spec->ipv6_only);
 
-            if (fd < 0) {
+            if (fd < 0 || add(n, spec, fd, accept) == NULL)
                 error = errno;
-                continue;
-            }
-            if (add(n, spec, fd, accept) != NULL)
+            else
                 opened++;
         }
         freeaddrinfo(found);

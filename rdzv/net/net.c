@@ -46,9 +46,14 @@ uint8_t *net_scratch(struct net *n, size_t len)
 
 bool net_add_event(struct event *event, const struct timeval *timeout)
 {
+    int error;
+
     if (event_add(event, timeout) == 0)
         return true;
-    log_limited(LOG_ERROR, "event_failed", log_errno("reason", errno),
-                log_str("hint", "the kernel refuses to watch one more descriptor or timer"));
+    error = errno;
+    log_limited(LOG_ERROR, "event_failed", log_errno("error", error),
+                log_str("hint", error == ENOSPC ? "raise fs.epoll.max_user_watches (sysctl)"
+                                                : "give the process more memory"));
+    errno = error;
     return false;
 }

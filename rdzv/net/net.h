@@ -55,6 +55,6 @@ void net_fini(struct net *n);
 /* At least `len` bytes to work in, until the next call of this. NULL when memory is short. */
 uint8_t *net_scratch(struct net *n, size_t len);
 
-/* event_add() of an event that the daemon cannot do without; logs when the kernel has no room for
- * it. */
+/* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
+ * errno, after it logged why: the caller ends what needs the event, or tries again later. */
 bool net_add_event(struct event *event, const struct timeval *timeout);

@@ -1,9 +1,9 @@
 """What rdzvd does for torch's elastic agents, over the wire: agents and workers here are scripts, so
 that each case chooses who says what when. (With real torchrun: ../torch/repair.py.)
 
-    run.py [--seconds S] [--seed N] [NAME...]
+    run.py [--steps N] [--seed N] [NAME...]
                         all cases, or those with one of these words in their name; the fuzzing case
-                        lasts S seconds (4) and begins with seed N (a random one, printed)
+                        takes N steps (10000) from seed N (1)
 
 The daemon is $RDZVD, else the one in build/. Everything stays on loopback; cases run side by side.
 """
@@ -1349,13 +1349,34 @@ def runs_tell_who_is_missing():
         same(http_request(server.port, "PUT", here + "/job")[0], 405, "PUT")
 
 
+@case
+def times_of_any_year_are_told():
+    # Nanoseconds since 1970, as etcd has its times, would begin in 1677 and end in 2262.
+    times = ["0001-01-01T00:00:00", "1677-09-21T00:12:43.145224", "1969-12-31T23:59:59.999999",
+             "2262-04-11T23:47:16.854776", "9999-12-31T23:59:59.999999"]
+    with daemon() as server:
+        a = Agent(server.port, "job", "a")
+        a.join()
+
+        def beat_at_all_times(state):
+            for i, text in enumerate(times):
+                node = ts.Node("n%d" % i, 1, 0)
+                state.participants[node] = 0
+                state.last_heartbeats[node] = datetime.datetime.fromisoformat(text + "+00:00")
+            state.deadline = datetime.datetime.fromisoformat(times[-1] + "+00:00")
+        a.write(beat_at_all_times)
+        run = get_json(server.port, "/rdzv/v1/spaces/default/runs/job")
+        same(run["last_call_ends"], times[-1] + "Z", "last call")
+        same([n["heartbeat"] for n in run["nodes"] if n["addr"] != "a"],
+             [text + "Z" for text in times], "heartbeats")
+
+
 # ------------------------------------------------------------ anything at all
 
 
 @case
 def whatever_agents_say_does_no_harm():
-    seed = random.randrange(1 << 32) if OPTIONS.seed is None else OPTIONS.seed
-    fuzz.run(seed, OPTIONS.seconds)
+    fuzz.run(OPTIONS.seed, OPTIONS.steps)
 
 
 def run_case(function, out):
@@ -1397,8 +1418,8 @@ class ByThread:
 def main():
     global OPTIONS
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--steps", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("names", nargs="*")
     OPTIONS = parser.parse_args()
     wanted = [f for f in CASES

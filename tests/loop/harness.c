@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-void loop_open(struct loop *l, const char *const *flags)
+void loop_configure(struct loop *l, const char *const *flags)
 {
     char *argv[32] = {(char *)(uintptr_t) "rdzvd", (char *)(uintptr_t) "--listen",
                       (char *)(uintptr_t) "127.0.0.1:0"};
@@ -33,6 +33,18 @@ void loop_open(struct loop *l, const char *const *flags)
     log.fd = l->log_fd;
     log_init(&log);
     signal(SIGPIPE, SIG_IGN); /* as main() does */
+}
+
+void loop_forget(struct loop *l)
+{
+    server_fini(&l->server);
+    config_free(&l->config);
+    close(l->log_fd);
+}
+
+void loop_open(struct loop *l, const char *const *flags)
+{
+    loop_configure(l, flags);
     assert_int_equal(server_init(&l->server, &l->config), 0);
 }
 
@@ -48,9 +60,7 @@ void loop_close(struct loop *l)
         assert_int_equal(space->tree.hub.registered, 0);
     }
     assert_int_equal(l->server.net.conn_count, 0);
-    server_fini(&l->server);
-    config_free(&l->config);
-    close(l->log_fd);
+    loop_forget(l);
 }
 
 static void on_stop(evutil_socket_t fd, short what, void *arg)
@@ -72,7 +82,7 @@ void loop_iterate(struct loop *l)
     assert_int_equal(server_run(&l->server), 0);
 }
 
-int loop_connect(struct loop *l, bool slow)
+int loop_dial(struct loop *l, bool slow)
 {
     const struct listener *listener = TAILQ_FIRST(&l->server.net.listeners);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 32768, on = 1;
@@ -88,6 +98,13 @@ int loop_connect(struct loop *l, bool slow)
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)(void *)&address, len), 0);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+int loop_connect(struct loop *l, bool slow)
+{
+    int fd = loop_dial(l, slow), small = 32768;
+
     LOOP_UNTIL(l, loop_conn(l, fd) != NULL);
     if (slow) {
         int server_fd = event_get_fd(&loop_conn(l, fd)->event);

@@ -15,6 +15,10 @@ struct loop {
 /* One listener on a port of the kernel's choice; `flags` is a NULL-terminated list of more. */
 void loop_open(struct loop *l, const char *const *flags);
 
+/* What loop_open() does before server_init(), and loop_close() when there are no connections. */
+void loop_configure(struct loop *l, const char *const *flags);
+void loop_forget(struct loop *l);
+
 /* Nobody and nothing may be left behind: fails when a space still counts one who waits. */
 void loop_close(struct loop *l);
 
@@ -23,6 +27,9 @@ void loop_iterate(struct loop *l);
 
 /* A peer. Its socket does not block; its receive buffer is small when `slow`. */
 int loop_connect(struct loop *l, bool slow);
+
+/* The same, before the server has accepted it. */
+int loop_dial(struct loop *l, bool slow);
 
 /* The server's side of a peer; NULL when the server has none (any more). */
 struct conn *loop_conn(struct loop *l, int fd);

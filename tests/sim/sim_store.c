@@ -7,14 +7,13 @@
  * comes to is what the model says, and so is who was woken, in which order;
  *   - the commands that were written down, decoded and applied to an empty store with other hash
  *     seeds, give the same records again and the same store, to the last bit.
- * Without --seed a random one is chosen. It is printed, and runs the same steps again. */
+ * The same seed runs the same steps again. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "proto/c10d.h"
 #include "store/record.h"
@@ -1223,15 +1222,13 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"seed", required_argument, NULL, 's'}, {"steps", required_argument, NULL, 'n'}, {0}};
-    struct sim sim = {.next_id = 1};
+    struct sim sim = {.next_id = 1, .seed = 1};
     uint64_t steps = 20000;
-    bool seeded = false;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 's') {
             sim.seed = number(optarg);
-            seeded = true;
         } else if (option == 'n') {
             steps = number(optarg);
         } else {
@@ -1239,8 +1236,6 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (!seeded && getrandom(&sim.seed, sizeof sim.seed, 0) != (ssize_t)sizeof sim.seed)
-        return 2;
     sim.random = sim.seed;
     current = &sim;
     printf("sim_store --seed %" PRIu64 " --steps %" PRIu64 "\n", sim.seed, steps);

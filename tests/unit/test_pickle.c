@@ -66,7 +66,7 @@ static void numbers_take_the_shortest_opcode(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint8_t bytes[64];
-        struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+        struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
         struct pickle_reader r;
         int64_t v;
 
@@ -93,7 +93,7 @@ static void all_numbers_come_back(void **state)
         for (int64_t off = -300; off <= 300; off++) {
             int64_t v = (int64_t)((UINT64_C(1) << bit) + (uint64_t)off), back;
             uint8_t bytes[64];
-            struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+            struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
             struct pickle_reader r;
 
             pickle_start(&w, 5);
@@ -117,7 +117,7 @@ static void strings_are_numbered_and_referred_to(void **state)
     memset(text, 'x', sizeof text);
     for (size_t i = 0; i < COUNT(lengths); i++) {
         struct slice s = {text, lengths[i]}, back;
-        struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+        struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
         struct pickle_reader r;
 
         pickle_start(&w, 4);
@@ -141,7 +141,7 @@ static void strings_are_numbered_and_referred_to(void **state)
 static void frames_are_of_64_kib(void **state)
 {
     static uint8_t bytes[300000];
-    struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+    struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
     struct pickle_reader r;
     size_t frames = 0, at = 2;
     int64_t v;
@@ -171,7 +171,7 @@ static void frames_are_of_64_kib(void **state)
 static void what_is_short_has_no_frame(void **state)
 {
     uint8_t bytes[20];
-    struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+    struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
     struct pickle_reader r;
     int64_t v;
 
