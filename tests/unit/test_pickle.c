@@ -355,7 +355,7 @@ static void what_does_not_fit_is_counted(void **state)
     (void)state;
     for (size_t cap = 0; cap <= sizeof bytes; cap++) {
         struct slice room = exact(bytes, cap);
-        struct pickle_writer w = {.out = {(uint8_t *)(uintptr_t)room.ptr, cap, 0}};
+        struct pickle_writer w = {.out = {.ptr = (uint8_t *)(uintptr_t)room.ptr, .cap = cap}};
 
         pickle_start(&w, 4);
         pickle_put_string(&w, slice_str("text"));
