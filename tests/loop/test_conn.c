@@ -878,7 +878,7 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 
 /* Costly requests that answer little are no way to keep everybody else waiting: whoever has had a
  * turn's share goes on in the next, and in the end all of them are answered. */
-static void one_peer_does_not_take_the_turns_of_others(void **state)
+static void one_peer_does_not_take_the_time_of_others(void **state)
 {
     static const char heads[] = "HEAD /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n";
     static const uint8_t ping[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 1, 2, 3, 4};
@@ -948,6 +948,62 @@ static void a_stop_lets_queued_answers_leave(void **state)
     loop_close(&loop);
 }
 
+/* --- Answers and commits. --- */
+
+static uint64_t nothing_is_durable(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    return 0;
+}
+
+/* Each queued answer waits for the batch that it may show, and for no later one. */
+static void an_answer_waits_for_its_commit(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    int writer, reader, early;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    reader = open_modern(&loop);
+    early = loop_connect(&loop, false);
+    loop_send(&loop, early, TEXT(VALIDATE GET_K)); /* before anything has changed */
+    e->options.log.commit = nothing_is_durable;
+    loop_send(&loop, writer, TEXT(SET_K));
+    loop_send(&loop, reader, TEXT(GET_K));
+    LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
+    loop_expect(&loop, early, TEXT("\0\0\0\0\0\0\0\0"));
+    assert_int_equal(loop_conn(&loop, reader)->output, OUTPUT_UNCOMMITTED);
+    engine_committed(e, engine_watermark(e));
+    loop_expect(&loop, reader, TEXT(VALUE_V));
+    e->options.log.commit = NULL;
+    loop_leave(&loop, early);
+    loop_leave(&loop, reader);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* One that has gone meanwhile is freed, and nothing is sent. */
+static void a_peer_that_leaves_before_the_commit_is_forgotten(void **state)
+{
+    int writer, reader;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    reader = open_modern(&loop);
+    loop.server.engine.options.log.commit = nothing_is_durable;
+    loop_send(&loop, writer, TEXT(SET_K));
+    loop_send(&loop, reader, TEXT(GET_K));
+    LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
+    conn_close(loop_conn(&loop, reader), "the test says so");
+    loop_expect_end(&loop, reader);
+    loop.server.engine.options.log.commit = NULL;
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -979,7 +1035,9 @@ int main(void)
         cmocka_unit_test(an_announced_length_takes_no_memory),
         cmocka_unit_test(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
-        cmocka_unit_test(one_peer_does_not_take_the_turns_of_others),
+        cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
+        cmocka_unit_test(an_answer_waits_for_its_commit),
+        cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
         cmocka_unit_test(a_stop_lets_queued_answers_leave),
     };
 
