@@ -57,7 +57,7 @@ static void reply_checks(const struct http_request *r, const char *name, const s
 /* That this code runs is what /livez says. The store has no way of its own to fail. */
 static void handle(const struct http_request *r, const char *name, size_t count)
 {
-    const struct net *n = r->conn->net;
+    const struct net *n = conn_net(r->conn);
     const struct check checks[] = {
         {"loop", true},
         {"store", !TAILQ_EMPTY(&n->engine->spaces)},

@@ -265,7 +265,7 @@ void admin_metrics_handle(const struct http_request *r)
 
     if (ok) {
         write_etcd(out, r->http->member_id, r->space->store);
-        write_daemon(out, r->conn->net);
+        write_daemon(out, conn_net(r->conn));
         write_process(out, http_engine(r)->started_ns);
         ok = fclose(out) == 0;
     }

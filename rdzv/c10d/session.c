@@ -20,12 +20,17 @@ static struct c10d *c10d_of(const struct conn *c)
     return c->protocol->arg;
 }
 
-/* Whose keys this connection uses. */
-static struct keymap *keys_of(struct conn *c)
+/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
+static uint64_t worker_store_of(struct conn *c)
 {
     const struct c10d_session *s = c10d_session(c);
 
-    return space_keys(c->space->store, s->worker_store);
+    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
+}
+
+static struct keymap *keys_of(struct conn *c)
+{
+    return space_keys(conn_space(c)->store, worker_store_of(c));
 }
 
 static void drop_wait(struct conn *c)
@@ -54,7 +59,7 @@ static void end(struct conn *c)
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
         hooks->unbind(hooks->arg, c);
     s->role = C10D_UNBOUND;
-    engine_session_ended(c10d_of(c)->engine, c->space);
+    engine_session_ended(c10d_of(c)->engine, conn_space(c));
 }
 
 /* --- Answers. --- */
@@ -112,8 +117,8 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 /* Carries out a command that can only fail for want of room, or of a number. */
 static bool apply(struct conn *c, struct command *command, struct store_result *out)
 {
-    command->world = c10d_session(c)->worker_store;
-    engine_apply(c10d_of(c)->engine, c->space, command, out);
+    command->world = worker_store_of(c);
+    engine_apply(c10d_of(c)->engine, conn_space(c), command, out);
     if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
         return true;
     c10d_reject(c, out->status, command->key);
@@ -498,7 +503,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     c->protocol = p;
     memset(&c->session, 0, sizeof c->session);
     c10d_session(c)->version = (uint8_t)version;
-    engine_session_began(c10d->engine, c->space);
+    engine_session_began(c10d->engine, conn_space(c));
     return PARSE_DONE;
 }
 

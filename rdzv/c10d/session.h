@@ -9,16 +9,18 @@
 enum c10d_role {
     C10D_UNBOUND, /* has named none yet */
     C10D_PLAIN,   /* those of the space */
-    C10D_AGENT,   /* the same, as torch's agents; `bound` is the hooks' */
-    C10D_WORKER,  /* those of a worker store; `bound` is the hooks' */
+    C10D_AGENT,   /* the same, as torch's agents */
+    C10D_WORKER,  /* those of a worker store */
 };
 
 struct c10d_session {
     struct c10d_progress progress;
     struct waiter *waiter;        /* an open WAIT or BARRIER; NULL: none */
     struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
-    uint64_t worker_store;        /* C10D_WORKER: whose keys; 0: the space's own */
-    void *bound;
+    union {
+        void *agent;           /* C10D_AGENT: the hooks' own */
+        uint64_t worker_store; /* C10D_WORKER: whose keys, by number */
+    } bound;
     uint8_t version; /* enum c10d_version */
     uint8_t role;    /* enum c10d_role */
     bool pinged;     /* has sent PING: a client of torch 2.5 or later */
@@ -33,7 +35,7 @@ enum c10d_verdict {
 
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
-    /* The first key that a session names: sets role, bound and worker_store. `compared`: by a
+    /* The first key that a session names: sets role and bound. `compared`: by a
      * COMPARE_SET. */
     void (*bind)(void *arg, struct conn *c, struct slice key, bool compared);
     /* A bound session ends. */

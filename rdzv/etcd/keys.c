@@ -180,7 +180,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
         .recursive = q->recursive,
         .refresh = q->refresh,
     };
-    uint8_t *bytes = net_scratch(r->conn->net, q->value.len + q->prev_value.len + 1);
+    uint8_t *bytes = net_scratch(conn_net(r->conn), q->value.len + q->prev_value.len + 1);
     struct store_result result;
 
     if (bytes == NULL) {

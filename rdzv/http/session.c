@@ -45,7 +45,7 @@ static struct http_session *session_of(const struct conn *c)
 
 static struct watch_hub *hub_of(const struct conn *c)
 {
-    return &c->space->store->tree.hub;
+    return &conn_space(c)->store->tree.hub;
 }
 
 static void close_watch(struct conn *c)
@@ -182,7 +182,8 @@ static enum protocol_result refuse_body(struct conn *c, const struct http_head *
                                         const struct http_answer *a)
 {
     struct http_head closing = *head;
-    struct http_request r = {.http = http_of(c), .conn = c, .space = c->space, .head = &closing};
+    struct http_request r = {
+        .http = http_of(c), .conn = c, .space = conn_space(c), .head = &closing};
 
     closing.keep_alive = false;
     http_reply(&r, a);
@@ -251,7 +252,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
 {
     struct http_request r = {.http = http_of(c),
                              .conn = c,
-                             .space = c->space,
+                             .space = conn_space(c),
                              .head = head,
                              .query = head->target.query,
                              .body = body};

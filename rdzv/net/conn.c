@@ -26,7 +26,7 @@ const char *conn_protocol(const struct conn *c)
 
 void conn_set_input(struct conn *c, enum conn_input next)
 {
-    struct conn_list *deferred = &c->net->deferred;
+    struct conn_list *deferred = &conn_net(c)->deferred;
 
     if (c->input == next)
         return;
@@ -42,13 +42,13 @@ void conn_set_output(struct conn *c, enum conn_output next)
     if (c->output == next)
         return;
     if (c->output == OUTPUT_QUEUED)
-        TAILQ_REMOVE(&c->net->queued, c, queued);
+        TAILQ_REMOVE(&conn_net(c)->queued, c, queued);
     else if (c->output == OUTPUT_UNCOMMITTED)
-        TAILQ_REMOVE(&c->net->uncommitted, c, queued);
+        TAILQ_REMOVE(&conn_net(c)->uncommitted, c, queued);
     if (next == OUTPUT_QUEUED)
-        TAILQ_INSERT_TAIL(&c->net->queued, c, queued);
+        TAILQ_INSERT_TAIL(&conn_net(c)->queued, c, queued);
     else if (next == OUTPUT_UNCOMMITTED)
-        TAILQ_INSERT_TAIL(&c->net->uncommitted, c, queued);
+        TAILQ_INSERT_TAIL(&conn_net(c)->uncommitted, c, queued);
     c->output = (uint8_t)next;
 }
 
@@ -85,7 +85,7 @@ void conn_update_events(struct conn *c)
     if (c->mask != 0)
         event_del(&c->event);
     c->mask = (uint8_t)mask;
-    event_assign(&c->event, c->net->base, fd, (short)(mask | EV_PERSIST),
+    event_assign(&c->event, conn_net(c)->base, fd, (short)(mask | EV_PERSIST),
                  event_get_callback(&c->event), c);
     if (mask != 0 && !net_add_event(&c->event, NULL)) {
         c->mask = 0;
@@ -96,7 +96,7 @@ void conn_update_events(struct conn *c)
 static void end_stall(struct conn *c)
 {
     if (c->stalled_ms != 0)
-        TAILQ_REMOVE(&c->net->stalled, c, stalled);
+        TAILQ_REMOVE(&conn_net(c)->stalled, c, stalled);
     c->stalled_ms = 0;
 }
 
@@ -110,8 +110,8 @@ void conn_update_stall(struct conn *c, bool moved)
         end_stall(c);
     if (!stalls || c->stalled_ms != 0)
         return;
-    c->stalled_ms = engine_now_ms(c->net->engine);
-    TAILQ_INSERT_TAIL(&c->net->stalled, c, stalled);
+    c->stalled_ms = engine_now_ms(conn_net(c)->engine);
+    TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
 }
 
 /* --- Beginning and end. --- */
@@ -133,10 +133,8 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         return NULL;
     }
     c->mask = EV_READ;
-    c->net = n;
     c->listener = listener;
     listener->conns++;
-    c->space = listener->space;
     c->peer = peer_of(peer);
     outq_init(&c->out);
     TAILQ_INSERT_TAIL(&n->conns, c, entry);
@@ -154,7 +152,7 @@ static void end_session(struct conn *c)
 
 static void close_now(struct conn *c)
 {
-    struct net *n = c->net;
+    struct net *n = conn_net(c);
 
     end_session(c);
     end_stall(c);
@@ -190,13 +188,14 @@ void conn_drop(struct conn *c, const char *reason, struct slice detail)
         return;
     if (detail.len != 0)
         log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
-                    log_str("protocol", conn_protocol(c)), log_str("space", c->space->store->name),
-                    log_str("reason", reason), log_bytes("detail", detail));
+                    log_str("protocol", conn_protocol(c)),
+                    log_str("space", conn_space(c)->store->name), log_str("reason", reason),
+                    log_bytes("detail", detail));
     else
         log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
-                    log_str("protocol", conn_protocol(c)), log_str("space", c->space->store->name),
-                    log_str("reason", reason));
-    c->net->engine->stats.dropped++;
+                    log_str("protocol", conn_protocol(c)),
+                    log_str("space", conn_space(c)->store->name), log_str("reason", reason));
+    conn_net(c)->engine->stats.dropped++;
     if (!answers) {
         close_now(c);
         return;
@@ -234,7 +233,7 @@ void conn_finish_draining(struct conn *c)
 
 void conn_free(struct conn *c)
 {
-    struct net *n = c->net;
+    struct net *n = conn_net(c);
 
     assert(c->end == CONN_CLOSED);
     TAILQ_REMOVE(&n->closed, c, entry);
@@ -251,30 +250,30 @@ void conn_free(struct conn *c)
 static void note_output(struct conn *c)
 {
     flush_later(c);
-    c->watermark = engine_watermark(c->net->engine);
+    c->watermark = engine_watermark(conn_net(c)->engine);
 }
 
 void conn_put(struct conn *c, const void *bytes, size_t len)
 {
     note_output(c);
-    outq_put(&c->out, &c->net->pool, bytes, len);
+    outq_put(&c->out, &conn_net(c)->pool, bytes, len);
 }
 
 uint8_t *conn_reserve(struct conn *c, size_t len)
 {
     note_output(c);
-    return outq_reserve(&c->out, &c->net->pool, len);
+    return outq_reserve(&c->out, &conn_net(c)->pool, len);
 }
 
 void conn_put_blob(struct conn *c, struct blob *b)
 {
     note_output(c);
-    outq_put_blob(&c->out, &c->net->pool, b);
+    outq_put_blob(&c->out, &conn_net(c)->pool, b);
 }
 
 bool conn_can_reply(const struct conn *c)
 {
-    return c->out.bytes <= c->net->limits->output_max;
+    return c->out.bytes <= conn_net(c)->limits->output_max;
 }
 
 bool conn_can_push(struct conn *c)
@@ -289,7 +288,7 @@ bool conn_can_push(struct conn *c)
 
 bool conn_has_budget(struct conn *c)
 {
-    uint64_t iteration = c->net->engine->stats.loop_iterations;
+    uint32_t iteration = (uint32_t)conn_net(c)->engine->stats.loop_iterations;
 
     if (c->charged_in != iteration)
         c->charged = 0;

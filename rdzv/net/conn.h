@@ -41,18 +41,17 @@ struct input {
     size_t start; /* of what is not done with yet */
     size_t len;   /* of that */
     size_t cap;   /* of all of `bytes` */
+    size_t need;  /* bytes that the request here needs at least */
     uint8_t bytes[];
 };
 
 /* Room within the connection for what its protocol keeps of it, so that ten thousand idle
  * connections are held in one chunk of memory each. */
-#define CONN_SESSION_SIZE 56
+#define CONN_SESSION_SIZE 48
 
 struct conn {
     struct event event;
-    struct net *net;
     struct listener *listener;
-    struct engine_space *space;
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {
@@ -73,12 +72,21 @@ struct conn {
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
 
     struct input *in;
-    size_t need; /* how many bytes the request in `in` needs at least */
     struct outq out;
     uint64_t watermark;  /* the batch that what is queued depends on, see engine_watermark() */
-    uint64_t charged_in; /* the iteration that `charged` is about */
+    uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
     uint32_t charged;    /* conn_charge() */
 };
+
+static inline struct net *conn_net(const struct conn *c)
+{
+    return c->listener->net;
+}
+
+static inline struct engine_space *conn_space(const struct conn *c)
+{
+    return c->listener->space;
+}
 
 /* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
  * connection. NULL when memory is short, or the kernel's room for watches: the socket is closed. */

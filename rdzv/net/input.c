@@ -15,7 +15,7 @@
 /* --- What is kept. --- */
 
 /* Keeps the part of a request that is here, and nothing when there is none. */
-static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len)
+static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
 {
     if (len == 0)
         return true;
@@ -24,7 +24,7 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len)
         conn_drop(c, "out of memory", (struct slice){0});
         return false;
     }
-    *c->in = (struct input){.len = len, .cap = len};
+    *c->in = (struct input){.len = len, .cap = len, .need = need};
     memcpy(c->in->bytes, rest, len);
     return true;
 }
@@ -52,7 +52,7 @@ static void compact(struct conn *c)
 static bool make_room(struct conn *c)
 {
     struct input *in = c->in;
-    size_t want = c->need > in->len ? c->need - in->len : 1;
+    size_t want = in->need > in->len ? in->need - in->len : 1;
     size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
     size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
 
@@ -75,21 +75,18 @@ static bool make_room(struct conn *c)
 
 /* --- To the protocol. --- */
 
-/* Finds the protocol that begins so; *used bytes say only that. */
+/* Finds the protocol that begins so; its progress->used bytes say only that. */
 static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size_t len,
-                                         size_t *used)
+                                         struct protocol_progress *progress)
 {
     const struct protocol *const *p =
-        c->listener->spec->metrics_only ? c->net->metrics_protocols : c->net->protocols;
+        c->listener->spec->metrics_only ? conn_net(c)->metrics_protocols : conn_net(c)->protocols;
     const char *why = NULL;
     enum parse_result result = PARSE_BAD;
 
     for (; *p != NULL && result == PARSE_BAD && conn_is_open(c); p++) {
-        struct protocol_progress progress = {0};
-
-        result = (*p)->begin(*p, c, (struct slice){in, len}, &progress, &why);
-        *used = progress.used;
-        c->need = progress.need;
+        *progress = (struct protocol_progress){0};
+        result = (*p)->begin(*p, c, (struct slice){in, len}, progress, &why);
     }
     if (result == PARSE_BAD)
         conn_drop(c, why != NULL ? why : "this listener answers HTTP alone",
@@ -114,38 +111,44 @@ static void set_result(struct conn *c, enum protocol_result result)
         conn_can_push(c);
 }
 
-/* Shows the protocol what is here; returns how much of it is done with. */
-static size_t show(struct conn *c, uint8_t *in, size_t len)
+/* Shows the protocol what is here. Returns how much of it is done with; *need is what the rest
+ * needs at least. */
+static size_t show(struct conn *c, uint8_t *in, size_t len, size_t *need)
 {
     struct protocol_progress progress = {0};
     enum protocol_result result;
-    size_t used = 0;
+    size_t used;
 
-    if (c->protocol == NULL && choose_protocol(c, in, len, &used) != PARSE_DONE)
+    *need = 1;
+    if (c->protocol == NULL && choose_protocol(c, in, len, &progress) != PARSE_DONE) {
+        *need = progress.need;
         return 0;
-    c->need = 1;
+    }
+    used = progress.used;
     if (used == len)
         return used;
+    progress = (struct protocol_progress){0};
     result = c->protocol->read(c, in + used, len - used, &progress);
     used += progress.used;
     if (c->end == CONN_CLOSED)
         return used;
-    c->need = progress.need > progress.used ? progress.need - progress.used : len - used + 1;
+    *need = progress.need > progress.used ? progress.need - progress.used : len - used + 1;
     set_result(c, result);
     return used;
 }
 
 void input_process(struct conn *c)
 {
-    size_t used;
+    size_t used, need;
 
     if (c->in == NULL || !conn_is_open(c) || c->input == INPUT_DEFERRED)
         return;
-    used = show(c, c->in->bytes + c->in->start, c->in->len);
+    used = show(c, c->in->bytes + c->in->start, c->in->len, &need);
     if (c->end == CONN_CLOSED)
         return;
     c->in->start += used;
     c->in->len -= used;
+    c->in->need = need;
     if (c->in->len == 0) {
         free(c->in);
         c->in = NULL;
@@ -213,7 +216,7 @@ static void on_no_bytes(struct conn *c, ssize_t n, int error)
 /* Reads and drops what comes behind the last request. */
 static void drain(struct conn *c, int fd)
 {
-    ssize_t n = recv(fd, c->net->recv_buf, NET_RECV_SIZE, 0);
+    ssize_t n = recv(fd, conn_net(c)->recv_buf, NET_RECV_SIZE, 0);
 
     if (n == 0 && c->out.bytes > 0) { /* it may have shut only its own side, and still read */
         conn_set_end(c, CONN_FINISHING);
@@ -228,16 +231,16 @@ static void drain(struct conn *c, int fd)
 /* Nothing is kept: what nearly always happens. */
 static void receive_first(struct conn *c, int fd)
 {
-    uint8_t *bytes = c->net->recv_buf;
+    uint8_t *bytes = conn_net(c)->recv_buf;
     ssize_t n = recv(fd, bytes, NET_RECV_SIZE, 0);
-    size_t used;
+    size_t used, need;
 
     if (n <= 0) {
         on_no_bytes(c, n, errno);
         return;
     }
-    used = show(c, bytes, (size_t)n);
-    if (!conn_is_open(c) || !keep_rest(c, bytes + used, (size_t)n - used))
+    used = show(c, bytes, (size_t)n, &need);
+    if (!conn_is_open(c) || !keep_rest(c, bytes + used, (size_t)n - used, need))
         return;
     if (c->in != NULL || c->stalled_ms != 0 || c->input != INPUT_READY) {
         conn_update_stall(c, true);
@@ -259,9 +262,9 @@ static void receive_more(struct conn *c, int fd)
         return;
     }
     c->in->len += (size_t)n;
-    if (c->input != INPUT_PARKED && c->in->len >= c->need)
+    if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
         input_process(c);
-    else if (c->input == INPUT_PARKED && c->in->len > c->need + PARKED_INPUT_MAX)
+    else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)
         conn_drop(c, "too much sent behind an open watch or a request that waits",
                   (struct slice){0});
 }

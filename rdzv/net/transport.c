@@ -52,7 +52,7 @@ static void flush(struct conn *c)
     int err;
 
     conn_set_output(c, OUTPUT_IDLE);
-    err = outq_send(&c->out, &c->net->pool, event_get_fd(&c->event));
+    err = outq_send(&c->out, &conn_net(c)->pool, event_get_fd(&c->event));
     if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING))
         conn_close(c, strerror(-err));
     else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING))

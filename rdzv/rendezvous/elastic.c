@@ -95,7 +95,7 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
 {
     struct rendezvous *s = rendezvous_of(c);
     struct elastic_run *er =
-        need_run(s, rendezvous_space(s, c->space), run_key_of(c->space, key, compared));
+        need_run(s, rendezvous_space(s, conn_space(c)), run_key_of(conn_space(c), key, compared));
     struct agent *a = er == NULL ? NULL : calloc(1, sizeof *a);
 
     if (a == NULL)
@@ -104,7 +104,7 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
     a->run = er;
     a->pings = c10d_session(c)->pinged;
     c10d_session(c)->role = C10D_AGENT;
-    c10d_session(c)->bound = a;
+    c10d_session(c)->bound.agent = a;
     elastic_enter(er, a);
 }
 
@@ -112,7 +112,7 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
  * shares the agents' port. */
 static struct world *world_for(struct conn *c)
 {
-    struct rendezvous_space *home = rendezvous_space(rendezvous_of(c), c->space);
+    struct rendezvous_space *home = rendezvous_space(rendezvous_of(c), conn_space(c));
     struct elastic_run *er = c->listener->temporary ? c->listener->owner : home->shared;
     struct run *run = er == NULL ? NULL : elastic_store_run(er);
 
@@ -133,20 +133,20 @@ static void bind_session(void *arg, struct conn *c, struct slice key, bool compa
         return;
     world->sessions++;
     c10d_session(c)->role = C10D_WORKER;
-    c10d_session(c)->bound = world;
-    c10d_session(c)->worker_store = world->id;
+    c10d_session(c)->bound.worker_store = world->id;
 }
 
 static void unbind_session(void *arg, struct conn *c)
 {
-    struct agent *a = c10d_session(c)->bound;
+    struct agent *a = c10d_session(c)->bound.agent;
 
     (void)arg;
     if (c10d_session(c)->role == C10D_WORKER) {
-        struct world *world = c10d_session(c)->bound;
+        struct world *world =
+            worlds_find(&conn_space(c)->store->worlds, c10d_session(c)->bound.worker_store);
 
         if (--world->sessions == 0 && !world->current)
-            elastic_sweep(rendezvous_of(c), c->space);
+            elastic_sweep(rendezvous_of(c), conn_space(c));
     } else if (c10d_session(c)->role == C10D_AGENT) {
         struct elastic_run *er = a->run;
 
@@ -159,7 +159,7 @@ static void unbind_session(void *arg, struct conn *c)
         free((void *)(uintptr_t)a->node.addr.ptr);
         free(a);
     }
-    c10d_session(c)->bound = NULL;
+    c10d_session(c)->bound.agent = NULL;
 }
 
 void elastic_sweep(struct rendezvous *s, struct engine_space *space)
@@ -337,7 +337,7 @@ static enum c10d_verdict compare_set(struct conn *c, const struct c10d_request *
     else if (instead.ptr != NULL)
         c10d_reply_bytes(c, instead);
     else if (result.status == STORE_OK)
-        c10d_reply_blob(c, keymap_get(&c->space->store->keys, req->key));
+        c10d_reply_blob(c, keymap_get(&conn_space(c)->store->keys, req->key));
     else if (result.status == STORE_ABSENT)
         c10d_reply_bytes(c, req->expected);
     else

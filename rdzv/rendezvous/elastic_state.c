@@ -217,7 +217,7 @@ static void refused(struct elastic_run *er, struct agent *a, const struct c10d_r
 void elastic_compare_set(struct conn *c, const struct c10d_request *req,
                          struct store_result *result, struct slice *answer)
 {
-    struct agent *a = c10d_session(c)->bound;
+    struct agent *a = c10d_session(c)->bound.agent;
     struct elastic_run *er = a->run;
     struct command command = {.kind = COMMAND_KEY_COMPARE_SET,
                               .key = req->key,
@@ -228,7 +228,7 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
 
     *answer = (struct slice){0};
     if (!slice_equal(req->key, er->key)) {
-        engine_apply(er->rdzv->engine, c->space, &command, result);
+        engine_apply(er->rdzv->engine, conn_space(c), &command, result);
         return;
     }
     elastic_make_up(er->rdzv);
@@ -241,7 +241,7 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
         command.value = (struct slice){text, len};
         *answer = req->value; /* what the client takes for success; its next read says more */
     }
-    engine_apply(er->rdzv->engine, c->space, &command, result);
+    engine_apply(er->rdzv->engine, conn_space(c), &command, result);
     free(text);
     if (result->status == STORE_MISMATCH && !merge(er, a, req, result)) {
         *answer = (struct slice){0};
@@ -256,7 +256,7 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
 
 void elastic_before(struct conn *c, const struct c10d_request *req, struct slice key)
 {
-    struct agent *a = c10d_session(c)->bound;
+    struct agent *a = c10d_session(c)->bound.agent;
     struct elastic_run *er = a->run;
 
     if (req->op == C10D_COMPARE_SET)

@@ -131,7 +131,7 @@ void elastic_leave_line(struct agent *a)
 
 bool elastic_holds(struct conn *c, const struct c10d_request *req)
 {
-    struct agent *a = c10d_session(c)->bound;
+    struct agent *a = c10d_session(c)->bound.agent;
     struct elastic_run *er = a->run;
 
     if (elastic_is_held(a, req))

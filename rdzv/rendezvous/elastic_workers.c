@@ -245,13 +245,13 @@ static void ask(struct elastic_run *er, const struct agent *a, const struct run 
 
 bool elastic_takes_set(struct conn *c, const struct c10d_request *req)
 {
-    struct agent *a = c10d_session(c)->bound;
+    struct agent *a = c10d_session(c)->bound.agent;
     struct elastic_run *er = a->run;
     const struct command offer = {.kind = COMMAND_RUN_OFFER, .key = req->key, .value = req->value};
     struct store_result result;
     struct slice name;
     int64_t round;
-    const struct run *run = runs_find_round(&c->space->store->runs, req->key, &round, &name);
+    const struct run *run = runs_find_round(&conn_space(c)->store->runs, req->key, &round, &name);
 
     if (run == NULL || !a->pings || run->workers == RUN_OWN_STORE || run->world == NULL ||
         round != run->world_then.round || !slice_equal(run->node.key, er->key) ||
@@ -259,7 +259,7 @@ bool elastic_takes_set(struct conn *c, const struct c10d_request *req)
         return false;
     if (run->workers == RUN_HERE)
         return true; /* they are told already, and something else */
-    engine_apply(er->rdzv->engine, c->space, &offer, &result);
+    engine_apply(er->rdzv->engine, conn_space(c), &offer, &result);
     if (result.status != STORE_OK)
         return false;
     if (run->offered[RUN_ADDR] != NULL && run->offered[RUN_PORT] != NULL && er->probe == NULL)
