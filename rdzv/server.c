@@ -10,6 +10,7 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/notify.h"
 #include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/run_apply.h"
 #include "rdzv/sessions.h"
 #include "store/xalloc.h"
 
@@ -51,7 +52,9 @@ uint8_t *server_scratch(struct server *s, size_t len)
 void server_apply(struct server *s, struct space *space, const struct command *command,
                   struct store_result *out)
 {
-    store_apply(&s->store, space, command, out);
+    store_execute(&s->store, space, command, NULL, out);
+    if (s->config->elastic.mode == CONFIG_ELASTIC_REPAIR)
+        run_follow(s, space, command, out);
 }
 
 /* --- Spaces, and who is in them. --- */
@@ -91,6 +94,7 @@ struct server_space *server_space_of(struct server *s, const struct space *space
     p->server = s;
     evtimer_assign(&p->linger, s->base, on_linger, p);
     elastic_space_init(&p->elastic);
+    runs_init(&p->runs, s->store.options.seed);
     TAILQ_INSERT_TAIL(&s->spaces, p, entry);
     return p;
 }
@@ -127,10 +131,10 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
     s->expiry_armed_ns = 0;
     TAILQ_FOREACH(space, &s->store.spaces, entry) {
         struct store_result result;
-        int64_t at;
 
-        if (tree_next_expiry(&space->tree, &at) && at <= command.now_ns)
+        do {
             server_apply(s, space, &command, &result);
+        } while (result.count != 0);
     }
 }
 
@@ -368,9 +372,7 @@ static void add_timers(struct server *s)
 int server_init(struct server *s, const struct config *config)
 {
     const struct store_options options = {.seed = random_seed(),
-                                          .space_bytes_max = config->limits.space_bytes_max,
-                                          .knows_runs =
-                                              config->elastic.mode == CONFIG_ELASTIC_REPAIR};
+                                          .space_bytes_max = config->limits.space_bytes_max};
 
     *s = (struct server){.config = config, .started_ns = server_now_ns()};
     TAILQ_INIT(&s->spaces);
@@ -410,6 +412,7 @@ void server_fini(struct server *s)
         TAILQ_REMOVE(&s->spaces, p, entry);
         evtimer_del(&p->linger);
         elastic_space_fini(&p->elastic);
+        runs_fini(&p->runs);
         free(p);
     }
     listen_free_all(s); /* after the runs, some of which have one of their own */

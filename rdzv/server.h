@@ -9,7 +9,7 @@
 #include "rdzv/config/config.h"
 #include "rdzv/engine/stats.h"
 #include "rdzv/net/outq.h"
-#include "store/store.h"
+#include "rdzv/rendezvous/run.h"
 
 struct conn;
 struct listener;
@@ -22,7 +22,17 @@ STAILQ_HEAD(dirty_list, conn);
 /* What is known of the agents and workers in a space; see elastic.h. */
 TAILQ_HEAD(elastic_run_list, elastic_run);
 
+/* How many connections use a worker store. */
+struct worker_sessions {
+    TAILQ_ENTRY(worker_sessions) entry;
+    uint64_t id;
+    uint32_t count;
+};
+
+TAILQ_HEAD(worker_sessions_list, worker_sessions);
+
 struct elastic_space {
+    struct worker_sessions_list sessions;
     struct elastic_run_list runs; /* those that agents speak of, and those that the store knows */
     struct elastic_run *shared;   /* whose workers use the agents' port; NULL: nobody's */
 };
@@ -31,6 +41,7 @@ struct elastic_space {
 struct server_space {
     TAILQ_ENTRY(server_space) entry;
     struct space *space;
+    struct runs runs;
     uint64_t c10d_conns;
     struct event linger; /* armed while nobody is connected */
     struct elastic_space elastic;

@@ -112,16 +112,21 @@ static uint64_t space_waiters(const struct space *space)
 
 static uint64_t space_worlds(const struct space *space)
 {
-    return space->worlds.count;
+    return space->worker_stores.count;
 }
 
-static uint64_t space_runs(const struct space *space)
+static uint64_t count_runs(const struct server *s, const struct space *space)
 {
+    const struct server_space *p;
     const struct run *run;
     uint64_t n = 0;
 
-    TAILQ_FOREACH(run, &space->runs.list, order)
-        n++;
+    TAILQ_FOREACH(p, &s->spaces, entry) {
+        if (p->space != space)
+            continue;
+        TAILQ_FOREACH(run, &p->runs.list, order)
+            n++;
+    }
     return n;
 }
 
@@ -130,7 +135,7 @@ static uint64_t space_watchers(const struct space *space)
     return space->tree.hub.registered;
 }
 
-static void write_spaces(FILE *out, const struct store *store)
+static void write_spaces(FILE *out, const struct server *s)
 {
     static const struct {
         const char *name, *help;
@@ -141,7 +146,7 @@ static void write_spaces(FILE *out, const struct store *store)
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
         {"rdzvd_space_keys", "c10d keys that have a value.", space_keys},
         {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
-        {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
+        {"rdzvd_space_runs", "Torch rendezvous that are known.", NULL},
         {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
         {"rdzvd_space_worlds", "Key spaces of torch's workers.", space_worlds},
     };
@@ -149,9 +154,9 @@ static void write_spaces(FILE *out, const struct store *store)
 
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         head(out, gauges[i].name, "gauge", gauges[i].help);
-        TAILQ_FOREACH(space, &store->spaces, entry)
+        TAILQ_FOREACH(space, &s->store.spaces, entry)
             fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->name,
-                    gauges[i].value(space));
+                    gauges[i].value == NULL ? count_runs(s, space) : gauges[i].value(space));
     }
 }
 
@@ -195,7 +200,7 @@ static void write_daemon(FILE *out, const struct server *s)
     counter(out, "rdzvd_log_lines_dropped_total", "Lines that nobody took in time.", log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
-    write_spaces(out, &s->store);
+    write_spaces(out, s);
 }
 
 /* --- The process. --- */

@@ -71,8 +71,9 @@ static void write_node(struct writer *w, const struct torch_state *state,
 static void write_run(struct writer *w, struct server *s, const struct space *space,
                       const struct run *run)
 {
-    static const char *const workers[] = {
-        [RUN_UNDECIDED] = "undecided", [RUN_OWN_STORE] = "own store", [RUN_HERE] = "here"};
+    static const char *const workers[] = {[WORKER_STORE_UNKNOWN] = "undecided",
+                                          [WORKER_STORE_WORKER0] = "own store",
+                                          [WORKER_STORE_RDZVD] = "here"};
     const struct torch_state *state = &run->state;
     struct elastic_presence presence;
 
@@ -89,7 +90,7 @@ static void write_run(struct writer *w, struct server *s, const struct space *sp
     if (state->has_deadline && !state->complete)
         write_time(w, "last_call_ends", state->deadline_us);
     member(w, "workers", slice_str(workers[run->workers]));
-    if (run->workers == RUN_HERE) {
+    if (run->workers == WORKER_STORE_RDZVD) {
         member(w, "address", blob_slice(run->place[RUN_ADDR]));
         member(w, "port", blob_slice(run->place[RUN_PORT]));
     }
@@ -116,8 +117,8 @@ static void write_runs(struct writer *w, struct server *s, const struct space *s
         return;
     }
     writer_str(w, "{\"runs\":[");
-    TAILQ_FOREACH(run, &space->runs.list, order) {
-        if (run != TAILQ_FIRST(&space->runs.list))
+    TAILQ_FOREACH(run, &server_space_of(s, space)->runs.list, order) {
+        if (run != TAILQ_FIRST(&server_space_of(s, space)->runs.list))
             writer_u8(w, ',');
         write_run(w, s, space, run);
     }
@@ -144,7 +145,7 @@ static void show_one(const struct http_request *r, const struct space *space, st
 {
     const struct run *run;
 
-    TAILQ_FOREACH(run, &space->runs.list, order) {
+    TAILQ_FOREACH(run, &server_space_of(r->server, space)->runs.list, order) {
         if (slice_equal(run->id, id)) {
             show(r, space, run);
             return;

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/run.h"
 #include "rdzv/sessions.h"
-#include "store/run.h"
 
 #define REQUEST_COST 64u   /* of a peer's share of a turn, beside its bytes */
 #define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
@@ -24,7 +24,7 @@ void c10d_session_begin(struct conn *c)
 /* Whose keys this connection uses. */
 static struct keymap *keys_of(struct conn *c)
 {
-    return c->role == CONN_WORKER ? &c->as.c10d.bound.world->keys : &c->space->keys;
+    return c->role == CONN_WORKER ? &c->as.c10d.bound.worker_store->keys : &c->space->keys;
 }
 
 static void drop_wait(struct conn *c)
@@ -105,7 +105,7 @@ static void refuse(struct conn *c, enum store_status status, struct slice key)
 /* Carries out a command that can only fail for want of room, or of a number. */
 static bool apply(struct conn *c, struct command *command, struct store_result *out)
 {
-    command->world = c->role == CONN_WORKER ? c->as.c10d.bound.world->id : 0;
+    command->worker_store = c->role == CONN_WORKER ? c->as.c10d.bound.worker_store->id : 0;
     server_apply(conn_server(c), c->space, command, out);
     if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
         return true;

@@ -25,7 +25,7 @@ enum conn_role {
     CONN_UNBOUND, /* has named none yet */
     CONN_PLAIN,   /* those of the space */
     CONN_AGENT,   /* the same, as torch's agents, who are known by name */
-    CONN_WORKER,  /* those of a world of workers */
+    CONN_WORKER,  /* those of a worker store */
 };
 
 struct agent;
@@ -58,8 +58,8 @@ struct conn {
             struct waiter *waiter;
             struct c10d_watches *watches; /* of classic WATCH_KEY; NULL: none */
             union {
-                struct agent *agent; /* CONN_AGENT */
-                struct world *world; /* CONN_WORKER */
+                struct agent *agent;               /* CONN_AGENT */
+                struct worker_store *worker_store; /* CONN_WORKER */
             } bound;
         } c10d;
         struct http_session *http;

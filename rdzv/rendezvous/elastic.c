@@ -9,6 +9,7 @@
 void elastic_space_init(struct elastic_space *e)
 {
     TAILQ_INIT(&e->runs);
+    TAILQ_INIT(&e->sessions);
     e->shared = NULL;
 }
 
@@ -78,13 +79,12 @@ static struct elastic_run *need_run(struct server *s, struct server_space *home,
 /* Which run an agent's key is about: that of the state itself, or that of a round. A key that is
  * neither yet may be the state that is about to be made, and what is compared is always a state,
  * even if R looks like the key of another run's round. */
-static struct slice run_key_of(const struct space *space, struct slice key, bool compared)
+static struct slice run_key_of(const struct runs *runs, struct slice key, bool compared)
 {
     struct slice rest;
     int64_t round;
-    struct run *run = compared || runs_find(&space->runs, key) != NULL
-                          ? NULL
-                          : runs_find_round(&space->runs, key, &round, &rest);
+    struct run *run =
+        compared || runs_find(runs, key) != NULL ? NULL : runs_find_round(runs, key, &round, &rest);
 
     return run == NULL ? key : run->node.key;
 }
@@ -92,8 +92,8 @@ static struct slice run_key_of(const struct space *space, struct slice key, bool
 static void bind_agent(struct conn *c, struct slice key, bool compared)
 {
     struct server *s = conn_server(c);
-    struct elastic_run *er =
-        need_run(s, server_space_of(s, c->space), run_key_of(c->space, key, compared));
+    struct server_space *home = server_space_of(s, c->space);
+    struct elastic_run *er = need_run(s, home, run_key_of(&home->runs, key, compared));
     struct agent *a = er == NULL ? NULL : calloc(1, sizeof *a);
 
     if (a == NULL)
@@ -106,20 +106,55 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
     elastic_enter(er, a);
 }
 
-/* The world that a worker finds: that of the run whose port it came to, or of the one run that
- * shares the agents' port. */
-static struct world *world_for(struct conn *c)
+/* The worker store that a worker finds: that of the run whose port it came to, or of the one run
+ * that shares the agents' port. */
+static struct worker_store *worker_store_for(struct conn *c)
 {
     struct server_space *home = server_space_of(conn_server(c), c->space);
     struct elastic_run *er = c->listener->is_runs ? c->listener->run : home->elastic.shared;
     struct run *run = er == NULL ? NULL : elastic_store_run(er);
 
-    return run == NULL ? NULL : run->world;
+    return run == NULL ? NULL : worker_stores_find(&c->space->worker_stores, run->worker_store);
+}
+
+static struct worker_sessions *find_sessions(const struct server_space *home, uint64_t id)
+{
+    struct worker_sessions *w;
+
+    TAILQ_FOREACH(w, &home->elastic.sessions, entry) {
+        if (w->id == id)
+            return w;
+    }
+    return NULL;
+}
+
+static void count_session(struct server_space *home, uint64_t id)
+{
+    struct worker_sessions *w = find_sessions(home, id);
+
+    if (w == NULL) {
+        w = xcalloc(1, sizeof *w);
+        w->id = id;
+        TAILQ_INSERT_HEAD(&home->elastic.sessions, w, entry);
+    }
+    w->count++;
+}
+
+static void end_session(struct server *s, struct server_space *home, uint64_t id)
+{
+    struct worker_sessions *w = find_sessions(home, id);
+
+    if (--w->count != 0)
+        return;
+    TAILQ_REMOVE(&home->elastic.sessions, w, entry);
+    free(w);
+    if (!runs_use(&home->runs, id))
+        elastic_sweep(s, home->space);
 }
 
 void elastic_bind(struct conn *c, struct slice key, bool compared)
 {
-    struct world *world;
+    struct worker_store *store;
 
     c->role = CONN_PLAIN;
     if (!elastic_on(conn_server(c)))
@@ -128,12 +163,12 @@ void elastic_bind(struct conn *c, struct slice key, bool compared)
         bind_agent(c, key, compared);
         return;
     }
-    world = world_for(c);
-    if (world == NULL)
+    store = worker_store_for(c);
+    if (store == NULL)
         return;
-    world->sessions++;
+    count_session(server_space_of(conn_server(c), c->space), store->id);
     c->role = CONN_WORKER;
-    c->as.c10d.bound.world = world;
+    c->as.c10d.bound.worker_store = store;
 }
 
 void elastic_unbind(struct conn *c)
@@ -141,10 +176,8 @@ void elastic_unbind(struct conn *c)
     struct agent *a = c->as.c10d.bound.agent;
 
     if (c->role == CONN_WORKER) {
-        struct world *world = c->as.c10d.bound.world;
-
-        if (--world->sessions == 0 && !world->current)
-            elastic_sweep(conn_server(c), c->space);
+        end_session(conn_server(c), server_space_of(conn_server(c), c->space),
+                    c->as.c10d.bound.worker_store->id);
     } else if (c->role == CONN_AGENT) {
         struct elastic_run *er = a->run;
 
@@ -163,12 +196,14 @@ void elastic_unbind(struct conn *c)
 
 void elastic_sweep(struct server *s, struct space *space)
 {
-    for (size_t i = space->worlds.count; i-- > 0;) {
-        const struct world *world = space->worlds.items[i];
-        const struct command command = {.kind = COMMAND_WORLD_FORGET, .world = world->id};
+    const struct server_space *home = server_space_of(s, space);
+
+    for (size_t i = space->worker_stores.count; i-- > 0;) {
+        uint64_t id = space->worker_stores.items[i]->id;
+        const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = id};
         struct store_result result;
 
-        if (!world->current && world->sessions == 0)
+        if (!runs_use(&home->runs, id) && find_sessions(home, id) == NULL)
             server_apply(s, space, &command, &result);
     }
 }
@@ -177,22 +212,20 @@ void elastic_sweep(struct server *s, struct space *space)
 
 static uint64_t forget(struct elastic_run *er, const char *why)
 {
-    const struct command command = {.kind = COMMAND_RUN_FORGET, .key = er->key};
     struct server *s = er->server;
     struct server_space *home = er->home;
     struct run *run = elastic_store_run(er);
-    struct store_result result;
     bool closed = run->state.closed;
+    uint64_t keys = run_forget(s, home->space, run);
 
-    server_apply(s, home->space, &command, &result);
     log_event(LOG_INFO, "run_forgotten", log_str("space", home->space->name),
-              log_bytes("run", elastic_name(er)), log_bool("closed", closed),
-              log_u64("keys", result.count), log_str("reason", why));
+              log_bytes("run", elastic_name(er)), log_bool("closed", closed), log_u64("keys", keys),
+              log_str("reason", why));
     elastic_drop_workers(er);
     elastic_sweep(s, home->space);
     elastic_admit(er);
     free_if_unused(er);
-    return result.count;
+    return keys;
 }
 
 /* Torch's agents would wait for the run's keys for a minute, and end then. */
@@ -267,7 +300,7 @@ static void meet_all(struct server *s, struct server_space *home)
 {
     struct run *run;
 
-    TAILQ_FOREACH(run, &home->space->runs.list, order)
+    TAILQ_FOREACH(run, &home->runs.list, order)
         need_run(s, home, run->node.key);
 }
 

@@ -1,7 +1,7 @@
 /* Elastic jobs: what rdzvd does for torch's rendezvous beyond keeping its keys.
  *
- * store/run.h knows what each run's state says; here is who is connected for it, and what is done
- * so that an unmodified torchrun survives what default torch does not:
+ * rdzv/rendezvous/run.h knows what each run's state says; here is who is connected for it, and what
+ * is done so that an unmodified torchrun survives what default torch does not:
  *  - workers of 2.5 and later find their store here, with fresh keys each round
  *    (elastic_workers.c; torch keeps the address of its first round and the keys of all);
  *  - compare-and-sets on the state take turns (elastic_turn.c), and heartbeats merge

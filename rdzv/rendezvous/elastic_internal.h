@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/run_apply.h"
 
 struct probe;
 
@@ -46,10 +47,10 @@ struct elastic_run {
     uint64_t refreshed_ms;  /* when heartbeats of those in line were last looked at */
 
     /* Where its workers are: see elastic_workers.c. */
-    struct probe *probe;     /* asks whether agent 0 hosts a store */
-    struct listener *port;   /* of its own; NULL: they share the agents' */
-    uint16_t agents_port;    /* the one that agent 0 came to */
-    enum run_workers undone; /* was decided, and the space had no room for it */
+    struct probe *probe;                /* asks whether agent 0 hosts a store */
+    struct listener *port;              /* of its own; NULL: they share the agents' */
+    uint16_t agents_port;               /* the one that agent 0 came to */
+    enum worker_store_placement undone; /* was decided, and the space had no room for it */
     const char *undone_why;
 };
 
@@ -67,12 +68,12 @@ static inline struct slice elastic_name(const struct elastic_run *er)
 /* The store's view of a run; NULL: it knows nothing of it. Valid until the next command. */
 static inline struct run *elastic_store_run(const struct elastic_run *er)
 {
-    return runs_find(&er->home->space->runs, er->key);
+    return runs_find(&er->home->runs, er->key);
 }
 
 /* elastic.c */
 struct elastic_run *elastic_find(struct server_space *home, struct slice key);
-/* Ends worlds that are not of a newest round and that nobody uses. */
+/* Drops worker stores that are not of a latest round and that have no sessions. */
 void elastic_sweep(struct server *s, struct space *space);
 
 /* elastic_late.c */

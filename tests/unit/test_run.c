@@ -1,6 +1,6 @@
-/* Runs: what the store makes of the values of torch's keys, which keys are whose, and what the
- * commands of runs leave behind. */
-#include "store/run.h"
+/* Runs: what is made of the values of torch's keys, which keys are whose, and what is done about
+ * runs. */
+#include "rdzv/rendezvous/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,79 +11,53 @@
 
 #include <cmocka.h>
 
-#include "store/store.h"
+#include "rdzv/rendezvous/run_apply.h"
 
 #define COUNT(a)     (sizeof(a) / sizeof *(a))
 #define RUN          "/torch.rendezvous.job"
 #define COMMAND(...) ((struct command){__VA_ARGS__})
 
-/* --- Memory that is short when a test wants it so. --- */
+/* --- A server that is a store alone. --- */
 
-static long fail_at = -1; /* which allocation from now on gets none; below 0: none of them */
+static struct server server;
+static struct server_space home;
+static struct store *the_store;
 
-void *__wrap_malloc(size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_reallocarray(void *old, size_t count, size_t size);
-void *__real_reallocarray(void *old, size_t count, size_t size);
-
-static bool is_short(void)
+void server_apply(struct server *s, struct space *space, const struct command *command,
+                  struct store_result *out)
 {
-    return fail_at >= 0 && fail_at-- == 0;
+    store_execute(the_store, space, command, NULL, out);
+    run_follow(s, space, command, out);
 }
 
-void *__wrap_malloc(size_t size)
+struct server_space *server_space_of(struct server *s, const struct space *space)
 {
-    return is_short() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_short() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return is_short() ? NULL : __real_realloc(old, size);
-}
-
-void *__wrap_reallocarray(void *old, size_t count, size_t size)
-{
-    return is_short() ? NULL : __real_reallocarray(old, count, size);
-}
-
-/* --- A store. --- */
-
-static size_t written; /* commands that were written down */
-
-static void note(void *to, const struct space *space, const struct command *c)
-{
-    (void)to;
+    (void)s;
     (void)space;
-    (void)c;
-    written++;
+    return &home;
 }
 
 static struct space *open_store(struct store *s, size_t bytes_max)
 {
-    const struct store_options options = {
-        .seed = 5, .space_bytes_max = bytes_max, .knows_runs = true, .sink = {.add = note}};
+    const struct store_options options = {.seed = 5, .space_bytes_max = bytes_max};
 
     store_init(s, &options);
+    runs_init(&home.runs, 5);
+    the_store = s;
     return store_space(s, "a");
+}
+
+static void close_store(struct store *s)
+{
+    runs_fini(&home.runs);
+    store_fini(s);
 }
 
 static struct store_result apply(struct store *s, struct command c)
 {
     struct store_result r;
-    size_t before = written;
 
-    store_apply(s, TAILQ_FIRST(&s->spaces), &c, &r);
-    if (command_is_run(c.kind))
-        assert_int_equal(written - before, r.status == STORE_OK);
+    server_apply(&server, TAILQ_FIRST(&s->spaces), &c, &r);
     return r;
 }
 
@@ -143,9 +117,17 @@ static struct store_result set_state(struct store *s, const char *key, int64_t r
     return r;
 }
 
+static enum store_status open_worker_store(struct store *s)
+{
+    struct run *run = runs_find(&home.runs, slice_str(RUN));
+
+    return run_open_worker_store(&server, TAILQ_FIRST(&s->spaces), run);
+}
+
 static struct run *find(struct space *space, const char *key)
 {
-    return runs_find(&space->runs, slice_str(key));
+    (void)space;
+    return runs_find(&home.runs, slice_str(key));
 }
 
 /* --- From value to run. --- */
@@ -154,23 +136,20 @@ static void a_run_begins_with_the_sentinel(void **state)
 {
     struct store s;
     struct space *space = open_store(&s, 0);
-    struct store_result r;
     struct run *run;
 
     (void)state;
-    r = apply(&s, COMMAND(.kind = COMMAND_KEY_COMPARE_SET, .key = slice_str(RUN),
-                          .value = slice_str("Y2FuaW1hZGFt")));
+    apply(&s, COMMAND(.kind = COMMAND_KEY_COMPARE_SET, .key = slice_str(RUN),
+                      .value = slice_str("Y2FuaW1hZGFt")));
     run = find(space, RUN);
     assert_non_null(run);
-    assert_ptr_equal(r.run, run);
     assert_true(slice_is(run->id, "job"));
     assert_false(run->known);
     assert_false(run->completed);
-    assert_int_equal(run->workers, RUN_UNDECIDED);
-    assert_null(run->world);
+    assert_int_equal(run->workers, WORKER_STORE_UNKNOWN);
+    assert_int_equal(run->worker_store, 0);
 
-    r = set_state(&s, RUN, 2, false, false, 3);
-    assert_ptr_equal(r.run, run);
+    set_state(&s, RUN, 2, false, false, 3);
     assert_true(run->known);
     assert_int_equal(run->state.round, 2);
     assert_int_equal(run->state.count, 3);
@@ -180,13 +159,12 @@ static void a_run_begins_with_the_sentinel(void **state)
     assert_int_equal(run->before.count, 3);
     assert_true(run->state.closed && !run->before.closed);
 
-    r = set(&s, RUN, slice_str("non_base64"));
-    assert_ptr_equal(r.run, run);
+    set(&s, RUN, slice_str("non_base64"));
     assert_false(run->known);
     assert_int_equal(run->state.count, 0);
     assert_int_equal(run->before.count, 1);
     assert_string_equal(get(space, RUN), "non_base64");
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void what_is_no_state_makes_no_run(void **state)
@@ -197,11 +175,11 @@ static void what_is_no_state_makes_no_run(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(values); i++) {
-        assert_null(set(&s, RUN, slice_str(values[i])).run);
+        set(&s, RUN, slice_str(values[i]));
         assert_null(find(space, RUN));
         assert_string_equal(get(space, RUN), values[i]);
     }
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void other_keys_make_no_run(void **state)
@@ -213,27 +191,12 @@ static void other_keys_make_no_run(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(keys); i++) {
-        assert_null(set_state(&s, keys[i], 0, false, false, 1).run);
+        set_state(&s, keys[i], 0, false, false, 1);
         assert_null(find(space, keys[i]));
         assert_false(run_is_agents_key(slice_str(keys[i])));
     }
-    assert_true(TAILQ_EMPTY(&space->runs.list));
-    store_fini(&s);
-}
-
-static void without_knowing_runs_there_are_none(void **state)
-{
-    const struct store_options options = {.seed = 5, .sink = {.add = note}};
-    struct store s;
-
-    (void)state;
-    store_init(&s, &options);
-    store_space(&s, "a");
-    assert_null(set_state(&s, RUN, 0, true, false, 2).run);
-    assert_null(find(TAILQ_FIRST(&s.spaces), RUN));
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN))).status,
-                     STORE_ABSENT);
-    store_fini(&s);
+    assert_true(TAILQ_EMPTY(&home.runs.list));
+    close_store(&s);
 }
 
 /* Every command that can change a value is looked at. */
@@ -269,14 +232,14 @@ static void all_ways_to_change_a_value_count(void **state)
     apply(&s, COMMAND(.kind = COMMAND_KEY_COMPARE_SET, .key = slice_str(RUN), .expected = text,
                       .value = slice_str("no")));
     assert_false(find(space, RUN)->known);
-    /* A world's key of that name is a worker's, and plain. */
+    /* A worker's key of that name is a worker's, and plain. */
     set(&s, RUN, text);
-    apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
+    open_worker_store(&s);
     apply(&s, COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str(RUN), .value = slice_str("no"),
-                      .world = 1));
+                      .worker_store = 1));
     assert_true(find(space, RUN)->known);
     free((void *)(uintptr_t)text.ptr);
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void the_latest_completed_round_is_kept_as_it_was(void **state)
@@ -302,7 +265,7 @@ static void the_latest_completed_round_is_kept_as_it_was(void **state)
     assert_int_equal(run->world_then.count, 5);
     set_state(&s, RUN, 2, true, false, 4); /* a round that was never seen open */
     assert_int_equal(run->world_then.round, 2);
-    store_fini(&s);
+    close_store(&s);
 }
 
 /* --- Whose key is it? --- */
@@ -352,7 +315,7 @@ static void rounds_keys_are_found_whatever_the_id(void **state)
         struct run *run;
 
         snprintf(key, sizeof key, RUN_PREFIX "%s", rows[i].key);
-        run = runs_find_round(&space->runs, slice_str(key), &round, &rest);
+        run = runs_find_round(&home.runs, slice_str(key), &round, &rest);
         if ((run == NULL) != (rows[i].id == NULL))
             fail_msg("%s is %s", key, run == NULL ? "nobody's" : "somebody's");
         if (run == NULL) {
@@ -365,8 +328,8 @@ static void rounds_keys_are_found_whatever_the_id(void **state)
                      (long long)round);
     }
     assert_null(
-        runs_find_round(&space->runs, slice_str("job.0/k"), &(int64_t){0}, &(struct slice){0}));
-    store_fini(&s);
+        runs_find_round(&home.runs, slice_str("job.0/k"), &(int64_t){0}, &(struct slice){0}));
+    close_store(&s);
 }
 
 static void a_rounds_key_is_written_as_it_is_read(void **state)
@@ -385,12 +348,11 @@ static void a_rounds_key_is_written_as_it_is_read(void **state)
         struct slice rest;
         int64_t round;
 
-        assert_ptr_equal(runs_find_round(&space->runs, (struct slice){key, len}, &round, &rest),
-                         run);
+        assert_ptr_equal(runs_find_round(&home.runs, (struct slice){key, len}, &round, &rest), run);
         assert_int_equal(round, rounds[i]);
         assert_true(slice_is(rest, "MASTER_ADDR"));
     }
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void forgetting_takes_the_runs_keys_and_no_others(void **state)
@@ -415,10 +377,9 @@ static void forgetting_takes_the_runs_keys_and_no_others(void **state)
     apply(&s, COMMAND(.kind = COMMAND_KEY_DELETE, .key = slice_str(RUN ".5/q")));
     apply(&s, COMMAND(.kind = COMMAND_QUEUE_PUSH, .key = slice_str(RUN ".5/q"),
                       .value = slice_str("v"))); /* torch's agents have no queues */
-    apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
-    assert_true(find(space, RUN)->world->current);
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_RUN_FORGET, .key = slice_str(RUN))).count,
-                     COUNT(gone) + 1);
+    open_worker_store(&s);
+    assert_true(run_records_name(&space->runs, 1));
+    assert_int_equal(run_forget(&server, space, find(space, RUN)), COUNT(gone) + 1);
     assert_null(find(space, RUN));
     assert_null(get(space, RUN));
     for (size_t i = 0; i < COUNT(gone); i++)
@@ -429,10 +390,8 @@ static void forgetting_takes_the_runs_keys_and_no_others(void **state)
     }
     assert_non_null(find(space, RUN "2"));
     assert_non_null(find(space, RUN ".0/r"));
-    assert_false(worlds_find(&space->worlds, 1)->current);
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_RUN_FORGET, .key = slice_str(RUN))).status,
-                     STORE_ABSENT);
-    store_fini(&s);
+    assert_false(run_records_name(&space->runs, 1));
+    close_store(&s);
 }
 
 /* --- Where the workers' store is. --- */
@@ -449,17 +408,16 @@ static void wait_for(struct space *space, const char *key, struct waiter **waite
     assert_non_null(*waiter);
 }
 
-static struct store_result offer(struct store *s, const char *key, const char *value)
+static enum store_status offer(const char *key, const char *value)
 {
-    return apply(
-        s, COMMAND(.kind = COMMAND_RUN_OFFER, .key = slice_str(key), .value = slice_str(value)));
+    return run_take_offer(&home.runs, slice_str(key), slice_str(value));
 }
 
-static struct store_result decide(struct store *s, enum run_workers where, const char *address,
-                                  const char *port)
+static enum store_status decide(struct store *s, enum worker_store_placement where,
+                                const char *address, const char *port)
 {
-    return apply(s, COMMAND(.kind = COMMAND_RUN_WORKERS, .key = slice_str(RUN), .number = where,
-                            .value = slice_str(address), .expected = slice_str(port)));
+    return run_decide(&server, TAILQ_FIRST(&s->spaces), runs_find(&home.runs, slice_str(RUN)),
+                      where, slice_str(address), slice_str(port));
 }
 
 static void what_agent_0_offers_is_told_to_nobody(void **state)
@@ -469,21 +427,21 @@ static void what_agent_0_offers_is_told_to_nobody(void **state)
     struct run *run;
 
     (void)state;
-    assert_int_equal(offer(&s, RUN ".0/MASTER_ADDR", "x").status, STORE_ABSENT); /* no run */
+    assert_int_equal(offer(RUN ".0/MASTER_ADDR", "x"), STORE_ABSENT); /* no run */
     set_state(&s, RUN, 0, true, false, 2);
     run = find(space, RUN);
-    assert_int_equal(offer(&s, RUN ".0/MASTER_ADDR", "first").status, STORE_OK);
-    assert_int_equal(offer(&s, RUN ".0/MASTER_ADDR", "host").status, STORE_OK); /* the last one */
-    assert_int_equal(offer(&s, RUN ".0/MASTER_PORT", "1234").status, STORE_OK);
-    assert_int_equal(offer(&s, RUN ".0/MASTER_PORTS", "1").status, STORE_ABSENT);
-    assert_int_equal(offer(&s, RUN, "1").status, STORE_ABSENT);
+    assert_int_equal(offer(RUN ".0/MASTER_ADDR", "first"), STORE_OK);
+    assert_int_equal(offer(RUN ".0/MASTER_ADDR", "host"), STORE_OK); /* the last one */
+    assert_int_equal(offer(RUN ".0/MASTER_PORT", "1234"), STORE_OK);
+    assert_int_equal(offer(RUN ".0/MASTER_PORTS", "1"), STORE_ABSENT);
+    assert_int_equal(offer(RUN, "1"), STORE_ABSENT);
     assert_true(slice_is(blob_slice(run->offered[RUN_ADDR]), "host"));
     assert_true(slice_is(blob_slice(run->offered[RUN_PORT]), "1234"));
     assert_null(get(space, RUN ".0/MASTER_ADDR"));
-    assert_int_equal(decide(&s, RUN_HERE, "here", "1").status, STORE_OK);
-    assert_int_equal(offer(&s, RUN ".0/MASTER_ADDR", "late").status, STORE_ABSENT);
+    assert_int_equal(decide(&s, WORKER_STORE_RDZVD, "here", "1"), STORE_OK);
+    assert_int_equal(offer(RUN ".0/MASTER_ADDR", "late"), STORE_ABSENT);
     assert_true(slice_is(blob_slice(run->offered[RUN_ADDR]), "host"));
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void a_decision_writes_both_keys_and_wakes_who_waits(void **state)
@@ -493,31 +451,30 @@ static void a_decision_writes_both_keys_and_wakes_who_waits(void **state)
     struct waiter *a, *b;
 
     (void)state;
-    assert_int_equal(decide(&s, RUN_HERE, "here", "1").status, STORE_ABSENT);
     set_state(&s, RUN, 3, true, false, 2);
-    apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
+    open_worker_store(&s);
     wait_for(space, RUN ".3/MASTER_ADDR", &a);
     wait_for(space, RUN ".3/MASTER_PORT", &b);
     assert_null(store_next_ready(&s));
-    assert_int_equal(decide(&s, RUN_HERE, "here", "1").status, STORE_OK);
+    assert_int_equal(decide(&s, WORKER_STORE_RDZVD, "here", "1"), STORE_OK);
     assert_ptr_equal(store_next_ready(&s), &a->wake);
     assert_ptr_equal(store_next_ready(&s), &b->wake);
     keymap_cancel(&space->keys, a);
     keymap_cancel(&space->keys, b);
     assert_string_equal(get(space, RUN ".3/MASTER_ADDR"), "here");
     assert_string_equal(get(space, RUN ".3/MASTER_PORT"), "1");
-    assert_int_equal(find(space, RUN)->workers, RUN_HERE);
+    assert_int_equal(find(space, RUN)->workers, WORKER_STORE_RDZVD);
 
-    /* The next round is told with its world, before anybody asks. */
+    /* The next round is told with its worker store, before anybody asks. */
     set_state(&s, RUN, 4, false, false, 1);
     wait_for(space, RUN ".4/MASTER_ADDR", &a);
     set_state(&s, RUN, 4, true, false, 2);
     assert_null(store_next_ready(&s));
-    apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
+    open_worker_store(&s);
     assert_ptr_equal(store_next_ready(&s), &a->wake);
     keymap_cancel(&space->keys, a);
     assert_string_equal(get(space, RUN ".4/MASTER_PORT"), "1");
-    store_fini(&s);
+    close_store(&s);
 }
 
 static void agent_0s_own_store_is_told_as_it_was_offered(void **state)
@@ -527,15 +484,15 @@ static void agent_0s_own_store_is_told_as_it_was_offered(void **state)
 
     (void)state;
     set_state(&s, RUN, 0, true, false, 2);
-    apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
-    offer(&s, RUN ".0/MASTER_ADDR", "host");
-    offer(&s, RUN ".0/MASTER_PORT", "1234");
-    assert_int_equal(decide(&s, RUN_OWN_STORE, "", "").status, STORE_OK);
+    open_worker_store(&s);
+    offer(RUN ".0/MASTER_ADDR", "host");
+    offer(RUN ".0/MASTER_PORT", "1234");
+    assert_int_equal(decide(&s, WORKER_STORE_WORKER0, "", ""), STORE_OK);
     assert_string_equal(get(space, RUN ".0/MASTER_ADDR"), "host");
     assert_string_equal(get(space, RUN ".0/MASTER_PORT"), "1234");
-    assert_null(find(space, RUN)->world);
-    assert_false(worlds_find(&space->worlds, 1)->current);
-    store_fini(&s);
+    assert_int_equal(find(space, RUN)->worker_store, 0);
+    assert_false(run_records_name(&space->runs, 1));
+    close_store(&s);
 }
 
 static void without_an_offer_or_a_round_nothing_is_told(void **state)
@@ -545,17 +502,16 @@ static void without_an_offer_or_a_round_nothing_is_told(void **state)
 
     (void)state;
     set_state(&s, RUN, 0, false, false, 2);
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN))).status,
-                     STORE_ABSENT);
-    assert_int_equal(decide(&s, RUN_HERE, "here", "1").status, STORE_OK);
+    assert_int_equal(open_worker_store(&s), STORE_ABSENT);
+    assert_int_equal(decide(&s, WORKER_STORE_RDZVD, "here", "1"), STORE_OK);
     assert_int_equal(space->keys.present, 1);
     set_state(&s, RUN, 0, true, false, 2);
-    assert_int_equal(decide(&s, RUN_OWN_STORE, "", "").status, STORE_OK);
+    assert_int_equal(decide(&s, WORKER_STORE_WORKER0, "", ""), STORE_OK);
     assert_int_equal(space->keys.present, 1);
-    store_fini(&s);
+    close_store(&s);
 }
 
-static void each_round_has_a_world_and_only_the_newest_is_current(void **state)
+static void each_round_has_a_store_and_only_the_newest_is_named(void **state)
 {
     struct store s;
     struct space *space = open_store(&s, 0);
@@ -565,28 +521,32 @@ static void each_round_has_a_world_and_only_the_newest_is_current(void **state)
     set_state(&s, RUN, 0, true, false, 2);
     run = find(space, RUN);
     for (uint64_t id = 1; id < 5; id++) {
-        assert_int_equal(
-            apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN))).status, STORE_OK);
-        assert_int_equal(run->world->id, id);
+        assert_int_equal(open_worker_store(&s), STORE_OK);
+        assert_int_equal(run->worker_store, id);
         for (uint64_t k = 1; k <= id; k++)
-            assert_int_equal(worlds_find(&space->worlds, k)->current, k == id);
+            assert_int_equal(run_records_name(&space->runs, k), k == id);
     }
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_WORLD_FORGET, .world = 4)).status,
-                     STORE_ABSENT); /* it is current */
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_WORLD_FORGET, .world = 2)).status, STORE_OK);
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_WORLD_FORGET, .world = 2)).status,
-                     STORE_ABSENT);
-    assert_int_equal(apply(&s, COMMAND(.kind = COMMAND_WORLD_FORGET, .world = 0)).status,
-                     STORE_ABSENT);
     assert_int_equal(
-        apply(&s, COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str("/k"), .world = 2)).status,
+        apply(&s, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 4)).status,
+        STORE_IN_USE);
+    assert_int_equal(
+        apply(&s, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 2)).status, STORE_OK);
+    assert_int_equal(
+        apply(&s, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 2)).status,
+        STORE_ABSENT);
+    assert_int_equal(
+        apply(&s, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 0)).status,
+        STORE_ABSENT);
+    assert_int_equal(
+        apply(&s, COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str("/k"), .worker_store = 2))
+            .status,
         STORE_ABSENT);
     apply(&s, COMMAND(.kind = COMMAND_KEY_DELETE, .key = slice_str(RUN)));
-    assert_false(worlds_find(&space->worlds, 4)->current);
-    store_fini(&s);
+    assert_false(run_records_name(&space->runs, 4));
+    close_store(&s);
 }
 
-/* --- When there is no room, or no memory. --- */
+/* --- When there is no room. --- */
 
 /* Fills the space so that `left` bytes are free. */
 static void leave_room(struct store *s, struct space *space, size_t left)
@@ -610,88 +570,28 @@ static void a_full_space_is_told_of_both_keys_or_of_none(void **state)
     for (size_t left = 0; left < 1000; left += 10) {
         struct store s;
         struct space *space = open_store(&s, 8000);
-        struct store_result r;
+        enum store_status r;
 
         set_state(&s, RUN, 0, true, false, 2);
         leave_room(&s, space, left);
-        r = decide(&s, RUN_HERE, "here", "1");
-        assert_int_equal(get(space, RUN ".0/MASTER_ADDR") != NULL, r.status == STORE_OK);
-        assert_int_equal(get(space, RUN ".0/MASTER_PORT") != NULL, r.status == STORE_OK);
+        r = decide(&s, WORKER_STORE_RDZVD, "here", "1");
+        assert_int_equal(get(space, RUN ".0/MASTER_ADDR") != NULL, r == STORE_OK);
+        assert_int_equal(get(space, RUN ".0/MASTER_PORT") != NULL, r == STORE_OK);
         assert_int_equal(find(space, RUN)->workers,
-                         r.status == STORE_OK ? RUN_HERE : RUN_UNDECIDED);
-        if (r.status == STORE_OK) {
+                         r == STORE_OK ? WORKER_STORE_RDZVD : WORKER_STORE_UNKNOWN);
+        if (r == STORE_OK) {
             set_state(&s, RUN, 1, true, false, 2);
             leave_room(&s, space, left / 2);
-            r = apply(&s, COMMAND(.kind = COMMAND_RUN_WORLD, .key = slice_str(RUN)));
-            assert_int_equal(find(space, RUN)->world != NULL, r.status == STORE_OK);
-            assert_int_equal(space->worlds.last_id, r.status == STORE_OK);
-            assert_int_equal(get(space, RUN ".1/MASTER_PORT") != NULL, r.status == STORE_OK);
+            r = open_worker_store(&s);
+            assert_int_equal(find(space, RUN)->worker_store != 0, r == STORE_OK);
+            assert_int_equal(space->worker_stores.count, r == STORE_OK);
+            assert_int_equal(get(space, RUN ".1/MASTER_PORT") != NULL, r == STORE_OK);
         }
-        was_full = was_full || r.status == STORE_FULL;
-        had_room = had_room || r.status == STORE_OK;
-        store_fini(&s);
+        was_full = was_full || r == STORE_FULL;
+        had_room = had_room || r == STORE_OK;
+        close_store(&s);
     }
     assert_true(was_full && had_room);
-}
-
-/* Whichever allocation gets none, a command changes all that it says or nothing, and the next one
- * works. */
-static void commands_short_of_memory_change_nothing(void **state)
-{
-    struct slice text = state_text(0, true, false, 2);
-    static const enum command_kind kinds[] = {COMMAND_RUN_OFFER, COMMAND_RUN_WORKERS,
-                                              COMMAND_RUN_WORLD, COMMAND_KEY_SET};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(kinds); i++) {
-        long failures = 0;
-
-        for (bool done = false; !done; failures++) {
-            struct store s;
-            struct space *space = open_store(&s, 0);
-            struct command c = {.kind = kinds[i],
-                                .key = slice_str(RUN),
-                                .number = RUN_HERE,
-                                .value = slice_str("here"),
-                                .expected = slice_str("1")};
-            struct store_result r;
-            struct run *run;
-
-            set(&s, RUN "2", text); /* a table without memory for its first array ends it all */
-            if (kinds[i] != COMMAND_KEY_SET)
-                set(&s, RUN, text);
-            if (kinds[i] == COMMAND_RUN_OFFER)
-                c.key = slice_str(RUN ".0/MASTER_ADDR");
-            if (kinds[i] == COMMAND_RUN_WORLD)
-                decide(&s, RUN_HERE, "here", "1");
-            if (kinds[i] == COMMAND_KEY_SET)
-                c.value = text;
-            fail_at = failures;
-            r = apply(&s, c);
-            done = fail_at >= 0; /* as many were not needed */
-            fail_at = -1;
-            run = find(space, RUN);
-            if (kinds[i] == COMMAND_KEY_SET) { /* the key works, even if nobody looks after it */
-                assert_int_equal(get(space, RUN) != NULL, r.status == STORE_OK);
-                assert_true(run == NULL || r.status == STORE_OK);
-                assert_true(!done || (run != NULL && run->known && run->completed));
-            } else {
-                assert_int_equal(r.status, done ? STORE_OK : STORE_NO_MEMORY);
-                assert_int_equal(run->offered[RUN_ADDR] != NULL,
-                                 done && kinds[i] == COMMAND_RUN_OFFER);
-                assert_int_equal(run->world != NULL, done && kinds[i] == COMMAND_RUN_WORLD);
-                assert_int_equal(space->worlds.last_id, done && kinds[i] == COMMAND_RUN_WORLD);
-                assert_int_equal(get(space, RUN ".0/MASTER_PORT") != NULL,
-                                 kinds[i] == COMMAND_RUN_WORLD ||
-                                     (done && kinds[i] == COMMAND_RUN_WORKERS));
-            }
-            set_state(&s, RUN, 1, true, false, 1);
-            assert_int_equal(find(space, RUN)->world_then.round, 1);
-            store_fini(&s);
-        }
-        assert_in_range(failures, 2, 1000);
-    }
-    free((void *)(uintptr_t)text.ptr);
 }
 
 int main(void)
@@ -700,7 +600,6 @@ int main(void)
         cmocka_unit_test(a_run_begins_with_the_sentinel),
         cmocka_unit_test(what_is_no_state_makes_no_run),
         cmocka_unit_test(other_keys_make_no_run),
-        cmocka_unit_test(without_knowing_runs_there_are_none),
         cmocka_unit_test(all_ways_to_change_a_value_count),
         cmocka_unit_test(the_latest_completed_round_is_kept_as_it_was),
         cmocka_unit_test(rounds_keys_are_found_whatever_the_id),
@@ -710,10 +609,9 @@ int main(void)
         cmocka_unit_test(a_decision_writes_both_keys_and_wakes_who_waits),
         cmocka_unit_test(agent_0s_own_store_is_told_as_it_was_offered),
         cmocka_unit_test(without_an_offer_or_a_round_nothing_is_told),
-        cmocka_unit_test(each_round_has_a_world_and_only_the_newest_is_current),
+        cmocka_unit_test(each_round_has_a_store_and_only_the_newest_is_named),
         cmocka_unit_test(a_full_space_is_told_of_both_keys_or_of_none),
-        cmocka_unit_test(commands_short_of_memory_change_nothing),
     };
 
-    return cmocka_run_group_tests_name("store/run", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("rdzv/run", tests, NULL, NULL);
 }
