@@ -229,8 +229,7 @@ int server_init(struct server *s, const struct config *config)
     const struct engine_options options = {.clock = &clock_system,
                                            .seed = random_seed(),
                                            .space_bytes_max = config->limits.space_bytes_max,
-                                           .space_idle_timeout_ms = config->space_idle_timeout_ms,
-                                           .track_runs = config->elastic.fixes};
+                                           .space_idle_timeout_ms = config->space_idle_timeout_ms};
 
     *s = (struct server){.config = config};
     s->base = new_base();

@@ -28,9 +28,10 @@ struct tree_event {
     uint8_t key[];
 };
 
-/* An event with one reference, its key copied and its nodes empty but for the key. Aborts when
- * memory is short: whoever could be refused has been by now. */
-struct tree_event *tree_event_new(enum etcd_action action, struct slice key);
+/* An event with one reference, its key copied and its nodes empty but for the key; its memory is
+ * that of the reserve. */
+struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
+                                  struct slice key);
 struct tree_event *tree_event_ref(struct tree_event *e);
 void tree_event_unref(struct tree_event *e);
 
@@ -57,11 +58,13 @@ struct watch_hub {
     struct tree_event *fresh;                   /* the newest event, whose JSON is kept */
     struct table points;
     struct ready_list *ready;
+    struct reserve *reserve;
     uint64_t registered;
 };
 
 /* `last` is the index that the tree starts at. */
-void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last);
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
+                    uint64_t seed, uint64_t last);
 
 /* All watches are closed by now. */
 void watch_hub_fini(struct watch_hub *h);

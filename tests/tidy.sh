@@ -101,7 +101,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [ "$target" != proto/command.pb-c.h ]; then
+            if [ ! -f "$target" ] && [ "$target" != proto/record.pb-c.h ]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
@@ -136,7 +136,7 @@ check_headers() {
 check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
-    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/command.proto || exit 2
+    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto || exit 2
     flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags
@@ -269,7 +269,7 @@ plant() {
     first-lines-sh) sed -i '2s/.*/set -u/' tests/support/install.sh && echo 'install.sh:1: its first line' ;;
     blanks-end) sed -i '5s/$/ /' README.md && echo 'README.md:5: blanks at the end' ;;
     blanks-tab) sed -i 's/^    return/\treturn/' proto/url.c && echo 'a tab' ;;
-    blanks-cr) sed -i '3s/$/\r/' proto/command.proto && echo 'command.proto:3: a carriage return' ;;
+    blanks-cr) sed -i '3s/$/\r/' proto/record.proto && echo 'command.proto:3: a carriage return' ;;
     blanks-last) printf 'x' >>README.md && echo 'the last line has no end' ;;
     blanks-empty) echo >>proto/json.h && echo 'an empty line at the end' ;;
     built) echo '/* A module that nobody builds. */' >store/orphan.c && echo 'store/orphan.c:1: no' ;;

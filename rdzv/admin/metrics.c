@@ -11,6 +11,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/members.h"
 #include "rdzv/net/conn.h"
+#include "rdzv/rendezvous/elastic.h"
 
 /* The head of a metric: what it is and which kind. */
 static void head(FILE *out, const char *name, const char *type, const char *help)
@@ -83,57 +84,54 @@ static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
 
 /* --- Ours. --- */
 
-static uint64_t space_key_count(const struct space *space)
+static uint64_t space_key_count(const struct engine_space *space)
 {
-    return store_usage(space).keys;
+    return store_usage(space->store).keys;
 }
 
-static uint64_t space_queues(const struct space *space)
+static uint64_t space_queues(const struct engine_space *space)
 {
-    return store_usage(space).queues;
+    return store_usage(space->store).queues;
 }
 
 /* Without the root, which is always there. */
-static uint64_t space_nodes(const struct space *space)
+static uint64_t space_nodes(const struct engine_space *space)
 {
-    return space->tree.nodes.count - 1;
+    return space->store->tree.nodes.count - 1;
 }
 
-static uint64_t space_bytes(const struct space *space)
+static uint64_t space_bytes(const struct engine_space *space)
 {
-    return store_usage(space).bytes;
+    return store_usage(space->store).bytes;
 }
 
-static uint64_t space_waiters(const struct space *space)
+static uint64_t space_waiters(const struct engine_space *space)
 {
-    return store_usage(space).waiters;
+    return store_usage(space->store).waiters;
 }
 
-static uint64_t space_worker_stores(const struct space *space)
+static uint64_t space_worker_stores(const struct engine_space *space)
 {
-    return space->worlds.count;
+    return space->store->worker_stores.count;
 }
 
-static uint64_t space_runs(const struct space *space)
+static uint64_t space_runs(const struct engine_space *space)
 {
-    const struct run *run;
-    uint64_t n = 0;
+    const struct rendezvous_space *home = space->rendezvous;
 
-    TAILQ_FOREACH(run, &space->runs.list, order)
-        n++;
-    return n;
+    return home == NULL ? 0 : home->known.table.count;
 }
 
-static uint64_t space_watchers(const struct space *space)
+static uint64_t space_watchers(const struct engine_space *space)
 {
-    return space->tree.hub.registered;
+    return space->store->tree.hub.registered;
 }
 
-static void write_spaces(FILE *out, const struct store *store)
+static void write_spaces(FILE *out, const struct engine *e)
 {
     static const struct {
         const char *name, *help;
-        uint64_t (*value)(const struct space *space);
+        uint64_t (*value)(const struct engine_space *space);
     } gauges[] = {
         {"rdzvd_space_bytes", "Bytes of keys and values.", space_bytes},
         {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
@@ -144,12 +142,12 @@ static void write_spaces(FILE *out, const struct store *store)
         {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
         {"rdzvd_space_worker_stores", "Worker stores of torch's runs.", space_worker_stores},
     };
-    const struct space *space;
+    const struct engine_space *space;
 
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         head(out, gauges[i].name, "gauge", gauges[i].help);
-        TAILQ_FOREACH(space, &store->spaces, entry)
-            fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->name,
+        TAILQ_FOREACH(space, &e->spaces, entry)
+            fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->store->name,
                     gauges[i].value(space));
     }
 }
@@ -198,7 +196,7 @@ static void write_daemon(FILE *out, const struct net *n)
             log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
-    write_spaces(out, &n->engine->store);
+    write_spaces(out, n->engine);
 }
 
 /* --- The process. --- */

@@ -8,7 +8,6 @@
 #include "rdzv/http/body.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/elastic.h"
-#include "store/run.h"
 
 /* ,"name":"text" */
 static void member(struct writer *w, const char *name, struct slice text)
@@ -60,8 +59,9 @@ static void write_node(struct writer *w, const struct torch_state *state,
 
 static void write_run(struct writer *w, struct engine_space *space, const struct run *run)
 {
-    static const char *const stores[] = {
-        [RUN_UNDECIDED] = "unknown", [RUN_OWN_STORE] = "worker0", [RUN_HERE] = "rdzvd"};
+    static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
+                                         [WORKER_STORE_WORKER0] = "worker0",
+                                         [WORKER_STORE_RDZVD] = "rdzvd"};
     const struct torch_state *state = &run->state;
     struct elastic_presence presence;
 
@@ -78,7 +78,7 @@ static void write_run(struct writer *w, struct engine_space *space, const struct
     if (state->has_deadline && !state->complete)
         write_time(w, "last_call_ends", state->deadline_us);
     member(w, "worker_store", slice_str(stores[run->workers]));
-    if (run->workers == RUN_HERE) {
+    if (run->workers == WORKER_STORE_RDZVD) {
         member(w, "address", blob_slice(run->place[RUN_ADDR]));
         member(w, "port", blob_slice(run->place[RUN_PORT]));
     }
@@ -94,13 +94,20 @@ static void write_run(struct writer *w, struct engine_space *space, const struct
     free(presence.nodes);
 }
 
+static const struct run *first_run(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : TAILQ_FIRST(&home->known.list);
+}
+
 static void write_runs(struct writer *w, struct engine_space *space)
 {
     const struct run *run;
 
     writer_str(w, "{\"runs\":[");
-    TAILQ_FOREACH(run, &space->store->runs.list, order) {
-        if (run != TAILQ_FIRST(&space->store->runs.list))
+    for (run = first_run(space); run != NULL; run = TAILQ_NEXT(run, order)) {
+        if (run != first_run(space))
             writer_u8(w, ',');
         write_run(w, space, run);
     }
@@ -123,7 +130,7 @@ static void show_one(const struct http_request *r, struct engine_space *space, s
     struct reply_body body;
     const struct run *run;
 
-    TAILQ_FOREACH(run, &space->store->runs.list, order) {
+    for (run = first_run(space); run != NULL; run = TAILQ_NEXT(run, order)) {
         if (!slice_equal(run->id, id))
             continue;
         reply_body_begin(&body);

@@ -117,7 +117,7 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 /* Carries out a command that can only fail for want of room, or of a number. */
 static bool apply(struct conn *c, struct command *command, struct store_result *out)
 {
-    command->world = worker_store_of(c);
+    command->worker_store = worker_store_of(c);
     engine_apply(c10d_of(c)->engine, conn_space(c), command, out);
     if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
         return true;

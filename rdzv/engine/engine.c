@@ -4,23 +4,14 @@
 #include "rdzv/engine/log.h"
 #include "store/xalloc.h"
 
-static void add_change(void *arg, const struct space *space, const struct command *command)
-{
-    struct engine *e = arg;
-
-    e->batch_changed = true;
-    if (e->options.log.add != NULL)
-        e->options.log.add(e->options.log.arg, space, command);
-}
-
 void engine_init(struct engine *e, const struct engine_options *options)
 {
-    *e = (struct engine){.options = *options, .batch = 1};
+    *e = (struct engine){.options = *options};
+    batch_init(&e->batch);
+    batch_begin(&e->batch, 1);
     TAILQ_INIT(&e->spaces);
     store_init(&e->store, &(struct store_options){.seed = options->seed,
-                                                  .space_bytes_max = options->space_bytes_max,
-                                                  .knows_runs = options->track_runs,
-                                                  .sink = {.add = add_change, .to = e}});
+                                                  .space_bytes_max = options->space_bytes_max});
     e->started_ns = engine_wall_ns(e);
 }
 
@@ -33,6 +24,7 @@ void engine_fini(struct engine *e)
         free(space);
     }
     store_fini(&e->store);
+    batch_fini(&e->batch);
 }
 
 struct engine_space *engine_find_space(const struct engine *e, struct slice name)
@@ -61,9 +53,13 @@ struct engine_space *engine_space(struct engine *e, const char *name)
 void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
                   struct store_result *out)
 {
-    store_apply(&e->store, space->store, command, out);
-    if (command_is_space(command->kind) && e->observer.space_cleared != NULL)
-        e->observer.space_cleared(e->observer.arg, space);
+    struct batch *batch = e->options.log.commit != NULL ? &e->batch : NULL;
+
+    if (!store_execute(&e->store, space->store, command, batch, out))
+        return;
+    e->batch_changed = true;
+    if (e->observer.applied != NULL)
+        e->observer.applied(e->observer.arg, space, command);
 }
 
 struct wake *engine_next_ready(struct engine *e)
@@ -75,15 +71,15 @@ struct wake *engine_next_ready(struct engine *e)
 
 void engine_commit(struct engine *e)
 {
-    uint64_t number = e->batch;
+    uint64_t durable = e->batch.number;
 
     if (!e->batch_changed)
         return;
-    e->batch++;
-    e->batch_changed = false;
     if (e->options.log.commit != NULL)
-        number = e->options.log.commit(e->options.log.arg, number);
-    engine_committed(e, number);
+        durable = e->options.log.commit(e->options.log.arg, &e->batch);
+    batch_begin(&e->batch, e->batch.number + 1);
+    e->batch_changed = false;
+    engine_committed(e, durable);
 }
 
 void engine_committed(struct engine *e, uint64_t number)
@@ -149,10 +145,11 @@ void engine_expire(struct engine *e)
     struct engine_space *space;
 
     TAILQ_FOREACH(space, &e->spaces, entry) {
-        struct store_result result;
+        struct store_result result = {.count = 1};
         int64_t at;
 
-        if (tree_next_expiry(&space->store->tree, &at) && at <= command.now_ns)
+        while (result.count != 0 && tree_next_expiry(&space->store->tree, &at) &&
+               at <= command.now_ns)
             engine_apply(e, space, &command, &result);
     }
 }

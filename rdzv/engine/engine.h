@@ -12,14 +12,12 @@
 #include "rdzv/engine/stats.h"
 #include "store/store.h"
 
-/* Where batches are kept. NULL functions: nowhere, memory is all there is. */
+/* Where batches are kept. `commit` NULL: nowhere, memory is all there is. */
 struct engine_log {
-    /* Keeps a change of the open batch; its slices are borrowed for the call. */
-    void (*add)(void *arg, const struct space *space, const struct command *command);
-    /* Ends batch `number`, which has changes. Returns the number of the newest batch that is as
-     * durable as promised: `number`, or an earlier one while the disk is slow. Later progress is
-     * reported with engine_committed(). */
-    uint64_t (*commit)(void *arg, uint64_t number);
+    /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
+     * newest batch that is as durable as promised: this one's, or an earlier one while the disk is
+     * slow. Later progress is reported with engine_committed(). */
+    uint64_t (*commit)(void *arg, const struct batch *batch);
     void *arg;
 };
 
@@ -29,7 +27,6 @@ struct engine_options {
     size_t space_bytes_max;         /* see struct store_options */
     uint64_t space_idle_timeout_ms; /* a space forgets its c10d keys after that long without a c10d
                                        session; 0: never */
-    bool track_runs;                /* see struct store_options */
     struct engine_log log;
 };
 
@@ -44,10 +41,11 @@ struct engine_space {
 
 TAILQ_HEAD(engine_space_list, engine_space);
 
-/* Who has to know of changes. Called from engine_apply(), after the change. */
+/* Who has to know of changes. */
 struct engine_observer {
-    /* The c10d keys of this space were emptied: all of them, or all but etcd's tree. */
-    void (*space_cleared)(void *arg, struct engine_space *space);
+    /* Called from engine_apply(), after a command has changed something. May apply commands of its
+     * own. */
+    void (*applied)(void *arg, struct engine_space *space, const struct command *command);
     void *arg;
 };
 
@@ -63,7 +61,8 @@ struct engine {
     bool used;        /* there has been one */
     uint64_t used_ms; /* the end of the last one */
 
-    uint64_t batch;     /* the number of the open batch */
+    struct batch
+        batch; /* the open one: what this iteration has changed, encoded if there is a log */
     bool batch_changed; /* it has changes */
     uint64_t committed; /* the newest batch that is as durable as promised */
 };
@@ -89,7 +88,7 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 }
 
 /* Carries out a command as a part of the open batch. Whom it woke is served at the end of the
- * iteration. See store_apply(). */
+ * iteration. See store_execute(). */
 void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
                   struct store_result *out);
 
@@ -101,7 +100,7 @@ struct wake *engine_next_ready(struct engine *e);
 /* The batch that an answer queued now depends on: it may show any change that was made so far. */
 static inline uint64_t engine_watermark(const struct engine *e)
 {
-    return e->batch_changed ? e->batch : e->batch - 1;
+    return e->batch_changed ? e->batch.number : e->batch.number - 1;
 }
 
 static inline bool engine_is_committed(const struct engine *e, uint64_t watermark)

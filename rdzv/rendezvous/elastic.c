@@ -16,6 +16,8 @@ struct rendezvous_space *rendezvous_space(struct rendezvous *r, struct engine_sp
     home->rdzv = r;
     home->space = space;
     TAILQ_INIT(&home->runs);
+    TAILQ_INIT(&home->sessions);
+    runs_init(&home->known, r->engine->options.seed);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
     return home;
@@ -80,13 +82,12 @@ static struct elastic_run *need_run(struct rendezvous *s, struct rendezvous_spac
 /* Which run an agent's key is about: that of the state itself, or that of a round. A key that is
  * neither yet may be the state that is about to be made, and what is compared is always a state,
  * even if R looks like the key of another run's round. */
-static struct slice run_key_of(const struct engine_space *space, struct slice key, bool compared)
+static struct slice run_key_of(const struct runs *runs, struct slice key, bool compared)
 {
     struct slice rest;
     int64_t round;
-    struct run *run = compared || runs_find(&space->store->runs, key) != NULL
-                          ? NULL
-                          : runs_find_round(&space->store->runs, key, &round, &rest);
+    struct run *run =
+        compared || runs_find(runs, key) != NULL ? NULL : runs_find_round(runs, key, &round, &rest);
 
     return run == NULL ? key : run->node.key;
 }
@@ -94,8 +95,8 @@ static struct slice run_key_of(const struct engine_space *space, struct slice ke
 static void bind_agent(struct conn *c, struct slice key, bool compared)
 {
     struct rendezvous *s = rendezvous_of(c);
-    struct elastic_run *er =
-        need_run(s, rendezvous_space(s, conn_space(c)), run_key_of(conn_space(c), key, compared));
+    struct rendezvous_space *home = rendezvous_space(s, conn_space(c));
+    struct elastic_run *er = need_run(s, home, run_key_of(&home->known, key, compared));
     struct agent *a = er == NULL ? NULL : calloc(1, sizeof *a);
 
     if (a == NULL)
@@ -108,32 +109,69 @@ static void bind_agent(struct conn *c, struct slice key, bool compared)
     elastic_enter(er, a);
 }
 
-/* The world that a worker finds: that of the run whose port it came to, or of the one run that
- * shares the agents' port. */
-static struct world *world_for(struct conn *c)
+/* The worker store that a worker finds: that of the run whose port it came to, or of the one run
+ * that shares the agents' port. */
+static struct worker_store *worker_store_for(struct conn *c)
 {
     struct rendezvous_space *home = rendezvous_space(rendezvous_of(c), conn_space(c));
     struct elastic_run *er = c->listener->temporary ? c->listener->owner : home->shared;
     struct run *run = er == NULL ? NULL : elastic_store_run(er);
 
-    return run == NULL ? NULL : run->world;
+    return run == NULL
+               ? NULL
+               : worker_stores_find(&conn_space(c)->store->worker_stores, run->worker_store);
+}
+
+static struct worker_sessions *find_sessions(const struct rendezvous_space *home, uint64_t id)
+{
+    struct worker_sessions *w;
+
+    TAILQ_FOREACH(w, &home->sessions, entry) {
+        if (w->id == id)
+            return w;
+    }
+    return NULL;
+}
+
+static void count_session(struct rendezvous_space *home, uint64_t id)
+{
+    struct worker_sessions *w = find_sessions(home, id);
+
+    if (w == NULL) {
+        w = xcalloc(1, sizeof *w);
+        w->id = id;
+        TAILQ_INSERT_HEAD(&home->sessions, w, entry);
+    }
+    w->count++;
+}
+
+static void end_session(struct rendezvous *s, struct rendezvous_space *home, uint64_t id)
+{
+    struct worker_sessions *w = find_sessions(home, id);
+
+    if (--w->count != 0)
+        return;
+    TAILQ_REMOVE(&home->sessions, w, entry);
+    free(w);
+    if (!runs_use(&home->known, id))
+        elastic_sweep(s, home->space);
 }
 
 static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
 {
-    struct world *world;
+    struct worker_store *store;
 
     (void)arg;
     if (run_is_agents_key(key)) {
         bind_agent(c, key, compared);
         return;
     }
-    world = world_for(c);
-    if (world == NULL)
+    store = worker_store_for(c);
+    if (store == NULL)
         return;
-    world->sessions++;
+    count_session(rendezvous_space(rendezvous_of(c), conn_space(c)), store->id);
     c10d_session(c)->role = C10D_WORKER;
-    c10d_session(c)->bound.worker_store = world->id;
+    c10d_session(c)->bound.worker_store = store->id;
 }
 
 static void unbind_session(void *arg, struct conn *c)
@@ -142,11 +180,8 @@ static void unbind_session(void *arg, struct conn *c)
 
     (void)arg;
     if (c10d_session(c)->role == C10D_WORKER) {
-        struct world *world =
-            worlds_find(&conn_space(c)->store->worlds, c10d_session(c)->bound.worker_store);
-
-        if (--world->sessions == 0 && !world->current)
-            elastic_sweep(rendezvous_of(c), conn_space(c));
+        end_session(rendezvous_of(c), rendezvous_space(rendezvous_of(c), conn_space(c)),
+                    c10d_session(c)->bound.worker_store);
     } else if (c10d_session(c)->role == C10D_AGENT) {
         struct elastic_run *er = a->run;
 
@@ -164,12 +199,14 @@ static void unbind_session(void *arg, struct conn *c)
 
 void elastic_sweep(struct rendezvous *s, struct engine_space *space)
 {
-    for (size_t i = space->store->worlds.count; i-- > 0;) {
-        const struct world *world = space->store->worlds.items[i];
-        const struct command command = {.kind = COMMAND_WORLD_FORGET, .world = world->id};
+    const struct rendezvous_space *home = rendezvous_space(s, space);
+
+    for (size_t i = space->store->worker_stores.count; i-- > 0;) {
+        uint64_t id = space->store->worker_stores.items[i]->id;
+        const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = id};
         struct store_result result;
 
-        if (!world->current && world->sessions == 0)
+        if (!runs_use(&home->known, id) && find_sessions(home, id) == NULL)
             engine_apply(s->engine, space, &command, &result);
     }
 }
@@ -178,22 +215,20 @@ void elastic_sweep(struct rendezvous *s, struct engine_space *space)
 
 static uint64_t forget(struct elastic_run *er, const char *why)
 {
-    const struct command command = {.kind = COMMAND_RUN_FORGET, .key = er->key};
     struct rendezvous *s = er->rdzv;
     struct rendezvous_space *home = er->home;
     struct run *run = elastic_store_run(er);
-    struct store_result result;
     bool closed = run->state.closed;
+    uint64_t keys = run_forget(s, home->space, run);
 
-    engine_apply(s->engine, home->space, &command, &result);
     log_event(LOG_INFO, "run_forgotten", log_str("space", home->space->store->name),
-              log_bytes("run", elastic_name(er)), log_bool("closed", closed),
-              log_u64("keys", result.count), log_str("reason", why));
+              log_bytes("run", elastic_name(er)), log_bool("closed", closed), log_u64("keys", keys),
+              log_str("reason", why));
     elastic_drop_workers(er);
     elastic_sweep(s, home->space);
     elastic_admit(er);
     free_if_unused(er);
-    return result.count;
+    return keys;
 }
 
 /* Torch's agents would wait for the run's keys for a minute, and end then. */
@@ -271,7 +306,7 @@ static void meet_all(struct rendezvous *s, struct rendezvous_space *home)
 {
     struct run *run;
 
-    TAILQ_FOREACH(run, &home->space->store->runs.list, order)
+    TAILQ_FOREACH(run, &home->known.list, order)
         need_run(s, home, run->node.key);
 }
 
@@ -304,10 +339,8 @@ void elastic_tick(struct rendezvous *s)
     }
 }
 
-static void space_cleared(void *arg, struct engine_space *space)
+static void space_cleared(struct rendezvous *s, struct rendezvous_space *home)
 {
-    struct rendezvous *s = arg;
-    struct rendezvous_space *home = rendezvous_space(s, space);
     struct elastic_run *er, *next;
 
     for (er = TAILQ_FIRST(&home->runs); er != NULL; er = next) {
@@ -316,7 +349,16 @@ static void space_cleared(void *arg, struct engine_space *space)
         elastic_admit(er);
         free_if_unused(er);
     }
-    elastic_sweep(s, space);
+    elastic_sweep(s, home->space);
+}
+
+static void applied(void *arg, struct engine_space *space, const struct command *command)
+{
+    struct rendezvous *s = arg;
+
+    run_follow(s, space, command);
+    if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
+        space_cleared(s, rendezvous_space(s, space));
 }
 
 /* --- For c10d sessions. --- */
@@ -370,7 +412,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 {
     *r = (struct rendezvous){.config = config, .engine = engine, .net = net};
     TAILQ_INIT(&r->spaces);
-    engine->observer = (struct engine_observer){.space_cleared = space_cleared, .arg = r};
+    if (elastic_on(r))
+        engine->observer = (struct engine_observer){.applied = applied, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)
@@ -382,6 +425,7 @@ void rendezvous_fini(struct rendezvous *r)
         while ((er = TAILQ_FIRST(&home->runs)) != NULL)
             free_run(er);
         TAILQ_REMOVE(&r->spaces, home, entry);
+        runs_fini(&home->known);
         home->space->rendezvous = NULL;
         free(home);
     }

@@ -1,7 +1,7 @@
 /* Elastic jobs: what rdzvd does for torch's rendezvous beyond keeping its keys.
  *
- * store/run.h knows what each run's state says; here is who is connected for it, and what is done
- * so that an unmodified torchrun survives what default torch does not:
+ * rdzv/rendezvous/run.h knows what each run's state says; here is who is connected for it, and what
+ * is done so that an unmodified torchrun survives what default torch does not:
  *  - workers of 2.5 and later find their store here, with fresh keys each round
  *    (elastic_workers.c; torch keeps the address of its first round and the keys of all);
  *  - compare-and-sets on the state take turns (elastic_turn.c), and heartbeats merge
@@ -16,9 +16,16 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/rendezvous/run.h"
 
 struct elastic_run;
-struct run;
+
+/* How many sessions use a worker store. */
+struct worker_sessions {
+    TAILQ_ENTRY(worker_sessions) entry;
+    uint64_t id;
+    uint64_t count;
+};
 
 TAILQ_HEAD(elastic_run_list, elastic_run);
 
@@ -28,7 +35,9 @@ struct rendezvous_space {
     struct rendezvous *rdzv;
     struct engine_space *space;
     struct elastic_run_list runs; /* those that agents speak of, and those that the store knows */
-    struct elastic_run *shared;   /* whose workers use the agents' port; NULL: nobody's */
+    struct runs known;            /* what the keys say */
+    TAILQ_HEAD(, worker_sessions) sessions;
+    struct elastic_run *shared; /* whose workers use the agents' port; NULL: nobody's */
 };
 
 TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
@@ -46,6 +55,9 @@ struct rendezvous {
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net);
 void rendezvous_fini(struct rendezvous *r);
+
+/* What is known of a space; made when there is nothing yet. */
+struct rendezvous_space *rendezvous_space(struct rendezvous *r, struct engine_space *space);
 
 /* What c10d sessions ask. Empty with --elastic-fixes=off. */
 struct c10d_hooks rendezvous_hooks(struct rendezvous *r);

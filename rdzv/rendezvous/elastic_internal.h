@@ -4,7 +4,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/input.h"
 #include "rdzv/rendezvous/elastic.h"
-#include "store/run.h"
+#include "rdzv/rendezvous/run_apply.h"
 
 struct probe;
 
@@ -49,10 +49,10 @@ struct elastic_run {
     uint64_t refreshed_ms;  /* when heartbeats of those in line were last looked at */
 
     /* Where its workers are: see elastic_workers.c. */
-    struct probe *probe;     /* asks whether agent 0 hosts a store */
-    struct listener *port;   /* of its own; NULL: they share the agents' */
-    uint16_t agents_port;    /* the one that agent 0 came to */
-    enum run_workers undone; /* was decided, and the space had no room for it */
+    struct probe *probe;                /* asks whether agent 0 hosts a store */
+    struct listener *port;              /* of its own; NULL: they share the agents' */
+    uint16_t agents_port;               /* the one that agent 0 came to */
+    enum worker_store_placement undone; /* was decided, and the space had no room for it */
     const char *undone_why;
 };
 
@@ -70,7 +70,7 @@ static inline struct slice elastic_name(const struct elastic_run *er)
 /* The store's view of a run; NULL: it knows nothing of it. Valid until the next command. */
 static inline struct run *elastic_store_run(const struct elastic_run *er)
 {
-    return runs_find(&er->home->space->store->runs, er->key);
+    return runs_find(&er->home->known, er->key);
 }
 
 /* elastic.c */
@@ -78,9 +78,8 @@ static inline struct rendezvous *rendezvous_of(const struct conn *c)
 {
     return ((const struct c10d *)c->protocol->arg)->hooks.arg;
 }
-struct rendezvous_space *rendezvous_space(struct rendezvous *r, struct engine_space *space);
 struct elastic_run *elastic_find(struct rendezvous_space *home, struct slice key);
-/* Ends worlds that are not of a newest round and that nobody uses. */
+/* Drops worker stores that are not of a latest round and that have no sessions. */
 void elastic_sweep(struct rendezvous *s, struct engine_space *space);
 
 /* elastic_late.c, elastic_turn.c, elastic_state.c, elastic_workers.c: parts of on_request(). */

@@ -248,8 +248,8 @@ void elastic_compare_set(struct conn *c, const struct c10d_request *req,
         refused(er, a, req);
         return;
     }
-    if (result->status == STORE_OK && result->run != NULL)
-        changed(er, result->run, a);
+    if (result->status == STORE_OK && elastic_store_run(er) != NULL)
+        changed(er, elastic_store_run(er), a);
     if (er->turn == a)
         elastic_pass_turn(er);
 }

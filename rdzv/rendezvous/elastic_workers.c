@@ -112,7 +112,7 @@ void elastic_drop_workers(struct elastic_run *er)
     if (er->port != NULL)
         listen_close_one(er->port);
     er->port = NULL;
-    er->undone = RUN_UNDECIDED;
+    er->undone = WORKER_STORE_UNKNOWN;
 }
 
 /* --- Deciding. --- */
@@ -124,33 +124,31 @@ static void log_failure(const struct elastic_run *er, enum store_status status)
                                                      : "out of memory"));
 }
 
-static void decide(struct elastic_run *er, enum run_workers where, const char *address,
+static void decide(struct elastic_run *er, enum worker_store_placement where, const char *address,
                    uint16_t port, const char *why)
 {
-    struct store_result result;
-    struct command command = {
-        .kind = COMMAND_RUN_WORKERS, .key = er->key, .number = where, .value = slice_str(address)};
+    enum store_status status;
     char text[8];
 
     snprintf(text, sizeof text, "%u", port);
-    command.expected = slice_str(text);
-    engine_apply(er->rdzv->engine, er->home->space, &command, &result);
-    if (result.status != STORE_OK) {
-        if (er->undone == RUN_UNDECIDED)
-            log_failure(er, result.status);
+    status = run_decide(er->rdzv, er->home->space, elastic_store_run(er), where, slice_str(address),
+                        slice_str(text));
+    if (status != STORE_OK) {
+        if (er->undone == WORKER_STORE_UNKNOWN)
+            log_failure(er, status);
         er->undone = where;
         er->undone_why = why;
         return;
     }
-    er->undone = RUN_UNDECIDED;
-    if (where == RUN_HERE)
+    er->undone = WORKER_STORE_UNKNOWN;
+    if (where == WORKER_STORE_RDZVD)
         log_event(LOG_INFO, "worker_store_assigned", log_str("space", er->home->space->store->name),
                   log_bytes("run", elastic_name(er)), log_str("address", address),
                   log_u64("port", port), log_str("reason", why));
     else
         log_event(LOG_INFO, "worker_store_external", log_str("space", er->home->space->store->name),
                   log_bytes("run", elastic_name(er)), log_str("reason", why));
-    if (where != RUN_HERE)
+    if (where != WORKER_STORE_RDZVD)
         elastic_drop_workers(er);
     elastic_sweep(er->rdzv, er->home->space);
 }
@@ -167,9 +165,10 @@ static void decide_here(struct elastic_run *er)
     if (host == NULL && guess_address(er, guess))
         host = guess;
     if (host == NULL || port == 0)
-        decide(er, RUN_OWN_STORE, "", 0, "rdzvd does not know its own address, see --advertise");
+        decide(er, WORKER_STORE_WORKER0, "", 0,
+               "rdzvd does not know its own address, see --advertise");
     else
-        decide(er, RUN_HERE, host, port,
+        decide(er, WORKER_STORE_RDZVD, host, port,
                er->port != NULL
                    ? "a port of its own: --worker-ports, or another run has the agents'"
                : host == guess ? "agents reach rdzvd by this address, see --advertise"
@@ -178,9 +177,10 @@ static void decide_here(struct elastic_run *er)
 
 void elastic_retry_workers(struct elastic_run *er)
 {
-    if (er->undone == RUN_UNDECIDED || elastic_store_run(er) == NULL || TAILQ_EMPTY(&er->agents))
+    if (er->undone == WORKER_STORE_UNKNOWN || elastic_store_run(er) == NULL ||
+        TAILQ_EMPTY(&er->agents))
         return;
-    if (er->undone == RUN_HERE)
+    if (er->undone == WORKER_STORE_RDZVD)
         decide_here(er);
     else
         decide(er, er->undone, "", 0, er->undone_why);
@@ -192,10 +192,10 @@ static void on_answer(void *arg, enum probe_answer answer)
     const struct run *run = elastic_store_run(er);
 
     er->probe = NULL;
-    if (run == NULL || run->workers != RUN_UNDECIDED)
+    if (run == NULL || run->workers != WORKER_STORE_UNKNOWN)
         return;
     if (answer == PROBE_REFUSED)
-        decide(er, RUN_OWN_STORE, "", 0,
+        decide(er, WORKER_STORE_WORKER0, "", 0,
                "agent 0 hosts no store: worker 0 will (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
     else
         decide_here(er); /* and if it could not be told, both sorts of agents can live with it */
@@ -203,23 +203,23 @@ static void on_answer(void *arg, enum probe_answer answer)
 
 void elastic_completed(struct elastic_run *er, struct agent *by)
 {
-    const struct command command = {.kind = COMMAND_RUN_WORLD, .key = er->key};
-    const struct run *run = elastic_store_run(er);
+    struct run *run = elastic_store_run(er);
     bool shared = er->home->shared == er;
     struct listener *port = er->port;
-    struct store_result result;
+    enum store_status status;
 
-    if (!by->pings || run->workers == RUN_OWN_STORE)
+    if (!by->pings || run->workers == WORKER_STORE_WORKER0)
         return;
     if (!choose_port(er, by)) {
-        decide(er, RUN_OWN_STORE, "", 0, "there is no port for them, see --worker-ports");
+        decide(er, WORKER_STORE_WORKER0, "", 0, "there is no port for them, see --worker-ports");
         return;
     }
-    if (run->workers == RUN_HERE && (er->port != port || (er->home->shared == er) != shared))
+    if (run->workers == WORKER_STORE_RDZVD &&
+        (er->port != port || (er->home->shared == er) != shared))
         decide_here(er); /* another run has taken the place of this one, which was away */
-    engine_apply(er->rdzv->engine, er->home->space, &command, &result);
-    if (result.status != STORE_OK)
-        log_failure(er, result.status);
+    status = run_open_worker_store(er->rdzv, er->home->space, run);
+    if (status != STORE_OK)
+        log_failure(er, status);
     elastic_sweep(er->rdzv, er->home->space);
 }
 
@@ -233,7 +233,7 @@ static void ask(struct elastic_run *er, const struct agent *a, const struct run 
     if (!local_end(a->conn, host, &er->agents_port, &loopback))
         er->agents_port = 0;
     if (!slice_to_u64(blob_slice(run->offered[RUN_PORT]), UINT16_MAX, &port) || port == 0) {
-        decide(er, RUN_OWN_STORE, "", 0, "MASTER_PORT is no port");
+        decide(er, WORKER_STORE_WORKER0, "", 0, "MASTER_PORT is no port");
         return;
     }
     probe_cancel(er->probe);
@@ -247,20 +247,18 @@ bool elastic_takes_set(struct conn *c, const struct c10d_request *req)
 {
     struct agent *a = c10d_session(c)->bound.agent;
     struct elastic_run *er = a->run;
-    const struct command offer = {.kind = COMMAND_RUN_OFFER, .key = req->key, .value = req->value};
-    struct store_result result;
     struct slice name;
     int64_t round;
-    const struct run *run = runs_find_round(&conn_space(c)->store->runs, req->key, &round, &name);
+    const struct run *run = runs_find_round(&er->home->known, req->key, &round, &name);
 
-    if (run == NULL || !a->pings || run->workers == RUN_OWN_STORE || run->world == NULL ||
-        round != run->world_then.round || !slice_equal(run->node.key, er->key) ||
+    if (run == NULL || !a->pings || run->workers == WORKER_STORE_WORKER0 ||
+        run->worker_store == 0 || round != run->world_then.round ||
+        !slice_equal(run->node.key, er->key) ||
         !(slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT")))
         return false;
-    if (run->workers == RUN_HERE)
+    if (run->workers == WORKER_STORE_RDZVD)
         return true; /* they are told already, and something else */
-    engine_apply(er->rdzv->engine, conn_space(c), &offer, &result);
-    if (result.status != STORE_OK)
+    if (run_take_offer(&er->home->known, req->key, req->value) != STORE_OK)
         return false;
     if (run->offered[RUN_ADDR] != NULL && run->offered[RUN_PORT] != NULL && er->probe == NULL)
         ask(er, a, run);

@@ -950,10 +950,10 @@ static void a_stop_lets_queued_answers_leave(void **state)
 
 /* --- Answers and commits. --- */
 
-static uint64_t nothing_is_durable(void *arg, uint64_t number)
+static uint64_t nothing_is_durable(void *arg, const struct batch *batch)
 {
     (void)arg;
-    (void)number;
+    (void)batch;
     return 0;
 }
 

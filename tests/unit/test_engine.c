@@ -32,20 +32,13 @@ static uint64_t read_monotonic(void *arg)
     return monotonic_ms;
 }
 
-static void add(void *arg, const struct space *of, const struct command *command)
-{
-    (void)arg;
-    (void)of;
-    (void)command;
-    added++;
-}
-
-static uint64_t commit(void *arg, uint64_t number)
+static uint64_t commit(void *arg, const struct batch *batch)
 {
     (void)arg;
     commits++;
-    last_number = number;
-    return durable < number ? durable : number;
+    added += batch->count;
+    last_number = batch->number;
+    return durable < batch->number ? durable : batch->number;
 }
 
 static const struct clock hand = {.wall_ns = read_wall, .monotonic_ms = read_monotonic};
@@ -60,7 +53,7 @@ static void begin(uint64_t idle_timeout_ms, bool logged)
     durable = UINT64_MAX;
     commits = last_number = added = 0;
     if (logged)
-        options.log = (struct engine_log){.add = add, .commit = commit};
+        options.log = (struct engine_log){.commit = commit};
     engine_init(&engine, &options);
     space = engine_space(&engine, "default");
 }

@@ -1,15 +1,13 @@
-/* What the store knows of torch's rendezvous. See run.h for the contract. */
-#include "store/run.h"
+/* What is known of torch's rendezvous. See run.h for the contract. */
+#include "rdzv/rendezvous/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/blob.h"
-
 void runs_init(struct runs *r, uint64_t seed)
 {
-    table_init(&r->table, seed);
+    table_init(&r->table, seed, NULL);
     TAILQ_INIT(&r->list);
 }
 
@@ -76,8 +74,6 @@ static struct run *add(struct runs *r, struct slice key)
 
 static void drop(struct runs *r, struct run *run)
 {
-    if (run->world != NULL)
-        run->world->current = false;
     for (int i = 0; i < RUN_PLACES; i++) {
         blob_unref(run->place[i]);
         blob_unref(run->offered[i]);
@@ -128,26 +124,24 @@ bool runs_observe(struct runs *r, struct slice key, const struct blob *value)
     return true;
 }
 
-uint64_t runs_forget(struct runs *r, struct run *run, struct keymap *keys)
+struct run *runs_owner(const struct runs *r, struct slice key)
 {
-    struct entry *e, *next;
-    uint64_t gone = 0;
+    struct run *owner = runs_find(r, key); /* rather a run than the key of a round */
+    struct slice rest;
+    int64_t round;
 
-    for (e = TAILQ_FIRST(&keys->entries); e != NULL; e = next) {
-        struct run *owner = runs_find(r, e->node.key); /* rather a run than the key of a round */
-        struct slice rest;
-        int64_t round;
+    return owner != NULL ? owner : runs_find_round(r, key, &round, &rest);
+}
 
-        next = TAILQ_NEXT(e, order);
-        if (owner == NULL)
-            owner = runs_find_round(r, e->node.key, &round, &rest);
-        if (e->value == NULL || owner != run)
-            continue;
-        keymap_delete(keys, e->node.key);
-        gone++;
+bool runs_use(const struct runs *r, uint64_t worker_store)
+{
+    const struct run *run;
+
+    TAILQ_FOREACH(run, &r->list, order) {
+        if (run->worker_store == worker_store)
+            return true;
     }
-    drop(r, run);
-    return gone;
+    return false;
 }
 
 void runs_clear(struct runs *r)

@@ -1,22 +1,11 @@
-/* Runs: what the store knows of each torch rendezvous in a space. A run R is seen through the value
- * of its key /torch.rendezvous.R, which every agent rewrites; this is the one place that reads it.
- *
- * Everything here follows from commands alone: whatever a clock, a flag or a connection has to say
- * about a run comes in through COMMAND_RUN_… (store.h). */
+/* Runs: what is known of each torch rendezvous in a space. A run R is seen through the value of its
+ * key /torch.rendezvous.R, which every agent rewrites; this is the one place that reads it. */
 #pragma once
 
 #include "proto/torch/torch_state.h"
-#include "store/table.h"
-#include "store/world.h"
+#include "store/store.h"
 
 #define RUN_PREFIX "/torch.rendezvous." /* of the keys that torch's agents use; R follows */
-
-/* Whose store the workers of a run use. */
-enum run_workers {
-    RUN_UNDECIDED, /* not known yet: agent 0 has not said where */
-    RUN_OWN_STORE, /* one that worker 0 hosts: torch up to 2.4, or sharing switched off */
-    RUN_HERE,      /* this one */
-};
 
 enum { RUN_ADDR, RUN_PORT, RUN_PLACES }; /* MASTER_ADDR, MASTER_PORT */
 
@@ -31,10 +20,10 @@ struct run {
     bool completed;                /* a round has been complete, and `world_then` is it */
     struct torch_state world_then; /* the latest completed round, as it was completed */
 
-    enum run_workers workers;
-    struct world *world; /* of the latest completed round; NULL: none, or workers not here */
-    struct blob *place[RUN_PLACES];   /* RUN_HERE: what workers are told */
-    struct blob *offered[RUN_PLACES]; /* RUN_UNDECIDED: what agent 0 said */
+    enum worker_store_placement workers;
+    uint64_t worker_store; /* of the latest completed round; 0: none, or workers not here */
+    struct blob *place[RUN_PLACES];   /* WORKER_STORE_RDZVD: what workers are told */
+    struct blob *offered[RUN_PLACES]; /* WORKER_STORE_UNKNOWN: what agent 0 said */
 };
 
 TAILQ_HEAD(run_list, run);
@@ -58,14 +47,15 @@ struct run *runs_find_round(const struct runs *r, struct slice key, int64_t *rou
 /* True for every key that torch's agents use: workers never do. */
 bool run_is_agents_key(struct slice key);
 
-/* --- For store_apply() alone. --- */
+/* Whether a worker store is that of the latest round of a run. */
+bool runs_use(const struct runs *r, uint64_t worker_store);
 
 /* The value of a key has changed (NULL: it is gone). Makes, updates or ends the run that it
  * describes. True: the key is that of a run, and its state is another than before. */
 bool runs_observe(struct runs *r, struct slice key, const struct blob *value);
 
-/* Forgets a run, its keys and its rounds' keys in `keys`. Returns how many keys went. */
-uint64_t runs_forget(struct runs *r, struct run *run, struct keymap *keys);
+/* The run whose keys `key` is one of, be it that of the run or that of a round; NULL: none. */
+struct run *runs_owner(const struct runs *r, struct slice key);
 
 /* Forgets all; their keys are the caller's matter. */
 void runs_clear(struct runs *r);
