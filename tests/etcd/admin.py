@@ -20,8 +20,8 @@ PAGES = [
     "/debug/pprof/", "/v2/admin/config", "/leader", "/config",
 ]
 METHODS = ["GET", "GET", "GET", "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "get"]
-# A valid POST to /v2/members would leave a one-node cluster without a majority: servers refuse all of
-# these.
+# A valid POST to /v2/members would leave a one-node cluster without a majority: servers refuse
+# all of these.
 MEMBER_BODIES = [
     "", "{}", "{bad", "[]", "null", '"x"', '{"peerURLs":[]}', '{"peerURLs":null}',
     '{"peerURLs":["x"]}', '{"peerURLs":["http://127.0.0.1"]}',

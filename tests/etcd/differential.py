@@ -7,8 +7,7 @@ Everything follows from the seed. The run is made of phases: ordinary requests o
 pipelined ones, watches with changes under them, short TTLs, pages beside the keys, auth, odd HTTP.
 It makes nodes with TTLs of one or two seconds within a fraction of a second, and sends nothing
 while they expire: so all changes have the same order on both sides, although each server sweeps by
-its own clock. After a difference it empties both trees and takes new bases, so that one cause counts
-once.
+its own clock. After a difference it empties both trees and takes new bases: one cause counts once.
 """
 
 import argparse
