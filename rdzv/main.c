@@ -90,8 +90,8 @@ static void log_start(const struct config *config)
                           "to the data directory, and a restart starts empty"));
 }
 
-/* The loop has ended and takes its handlers with it. Whoever asks once more to stop gets what he
- * asks for; he must not turn a clean end into death by signal. */
+/* The loop has ended and takes its handlers with it. A second request to stop, which may come now,
+ * must not make a clean end a death by signal. */
 static void ignore_late_signals(void)
 {
     sigset_t both;

@@ -1,5 +1,5 @@
 /* c10d requests become store calls and answers. See session.h for the contract. Torch's rules are
- * in the comments of store/keymap.h and proto/c10d.h; what is decided here is who is answered what,
+ * in the comments of store/keymap.h and proto/c10d.h; this file decides which answer a client gets,
  * and when. */
 #include "rdzv/c10d/session.h"
 
@@ -335,8 +335,8 @@ static void handle(struct conn *c, const struct c10d_request *req)
         handle_wait(c, req);
         break;
     case C10D_CANCEL_WAIT:
-        /* If the WAIT was fulfilled earlier in this very turn its 0 comes first, then our 1: the
-         * one order that clients accept. */
+        /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1
+         * of the cancellation: the one order that clients accept. */
         if (c10d_session(c)->waiter != NULL && c10d_session(c)->waiter->missing == 0)
             reply_u8(c, C10D_STOP_WAITING);
         drop_wait(c);

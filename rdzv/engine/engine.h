@@ -134,5 +134,5 @@ void engine_expire(struct engine *e);
 /* When the next TTL ends, by the wall clock; false: none is pending. */
 bool engine_next_expiry(const struct engine *e, int64_t *at_ns);
 
-/* Once a second: spaces that nobody has used for --space-idle-timeout forget their c10d keys. */
+/* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys. */
 void engine_tick(struct engine *e);

@@ -1,4 +1,5 @@
-/* Makes a line of an event and writes it, or counts it where nobody takes it. */
+/* Makes a line of an event and writes it; a line that the reader of the log does not take is
+ * counted. */
 #include "rdzv/engine/log.h"
 
 #include "proto/utf8.h"

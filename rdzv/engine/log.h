@@ -8,7 +8,7 @@
  * quoted and escaped, cut at LOG_VALUE_MAX, and never start a line of their own or reach a terminal
  * as control characters. In JSON a byte that is not UTF-8 is written as the four characters \xNN.
  *
- * A log that nobody reads must not stop the store: a line that cannot be written at once is dropped
+ * A log without a reader must not stop the store: a line that cannot be written at once is dropped
  * and counted, and the first line that passes again is preceded by `event=log_dropped lines=N`.
  * The caller ignores SIGPIPE, as every network daemon does.
  *
@@ -62,7 +62,8 @@ void log_init(const struct log_options *options);
 /* Reports suppressed lines of names that have gone quiet. Called about once a second. */
 void log_tick(void);
 
-/* Lines dropped because nobody took them, and lines held back by log_limited(), since the start. */
+/* Lines dropped because they could not be written at once, and lines held back by log_limited(),
+ * since the start. */
 uint64_t log_dropped(void);
 uint64_t log_suppressed(void);
 

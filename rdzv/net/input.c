@@ -177,8 +177,8 @@ void input_run_deferred(struct conn *c)
 void input_unpause(struct conn *c)
 {
     if (!conn_can_reply(c)) {
-        /* Of a protocol in which nobody sends a second request before the answer to the first, one
-         * that has filled its queue does not read. Others wait, as long as they read at all. */
+        /* A client that may not pipeline has filled its queue with one answer after the other: it
+         * does not read. One that may is only ahead; it is dropped when it stalls. */
         if (!c->protocol->pipelines)
             conn_can_push(c);
         return;

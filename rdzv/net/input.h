@@ -13,7 +13,7 @@ void input_process(struct conn *c);
 /* A parked connection goes on in the next iteration: its request is shown again. */
 void input_unpark(struct conn *c);
 
-/* Whoever was deferred goes on, with the budget of this iteration. */
+/* A deferred connection goes on, with the budget of this iteration. */
 void input_run_deferred(struct conn *c);
 
 /* There is room for answers again. Or there is none, and the peer does not read. */

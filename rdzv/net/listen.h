@@ -19,7 +19,7 @@ struct listener {
     size_t conns; /* of those alone */
     bool open;
     bool temporary; /* listen_open_like() */
-    void *owner;    /* of a temporary one: whose it is, or NULL: nobody's any more */
+    void *owner;    /* of a temporary one: what it was opened for; NULL: that has gone */
 };
 
 /* Opens what the configuration names, or takes over what was inherited, and logs each address. 0,

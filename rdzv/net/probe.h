@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum probe_answer {
-    PROBE_LISTENS, /* somebody took the connection, which is closed again at once */
-    PROBE_REFUSED, /* the host said that nobody listens */
+    PROBE_LISTENS, /* the connection was accepted, and is closed again at once */
+    PROBE_REFUSED, /* the host answered that no process listens */
     PROBE_UNKNOWN, /* no answer in time, or none that tells */
 };
 

@@ -115,8 +115,9 @@ bool transport_has_deferred(const struct net *n)
     return !TAILQ_EMPTY(&n->deferred);
 }
 
-/* Whoever is deferred again, or newly, goes to the end of the list, behind this iteration's. A
- * request may close any other connection, so none is remembered: they are counted. */
+/* A connection that is deferred again goes to the end of the list. Only as many go on as were
+ * deferred before; they are counted and not remembered, since a request may close any other
+ * connection. */
 void transport_run_deferred(struct net *n)
 {
     const struct conn *c;

@@ -10,7 +10,7 @@ int transport_start(struct net *n, const struct config *config);
 /* Those who used up their budget in the last iteration go on, each with one budget of this one. */
 void transport_run_deferred(struct net *n);
 
-/* True: somebody waits for transport_run_deferred(), so the loop must not sleep. */
+/* True: connections wait for transport_run_deferred(), so the loop must not sleep. */
 bool transport_has_deferred(const struct net *n);
 
 /* Serves those whom changes woke, commits, and sends what is committed, until there is no more to

@@ -147,12 +147,12 @@ void loop_send(struct loop *l, int fd, const void *bytes, size_t len)
 {
     const char *at = bytes;
 
-    for (int turns = 0; len > 0; turns++) {
+    for (int iterations = 0; len > 0; iterations++) {
         ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
 
         if (n < 0 && errno != EAGAIN)
             fail_msg("send: %s", strerror(errno));
-        if (turns == 20000)
+        if (iterations == 20000)
             fail_msg("the server does not read: %zu bytes are left", len);
         if (n > 0) {
             at += n;
@@ -170,7 +170,7 @@ void loop_send_text(struct loop *l, int fd, const char *text)
 /* The next bytes of a peer; 0 at the end of its stream. */
 static size_t next_bytes(struct loop *l, int fd, void *out, size_t cap)
 {
-    for (int turns = 0; turns < 20000; turns++) {
+    for (int iterations = 0; iterations < 20000; iterations++) {
         ssize_t n = recv(fd, out, cap, 0);
 
         if (n >= 0)

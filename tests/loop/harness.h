@@ -1,5 +1,5 @@
 /* A whole server in the test's own process and hands: real sockets on loopback, real connections,
- * and turns of the loop that happen when the test says so. */
+ * and iterations of the loop that happen when the test says so. */
 #pragma once
 
 #include "rdzv/net/conn.h"
@@ -37,28 +37,28 @@ struct conn *loop_conn(struct loop *l, int fd);
 /* The peer goes; over once the server has seen its end. */
 void loop_leave(struct loop *l, int fd);
 
-/* All of the bytes, with turns of the loop when the socket is full. */
+/* All of the bytes, with iterations of the loop when the socket is full. */
 void loop_send(struct loop *l, int fd, const void *bytes, size_t len);
 void loop_send_text(struct loop *l, int fd, const char *text);
 
-/* Turns until these bytes have come, which must be the next ones. */
+/* Iterates until these bytes have come, which must be the next ones. */
 void loop_expect(struct loop *l, int fd, const void *bytes, size_t len);
 
-/* Turns until one byte more has come. */
+/* Iterates until one byte more has come. */
 uint8_t loop_next_byte(struct loop *l, int fd);
 
-/* Turns until the end of the stream, which must be the next thing that comes. */
+/* Iterates until the end of the stream, which must be the next thing that comes. */
 void loop_expect_end(struct loop *l, int fd);
 
-/* Turns until the server has read and answered all that was sent so far by anybody (a PING of a
+/* Iterates until the server has read and answered all that was sent so far by anybody (a PING of a
  * connection of its own says when), and nothing must have come here. */
 void loop_expect_silence(struct loop *l, int fd);
 
-/* Turns until a whole HTTP answer with a Content-Length has come; its body, cut off at `cap`.
+/* Iterates until a whole HTTP answer with a Content-Length has come; its body, cut off at `cap`.
  * Returns the status. */
 unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap);
 
-/* Turns until the condition holds. */
+/* Iterates until the condition holds. */
 #define LOOP_UNTIL(l, condition)                                                 \
     do {                                                                         \
         for (int loop_count = 0; !(condition); loop_count++) {                   \

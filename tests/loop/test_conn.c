@@ -1,5 +1,5 @@
-/* Connections of a real server, turn by turn: half-closed peers, slow readers, pauses, parked
- * watches with requests behind them, and those who are cut for being late. */
+/* Connections of a real server, iteration by iteration: half-closed peers, slow readers, pauses,
+ * parked watches with requests behind them, and those who are cut for being late. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -207,8 +207,8 @@ static void who_leaves_while_waiting_waits_no_more(void **state)
     loop_close(&loop);
 }
 
-/* The one who is woken goes in the very turn that wakes him. */
-static void whoever_is_woken_may_be_gone_already(void **state)
+/* A peer that is woken and leaves in the same iteration. */
+static void a_woken_peer_may_be_gone_already(void **state)
 {
     (void)state;
     for (int order = 0; order < 2; order++) {
@@ -259,7 +259,8 @@ static void all_who_wait_are_woken_once(void **state)
     loop_close(&loop);
 }
 
-/* The wait is fulfilled and cancelled in one turn: 0, then 1, the one order that clients accept. */
+/* The wait is fulfilled and cancelled in one iteration: 0, then 1, the one order that clients
+ * accept. */
 static void a_cancel_that_comes_too_late_is_answered_behind_the_wake(void **state)
 {
     (void)state;
@@ -515,7 +516,7 @@ static void requests_behind_a_watch_wait_for_its_end(void **state)
 }
 
 /* A watch behind a watch: the second is opened when the first is over. */
-static void a_watch_behind_a_watch_is_opened_in_its_turn(void **state)
+static void a_watch_behind_a_watch_is_opened_after_it(void **state)
 {
     char body[512];
     struct space *space;
@@ -876,8 +877,8 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 
 /* --- SIGTERM. --- */
 
-/* Costly requests that answer little are no way to keep everybody else waiting: whoever has had a
- * turn's share goes on in the next, and in the end all of them are answered. */
+/* Costly requests with small answers do not keep other peers waiting: a peer that has used its
+ * budget goes on in the next iteration, and in the end all of them are answered. */
 static void one_peer_does_not_take_the_time_of_others(void **state)
 {
     static const char heads[] = "HEAD /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -903,7 +904,7 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
     modest = loop_connect(&loop, false);
     for (int i = 0; i < 20; i++)
         memcpy(all + (size_t)i * (sizeof heads - 1), heads, sizeof heads - 1);
-    loop_send(&loop, greedy, all, sizeof all); /* and one turn, as with each sending */
+    loop_send(&loop, greedy, all, sizeof all); /* and one iteration, as with each sending */
     loop_send(&loop, modest, ping, sizeof ping);
     loop_expect(&loop, modest, ping + 6, 4);
     assert_in_range(loop.server.engine.stats.http_requests, 0, 5);
@@ -1014,7 +1015,7 @@ int main(void)
         cmocka_unit_test(a_set_just_before_the_end_is_kept),
         cmocka_unit_test(a_half_closed_slow_reader_gets_everything),
         cmocka_unit_test(who_leaves_while_waiting_waits_no_more),
-        cmocka_unit_test(whoever_is_woken_may_be_gone_already),
+        cmocka_unit_test(a_woken_peer_may_be_gone_already),
         cmocka_unit_test(all_who_wait_are_woken_once),
         cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),
         cmocka_unit_test(requests_behind_a_wait_keep_their_order),
@@ -1023,7 +1024,7 @@ int main(void)
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
-        cmocka_unit_test(a_watch_behind_a_watch_is_opened_in_its_turn),
+        cmocka_unit_test(a_watch_behind_a_watch_is_opened_after_it),
         cmocka_unit_test(a_half_closed_watch_ends_properly),
         cmocka_unit_test(a_watch_does_not_keep_the_room_of_the_request_before),
         cmocka_unit_test(a_flood_behind_a_watch_is_cut),
