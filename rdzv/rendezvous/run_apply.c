@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/c10d.h"
+#include "store/xalloc.h"
 
 static const char *const place_names[RUN_PLACES] = {"MASTER_ADDR", "MASTER_PORT"};
 
@@ -170,26 +171,30 @@ enum store_status run_decide(struct server *s, struct space *space, struct run *
     return STORE_OK;
 }
 
+/* Of a copy: the key's own bytes go with it, and those who follow look at it. */
+static uint64_t delete_key(struct server *s, struct space *space, struct slice key)
+{
+    uint8_t *copy = xmalloc(key.len + 1);
+    struct command c = {.kind = COMMAND_KEY_DELETE, .key = {copy, key.len}};
+    enum store_status status;
+
+    memcpy(copy, key.ptr, key.len);
+    status = apply(s, space, &c);
+    free(copy);
+    return status == STORE_OK;
+}
+
 uint64_t run_forget(struct server *s, struct space *space, struct run *run)
 {
     struct runs *runs = &server_space_of(s, space)->runs;
-    struct entry *e, *next, *own = NULL;
+    struct entry *e, *next;
     uint64_t gone = 0;
 
     for (e = TAILQ_FIRST(&space->keys.entries); e != NULL; e = next) {
         next = TAILQ_NEXT(e, order);
-        if (e->value == NULL || runs_owner(runs, e->node.key) != run)
-            continue;
-        if (slice_equal(e->node.key, run->node.key))
-            own = e; /* last, as the run goes with it */
-        else
-            gone += apply(s, space,
-                          &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key}) ==
-                    STORE_OK;
+        if (e->value != NULL && runs_owner(runs, e->node.key) == run &&
+            !slice_equal(e->node.key, run->node.key))
+            gone += delete_key(s, space, e->node.key);
     }
-    if (own != NULL)
-        gone +=
-            apply(s, space, &(struct command){.kind = COMMAND_KEY_DELETE, .key = own->node.key}) ==
-            STORE_OK;
-    return gone;
+    return gone + delete_key(s, space, run->node.key); /* last, as the run goes with it */
 }
