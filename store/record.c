@@ -32,7 +32,7 @@ struct packed {
         Rdzv__AuthRolePut role_put;
         Rdzv__RunPut run_put;
     };
-    ProtobufCBinaryData *lists; /* NULL: the change has none */
+    ProtobufCBinaryData *lists; /* room for the names and patterns of a change */
 };
 
 static void pack_patch(const struct key_patch *c, struct packed *p)
@@ -68,11 +68,14 @@ static void pack_tree_remove(const struct tree_remove *c, struct packed *p)
     p->record.tree_remove = &p->tree_remove;
 }
 
-static ProtobufCBinaryData *pack_list(const struct command_list *from, ProtobufCBinaryData *to)
+/* Takes its place from the front of what is left of the lists. */
+static ProtobufCBinaryData *pack_list(const struct command_list *from, struct packed *p)
 {
+    ProtobufCBinaryData *list = p->lists;
+
     for (size_t i = 0; i < from->count; i++)
-        to[i] = bytes_of(from->items[i]);
-    return to;
+        *p->lists++ = bytes_of(from->items[i]);
+    return list;
 }
 
 static void pack_user(const struct auth_user_put *c, struct packed *p)
@@ -81,7 +84,7 @@ static void pack_user(const struct auth_user_put *c, struct packed *p)
     p->user_put.name = bytes_of(c->name);
     p->user_put.hash = bytes_of(c->hash);
     p->user_put.n_roles = c->roles.count;
-    p->user_put.roles = pack_list(&c->roles, p->lists);
+    p->user_put.roles = pack_list(&c->roles, p);
     p->user_put.no_roles = c->roles.absent;
     p->record.auth_user_put = &p->user_put;
 }
@@ -92,10 +95,10 @@ static void pack_role(const struct auth_role_put *c, struct packed *p)
     p->role_put.name = bytes_of(c->name);
     p->role_put.shown = bytes_of(c->shown);
     p->role_put.n_reads = c->reads.count;
-    p->role_put.reads = pack_list(&c->reads, p->lists);
+    p->role_put.reads = pack_list(&c->reads, p);
     p->role_put.no_reads = c->reads.absent;
     p->role_put.n_writes = c->writes.count;
-    p->role_put.writes = pack_list(&c->writes, p->lists + c->reads.count);
+    p->role_put.writes = pack_list(&c->writes, p);
     p->role_put.no_writes = c->writes.absent;
     p->record.auth_role_put = &p->role_put;
 }
@@ -246,11 +249,12 @@ static size_t count_lists(const struct change *c)
 
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
-    struct packed p = {.lists = NULL};
-    size_t size, lists = count_lists(change);
+    size_t size, count = count_lists(change);
+    ProtobufCBinaryData *lists = count == 0 ? NULL : calloc(count, sizeof *lists);
+    struct packed p = {.lists = lists};
     bool ok;
 
-    if (lists != 0 && (p.lists = calloc(lists, sizeof *p.lists)) == NULL)
+    if (count != 0 && lists == NULL)
         return false;
     pack(space, change, &p);
     size = rdzv__record__get_packed_size(&p.record);
@@ -262,7 +266,7 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
         b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
         b->count++;
     }
-    free(p.lists);
+    free(lists);
     return ok;
 }
 

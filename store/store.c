@@ -226,7 +226,7 @@ static bool has_what_it_takes(struct space *space, const struct change *change)
     if (change_is_auth(change->kind))
         return auth_can_apply(&space->auth, change);
     if (change->kind == CHANGE_WORKER_STORE_OPEN)
-        return change->store_id > space->worker_stores.last_id;
+        return change->store_id > space->worker_stores.last_id && change->store_id < UINT64_MAX;
     if (change->kind == CHANGE_WORKER_STORE_DROP)
         return check_drop(space, change->store_id) == STORE_OK;
     if (change->kind == CHANGE_RUN_PUT)
