@@ -71,6 +71,16 @@ declare -A FOLDERS=(
     [proto]='proto' [store]='proto store' [rdzv]='proto store rdzv' [client]='proto client'
     [deploy]='deploy' [tests]='proto store rdzv client deploy tests'
 )
+# The same one level deeper: FOLDER/SUB -> the subfolders that it may include. A FOLDER none of whose
+# subfolders is here is held to nothing; of one that is, each has to be. Files that stand in FOLDER
+# itself put its subfolders together: they include any, and no subfolder includes them.
+declare -A SUBFOLDERS=(
+    [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
+    [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
+    [deploy/rewrite]='yaml template kube rewrite'
+)
+# Headers of FOLDER itself that its subfolders may include: they implement what stands there.
+OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
     [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON'
     [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt cmocka'
@@ -94,6 +104,25 @@ set_library() { # HEADER; into $library
     esac
 }
 
+check_subfolders() { # PATH LINE TARGET: both in one folder
+    local folder=${1%%/*} from=${1%/*} to=${3%/*} sub
+
+    [[ " ${!SUBFOLDERS[*]}" == *" $folder/"* ]] || return 0
+    for sub in "$from" "$to"; do
+        if [ "$sub" != "$folder" ] && [ -z "${SUBFOLDERS[$sub]-}" ]; then
+            violation "$1" "$2" "$sub/ has no row in SUBFOLDERS of tests/tidy.sh"
+            return
+        fi
+    done
+    if [ "$from" = "$folder" ] || [[ " $OPEN_HEADERS " == *" $3 "* ]]; then
+        return 0
+    elif [ "$to" = "$folder" ]; then
+        violation "$1" "$2" "$from/ may not include what stands in $folder/ itself"
+    elif [[ " ${SUBFOLDERS[$from]} " != *" ${to#"$folder"/} "* ]]; then
+        violation "$1" "$2" "$from/ may not include $to/"
+    fi
+}
+
 check_arrows() {
     local path line include folder target library own
     while IFS=: read -r path line include; do
@@ -105,6 +134,8 @@ check_arrows() {
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
+            elif [ "$folder" = "${target%%/*}" ]; then
+                check_subfolders "$path" "$line" "$target"
             fi
             continue
         fi
@@ -207,7 +238,8 @@ check_built() {
             grep -qsF "'$name'" "${path%/*}/meson.build" && continue
             ;;
         *)
-            grep -qF "'$name'" "${path%/*}/meson.build" && continue
+            grep -qsF "'$name'" "${path%/*}/meson.build" && continue
+            grep -qsF "'${path#*/}'" "${path%%/*}/meson.build" && continue
             ;;
         esac
         violation "$path" 1 "no meson.build knows of it"
@@ -255,6 +287,9 @@ plant() {
     arrows-up) include proto/json.c '"store/store.h"' && echo 'proto/ may not include store/' ;;
     arrows-up-header) include store/table.h '"rdzv/conn.h"' && echo 'store/ may not include rdzv/' ;;
     arrows-side) include rdzv/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-sub) include deploy/yaml/buf.h '"deploy/kube/kube_view.h"' && echo 'deploy/yaml/ may not include deploy/kube/' ;;
+    arrows-sub-side) include deploy/emit/emit.c '"deploy/check/check.h"' && echo 'deploy/emit/ may not include deploy/check/' ;;
+    arrows-sub-new) mkdir deploy/new && echo '#include "deploy/yaml/buf.h"' >deploy/new/a.c && echo 'deploy/new/ has no row' ;;
     arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
     arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/rewrite_run.h"
-#include "deploy/text_diff.h"
+#include "deploy/rewrite/rewrite_engine.h"
+#include "deploy/yaml/text_diff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -239,7 +239,7 @@ def words_of(tool, what):
 
 def emitted_manifests_are_clean(tool):
     """Every platform with every way, backend and profile that emit takes together."""
-    platforms, ways, profiles = (words_of(tool, w) for w in ("platforms", "ways", "profiles"))
+    platforms, ways, profiles = (words_of(tool, w) for w in ("platforms", "placements", "profiles"))
     combinations = [["--platform", p, "--rdzv", w, "--backend", b, "--set", nodes]
                     for p in platforms for w in ways for b in ("c10d", "etcd-v2")
                     for nodes in ("numPods=4", "nodes.min=2,nodes.max=4")]

@@ -1,6 +1,6 @@
-/* deploy/job_view: which settings a container comes to, from which source, and which store it
+/* deploy/kube/job_view: which settings a container comes to, from which source, and which store it
  * meets. */
-#include "deploy/job_view.h"
+#include "deploy/kube/job_view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

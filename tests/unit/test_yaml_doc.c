@@ -1,5 +1,5 @@
-/* deploy/yaml_doc: where nodes stand, what is refused and where, and what scalars mean. */
-#include "deploy/yaml_doc.h"
+/* deploy/yaml/yaml_doc: where nodes stand, what is refused and where, and what scalars mean. */
+#include "deploy/yaml/yaml_doc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

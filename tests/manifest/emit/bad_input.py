@@ -58,7 +58,7 @@ CASES = [
     ("command: [a]\nmainProgram: b", "4:14", "remove one of them"),
     ("rdzv: {way: relay}", "3:13", "it comes with the journal"),
     ("rdzv: {way: replicas}", "3:13", "after the journal"),
-    ("rdzv: {way: nowhere}", "3:13", "there is no way nowhere"),
+    ("rdzv: {way: nowhere}", "3:13", "there is no placement nowhere"),
     ("rdzv: {way: task}", "3:13", "cannot be on appwrapper-v1beta2"),
     ("rdzv: {way: external}", "3:13", "rdzv.endpoint is missing"),
     ("rdzv: {way: external, endpoint: 'a:1'}", "3:33", "rdzv.id is missing"),

@@ -1,0 +1,17 @@
+/* The forms in which the verb check prints its findings and its rules. */
+#pragma once
+
+#include "deploy/check/check.h"
+
+#include <stdio.h>
+
+const char *check_severity_name(enum check_severity severity);
+
+/* `file:line:column: severity: what [rule]`, why and remedy. */
+void check_print_text(FILE *out, const struct check *c);
+void check_print_json(FILE *out, const struct check *c);
+void check_print_sarif(FILE *out, struct check *c);
+/* One line: how many there were. */
+void check_print_sum(FILE *out, const struct check *c);
+/* All rules, a line each. */
+void check_print_rules(FILE *out);

@@ -1,0 +1,411 @@
+/* What expressions can ask of values. No function changes its arguments. */
+#include "deploy/template/functions.h"
+
+#include "deploy/template/command_line.h"
+#include "deploy/template/expr.h"
+#include "deploy/template/merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct call {
+    struct template *template;
+    struct arena *arena;
+    const struct yaml_node *at;
+    struct yaml_node **args;
+    size_t count;
+};
+
+typedef struct yaml_node *(*function)(const struct call *c);
+
+static struct yaml_node *new_text(const struct call *c, const char *text)
+{
+    return yaml_new_text(c->arena, text, strlen(text));
+}
+
+static struct yaml_node *new_int(const struct call *c, int64_t value)
+{
+    return yaml_new_plain(c->arena, arena_text(c->arena, "%lld", (long long)value));
+}
+
+static struct yaml_node *new_bool(const struct call *c, bool value)
+{
+    return yaml_new_plain(c->arena, value ? "true" : "false");
+}
+
+static bool is_list(const struct yaml_node *n)
+{
+    return n != NULL && n->kind == YAML_SEQUENCE;
+}
+
+/* if(c, a) or if(c, a, b) */
+static struct yaml_node *fn_if(const struct call *c)
+{
+    return expr_true(c->args[0]) ? c->args[1] : c->count == 3 ? c->args[2] : NULL;
+}
+
+/* len(x): items, pairs, or bytes */
+static struct yaml_node *fn_len(const struct call *c)
+{
+    const struct yaml_node *n = c->args[0];
+
+    return new_int(c, n == NULL ? 0 : (int64_t)(n->kind == YAML_SCALAR ? n->len : n->count));
+}
+
+/* join(list, 'between'): texts, or from a mapping key=value */
+static struct yaml_node *fn_join(const struct call *c)
+{
+    const struct yaml_node *list = c->args[0];
+    const char *between = yaml_text(c->args[1]), *text = "";
+
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        const char *part = list->kind == YAML_SEQUENCE ? yaml_text(list->items[i])
+                                                       : yaml_text(list->pairs[i].value);
+
+        text = arena_text(c->arena, "%s%s%s%s%s", text, i > 0 ? between : "",
+                          list->kind == YAML_MAPPING ? list->pairs[i].key->text : "",
+                          list->kind == YAML_MAPPING ? "=" : "", part == NULL ? "" : part);
+    }
+    return new_text(c, text);
+}
+
+/* str(x): a scalar as text */
+static struct yaml_node *fn_str(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_text(c, text == NULL ? "" : text);
+}
+
+/* some(x): x, or null when there is nothing in it */
+static struct yaml_node *fn_some(const struct call *c)
+{
+    return expr_true(c->args[0]) ? c->args[0] : NULL;
+}
+
+/* names(list): what the items are called */
+static struct yaml_node *fn_names(const struct call *c)
+{
+    struct yaml_node *names = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        struct yaml_node *name = yaml_get(c->args[0]->items[i], "name");
+
+        if (name != NULL)
+            yaml_append(c->arena, names, name);
+    }
+    return names;
+}
+
+/* named(list, 'name'): the item that is called so */
+static struct yaml_node *fn_named(const struct call *c)
+{
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        if (expr_equal(yaml_get(c->args[0]->items[i], "name"), c->args[1]))
+            return c->args[0]->items[i];
+    }
+    return NULL;
+}
+
+/* concat(list, ...) */
+static struct yaml_node *fn_concat(const struct call *c)
+{
+    struct yaml_node *all = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < c->count; i++) {
+        for (size_t j = 0; is_list(c->args[i]) && j < c->args[i]->count; j++)
+            yaml_append(c->arena, all, c->args[i]->items[j]);
+    }
+    return all;
+}
+
+static struct yaml_node *fn_merge(const struct call *c)
+{
+    struct yaml_node *all = c->args[0];
+
+    for (size_t i = 1; i < c->count; i++)
+        all = merge_values(c->arena, all, c->args[i]);
+    return all;
+}
+
+static struct yaml_node *fn_patch(const struct call *c)
+{
+    return merge_patch(c->arena, c->args[0], c->args[1]);
+}
+
+/* extended(mapping): its pairs whose key has a slash, as extended resources have */
+static struct yaml_node *fn_extended(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+    const struct yaml_node *from = c->args[0];
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
+        if (strchr(from->pairs[i].key->text, '/') != NULL)
+            yaml_put(c->arena, m, from->pairs[i].key->text, from->pairs[i].value);
+    }
+    return m;
+}
+
+/* words(text): its words, or null when only a shell can tell */
+static struct yaml_node *fn_words(const struct call *c)
+{
+    return yaml_text(c->args[0]) == NULL ? NULL : command_line_split(c->arena, c->args[0]);
+}
+
+/* keep(text or list): as Kubernetes must see it to hand it on unchanged */
+static struct yaml_node *fn_keep(const struct call *c)
+{
+    struct yaml_node *n = c->args[0], *list;
+
+    if (n == NULL || n->kind == YAML_MAPPING)
+        return n;
+    if (n->kind == YAML_SCALAR)
+        return command_line_escape(c->arena, n);
+    list = yaml_new(c->arena, YAML_SEQUENCE);
+    for (size_t i = 0; i < n->count; i++)
+        yaml_append(c->arena, list,
+                    n->items[i]->kind == YAML_SCALAR ? command_line_escape(c->arena, n->items[i])
+                                                     : n->items[i]);
+    return list;
+}
+
+static struct yaml_node *fn_min(const struct call *c)
+{
+    int64_t a, b;
+
+    if (!yaml_to_int(c->args[0], &a) || !yaml_to_int(c->args[1], &b))
+        return template_error(c->template, c->at, "min() is of two integers: mend the template");
+    return new_int(c, a < b ? a : b);
+}
+
+/* replace(text, 'a', 'b'): every a */
+static struct yaml_node *fn_replace(const struct call *c)
+{
+    const char *p = yaml_text(c->args[0]), *a = yaml_text(c->args[1]), *b = yaml_text(c->args[2]);
+    char *out = NULL;
+    size_t size = 0;
+    FILE *stream;
+    struct yaml_node *result;
+
+    if (p == NULL || a == NULL || b == NULL || *a == '\0')
+        return c->args[0];
+    stream = open_memstream(&out, &size);
+    if (stream == NULL)
+        abort();
+    for (const char *hit; (hit = strstr(p, a)) != NULL; p = hit + strlen(a)) {
+        fwrite(p, 1, (size_t)(hit - p), stream);
+        fputs(b, stream);
+    }
+    fputs(p, stream);
+    fclose(stream);
+    result = yaml_new_text(c->arena, out, size);
+    free(out);
+    return result;
+}
+
+/* starts(text, 'a') */
+static struct yaml_node *fn_starts(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+
+    return new_bool(c, text != NULL && a != NULL && strncmp(text, a, strlen(a)) == 0);
+}
+
+/* contains(text, 'a') */
+static struct yaml_node *fn_contains(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+
+    return new_bool(c, text != NULL && a != NULL && strstr(text, a) != NULL);
+}
+
+/* trim(text): without line ends at its end */
+static struct yaml_node *fn_trim(const struct call *c)
+{
+    const struct yaml_node *n = c->args[0];
+    size_t len;
+
+    if (yaml_text(n) == NULL)
+        return NULL;
+    for (len = n->len; len > 0 && strchr("\n\r", n->text[len - 1]) != NULL; len--)
+        ;
+    return yaml_new_text(c->arena, n->text, len);
+}
+
+/* is_text(x), is_list(x), is_mapping(x) */
+static struct yaml_node *fn_is_text(const struct call *c)
+{
+    return new_bool(c, yaml_text(c->args[0]) != NULL);
+}
+
+static struct yaml_node *fn_is_list(const struct call *c)
+{
+    return new_bool(c, is_list(c->args[0]));
+}
+
+static struct yaml_node *fn_is_mapping(const struct call *c)
+{
+    return new_bool(c, c->args[0] != NULL && c->args[0]->kind == YAML_MAPPING);
+}
+
+/* pairs(list): a mapping, of items {key, value}, or of texts with nothing behind them */
+static struct yaml_node *fn_pairs(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        const struct yaml_node *item = c->args[0]->items[i];
+
+        if (item->kind == YAML_SCALAR)
+            yaml_put(c->arena, m, item->text, new_text(c, ""));
+        else if (yaml_text(yaml_get(item, "key")) != NULL)
+            yaml_put(c->arena, m, yaml_get(item, "key")->text, yaml_get(item, "value"));
+    }
+    return m;
+}
+
+/* prefix_keys(mapping, 'p'): the same values under longer keys */
+static struct yaml_node *fn_prefix_keys(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+    const struct yaml_node *from = c->args[0];
+    const char *prefix = yaml_text(c->args[1]);
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++)
+        yaml_put(
+            c->arena, m,
+            arena_text(c->arena, "%s%s", prefix == NULL ? "" : prefix, from->pairs[i].key->text),
+            from->pairs[i].value);
+    return m;
+}
+
+/* repeated(list): the items that stood in it before */
+static struct yaml_node *fn_repeated(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (!expr_equal(c->args[0]->items[i], c->args[0]->items[j]))
+                continue;
+            yaml_append(c->arena, list, c->args[0]->items[i]);
+            break;
+        }
+    }
+    return list;
+}
+
+/* starts_digit(text) */
+static struct yaml_node *fn_starts_digit(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_bool(c, text != NULL && text[0] >= '0' && text[0] <= '9');
+}
+
+/* hash(text, n): 0 to n - 1, always the same for the same text */
+static struct yaml_node *fn_hash(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+    uint64_t h = 14695981039346656037u;
+    int64_t n;
+
+    if (text == NULL || !yaml_to_int(c->args[1], &n) || n < 1)
+        return template_error(c->template, c->at,
+                              "hash() takes a text and a number: mend the template");
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
+}
+
+/* before_last(text, 'a') and after_last(text, 'a'): all of it, when there is no a */
+static struct yaml_node *fn_before_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : yaml_new_text(c->arena, text, (size_t)(hit - text));
+}
+
+static struct yaml_node *fn_after_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : new_text(c, hit + 1);
+}
+
+/* range(n): 0 to n - 1 */
+static struct yaml_node *fn_range(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+    int64_t n;
+
+    if (!yaml_to_int(c->args[0], &n) || n > 100000)
+        return template_error(c->template, c->at, "range() takes a number: mend the template");
+    for (int64_t i = 0; i < n; i++)
+        yaml_append(c->arena, list, new_int(c, i));
+    return list;
+}
+
+/* int(text): 0 for what is no number */
+static struct yaml_node *fn_int(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_int(c, text == NULL ? 0 : strtoll(text, NULL, 10));
+}
+
+static const struct {
+    const char *name;
+    size_t min, max;
+    function run;
+} functions[] = {
+    {"after_last", 2, 2, fn_after_last},
+    {"before_last", 2, 2, fn_before_last},
+    {"hash", 2, 2, fn_hash},
+    {"int", 1, 1, fn_int},
+    {"pairs", 1, 1, fn_pairs},
+    {"prefix_keys", 2, 2, fn_prefix_keys},
+    {"range", 1, 1, fn_range},
+    {"repeated", 1, 1, fn_repeated},
+    {"starts_digit", 1, 1, fn_starts_digit},
+    {"concat", 1, 8, fn_concat},
+    {"contains", 2, 2, fn_contains},
+    {"extended", 1, 1, fn_extended},
+    {"if", 2, 3, fn_if},
+    {"is_list", 1, 1, fn_is_list},
+    {"is_mapping", 1, 1, fn_is_mapping},
+    {"is_text", 1, 1, fn_is_text},
+    {"join", 2, 2, fn_join},
+    {"keep", 1, 1, fn_keep},
+    {"len", 1, 1, fn_len},
+    {"merge", 1, 8, fn_merge},
+    {"min", 2, 2, fn_min},
+    {"named", 2, 2, fn_named},
+    {"names", 1, 1, fn_names},
+    {"patch", 2, 2, fn_patch},
+    {"replace", 3, 3, fn_replace},
+    {"some", 1, 1, fn_some},
+    {"starts", 2, 2, fn_starts},
+    {"str", 1, 1, fn_str},
+    {"trim", 1, 1, fn_trim},
+    {"words", 1, 1, fn_words},
+};
+
+struct yaml_node *function_call(struct template *t, const struct yaml_node *at, const char *name,
+                                size_t len, struct yaml_node **args, size_t count)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        struct call c = {t, t->arena, at, args, count};
+
+        if (strlen(functions[i].name) != len || memcmp(functions[i].name, name, len) != 0)
+            continue;
+        if (count < functions[i].min || count > functions[i].max)
+            return template_error(t, at, "%s() takes %zu to %zu arguments: mend the template",
+                                  functions[i].name, functions[i].min, functions[i].max);
+        return functions[i].run(&c);
+    }
+    return template_error(t, at, "there is no function %.*s(): mend the template", (int)len, name);
+}

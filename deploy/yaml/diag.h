@@ -1,0 +1,47 @@
+/* What is wrong with an input, as `file:line:column: what: remedy`, collected until a verb ends.
+ * A verb that has an error prints the errors and nothing else, and returns 2. */
+#pragma once
+
+#include "deploy/yaml/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct yaml_mark {
+    size_t offset;         /* in bytes, from the start of the file */
+    unsigned line, column; /* from 1; columns count characters */
+};
+
+enum diag_kind {
+    DIAG_ERROR, /* the input is refused */
+    DIAG_NOTE,  /* it is taken, and somebody should know this */
+};
+
+struct diag_entry {
+    enum diag_kind kind;
+    const char *file;      /* NULL: of no file, as an argument */
+    struct yaml_mark mark; /* line 0: of the file as a whole */
+    const char *text;
+};
+
+struct diag {
+    struct arena arena; /* of the texts */
+    struct diag_entry *entries;
+    size_t count, cap, errors;
+};
+
+/* `format` says what and, after a colon, the remedy. File and text are copied. */
+void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* All errors or, when there are none, all notes, one line each; control characters in them are
+ * escaped, so that a file cannot write to a terminal. */
+void diag_print(const struct diag *d, FILE *out);
+
+/* The exit code so far: 2 after an error, else 0. */
+int diag_exit(const struct diag *d);
+
+void diag_free(struct diag *d);

@@ -1,0 +1,16 @@
+/* Nodes in flow style, on one line: for places that are written in it, JSON among them. */
+#pragma once
+
+#include "deploy/yaml/buf.h"
+#include "deploy/yaml/yaml_doc.h"
+
+struct flow_style {
+    bool json;   /* keys and strings in double quotes */
+    bool spaced; /* { a: b } */
+};
+
+void flow_print(struct buf *out, const struct yaml_node *n, struct flow_style style);
+
+/* A node written as a block, as flow_print would have it; with `bare` without the outer braces. The
+ * block is our own text: if it is no YAML, that is a fault of ours. */
+void flow_print_block(struct buf *out, const char *block, struct flow_style style, bool bare);
