@@ -16,7 +16,7 @@ const char list_help[] =
 const char explain_help[] =
     "rdzv-manifest explain says all about a setting of a user file, or a rule of check.\n"
     "\n"
-    "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.way\n"
+    "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.placement\n"
     "  rdzv-manifest explain RULE        as rdzv-id-fixed\n"
     "  rdzv-manifest explain KIND/NAME   the file behind a platform, a profile or a placement, as "
     "a "
@@ -58,13 +58,13 @@ static bool list_kind(const char *kind, struct diag *d)
         struct embedded data = {0};
         const struct yaml_node *file = embedded_load(&data, kind, name, NULL, d);
         const char *about = yaml_text(yaml_get(file, "about"));
-        const struct yaml_node *take = yaml_path(file, "ways.take");
+        const struct yaml_node *supported = yaml_path(file, "placements.supported");
 
         printf("  %s\n", name);
         print_wrapped(about == NULL ? "" : about, 6);
-        for (size_t i = 0; take != NULL && i < take->count; i++)
-            printf("%s%s%s", i == 0 ? "      ways: " : ", ", take->items[i]->text,
-                   i + 1 == take->count ? "\n" : "");
+        for (size_t i = 0; supported != NULL && i < supported->count; i++)
+            printf("%s%s%s", i == 0 ? "      placements: " : ", ", supported->items[i]->text,
+                   i + 1 == supported->count ? "\n" : "");
         embedded_free(&data);
         if (file == NULL)
             return false;

@@ -329,7 +329,7 @@ static const char *linked_variable(const char *service)
                                                 : NULL;
 }
 
-void check_service_links(struct check *c)
+void check_enable_service_links(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];

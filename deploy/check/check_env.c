@@ -34,7 +34,7 @@ static const char *source_name(enum job_from from)
                                        : "the script";
 }
 
-void check_settings_disagree(struct check *c)
+void check_option_env_conflict(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
@@ -353,7 +353,7 @@ static void look_at_env_types(struct check *c, const struct kube_object *o,
     }
 }
 
-void check_not_a_string(struct check *c)
+void check_env_value_not_string(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];

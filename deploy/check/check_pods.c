@@ -137,7 +137,7 @@ static bool is_main(const struct check *c, const struct kube_container *containe
            strcmp(container->name, "pytorch") == 0;
 }
 
-void check_sidecar_never_ends(struct check *c)
+void check_sidecar_blocks_completion(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
@@ -252,7 +252,7 @@ void check_sidecar_not_guaranteed(struct check *c)
 
 /* --- AppWrappers. --- */
 
-void check_appwrapper_never_ends(struct check *c)
+void check_appwrapper_blocks_completion(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
@@ -426,7 +426,7 @@ static long count_mounting(const struct check *c, const struct kube_object *clai
     return sum;
 }
 
-void check_claim_one_node(struct check *c)
+void check_pvc_access_mode(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];

@@ -110,10 +110,12 @@ const struct check_rule check_rules[] = {
     {"service-name-taken", ERROR, "a Service with the name that a controller gives to its own",
      "the controller finds a Service that is not its own, and either fails or changes it.",
      "another name, as JOB-rdzv", check_service_name_taken},
-    {"service-links", ERROR, "a Service whose links set a variable that torch or rdzvd could read",
+    {"enable-service-links", ERROR,
+     "a Service whose links set a variable that torch or rdzvd could read",
      "Kubernetes writes NAME_PORT=tcp://ADDRESS:PORT into every container of the namespace; where "
      "a number is expected, the program ends.",
-     "enableServiceLinks: false in the pods, or another name for the Service", check_service_links},
+     "enableServiceLinks: false in the pods, or another name for the Service",
+     check_enable_service_links},
     {"local-addr-missing", WARNING, "torch has to guess the pod's own address",
      "agent 0 gives its host name to all workers. On the host network, and where no Service makes "
      "the name resolve, they wait for it in vain (up to 300 s), or use the wrong network.",
@@ -145,10 +147,10 @@ const struct check_rule check_rules[] = {
      check_elastic_restart_never},
 
     /* --- Variables. --- */
-    {"settings-disagree", WARNING, "an option and its variable say different things",
+    {"option-env-conflict", WARNING, "an option and its variable say different things",
      "the command line wins without a word, and whoever reads or changes the variable is misled.",
      "one of the two; variables reach torchrun without a change of the command",
-     check_settings_disagree},
+     check_option_env_conflict},
     {"env-overwritten", WARNING, "a variable that the Training Operator sets after the user",
      "the operator puts its own value behind the user's, and the last one wins.",
      "in elasticPolicy what concerns the rendezvous; the rest follows from replicas and "
@@ -165,10 +167,10 @@ const struct check_rule check_rules[] = {
     {"env-order", ERROR, "$(NAME) of a variable that is set further down",
      "Kubernetes replaces only what was set earlier in the list, and leaves the rest as it is.",
      "the other order", check_env_order},
-    {"not-a-string", ERROR, "a bare yes, number or boolean where a string is wanted",
+    {"env-value-not-string", ERROR, "a bare yes, number or boolean where a string is wanted",
      "the API server refuses the object: YAML takes yes, no, on, off, y, n, 010 and 1e3 for "
      "something else.",
-     "quote it", check_not_a_string},
+     "quote it", check_env_value_not_string},
     {"agent-store-restart", ERROR,
      "an external store without torchrun, and pods that are restarted",
      "without torchrun nobody puts a fresh prefix before the keys of a second attempt: it reads "
@@ -224,16 +226,16 @@ const struct check_rule check_rules[] = {
     {"store-bare-pod", WARNING, "a store in a bare Pod",
      "when its node fails or is drained, the Pod is gone, and with it every job that meets there.",
      "a StatefulSet with replicas: 1", check_store_bare_pod},
-    {"store-no-memory", WARNING, "a store that asks for no memory",
+    {"store-no-memory-request", WARNING, "a store that asks for no memory",
      "it is the first to be killed or evicted when its node runs short, and every job that meets "
      "there ends.",
      "resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 256Mi}}",
-     check_store_no_memory},
-    {"store-never-ends", ERROR, "a store whose end the job waits for",
+     check_store_no_memory_request},
+    {"store-blocks-completion", ERROR, "a store whose end the job waits for",
      "a store runs until it is stopped; the job has done its work and stays Running.",
      "JobSet: successPolicy.targetReplicatedJobs with the training jobs alone; Volcano: "
      "minSuccess; or rdzvd's --exit-when-idle",
-     check_store_never_ends},
+     check_store_blocks_completion},
 
     /* --- Volcano. --- */
     {"volcano-min-available", ERROR, "a minAvailable that makes elasticity impossible",
@@ -273,11 +275,11 @@ const struct check_rule check_rules[] = {
      check_volcano_plugin_missing},
 
     /* --- Containers beside training, and wrappers. --- */
-    {"sidecar-never-ends", ERROR, "a plain container that keeps its pod from ending",
+    {"sidecar-blocks-completion", ERROR, "a plain container that keeps its pod from ending",
      "a pod ends when all its regular containers have: the job has done its work and stays "
      "Running.",
      "a native sidecar: under initContainers, with restartPolicy: Always",
-     check_sidecar_never_ends},
+     check_sidecar_blocks_completion},
     {"sidecar-too-old", ERROR, "a native sidecar, and a cluster or CRD that is too old for it",
      "the field is dropped without a word, and what remains is an init container that never ends: "
      "the pod hangs. Looked at with --target kubernetes=VERSION, training-operator=, volcano=, "
@@ -289,11 +291,11 @@ const struct check_rule check_rules[] = {
      "a pod is Guaranteed only when every container has equal requests and limits for CPU and "
      "memory; without it training loses its exclusive CPUs.",
      "equal requests and limits on the sidecar too", check_sidecar_not_guaranteed},
-    {"appwrapper-never-ends", ERROR, "something in an AppWrapper that never ends",
+    {"appwrapper-blocks-completion", ERROR, "something in an AppWrapper that never ends",
      "the AppWrapper succeeds when its pods have ended, and holds its quota until then.",
      "a native sidecar of the Master, or the store outside of the AppWrapper; rdzvd with "
      "--exit-when-idle and restartPolicy: OnFailure",
-     check_appwrapper_never_ends},
+     check_appwrapper_blocks_completion},
     {"mcad-namespace", ERROR, "an MCAD item without a namespace",
      "MCAD makes such an object in the namespace `default`, whatever the AppWrapper's own is.",
      "metadata.namespace on every item", check_mcad_namespace},
@@ -344,9 +346,9 @@ const struct check_rule check_rules[] = {
     {"quantity-fraction", ERROR, "a fraction as a quantity in a custom resource",
      "custom resources take integers or strings here: the API server refuses the object.",
      "\"0.5\" or 500m", check_quantity_fraction},
-    {"claim-one-node", WARNING, "a claim for one node, mounted by several pods",
+    {"pvc-access-mode", WARNING, "a claim for one node, mounted by several pods",
      "ReadWriteOnce is one node at a time: pods on other nodes stay in ContainerCreating.",
-     "accessModes: [ReadWriteMany], and a class that can", check_claim_one_node},
+     "accessModes: [ReadWriteMany], and a class that can", check_pvc_access_mode},
     {"storage-class-nil", ERROR, "a storage class with the name nil",
      "no class has that name, and the claim stays Pending.", "no storageClassName, for the default",
      check_storage_class_nil},

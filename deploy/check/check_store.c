@@ -371,7 +371,7 @@ void check_store_bare_pod(struct check *c)
     }
 }
 
-void check_store_no_memory(struct check *c)
+void check_store_no_memory_request(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
@@ -424,7 +424,7 @@ static bool counts_for_volcano(const struct kube_object *o)
     return true;
 }
 
-void check_store_never_ends(struct check *c)
+void check_store_blocks_completion(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];

@@ -22,7 +22,7 @@ const char emit_help[] =
     "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has "
     "them\n"
     "  --release NAME        for the values of the LitGPT chart: the name of the release\n"
-    "  --dialect NAME        fms, litgpt, intel or own, instead of telling by the settings\n"
+    "  --input-format NAME   fms, litgpt, intel or own, instead of telling by the settings\n"
     "  -o, --output FORMAT   yaml or json (yaml)\n"
     "\n"
     "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes go to\n"
@@ -65,9 +65,9 @@ static bool read_option(struct emit_arguments *o, int argc, char **argv, int *i,
         const char *name;
         const char **value;
     } single[] = {
-        {"--platform", &o->job.platform}, {"--rdzv", &o->job.way},
-        {"--backend", &o->job.protocol},  {"--release", &o->job.release},
-        {"--dialect", &o->job.dialect},
+        {"--platform", &o->job.platform},         {"--rdzv", &o->job.placement},
+        {"--backend", &o->job.protocol},          {"--release", &o->job.release},
+        {"--input-format", &o->job.input_format},
     };
     const char *value;
 

@@ -1,5 +1,5 @@
-/* Puts a job together: settings, dialect, profiles, platform, way; then variables, checks and
- * documents, in the order that deploy/data/model.yaml describes. */
+/* Puts a job together: settings, input format, profiles, platform, placement; then variables,
+ * checks and documents, in the order that deploy/data/model.yaml describes. */
 #include "deploy/emit/emit_job.h"
 
 #include "deploy/emit/input_format.h"
@@ -18,8 +18,8 @@ struct job_maker {
     const char *file;        /* that is named when something is missing */
     struct yaml_node *known; /* our settings */
     struct yaml_node *settings;
-    struct yaml_node *model, *platform, *way;
-    const char *way_name;
+    struct yaml_node *model, *platform, *placement;
+    const char *placement_name;
     struct scope absent, given, vars; /* from the outermost */
 };
 
@@ -64,25 +64,25 @@ static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool n
 /* From the user's vocabulary into ours. */
 static bool translate(struct job_maker *m)
 {
-    struct input_format dialect;
+    struct input_format format;
 
-    if (!input_format_find(&dialect, m->job, m->settings, m->known, m->options, m->diag))
+    if (!input_format_find(&format, m->job, m->settings, m->known, m->options, m->diag))
         return false;
-    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", dialect.about);
-    if (dialect.own == NULL)
+    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", format.about);
+    if (format.own == NULL)
         return check_settings(m, m->known, NULL);
-    if (!check_settings(m, dialect.known, yaml_get(dialect.own, "settings")))
+    if (!check_settings(m, format.known, yaml_get(format.own, "settings")))
         return false;
-    if (yaml_is(yaml_get(dialect.own, "needs"), "release") &&
+    if (yaml_is(yaml_get(format.own, "needs"), "release") &&
         yaml_get(m->settings, "release") == NULL) {
         diag_error(m->diag, m->file, (struct yaml_mark){0, 1, 1},
                    "release is missing: give the name that helm would get, as --release my-run");
         return false;
     }
-    m->absent.vars = input_format_nulls(m->arena, dialect.known);
-    if (!run_checks(m, yaml_get(dialect.own, "notes"), true, &m->given))
+    m->absent.vars = input_format_nulls(m->arena, format.known);
+    if (!run_checks(m, yaml_get(format.own, "notes"), true, &m->given))
         return false;
-    m->settings = input_format_translate(&dialect, &m->template, m->settings, m->known);
+    m->settings = input_format_translate(&format, &m->template, m->settings, m->known);
     return m->settings != NULL && m->diag->errors == 0;
 }
 
@@ -158,53 +158,57 @@ static void note_unused(struct job_maker *m)
     }
 }
 
-/* --- The way. --- */
+/* --- The placement. --- */
 
-static bool fail_way(struct job_maker *m, const struct yaml_node *wish, const char *name)
+static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, const char *name)
 {
-    const struct yaml_node *take = yaml_path(m->platform, "ways.take");
+    const struct yaml_node *supported = yaml_path(m->platform, "placements.supported");
     const char *list = "";
 
-    for (size_t i = 0; take != NULL && i < take->count; i++)
-        list = arena_text(m->arena, "%s%s%s", list, i == 0 ? "" : ", ", take->items[i]->text);
+    for (size_t i = 0; supported != NULL && i < supported->count; i++)
+        list = arena_text(m->arena, "%s%s%s", list, i == 0 ? "" : ", ", supported->items[i]->text);
     diag_error(m->diag, wish == NULL ? NULL : wish->file,
                wish == NULL ? (struct yaml_mark){0} : wish->start,
-               "rdzv.way: %s cannot be on %s: choose one of %s", name,
+               "rdzv.placement: %s cannot be on %s: choose one of %s", name,
                yaml_text(yaml_get(m->platform, "platform")), list);
     return false;
 }
 
 /* What the user asked for, or the platform's default, and what that means on this platform. */
-static bool choose_way(struct job_maker *m)
+static bool choose_placement(struct job_maker *m)
 {
-    const struct yaml_node *wish = yaml_path(m->settings, "rdzv.way"), *name = wish;
-    const struct yaml_node *ways = yaml_get(m->platform, "ways"), *meant, *take, *refuse;
-    bool taken = false;
+    const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;
+    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant, *supported,
+                           *refuse;
+    bool is_supported = false;
 
     if (name == NULL)
-        name = template_fill(&m->template, yaml_get(ways, "default"), &m->vars);
+        name = template_fill(&m->template, yaml_get(placements, "default"), &m->vars);
     if (m->template.failed || yaml_text(name) == NULL)
-        return m->template.failed ? false : fail_way(m, wish, "nothing");
-    meant = yaml_get(ways, name->text);
-    if (meant != NULL && strcmp(name->text, "take") != 0 && strcmp(name->text, "default") != 0)
+        return m->template.failed ? false : fail_placement(m, wish, "nothing");
+    meant = yaml_get(placements, name->text);
+    if (meant != NULL && strcmp(name->text, "supported") != 0 && strcmp(name->text, "default") != 0)
         name = template_fill(&m->template, meant, &m->vars);
     if (yaml_text(name) == NULL)
         return false;
-    m->way = embedded_load(&m->job->data, "placements", name->text, wish, m->diag);
-    if (m->way == NULL)
+    m->placement = embedded_load(&m->job->data, "placements", name->text, wish, m->diag);
+    if (m->placement == NULL)
         return false;
-    m->way_name = yaml_text(yaml_get(m->way, "way"));
-    refuse = yaml_get(m->way, "refuse");
+    m->placement_name = yaml_text(yaml_get(m->placement, "placement"));
+    refuse = yaml_get(m->placement, "refuse");
     if (refuse != NULL) {
         diag_error(m->diag, wish == NULL ? NULL : wish->file,
-                   wish == NULL ? (struct yaml_mark){0} : wish->start, "rdzv.way: %s",
+                   wish == NULL ? (struct yaml_mark){0} : wish->start, "rdzv.placement: %s",
                    refuse->text);
         return false;
     }
-    take = yaml_get(ways, "take");
-    for (size_t i = 0; take != NULL && i < take->count; i++)
-        taken = taken || yaml_is(take->items[i], m->way_name == NULL ? "" : m->way_name);
-    return taken ? true : fail_way(m, wish, m->way_name == NULL ? name->text : m->way_name);
+    supported = yaml_get(placements, "supported");
+    for (size_t i = 0; supported != NULL && i < supported->count; i++)
+        is_supported = is_supported || yaml_is(supported->items[i],
+                                               m->placement_name == NULL ? "" : m->placement_name);
+    return is_supported ? true
+                        : fail_placement(
+                              m, wish, m->placement_name == NULL ? name->text : m->placement_name);
 }
 
 /* --- Variables and checks. --- */
@@ -220,13 +224,13 @@ static bool make_variables(struct job_maker *m)
     m->vars = (struct scope){yaml_new(m->arena, YAML_MAPPING), &m->given};
     set_variable(m, "platform", yaml_text(yaml_get(m->platform, "platform")));
     if (!template_fill_variables(&m->template, yaml_get(m->model, "first"), &m->vars) ||
-        !choose_way(m))
+        !choose_placement(m))
         return false;
-    set_variable(m, "way", m->way_name);
-    return template_fill_variables(&m->template, yaml_get(m->way, "first"), &m->vars) &&
+    set_variable(m, "placement", m->placement_name);
+    return template_fill_variables(&m->template, yaml_get(m->placement, "first"), &m->vars) &&
            template_fill_variables(&m->template, yaml_get(m->platform, "let"), &m->vars) &&
            template_fill_variables(&m->template, yaml_get(m->model, "let"), &m->vars) &&
-           template_fill_variables(&m->template, yaml_get(m->way, "let"), &m->vars);
+           template_fill_variables(&m->template, yaml_get(m->placement, "let"), &m->vars);
 }
 
 /* One entry of checks: or notes:, in a scope in which its `$for` is set. */
@@ -238,11 +242,11 @@ static void run_check(struct job_maker *m, const struct yaml_node *check, bool n
 
     if (!expr_true(template_fill(&m->template, yaml_get(check, "if"), s)) || m->template.failed)
         return;
-    place = template_fill(&m->template, yaml_get(check, "at"), s);
-    text = template_fill(&m->template, yaml_get(check, "say"), s);
+    place = template_fill(&m->template, yaml_get(check, "where"), s);
+    text = template_fill(&m->template, yaml_get(check, "message"), s);
     if (m->template.failed || yaml_text(text) == NULL)
         return;
-    /* What a dialect made of the user's words stands in no file of theirs. */
+    /* What an input format made of the user's words stands in no file of theirs. */
     if (place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0)
         mark = place->start;
     else
@@ -284,16 +288,17 @@ static bool run_all_checks(struct job_maker *m, const char *key, bool notes)
 {
     return run_checks(m, yaml_get(m->model, key), notes, &m->vars) &&
            run_checks(m, yaml_get(m->platform, key), notes, &m->vars) &&
-           run_checks(m, yaml_get(m->way, key), notes, &m->vars) && m->diag->errors == 0;
+           run_checks(m, yaml_get(m->placement, key), notes, &m->vars) && m->diag->errors == 0;
 }
 
 static bool make_documents(struct job_maker *m)
 {
-    struct yaml_node *of_way = template_fill(&m->template, yaml_get(m->way, "documents"), &m->vars);
+    struct yaml_node *of_placement =
+        template_fill(&m->template, yaml_get(m->placement, "documents"), &m->vars);
 
-    if (of_way == NULL)
-        of_way = yaml_new(m->arena, YAML_SEQUENCE);
-    yaml_put(m->arena, m->vars.vars, "wayDocuments", of_way);
+    if (of_placement == NULL)
+        of_placement = yaml_new(m->arena, YAML_SEQUENCE);
+    yaml_put(m->arena, m->vars.vars, "placementDocuments", of_placement);
     m->job->documents = template_fill(&m->template, yaml_get(m->platform, "documents"), &m->vars);
     if (m->template.failed)
         return false;
@@ -320,7 +325,7 @@ static bool make(struct job_maker *m)
     m->given = (struct scope){m->settings, &m->absent};
 
     set_option(m, "--platform", "platform", o->platform);
-    set_option(m, "--rdzv", "rdzv.way", o->way);
+    set_option(m, "--rdzv", "rdzv.placement", o->placement);
     set_option(m, "--backend", "rdzv.protocol", o->protocol);
     set_option(m, "--release", "release", o->release);
     if (!translate(m) || !apply_profiles(m))

@@ -46,17 +46,18 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
     set_own(out, user);
     out->own = NULL;
     out->known = (struct yaml_node *)settings;
-    if (o->dialect != NULL && (strcmp(o->dialect, "fms") == 0 || strcmp(o->dialect, "own") == 0))
+    if (o->input_format != NULL &&
+        (strcmp(o->input_format, "fms") == 0 || strcmp(o->input_format, "own") == 0))
         return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct yaml_node *own;
 
-        if (o->dialect != NULL && strcmp(o->dialect, names[i]) != 0)
+        if (o->input_format != NULL && strcmp(o->input_format, names[i]) != 0)
             continue;
         own = embedded_load(&job->data, "formats", names[i], NULL, d);
         if (own == NULL)
             return false;
-        if (o->dialect == NULL && !has_all(user, yaml_get(own, "has")) &&
+        if (o->input_format == NULL && !has_all(user, yaml_get(own, "has")) &&
             !has_all(user, yaml_get(own, "or")))
             continue;
         out->name = names[i];
@@ -69,26 +70,26 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
                      yaml_get(own, "settings")->pairs[j].value);
         return true;
     }
-    if (o->dialect == NULL)
+    if (o->input_format == NULL)
         return true;
     diag_error(d, NULL, (struct yaml_mark){0},
-               "there is no dialect %s: they are fms, litgpt, intel and own", o->dialect);
+               "there is no input format %s: they are fms, litgpt, intel and own", o->input_format);
     return false;
 }
 
-struct yaml_node *input_format_translate(const struct input_format *dialect, struct template *t,
+struct yaml_node *input_format_translate(const struct input_format *format, struct template *t,
                                          const struct yaml_node *checked,
                                          const struct yaml_node *settings)
 {
-    struct scope absent = {input_format_nulls(t->arena, dialect->known), NULL};
+    struct scope absent = {input_format_nulls(t->arena, format->known), NULL};
     struct scope given = {(struct yaml_node *)checked, &absent};
-    const struct yaml_node *foreign = yaml_get(dialect->own, "settings");
+    const struct yaml_node *foreign = yaml_get(format->own, "settings");
     struct yaml_node *own, *rest;
 
-    own = template_fill(t, yaml_get(dialect->own, "becomes"), &given);
+    own = template_fill(t, yaml_get(format->own, "becomes"), &given);
     if (own == NULL)
         return NULL;
-    /* What is said in our own words wins over what the dialect makes of the rest. */
+    /* What is said in our own words wins over what the format makes of the rest. */
     rest = yaml_new(t->arena, YAML_MAPPING);
     for (size_t i = 0; i < checked->count; i++) {
         const char *key = checked->pairs[i].key->text;

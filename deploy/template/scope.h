@@ -13,7 +13,7 @@ struct template
 {
     struct arena *arena; /* of all results */
     struct diag *diag;
-    struct yaml_node *parts; /* what $use finds: a mapping of name to template */
+    struct yaml_node *parts; /* what $include finds: a mapping of name to template */
     bool failed;             /* there was an error, and the result is to be thrown away */
     unsigned depth;
 };

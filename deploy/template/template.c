@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Deeper than any file can be nested: parts that use themselves. */
+/* Deeper than any file can be nested: parts that include themselves. */
 #define FILL_DEPTH_MAX 200
 
 struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
@@ -117,18 +117,19 @@ static const struct yaml_node *merge_all(struct template *t, const struct yaml_n
 static struct yaml_node *fill_body(struct template *t, const struct yaml_node *node,
                                    const struct scope *s)
 {
-    const struct yaml_node *use = yaml_get(node, "$use"), *merge = yaml_get(node, "$merge");
+    const struct yaml_node *include = yaml_get(node, "$include"), *merge = yaml_get(node, "$merge");
     const struct yaml_node *patch = yaml_get(node, "$patch"), *value = yaml_get(node, "$value");
     const struct yaml_node *base = NULL;
     struct yaml_node *own;
 
     if (value != NULL)
         return template_fill(t, value, s);
-    if (use != NULL) {
-        const struct yaml_node *part = yaml_get(t->parts, use->text);
+    if (include != NULL) {
+        const struct yaml_node *part = yaml_get(t->parts, include->text);
 
         if (part == NULL)
-            return template_error(t, use, "there is no part %s: mend the template", use->text);
+            return template_error(t, include, "there is no part %s: mend the template",
+                                  include->text);
         base = template_fill(t, part, s);
         if (base == NULL || base->kind != YAML_MAPPING)
             return (struct yaml_node *)base;
@@ -143,18 +144,18 @@ static struct yaml_node *fill_body(struct template *t, const struct yaml_node *n
     return own->count > 0 ? own : NULL;
 }
 
-/* A mapping once its $for is dealt with: $with, $if, then the rest. */
+/* A mapping once its $for is dealt with: $vars, $if, then the rest. */
 static struct yaml_node *fill_one(struct template *t, const struct yaml_node *node,
                                   const struct scope *s)
 {
-    const struct yaml_node *condition = yaml_get(node, "$if"), *with = yaml_get(node, "$with");
+    const struct yaml_node *condition = yaml_get(node, "$if"), *vars = yaml_get(node, "$vars");
     const struct yaml_node *comment = yaml_get(node, "$comment");
     struct scope inner = {NULL, s};
     struct yaml_node *result;
 
-    if (with != NULL) {
+    if (vars != NULL) {
         inner.vars = yaml_new(t->arena, YAML_MAPPING);
-        if (!template_fill_variables(t, with, &inner))
+        if (!template_fill_variables(t, vars, &inner))
             return NULL;
         s = &inner;
     }
@@ -213,19 +214,19 @@ static void fill_for(struct template *t, struct yaml_node *list, const struct ya
     }
 }
 
-/* Appends a filled item: what has $for or $splice gives any number of them. */
+/* Appends a filled item: what has $for or $concat gives any number of them. */
 static void append_item(struct template *t, struct yaml_node *list, const struct yaml_node *item,
                         const struct scope *s)
 {
-    const struct yaml_node *condition, *splice;
+    const struct yaml_node *condition, *concat;
     struct yaml_node *value;
 
     if (yaml_get(item, "$for") != NULL) {
         fill_for(t, list, item, s);
         return;
     }
-    splice = yaml_get(item, "$splice");
-    if (splice == NULL) {
+    concat = yaml_get(item, "$concat");
+    if (concat == NULL) {
         value = template_fill(t, item, s);
         if (value != NULL)
             yaml_append(t->arena, list, value);
@@ -235,9 +236,9 @@ static void append_item(struct template *t, struct yaml_node *list, const struct
     if (condition != NULL &&
         !expr_true(expr_eval(t, condition->text, condition->len, s, condition)))
         return;
-    value = template_fill(t, splice, s);
+    value = template_fill(t, concat, s);
     if (value != NULL && value->kind != YAML_SEQUENCE) {
-        template_error(t, splice, "$splice takes a list: mend the template");
+        template_error(t, concat, "$concat takes a list: mend the template");
         return;
     }
     for (size_t i = 0; value != NULL && i < value->count; i++)
@@ -274,7 +275,7 @@ struct yaml_node *template_fill(struct template *t, const struct yaml_node *node
     if (t->failed || node == NULL)
         return NULL;
     if (t->depth == FILL_DEPTH_MAX)
-        return template_error(t, node, "parts use each other in a circle: mend the template");
+        return template_error(t, node, "parts include each other in a circle: mend the template");
     t->depth++;
     result = fill_any(t, node, s);
     t->depth--;

@@ -5,9 +5,9 @@
  *     $for: v in EXPR  this mapping, once for each item (of a mapping: once for each pair, with
  *                      v.key and v.value); as an item of a list the results are items of that list
  *     $value: X        instead of other keys: the result is X, of any kind
- *     $splice: X       as an item of a list: X is a list, and its items come here
- *     $use: NAME       the part of that name (of `parts:`), filled in here; other keys win over its
- *     $with: {a: X}    variables for it, and for the other keys
+ *     $concat: X       as an item of a list: X is a list, and its items come here
+ *     $include: NAME   the part of that name (of `parts:`), filled in here; other keys win over its
+ *     $vars: {a: X}    variables for it, and for the other keys
  *     $merge: [X, Y]   mappings, the later winning; the other keys win over them
  *     $patch: X        a mapping that wins over the other keys; in lists whose items have names
  *                      those with the same name are merged, the others added

@@ -58,7 +58,7 @@ static char *filled(const char *template)
     FILE *out;
 
     f.parts =
-        read("part: {a: '${name}', b: 1}\nself: {x: {$use: self}}\nitems: ['${name}', two]\n");
+        read("part: {a: '${name}', b: 1}\nself: {x: {$include: self}}\nitems: ['${name}', two]\n");
     result = template_fill(&f, t, &s);
     assert_int_equal(f.failed, diag.errors > 0);
     out = open_memstream(&text, &size);
@@ -150,20 +150,20 @@ static void templates_are_filled_in(void **state)
          "e: {}\nf: []\n"},
         {"a:\n  $if: no\n  b: 1\nc:\n  $if: four\n  d: 1\n", "c:\n  d: 1\n"},
         {"a: {$if: no, b: 1, $else: 2}\n", "a: 2\n"},
-        {"a:\n- $for: i in list\n  m: ${i}\n- {$splice: '${list}'}\n- last\n",
+        {"a:\n- $for: i in list\n  m: ${i}\n- {$concat: '${list}'}\n- last\n",
          "a:\n- m: a\n- m: b\n- m: c\n- a\n- b\n- c\n- last\n"},
         {"a: {$for: p in map.w, k: '${p.key}', v: '${p.value}'}\n", "a:\n- k: z\n  v: deep\n"},
         {"a:\n- {$for: n in named, $if: n.v > 1, v: '${n.v}'}\n", "a:\n- v: 2\n- v: 3\n"},
-        {"a: {$use: part}\nb: {$use: part, b: 2, c: 3}\n",
+        {"a: {$include: part}\nb: {$include: part, b: 2, c: 3}\n",
          "a:\n  a: a job\n  b: 1\nb:\n  a: a job\n  b: 2\n  c: 3\n"},
-        {"a: {$use: part, $with: {name: other}}\n", "a:\n  a: other\n  b: 1\n"},
-        {"a: [{$splice: {$use: items}}]\n", "a:\n- a job\n- two\n"},
+        {"a: {$include: part, $vars: {name: other}}\n", "a:\n  a: other\n  b: 1\n"},
+        {"a: [{$concat: {$include: items}}]\n", "a:\n- a job\n- two\n"},
         {"a: {$merge: ['${map}', {v: 2}], x: 3}\n", "a:\n  x: 3\n  w:\n    z: deep\n  v: 2\n"},
         {"a: {$merge: [{l: [1, 2]}, {l: [3]}]}\n", "a:\n  l:\n  - 3\n"},
         {"a: {$patch: {l: [{name: p, v: 9}, {name: r}], k: 2}, k: 1, l: [{name: p, w: 1}]}\n",
          "a:\n  k: 2\n  l:\n  - name: p\n    w: 1\n    v: 9\n  - name: r\n"},
         {"${name}: {$value: 1, $comment: why}\n", "# why\na job: 1\n"},
-        {"a: {$with: {v: '${four + 1}', w: '${v + 1}'}, b: '${w}'}\n", "a:\n  b: 6\n"},
+        {"a: {$vars: {v: '${four + 1}', w: '${v + 1}'}, b: '${w}'}\n", "a:\n  b: 6\n"},
     };
 
     (void)state;
@@ -193,9 +193,9 @@ static void errors_in_templates_have_a_place(void **state)
         {"a: ${name + list}\n", "cannot be added"},
         {"a: ${four * 9223372036854775807}\n", "too large"},
         {"a: x${list}\n", "a collection stands inside"},
-        {"a: {$use: none}\n", "there is no part none"},
-        {"a: {$use: self}\n", "circle"},
-        {"a: [{$splice: '${map}'}]\n", "$splice takes a list"},
+        {"a: {$include: none}\n", "there is no part none"},
+        {"a: {$include: self}\n", "circle"},
+        {"a: [{$concat: '${map}'}]\n", "$concat takes a list"},
         {"a: [{$for: four, b: 1}]\n", "name in expression"},
         {"a: ${((((((((((((((((((((((((((((((((((((((((((((((((((((1"
          "))))))))))))))))))))))))))))))))))))))))))))))))))))}\n",
