@@ -181,16 +181,15 @@ static bool has_version(const struct job_value *id)
     return false;
 }
 
-/* rdzvd forgets a run that is closed when its last agent has gone, unless it is told to be plain.
- */
+/* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */
 static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 {
-    struct job_setting elastic;
+    struct job_setting fixes;
 
     if (r->store == NULL || r->store->kind == JOB_STORE_ETCD || strcmp(r->backend, "c10d") != 0)
         return false;
-    return !job_store_option(&c->jobs, r->store->container, "torch-elastic", NULL, &elastic) ||
-           strcmp(elastic.value.text, "plain") != 0;
+    return !job_store_option(&c->jobs, r->store->container, "elastic-fixes", NULL, &fixes) ||
+           strcmp(fixes.value.text, "off") != 0;
 }
 
 /* A run that another attempt of the job would find closed. */

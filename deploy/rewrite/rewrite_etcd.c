@@ -573,7 +573,7 @@ void etcd_replace(struct bundle *b, struct etcd *e, bool c10d, struct object **w
         .instance = o->name,
         .image = b->options->image,
         .service_name = service_name(e),
-        .linger = c10d ? "30s" : NULL,
+        .space_idle_timeout = c10d ? "30s" : NULL,
         .advertise = c10d ? address_of(b, wanted, wanted_count) : NULL,
         .etcd_name = etcd_port_name(e),
         .c10d_port = C10D_PORT,

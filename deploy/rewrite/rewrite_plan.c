@@ -187,7 +187,7 @@ static void give_store(struct bundle *b, struct rewrite_job *j)
         .instance = o->name,
         .image = b->options->image,
         .service_name = name,
-        .linger = "30s",
+        .space_idle_timeout = "30s",
         .advertise = arena_text(&b->arena, "%s:%d", name, C10D_PORT),
         .etcd_name = "etcd",
         .c10d_port = C10D_PORT,

@@ -115,8 +115,8 @@ static void add_container(struct buf *out, const struct store_spec *s, bool side
     buf_print(out, "- --data-dir=/var/lib/rdzvd\n");
     if (s->advertise != NULL)
         buf_print(out, "- --advertise=%s\n", s->advertise);
-    if (s->linger != NULL)
-        buf_print(out, "- --linger=%s\n", s->linger);
+    if (s->space_idle_timeout != NULL)
+        buf_print(out, "- --space-idle-timeout=%s\n", s->space_idle_timeout);
     buf_print(out, "ports:\n");
     if (s->c10d_port != s->etcd_port)
         buf_print(out, "- name: c10d\n  containerPort: %u\n", s->c10d_port);

@@ -14,9 +14,9 @@ struct store_spec {
     const char *name, *namespace; /* namespace: "" for none */
     const char *service_name;     /* of a StatefulSet */
     const char *image;
-    const char *linger;    /* "30s", or NULL */
-    const char *advertise; /* HOST:PORT where workers come to, or NULL */
-    const char *etcd_name; /* of the container port */
+    const char *space_idle_timeout; /* "30s", or NULL */
+    const char *advertise;          /* HOST:PORT where workers come to, or NULL */
+    const char *etcd_name;          /* of the container port */
     unsigned c10d_port, etcd_port;
     unsigned more_ports[8]; /* an etcd may have listened at several */
     size_t more_count;

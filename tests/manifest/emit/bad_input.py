@@ -71,7 +71,7 @@ CASES = [
     ("rdzv: {conf: {a: 'b,c=d'}}", "3:18", "separates settings"),
     ("rdzv: {id: 'a b'}", "3:12", "is not the id of a run"),
     ("rdzv: {durable: 1Gi}", "3:17", "no place for a volume"),
-    ("rdzv: {linger: 30}", "3:16", "is not a duration"),
+    ("rdzv: {spaceIdleTimeout: 30}", "3:26", "is not a duration"),
     ("hostNetwork: true\nrdzv: {placement: sidecar}", "3:14", "use placement service"),
     ("hostNetwork: true\nrdzv: {networkPolicy: true}", "4:23", "policies cannot select"),
     ("nodes: {min: 1, max: 2}\nrdzv: {placement: sidecar}", "4:19", "no Master"),
