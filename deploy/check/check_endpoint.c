@@ -125,12 +125,18 @@ void check_endpoint_namespace(struct check *c)
                                       : r->target.pods != NULL  ? r->target.pods->object
                                                                 : NULL;
 
-        if (job_is_dynamic(r) && r->found && r->target.elsewhere)
+        if (!job_is_dynamic(r) || !r->found || r->target.reach == KUBE_REACHED)
+            continue;
+        if (r->target.reach == KUBE_ELSEWHERE)
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                          "%s is in namespace %s, and this job in %s", check_title(c, o),
-                         *o->namespace == '\0' ? "(none given)" : o->namespace,
-                         *job_run_object(r)->namespace == '\0' ? "(none given)"
-                                                               : job_run_object(r)->namespace);
+                         o->namespace, job_run_object(r)->namespace);
+        else
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                         "%s names no namespace: it comes into the one of kubectl's context, and "
+                         "they meet only if that is %s",
+                         check_title(c, *o->namespace == '\0' ? o : job_run_object(r)),
+                         *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
     }
 }
 

@@ -40,7 +40,7 @@ void check_option_env_conflict(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
 
         for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            const struct job_setting *s = &r->settings[o], *weaker = r->overridden[o];
+            const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
 
             if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known ||
                 !weaker->value.known ||
@@ -256,7 +256,7 @@ void check_env_not_expanded(struct check *c)
             look_at_words(c, r);
         for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
             const struct job_setting *s =
-                r->settings[o].from == JOB_FROM_ENV ? &r->settings[o] : r->overridden[o];
+                r->settings[o].from == JOB_FROM_ENV ? &r->settings[o] : r->settings[o].weaker;
             size_t at;
 
             if (s == NULL || s->from != JOB_FROM_ENV || yaml_text(s->node) == NULL)

@@ -264,7 +264,7 @@ void check_appwrapper_blocks_completion(struct check *c)
 
         if (o->wrapper == NULL)
             continue;
-        if (!p->ends)
+        if (!p->ends && o->type != KUBE_OTHER)
             check_report(c, o, check_at_first(o->node, "kind"),
                          "pods of this %s are always restarted, so the AppWrapper never succeeds",
                          o->kind);

@@ -15,7 +15,8 @@ struct job_maker {
     struct diag *diag;
     struct template template;
     const struct emit_options *options;
-    const char *file;        /* that is named when something is missing */
+    const struct yaml_node *found; /* that the store is put in the place of; NULL: nothing */
+    const char *file;              /* that is named when something is missing */
     struct yaml_node *known; /* our settings */
     struct yaml_node *settings;
     struct yaml_node *model, *platform, *placement;
@@ -223,6 +224,8 @@ static bool make_variables(struct job_maker *m)
 {
     m->vars = (struct scope){yaml_new(m->arena, YAML_MAPPING), &m->given};
     set_variable(m, "platform", yaml_text(yaml_get(m->platform, "platform")));
+    yaml_put(m->arena, m->vars.vars, "found",
+             m->found == NULL ? yaml_new_plain(m->arena, "null") : (struct yaml_node *)m->found);
     if (!template_fill_variables(&m->template, yaml_get(m->model, "first"), &m->vars) ||
         !choose_placement(m))
         return false;
@@ -310,9 +313,8 @@ static bool make_documents(struct job_maker *m)
     return true;
 }
 
-static bool make(struct job_maker *m)
+static bool load(struct job_maker *m)
 {
-    const struct emit_options *o = m->options;
     const struct yaml_node *parts;
 
     m->known = embedded_load(&m->job->data, "", "settings", NULL, m->diag);
@@ -323,7 +325,15 @@ static bool make(struct job_maker *m)
     m->template.parts = (struct yaml_node *)parts;
     m->absent = (struct scope){input_format_nulls(m->arena, m->known), NULL};
     m->given = (struct scope){m->settings, &m->absent};
+    return true;
+}
 
+static bool make(struct job_maker *m)
+{
+    const struct emit_options *o = m->options;
+
+    if (!load(m))
+        return false;
     set_option(m, "--platform", "platform", o->platform);
     set_option(m, "--rdzv", "rdzv.placement", o->placement);
     set_option(m, "--backend", "rdzv.protocol", o->protocol);
@@ -353,6 +363,36 @@ bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct 
 
     *job = (struct emit_job){0};
     return make(&m) && d->errors == 0;
+}
+
+bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
+                   const char *file, struct diag *d)
+{
+    struct job_maker *m;
+
+    *job = (struct emit_job){0};
+    m = arena_alloc(&job->arena, sizeof *m);
+    *m = (struct job_maker){
+        .job = job,
+        .arena = &job->arena,
+        .diag = d,
+        .template = {.arena = &job->arena, .diag = d},
+        .found = found,
+        .file = file,
+        .settings = settings,
+    };
+    job->maker = m;
+    return load(m) && check_settings(m, m->known, NULL) && choose_platform(m) &&
+           make_variables(m) && run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
+           run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0;
+}
+
+struct yaml_node *emit_job_part(struct emit_job *job, const char *name)
+{
+    struct job_maker *m = job->maker;
+    const struct yaml_node *part = yaml_get(m->template.parts, name);
+
+    return template_fill(&m->template, part != NULL ? part : yaml_get(m->placement, name), &m->vars);
 }
 
 void emit_job_free(struct emit_job *job)

@@ -11,13 +11,26 @@ struct emit_options {
     size_t profile_count;
 };
 
+struct job_maker;
+
 struct emit_job {
     struct arena arena;
     struct embedded data;
-    struct yaml_node *documents;
+    struct yaml_node *documents; /* of emit_job_make() */
+    struct job_maker *maker;     /* of emit_job_open() */
 };
 
 /* False: errors in d. emit_job_free() in any case, and before the user file's. */
 bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct emit_options *o,
                    struct diag *d);
+
+/* For a job that is there already: the variables that these settings come to, without what is
+ * missing for a whole job. `found` is the workload in whose place the store is put, as parts.yaml
+ * says, or NULL. Errors name `file`, or where the settings' nodes stand. */
+bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
+                   const char *file, struct diag *d);
+/* A part of parts.yaml, or `documents` of the placement, filled in with them; NULL: nothing. It
+ * lives as long as the job. */
+struct yaml_node *emit_job_part(struct emit_job *job, const char *name);
+
 void emit_job_free(struct emit_job *job);

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Scripts in scripts: nobody writes them deeper. */
+#define SCRIPT_DEPTH_MAX 4
+
 /* --- Words. --- */
 
 static bool is_shell(const char *text)
@@ -108,7 +111,7 @@ static struct arg_word inner_word(struct arena *a, const struct arg_word *outer,
         at[i] = outer->at == NULL ? outer->start + w->at[i] : outer->at[w->at[i]];
     out.at = at;
     out.start = outer->at == NULL ? outer->start + w->start : outer->at[w->start];
-    out.end = outer->at == NULL ? outer->start + w->end : outer->at[w->end];
+    out.end = outer->at == NULL ? outer->start + w->end : outer->at[w->end - 1] + 1;
     return out;
 }
 
@@ -151,7 +154,12 @@ static size_t read_assignments(struct job_scope *scope, const struct arg_word *w
     return i;
 }
 
-/* `$FLAGS`, when FLAGS is known and holds options, becomes the words in it. */
+static bool may_hold_torchrun(const char *text)
+{
+    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL;
+}
+
+/* `$FLAGS`, when FLAGS is known and holds options or a command, becomes the words in it. */
 static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
 {
     struct arena *a = &scope->view->bundle->arena;
@@ -159,7 +167,8 @@ static void push_expanded(struct job_scope *scope, struct arg_list *list, struct
     struct shell_script inner;
     struct arg_word outer;
 
-    if (!job_scope_find(scope, &word, &text) || text.text[0] != '-') {
+    if (!job_scope_find(scope, &word, &text) ||
+        (text.text[0] != '-' && (strchr(text.text, ' ') == NULL || !may_hold_torchrun(text.text)))) {
         push_word(a, list, word);
         return;
     }
@@ -203,7 +212,9 @@ static void set(struct job_view *v, struct job_run *r, enum torchrun_option opti
         struct job_setting *copy = arena_alloc(&v->bundle->arena, sizeof *copy);
 
         *copy = *old;
-        r->overridden[option] = copy;
+        setting.weaker = copy;
+    } else {
+        setting.weaker = old->weaker;
     }
     *old = setting;
 }
@@ -223,6 +234,9 @@ static void set_from_env(struct job_view *v, struct job_run *r)
                      : list[i].source != NULL ? list[i].source
                                               : list[i].node;
             s.end = list[i].value != NULL ? list[i].value->len : 0;
+            if (list[i].value != NULL)
+                s.written =
+                    (struct arg_text){.text = s.node->text, .node = s.node, .end = s.node->len};
             s.value = job_variable_value(v, r->container, &list[i]);
             set(v, r, (enum torchrun_option)o, s);
         }
@@ -310,6 +324,7 @@ static void set_from_script(struct job_scope *scope, struct job_run *r)
                                          .node = text->node,
                                          .start = text->start,
                                          .end = text->end,
+                                         .written = *text,
                                          .value = job_scope_value(scope, text)});
         }
     }
@@ -320,8 +335,12 @@ static void set_from_flags(struct job_scope *scope, struct job_run *r)
     for (size_t i = 0; i < r->args->count; i++) {
         const struct torchrun_flag *f = &r->args->flags[i];
         const struct arg_text *text = f->value.text == NULL ? &f->flag : &f->value;
-        struct job_setting s = {
-            .from = JOB_FROM_FLAG, .node = text->node, .start = text->start, .end = text->end};
+        struct job_setting s = {.from = JOB_FROM_FLAG,
+                                .node = text->node,
+                                .start = text->start,
+                                .end = text->end,
+                                .written = f->value,
+                                .flag = f};
 
         if (f->option >= TORCHRUN_OPTIONS)
             continue;
@@ -395,8 +414,13 @@ static void split_endpoint(struct arena *a, struct job_run *r)
 
     r->host = "";
     r->port = -1;
-    if (s->from != JOB_FROM_NOWHERE && !s->value.known)
+    if (s->from != JOB_FROM_NOWHERE && !s->value.known) {
+        size_t known = strcspn(text, "$`");
+
+        if (known > 1 && text[known - 1] == ':') /* all but the port */
+            r->host = arena_copy(a, text, known - 1);
         return;
+    }
     if (colon != NULL && bracket != NULL && bracket > colon)
         colon = NULL;
     r->host = colon == NULL ? text : arena_copy(a, text, (size_t)(colon - text));
@@ -426,9 +450,9 @@ static void find_store(struct job_view *v, struct job_run *r)
     const struct kube_pods *p = NULL;
 
     r->local = is_local(r->host);
-    if (!job_is_dynamic(r))
+    if (r->standalone)
         return;
-    if (r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE && *r->host == '\0') {
+    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && *r->host == '\0') {
         const char *vc = strstr(written, "VC_");
 
         r->hosted =
@@ -493,25 +517,31 @@ static struct job_run *new_run(struct job_view *v, const struct kube_container *
     struct job_run *r = arena_alloc(&v->bundle->arena, sizeof *r);
 
     *r = (struct job_run){.container = c};
-    if (v->count == v->cap) {
+    if (v->all_count == v->cap) {
         size_t cap = v->cap == 0 ? 16 : v->cap * 2;
 
-        v->runs = arena_grow(&v->bundle->arena, v->runs, v->count * sizeof(struct job_run *),
+        v->runs = arena_grow(&v->bundle->arena, v->runs, v->all_count * sizeof(struct job_run *),
                              cap * sizeof(struct job_run *));
         v->cap = cap;
     }
-    v->runs[v->count++] = r;
+    v->runs[v->all_count++] = r;
     return r;
 }
 
+/* first: the index behind the word torchrun, or of the first of its options. */
 static void add_run(struct job_scope *scope, const struct arg_word *words, size_t count,
-                    size_t first)
+                    size_t first, bool torchrun)
 {
     struct job_view *v = scope->view;
     struct job_run *r = new_run(v, scope->container);
     struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
+    args->opaque = args->opaque || !torchrun;
+    for (size_t i = 0; i < args->count && !torchrun; i++) {
+        if (args->flags[i].option == TORCHRUN_UNKNOWN)
+            args->flags[i].option = TORCHRUN_OTHER; /* one of the launcher's own */
+    }
     r->args = args;
     set_from_env(v, r);
     set_from_operator(v, r);
@@ -520,11 +550,37 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     conclude(v, r);
 }
 
-static bool find_in_script(struct job_scope *scope, const struct arg_word *whole)
+/* Whether the words start torchrun, or something that hands its options on. */
+static bool find_command(struct job_scope *scope, const struct arg_word *words, size_t count)
+{
+    size_t first = torchrun_find(words, count);
+
+    if (first > 0) {
+        add_run(scope, words, count, first, true);
+        return true;
+    }
+    first = torchrun_find_option(words, count);
+    if (first < count)
+        add_run(scope, words, count, first, false);
+    return first < count;
+}
+
+static bool is_talk(const struct arg_word *words, size_t count)
 {
     static const char *const talkers[] = {"echo", "printf", "which",   "type",  "pip",
                                           "pip3", "apt",    "apt-get", "conda", "grep",
                                           "cat",  "ls",     "["};
+
+    for (size_t i = 0; i < sizeof talkers / sizeof *talkers && count > 0; i++) {
+        if (strcmp(words[0].text, talkers[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* `depth`: of `bash -c '...'` in a script. */
+static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
+{
     struct arena *a = &scope->view->bundle->arena;
     struct shell_script script;
     bool found = false;
@@ -533,34 +589,45 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
     for (size_t i = 0; i < script.count; i++) {
         struct arg_list list = {0};
         const struct shell_command *c = &script.commands[i];
-        size_t first, skip;
-        bool talks = false;
+        bool command = false;
+        size_t skip;
 
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, inner_word(a, whole, &c->words[j]));
         skip = read_assignments(scope, list.words, list.count);
-        for (size_t j = 0; j < sizeof talkers / sizeof *talkers && skip < list.count; j++)
-            talks = talks || strcmp(list.words[skip].text, talkers[j]) == 0;
-        first = talks ? 0 : torchrun_find(list.words + skip, list.count - skip);
-        if (first > 0) {
-            add_run(scope, list.words + skip, list.count - skip, first);
-            found = true;
-        }
+        if (!is_talk(list.words + skip, list.count - skip))
+            command = find_command(scope, list.words + skip, list.count - skip);
+        for (size_t j = skip; j < list.count && !command && depth < SCRIPT_DEPTH_MAX; j++)
+            command = strpbrk(list.words[j].text, " \n") != NULL &&
+                      may_hold_torchrun(list.words[j].text) &&
+                      find_in_script(scope, &list.words[j], depth + 1);
+        found = found || command;
     }
     return found;
 }
 
-/* No torchrun to be seen, but variables for one: the image's own command may start it. */
-static void find_in_variables(struct job_scope *scope, bool has_command)
+static bool is_assigned(const struct job_scope *scope, const char *name)
 {
+    for (size_t i = 0; i < scope->count; i++) {
+        if (strcmp(scope->assigned[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* No torchrun to be seen, but variables for one: something that is run here may start it. */
+static void find_in_variables(struct job_scope *scope)
+{
+    static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
     struct job_view *v = scope->view;
     const struct kube_object *o = scope->container->pods->object;
     bool wanted = o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "elasticPolicy") != NULL &&
-                  strcmp(scope->container->name, "pytorch") == 0 && !has_command;
+                  strcmp(scope->container->name, "pytorch") == 0;
     struct job_run *r;
 
-    wanted = wanted || job_variable(v, scope->container, "PET_RDZV_BACKEND") != NULL ||
-             job_variable(v, scope->container, "PET_RDZV_ENDPOINT") != NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        wanted = wanted || is_assigned(scope, names[i]) ||
+                 job_variable(v, scope->container, names[i]) != NULL;
     if (!wanted)
         return;
     r = new_run(v, scope->container);
@@ -573,14 +640,41 @@ static void find_in_variables(struct job_scope *scope, bool has_command)
 static void find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
-    size_t count, script, first;
+    size_t count, script;
     const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
 
-    first = torchrun_find(words, script < count ? 0 : count);
-    if (first > 0)
-        add_run(&scope, words, count, first);
-    else if (script == count || !find_in_script(&scope, &words[script]))
-        find_in_variables(&scope, count > 0);
+    if (script < count ? !find_in_script(&scope, &words[script], 0)
+                       : !find_command(&scope, words, count))
+        find_in_variables(&scope);
+}
+
+/* Scripts in a ConfigMap, which pods mount and run: each is looked at as a container that has
+ * nothing else. */
+static void find_scripts(struct job_view *v, const struct kube_object *map)
+{
+    struct arena *a = &v->bundle->arena;
+    const struct yaml_node *data = kube_get(map->node, "data");
+
+    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
+        const struct yaml_node *text = data->pairs[i].value;
+        struct arg_word whole = {
+            .text = text->text, .len = text->len, .node = text, .end = text->len};
+        struct kube_container *c;
+        struct kube_pods *p;
+        struct job_scope scope = {.view = v};
+
+        if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text))
+            continue;
+        c = arena_alloc(a, sizeof *c);
+        p = arena_alloc(a, sizeof *p);
+        *p = (struct kube_pods){.object = map, .role = "", .part = data, .spec = data};
+        p->replicas = -1;
+        p->restart = p->host_domain = "";
+        *c = (struct kube_container){
+            .pods = p, .node = data, .name = data->pairs[i].key->text, .image = ""};
+        scope.container = c;
+        find_in_script(&scope, &whole, 0);
+    }
 }
 
 void job_find(struct job_view *v, struct kube_bundle *bundle)
@@ -594,6 +688,11 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
             if (!c->init && job_store_kind(&bundle->arena, c) == JOB_STORE_NONE)
                 find_runs(v, c);
         }
+    }
+    v->count = v->all_count;
+    for (size_t i = 0; i < bundle->count; i++) {
+        if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
+            find_scripts(v, bundle->objects[i]);
     }
 }
 

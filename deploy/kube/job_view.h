@@ -29,11 +29,13 @@ struct job_value {
 
 struct job_setting {
     enum job_from from;
-    const struct yaml_file *file;
     const struct yaml_node
-        *node;              /* the scalar (or `valueFrom`) that says it; NULL: nothing written */
-    size_t start, end;      /* its bytes in the scalar's text */
-    struct job_value value; /* text "" where nothing is said */
+        *node;         /* the scalar (or `valueFrom`) that says it; NULL: nothing written */
+    size_t start, end; /* its bytes in the scalar's text */
+    struct arg_text written;          /* the same with its text as it is written; text NULL: none */
+    const struct torchrun_flag *flag; /* of a torchrun command: whose value it is */
+    struct job_value value;           /* text "" where nothing is said */
+    const struct job_setting *weaker; /* the next source that says it, or NULL */
 };
 
 /* A variable of a container. */
@@ -51,7 +53,6 @@ struct job_run {
     const struct kube_container *container;
     const struct torchrun_args *args; /* NULL: no torchrun to be seen */
     struct job_setting settings[TORCHRUN_OPTIONS];
-    const struct job_setting *overridden[TORCHRUN_OPTIONS]; /* the next weaker one, or NULL */
     const char *backend; /* "static" when nothing is said; "" when it is not known */
     const char *host;    /* of the endpoint; "" when it is not known */
     long port;           /* the backend's own when it says none; -1: not known */
@@ -75,8 +76,9 @@ struct job_store {
 
 struct job_view {
     struct kube_bundle *bundle; /* the caller's; what is found lies in its arena */
-    struct job_run **runs;
-    size_t count, cap;
+    struct job_run **runs; /* in the order of the bundle, those of an object one after the other */
+    size_t count;          /* in containers */
+    size_t all_count, cap; /* and behind these in scripts of ConfigMaps, which something runs */
     struct job_store *stores;
     size_t store_count, store_cap;
     size_t *first_store; /* by the index of pods: of their first store, from 1; 0: none */

@@ -127,8 +127,11 @@ static enum kube_type type_of(const char *api, const char *kind)
 
 /* What a node stands in. */
 struct nesting {
+    const struct yaml_doc *doc;
     const struct kube_object *wrapper;
     const struct yaml_node *entry;
+    const struct yaml_node *list;
+    size_t item;
     int depth;
 };
 
@@ -141,6 +144,8 @@ static void add_list(struct kube_bundle *b, const struct yaml_node *list, const 
         struct nesting item = at;
 
         item.entry = inner == NULL ? NULL : list->items[i];
+        item.list = inner == NULL ? list : NULL;
+        item.item = i;
         add_node(b, inner == NULL ? list->items[i] : kube_get(list->items[i], inner), item);
     }
 }
@@ -177,6 +182,9 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         .namespace = *namespace == '\0' && at.wrapper != NULL ? at.wrapper->namespace : namespace,
         .wrapper = at.wrapper,
         .entry = at.entry,
+        .doc = at.doc,
+        .list = at.list,
+        .item = at.item,
         .index = b->count,
     };
     if (b->count == b->cap) {
@@ -192,12 +200,14 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         add_list(b, kube_get(o->spec, "components"), "template", at);
     else if (o->type == KUBE_MCAD)
         add_list(b, kube_get(o->spec, "resources.GenericItems"), "generictemplate", at);
+    if (o->type == KUBE_MCAD)
+        add_list(b, kube_get(o->spec, "resources.Items"), "template", at);
 }
 
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file)
 {
     for (size_t i = 0; i < file->count; i++)
-        add_node(b, file->docs[i].root, (struct nesting){0});
+        add_node(b, file->docs[i].root, (struct nesting){.doc = &file->docs[i]});
 }
 
 void kube_free(struct kube_bundle *b)
@@ -270,23 +280,19 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
     }
 }
 
-/* Pods of a template; NULL when there is none. The rest of what is known is for the caller. */
-static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_object *o,
-                                   const struct yaml_node *part, const struct yaml_node *template,
-                                   const struct yaml_node *over)
+/* The rest of what is known is for the caller. */
+static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object *o,
+                                  const struct yaml_node *part, const struct yaml_node *meta,
+                                  const struct yaml_node *spec, const struct yaml_node *over)
 {
     struct kube_bundle *b = m->bundle;
-    const struct yaml_node *spec = kube_get(template, "spec");
-    struct kube_pods *p;
+    struct kube_pods *p = arena_alloc(&b->arena, sizeof *p);
 
-    if (spec == NULL || spec->kind != YAML_MAPPING)
-        return NULL;
-    p = arena_alloc(&b->arena, sizeof *p);
     *p = (struct kube_pods){
         .object = o,
         .role = "",
         .part = part,
-        .meta = kube_get(template, "metadata"),
+        .meta = meta,
         .spec = spec,
         .replicas = 1,
         .ends = true,
@@ -310,6 +316,18 @@ static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_objec
     }
     b->pods[b->pod_count++] = p;
     return p;
+}
+
+/* Pods of a template; NULL when there is none. */
+static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_object *o,
+                                   const struct yaml_node *part, const struct yaml_node *template,
+                                   const struct yaml_node *over)
+{
+    const struct yaml_node *spec = kube_get(template, "spec");
+
+    if (spec == NULL || spec->kind != YAML_MAPPING)
+        return NULL;
+    return add_pods(m, o, part, kube_get(template, "metadata"), spec, over);
 }
 
 static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key,
@@ -498,9 +516,19 @@ static const struct kube_object *runtime_of(const struct kube_bundle *b,
 static void find_train(struct pods_maker *m, const struct kube_object *o)
 {
     const struct kube_object *runtime = runtime_of(m->bundle, o);
+    const struct yaml_node *trainer = kube_get(o->spec, "trainer");
+    struct kube_pods *p;
 
-    if (runtime != NULL)
+    if (runtime != NULL) {
         find_replicated(m, o, runtime, kube_get(runtime->spec, "template.spec"));
+    } else if (trainer != NULL && trainer->kind == YAML_MAPPING) {
+        /* Its runtime is in the cluster: of its container we know what is written here. */
+        p = add_pods(m, o, trainer, NULL, o->spec, NULL);
+        p->containers[p->count++] = (struct kube_container){
+            .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
+        p->replicas = kube_int(trainer, "numNodes", -1);
+        p->restart = "OnFailure";
+    }
 }
 
 /* A runtime that a TrainJob of the bundle uses is looked at there. */
@@ -513,6 +541,26 @@ static void find_runtime(struct pods_maker *m, const struct kube_object *o)
             return;
     }
     find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
+}
+
+/* Of a kind that we do not know: whatever holds a list of containers. */
+static void find_unknown(struct pods_maker *m, const struct kube_object *o,
+                         const struct yaml_node *node, const struct yaml_node *around)
+{
+    const struct yaml_node *first = yaml_at(kube_get(node, "containers"), 0);
+
+    if (node == NULL || node->kind == YAML_SCALAR || node->alias)
+        return; /* what an alias stands for is found where it is written */
+    if (first != NULL && first->kind == YAML_MAPPING) {
+        struct kube_pods *p = add_pods(m, o, o->node, kube_get(around, "metadata"), node, NULL);
+
+        p->replicas = -1;
+        p->ends = false;
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++)
+        find_unknown(m, o, node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i],
+                     node);
 }
 
 void kube_find_pods(struct kube_bundle *b)
@@ -549,6 +597,8 @@ void kube_find_pods(struct kube_bundle *b)
             find_runtime(&m, o);
             break;
         case KUBE_OTHER:
+            find_unknown(&m, o, o->node, NULL);
+            break;
         case KUBE_SERVICE:
         case KUBE_CONFIG_MAP:
         case KUBE_CLAIM:
@@ -667,15 +717,17 @@ static bool name_matches(const char *host, const char *name, const char **namesp
            strncmp(*namespace + *namespace_len, ".svc", 4) == 0;
 }
 
-/* Whether the namespace that a host name says (or not) is that of the object; see kube_target. */
+/* Whether the namespace that a host name says (or not) is that of the object. */
 static bool namespace_matches(const struct kube_object *o, const struct kube_object *from,
-                              const char *namespace, size_t len, bool *elsewhere)
+                              const char *namespace, size_t len, enum kube_reach *reach)
 {
-    *elsewhere = false;
+    *reach = KUBE_REACHED;
     if (len > 0)
         return *o->namespace == '\0' ||
                (strlen(o->namespace) == len && strncmp(o->namespace, namespace, len) == 0);
-    *elsewhere = !kube_same_namespace(o, from);
+    if (!kube_same_namespace(o, from))
+        *reach =
+            *o->namespace == '\0' || *from->namespace == '\0' ? KUBE_UNDECIDED : KUBE_ELSEWHERE;
     return true;
 }
 
@@ -706,32 +758,56 @@ static bool pod_matches(const struct kube_pods *p, const char *host, const char 
     return *host == '.' && name_matches(host + 1, p->host_domain, namespace, namespace_len);
 }
 
+/* POD.SERVICE of a headless Service, when its pods are called like that and no more is known of
+ * their names: a Pod that is to become a StatefulSet. */
+static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object *service,
+                          const char *host, const char **namespace, size_t *namespace_len)
+{
+    const char *dot = strchr(host, '.');
+    const struct kube_pods *p = NULL;
+
+    if (dot == NULL || !name_matches(dot + 1, service->name, namespace, namespace_len) ||
+        !kube_is_headless(service))
+        return false;
+    while ((p = kube_next_selected(b, service, p)) != NULL) {
+        size_t len = strlen(p->object->name);
+
+        if (p->host_prefix == NULL && len > 0 && strncmp(host, p->object->name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Keeps the one of two that is reached more surely. */
+static void keep_nearer(struct kube_target *found, struct kube_target other)
+{
+    if ((found->service == NULL && found->pods == NULL) || other.reach < found->reach)
+        *found = other;
+}
+
 bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from, const char *host,
                     struct kube_target *out)
 {
     struct kube_target found = {0};
+    enum kube_reach reach;
     const char *namespace;
     size_t namespace_len;
-    bool elsewhere;
 
     for (size_t i = 0; i < b->count; i++) {
         const struct kube_object *o = b->objects[i];
 
-        if (o->type == KUBE_SERVICE && name_matches(host, o->name, &namespace, &namespace_len) &&
-            namespace_matches(o, from, namespace, namespace_len, &elsewhere) &&
-            (found.service == NULL || found.elsewhere)) {
-            found.service = o;
-            found.elsewhere = elsewhere;
-        }
+        if (o->type == KUBE_SERVICE &&
+            (name_matches(host, o->name, &namespace, &namespace_len) ||
+             is_pod_behind(b, o, host, &namespace, &namespace_len)) &&
+            namespace_matches(o, from, namespace, namespace_len, &reach))
+            keep_nearer(&found, (struct kube_target){.service = o, .reach = reach});
     }
-    for (size_t i = 0; i < b->pod_count && (found.service == NULL || found.elsewhere); i++) {
+    for (size_t i = 0; i < b->pod_count; i++) {
         const struct kube_pods *p = b->pods[i];
 
         if (pod_matches(p, host, &namespace, &namespace_len) &&
-            namespace_matches(p->object, from, namespace, namespace_len, &elsewhere) &&
-            (found.pods == NULL || found.elsewhere)) {
-            found = (struct kube_target){.pods = p, .elsewhere = elsewhere};
-        }
+            namespace_matches(p->object, from, namespace, namespace_len, &reach))
+            keep_nearer(&found, (struct kube_target){.pods = p, .reach = reach});
     }
     if (found.service == NULL && found.pods == NULL)
         return false;

@@ -36,6 +36,9 @@ struct kube_object {
         *namespace; /* "" if it says none; inside a wrapper, the wrapper's namespace */
     const struct kube_object *wrapper; /* the AppWrapper that it stands in, or NULL */
     const struct yaml_node *entry;     /* its entry there: of components or GenericItems */
+    const struct yaml_doc *doc;        /* that it stands in */
+    const struct yaml_node *list;      /* the `items` of a List that it is one of, or NULL */
+    size_t item;                       /* its index there */
     size_t index;                      /* among the bundle's objects */
 };
 
@@ -55,7 +58,6 @@ struct kube_container {
 /* The pods that are made of one template. */
 struct kube_pods {
     const struct kube_object *object;
-    const struct yaml_file *file; /* that of the template: a TrainJob's runtime may be elsewhere */
     const char *role;             /* Master, Worker, name of the task or replicatedJob; else "" */
     const struct yaml_node *part; /* what holds the template; of a Pod the object itself */
     const struct yaml_node *meta, *spec; /* of the pods; spec is never NULL */
@@ -124,11 +126,18 @@ const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
 
 bool kube_is_headless(const struct kube_object *service);
 
+/* Whether a host name that names no namespace leads to an object. */
+enum kube_reach {
+    KUBE_REACHED,   /* one namespace, or the host name says which */
+    KUBE_UNDECIDED, /* one of the two names none: it lands in the namespace of kubectl's context */
+    KUBE_ELSEWHERE, /* two namespaces: it does not */
+};
+
 /* What a host name stands for within the cluster, seen from a pod of `from`. */
 struct kube_target {
     const struct kube_object *service; /* one of the bundle */
     const struct kube_pods *pods;      /* or pods with names of their own */
-    bool elsewhere; /* it is in another namespace, and the name does not say so */
+    enum kube_reach reach;
 };
 bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from, const char *host,
                     struct kube_target *out);

@@ -63,6 +63,16 @@ static void begin_word(struct shell_reader *r)
     r->word_start = r->pos;
 }
 
+/* Where the current word ends: a line that is continued behind it is none of it. */
+static size_t word_end(const struct shell_reader *r)
+{
+    size_t end = r->pos, least = r->word_len > 0 ? r->at[r->word_len - 1] + 1 : r->word_start + 1;
+
+    while (end > least && r->text[end - 1] == '\n')
+        end -= end >= 2 && r->text[end - 2] == '\r' ? 3 : 2;
+    return end > least ? end : least;
+}
+
 static void end_word(struct shell_reader *r)
 {
     struct shell_command *c = &r->command;
@@ -79,10 +89,10 @@ static void end_word(struct shell_reader *r)
     at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
     if (r->word_len > 0)
         memcpy(at, r->at, r->word_len * sizeof *at);
-    at[r->word_len] = r->pos;
+    at[r->word_len] = word_end(r);
     word = (struct shell_word){
         .start = r->word_start,
-        .end = r->pos,
+        .end = at[r->word_len],
         .text = arena_copy(r->arena, r->word, r->word_len),
         .len = r->word_len,
         .at = at,

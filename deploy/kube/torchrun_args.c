@@ -54,7 +54,7 @@ const char *torchrun_option_name(enum torchrun_option option)
 
 struct arg_text arg_text_of(const struct arg_word *word, size_t from)
 {
-    return (struct arg_text){
+    struct arg_text out = {
         .text = word->text + from,
         .node = word->node,
         .at = word->at == NULL ? NULL : word->at + from,
@@ -66,6 +66,11 @@ struct arg_text arg_text_of(const struct arg_word *word, size_t from)
         .shell = word->shell,
         .expands = word->expands,
     };
+
+    /* Quotes around the whole word, `"--name=value"`, are none of the value's. */
+    if (from > 0 && word->at != NULL && word->at[from - 1] - word->start != from - 1)
+        out.end = word->at[word->len - 1] + 1;
+    return out;
 }
 
 /* --- Names that are nearly right. --- */
@@ -129,7 +134,7 @@ static bool is_one_of(const char *text, const char *const *names)
 static bool may_precede(const char *text)
 {
     static const char *const names[] = {
-        "exec",      "env",     "nohup", "time",      "nice",   "sudo",    "then",
+        "exec",      "env",     "nohup", "time",      "nice",   "sudo",    "then",  "eval",
         "do",        "else",    "if",    "while",     "until",  "!",       "{",
         "numactl",   "taskset", "tini",  "dumb-init", "stdbuf", "timeout", "setsid",
         "catchsegv", "ionice",  "bash",  "sh",        NULL};
@@ -254,12 +259,29 @@ static void parse_short(const struct arg_word *words, size_t count, struct torch
     *used = takes_value && count > 1 ? 2 : 1;
 }
 
+size_t torchrun_find_option(const struct arg_word *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct arena scratch = {0};
+        struct torchrun_flag flag;
+        size_t used;
+
+        if (strncmp(words[i].text, "--rdzv", 6) != 0)
+            continue;
+        parse_long(&scratch, words + i, count - i, &flag, &used);
+        arena_free(&scratch);
+        if (flag.option < TORCHRUN_OTHER)
+            return i;
+    }
+    return count;
+}
+
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
                     struct torchrun_args *out)
 {
     size_t i = first;
 
-    *out = (struct torchrun_args){.command = arg_text_of(&words[first - 1], 0)};
+    *out = (struct torchrun_args){.command = arg_text_of(&words[first > 0 ? first - 1 : 0], 0)};
     out->flags = arena_alloc(a, (count - first + 1) * sizeof *out->flags);
     while (i < count) {
         const char *text = words[i].text;

@@ -69,6 +69,10 @@ struct torchrun_args {
 /* The index behind the word that is torchrun, or 0 when the words do not start it. */
 size_t torchrun_find(const struct arg_word *words, size_t count);
 
+/* The index of the first word that is one of torchrun's options for the rendezvous, or count: who
+ * is given it, whatever it is called, passes it on to torchrun. */
+size_t torchrun_find_option(const struct arg_word *words, size_t count);
+
 /* Reads what follows from words[first] on. */
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
                     struct torchrun_args *out);
