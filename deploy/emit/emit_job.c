@@ -17,7 +17,7 @@ struct job_maker {
     const struct emit_options *options;
     const struct yaml_node *found; /* that the store is put in the place of; NULL: nothing */
     const char *file;              /* that is named when something is missing */
-    struct yaml_node *known; /* our settings */
+    struct yaml_node *known;       /* our settings */
     struct yaml_node *settings;
     struct yaml_node *model, *platform, *placement;
     const char *placement_name;
@@ -67,21 +67,22 @@ static bool translate(struct job_maker *m)
 {
     struct input_format format;
 
-    if (!input_format_find(&format, m->job, m->settings, m->known, m->options, m->diag))
+    if (!input_format_find(&format, m->job, m->settings, m->known, m->options->input_format,
+                           m->diag))
         return false;
     diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", format.about);
-    if (format.own == NULL)
+    if (!format.translated)
         return check_settings(m, m->known, NULL);
-    if (!check_settings(m, format.known, yaml_get(format.own, "settings")))
+    if (!check_settings(m, format.known, yaml_get(format.file, "settings")))
         return false;
-    if (yaml_is(yaml_get(format.own, "needs"), "release") &&
+    if (yaml_is(yaml_get(format.file, "needs"), "release") &&
         yaml_get(m->settings, "release") == NULL) {
         diag_error(m->diag, m->file, (struct yaml_mark){0, 1, 1},
                    "release is missing: give the name that helm would get, as --release my-run");
         return false;
     }
     m->absent.vars = input_format_nulls(m->arena, format.known);
-    if (!run_checks(m, yaml_get(format.own, "notes"), true, &m->given))
+    if (!run_checks(m, yaml_get(format.file, "notes"), true, &m->given))
         return false;
     m->settings = input_format_translate(&format, &m->template, m->settings, m->known);
     return m->settings != NULL && m->diag->errors == 0;
@@ -392,7 +393,8 @@ struct yaml_node *emit_job_part(struct emit_job *job, const char *name)
     struct job_maker *m = job->maker;
     const struct yaml_node *part = yaml_get(m->template.parts, name);
 
-    return template_fill(&m->template, part != NULL ? part : yaml_get(m->placement, name), &m->vars);
+    return template_fill(&m->template, part != NULL ? part : yaml_get(m->placement, name),
+                         &m->vars);
 }
 
 void emit_job_free(struct emit_job *job)

@@ -16,65 +16,63 @@ struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_node *ke
 
 static bool has_all(const struct yaml_node *user, const struct yaml_node *keys)
 {
-    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
-        if (yaml_get(user, keys->items[i]->text) == NULL)
+    for (size_t i = 0; i < yaml_length(keys); i++) {
+        if (yaml_get(user, yaml_text(keys->items[i])) == NULL)
             return false;
     }
-    return keys != NULL;
+    return true;
 }
 
-/* Our own vocabulary is that of the FMS charts and more; the name says whether more is in use. */
-static void set_own(struct input_format *out, const struct yaml_node *user)
+/* Whether the user file has all keys of one of the lists in `recognised`. */
+static bool is_recognised(const struct yaml_node *user, const struct yaml_node *format)
 {
-    static const char *const more[] = {"platform", "rdzv",     "nodes",     "resources", "profile",
-                                       "command",  "instance", "container", "pod"};
+    const struct yaml_node *lists = yaml_get(format, "recognised");
 
-    out->name = "fms";
-    out->about = "a user file of the FMS charts";
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        if (yaml_get(user, more[i]) != NULL)
-            out->about = "a short file (the settings of the FMS charts, and ours)";
+    for (size_t i = 0; i < yaml_length(lists); i++) {
+        if (has_all(user, lists->items[i]))
+            return true;
     }
+    return false;
+}
+
+/* Formats that are translated come first: their files may hold settings of ours, too. */
+static struct yaml_node *recognise(struct embedded *data, const struct yaml_node *user,
+                                   struct diag *d)
+{
+    struct yaml_node *format, *ours = NULL;
+    char name[100];
+    size_t at = 0;
+
+    while (embedded_next("formats", &at, name, sizeof name) != NULL) {
+        format = embedded_load(data, "formats", name, NULL, d);
+        if (format == NULL)
+            return NULL;
+        if (!is_recognised(user, format))
+            continue;
+        if (yaml_get(format, "becomes") != NULL)
+            return format;
+        ours = format;
+    }
+    return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, d);
 }
 
 bool input_format_find(struct input_format *out, struct emit_job *job, const struct yaml_node *user,
-                       const struct yaml_node *settings, const struct emit_options *o,
-                       struct diag *d)
+                       const struct yaml_node *settings, const char *name, struct diag *d)
 {
-    static const char *const names[] = {"litgpt", "intel"};
+    const struct yaml_node *own;
 
-    set_own(out, user);
-    out->own = NULL;
-    out->known = (struct yaml_node *)settings;
-    if (o->input_format != NULL &&
-        (strcmp(o->input_format, "fms") == 0 || strcmp(o->input_format, "own") == 0))
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct yaml_node *own;
-
-        if (o->input_format != NULL && strcmp(o->input_format, names[i]) != 0)
-            continue;
-        own = embedded_load(&job->data, "formats", names[i], NULL, d);
-        if (own == NULL)
-            return false;
-        if (o->input_format == NULL && !has_all(user, yaml_get(own, "has")) &&
-            !has_all(user, yaml_get(own, "or")))
-            continue;
-        out->name = names[i];
-        out->own = own;
-        out->about = yaml_text(yaml_get(own, "about"));
-        out->known = merge_values(&job->arena, settings, yaml_get(own, "settings"));
-        /* What its settings say wins over what ours of the same name say, word for word. */
-        for (size_t j = 0; j < yaml_get(own, "settings")->count; j++)
-            yaml_put(&job->arena, out->known, yaml_get(own, "settings")->pairs[j].key->text,
-                     yaml_get(own, "settings")->pairs[j].value);
-        return true;
-    }
-    if (o->input_format == NULL)
-        return true;
-    diag_error(d, NULL, (struct yaml_mark){0},
-               "there is no input format %s: they are fms, litgpt, intel and own", o->input_format);
-    return false;
+    out->file = name != NULL ? embedded_load(&job->data, "formats", name, NULL, d)
+                             : recognise(&job->data, user, d);
+    if (out->file == NULL)
+        return false;
+    own = yaml_get(out->file, "settings");
+    out->about = yaml_text(yaml_get(out->file, "about"));
+    out->translated = yaml_get(out->file, "becomes") != NULL;
+    out->known = merge_values(&job->arena, settings, own);
+    /* Where both have a setting of one name, all of its description is the format's. */
+    for (size_t i = 0; own != NULL && i < own->count; i++)
+        yaml_put(&job->arena, out->known, own->pairs[i].key->text, own->pairs[i].value);
+    return true;
 }
 
 struct yaml_node *input_format_translate(const struct input_format *format, struct template *t,
@@ -83,10 +81,10 @@ struct yaml_node *input_format_translate(const struct input_format *format, stru
 {
     struct scope absent = {input_format_nulls(t->arena, format->known), NULL};
     struct scope given = {(struct yaml_node *)checked, &absent};
-    const struct yaml_node *foreign = yaml_get(format->own, "settings");
+    const struct yaml_node *foreign = yaml_get(format->file, "settings");
     struct yaml_node *own, *rest;
 
-    own = template_fill(t, yaml_get(format->own, "becomes"), &given);
+    own = template_fill(t, yaml_get(format->file, "becomes"), &given);
     if (own == NULL)
         return NULL;
     /* What is said in our own words wins over what the format makes of the rest. */

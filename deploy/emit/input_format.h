@@ -5,21 +5,21 @@
 #include "deploy/template/embedded.h"
 
 struct input_format {
-    const char *name; /* fms, litgpt, intel */
     const char *about;
-    struct yaml_node *own;   /* its file; NULL: our own vocabulary */
+    struct yaml_node *file;  /* of data/formats */
+    bool translated;         /* has settings that are not ours */
     struct yaml_node *known; /* all settings that may stand in the user file */
 };
 
-/* By option, or by the keys. `settings` is the mapping of our own settings. */
+/* The format of that name; if it is NULL, the one that the keys of the user file show. `settings`
+ * are our own. False: an error in d. */
 bool input_format_find(struct input_format *out, struct emit_job *job, const struct yaml_node *user,
-                       const struct yaml_node *settings, const struct emit_options *o,
-                       struct diag *d);
+                       const struct yaml_node *settings, const char *name, struct diag *d);
 
-/* Checked settings of the format as settings of our own; NULL after errors in t->diag. */
+/* Checked settings of the format, as settings of our own; NULL after errors in t->diag. */
 struct yaml_node *input_format_translate(const struct input_format *format, struct template *t,
                                          const struct yaml_node *checked,
                                          const struct yaml_node *settings);
 
-/* A mapping in which every one of the keys is null: what nobody has set. */
+/* A mapping in which each of the keys is null: settings that are absent. */
 struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_node *keys);
