@@ -1,49 +1,30 @@
-/* The verbs list and explain: what there is to choose from and to set, read from the data files. */
-#include "deploy/check/check.h"
+/* The verbs list and explain: what can be chosen and set, read from the data files, and the rules
+ * of check. */
+#include "deploy/check/check_print.h"
 #include "deploy/template/embedded.h"
 #include "deploy/template/schema.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/text_wrap.h"
 
 #include <string.h>
 
 const char list_help[] =
-    "rdzv-manifest list says what there is to choose from.\n"
+    "rdzv-manifest list shows what emit knows, and the rules of check.\n"
     "\n"
-    "  rdzv-manifest list [platforms|profiles|placements|formats|settings]\n"
+    "  rdzv-manifest list [platforms|profiles|placements|formats|settings|rules]\n"
     "\n"
-    "Without a word: all of it. `rdzv-manifest explain SETTING` says more about a setting.\n";
+    "Without a word it lists all of these. `rdzv-manifest explain NAME` explains one setting or\n"
+    "rule.\n";
 
 const char explain_help[] =
-    "rdzv-manifest explain says all about a setting of a user file, or a rule of check.\n"
+    "rdzv-manifest explain shows all about one setting of a user file, one rule of check, or one\n"
+    "of the files behind emit.\n"
     "\n"
-    "  rdzv-manifest explain SETTING     as numPods, rdzv, rdzv.placement\n"
-    "  rdzv-manifest explain RULE        as rdzv-id-fixed\n"
-    "  rdzv-manifest explain KIND/NAME   the file behind a platform, a profile or a placement, as "
-    "a "
-    "start\n"
-    "                                    for one of your own: platforms/volcano\n";
-
-/* A text in lines of at most 96 columns behind `indent` blanks. */
-static void print_wrapped(const char *text, int indent)
-{
-    int column = 0;
-
-    while (*text != '\0') {
-        int word = (int)strcspn(text, " \n");
-
-        if (column > 0 && column + 1 + word > 96) {
-            putchar('\n');
-            column = 0;
-        }
-        if (column == 0)
-            column = printf("%*s", indent, "");
-        else
-            column += printf(" ");
-        column += printf("%.*s", word, text);
-        text += word + (text[word] != '\0');
-    }
-    putchar('\n');
-}
+    "  rdzv-manifest explain SETTING     such as numPods, rdzv, rdzv.placement\n"
+    "  rdzv-manifest explain RULE        such as rdzv-id-fixed\n"
+    "  rdzv-manifest explain KIND/NAME   the file of a platform, profile, placement or format, "
+    "such\n"
+    "                                    as platforms/volcano: a start for one of your own\n";
 
 static bool list_kind(const char *kind, struct diag *d)
 {
@@ -51,9 +32,6 @@ static bool list_kind(const char *kind, struct diag *d)
     char name[100];
 
     printf("%s:\n", kind);
-    if (strcmp(kind, "formats") == 0) /* these two are the settings themselves, not translated */
-        puts("  fms\n      A user file of the FMS charts.\n"
-             "  own\n      A short file: the settings of the FMS charts, and ours.");
     while (embedded_next(kind, &at, name, sizeof name) != NULL) {
         struct embedded data = {0};
         const struct yaml_node *file = embedded_load(&data, kind, name, NULL, d);
@@ -61,7 +39,7 @@ static bool list_kind(const char *kind, struct diag *d)
         const struct yaml_node *supported = yaml_path(file, "placements.supported");
 
         printf("  %s\n", name);
-        print_wrapped(about == NULL ? "" : about, 6);
+        text_wrap(stdout, NULL, 6, about == NULL ? "" : about);
         for (size_t i = 0; supported != NULL && i < supported->count; i++)
             printf("%s%s%s", i == 0 ? "      placements: " : ", ", supported->items[i]->text,
                    i + 1 == supported->count ? "\n" : "");
@@ -128,7 +106,7 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
     print_type(setting);
     printf("%s)\n", required ? ", required" : "");
     if (about != NULL)
-        print_wrapped(about, indent + 4);
+        text_wrap(stdout, NULL, indent + 4, about);
     for (size_t i = 0; only != NULL && i < only->count; i++)
         printf("%*s%s%s%s", i == 0 ? indent + 4 : 0, "", i == 0 ? "only on " : ", ",
                only->items[i]->text, i + 1 == only->count ? "\n" : "");
@@ -154,7 +132,7 @@ static bool list_settings(struct diag *d)
     return settings != NULL;
 }
 
-static int finish(struct diag *d)
+static int end_verb(struct diag *d)
 {
     int code = diag_exit(d);
 
@@ -163,10 +141,16 @@ static int finish(struct diag *d)
     return code;
 }
 
+static void list_rules(void)
+{
+    puts("rules:");
+    check_print_rules(stdout);
+}
+
 int verb_list(int argc, char **argv)
 {
-    static const char *const kinds[] = {"platforms", "profiles", "placements", "formats",
-                                        "settings"};
+    static const char *const kinds[] = {"platforms", "profiles", "placements",
+                                        "formats",   "settings", "rules"};
     struct diag d = {0};
     bool known = argc == 1;
 
@@ -176,15 +160,17 @@ int verb_list(int argc, char **argv)
         known = true;
         if (strcmp(kinds[i], "settings") == 0)
             list_settings(&d);
+        else if (strcmp(kinds[i], "rules") == 0)
+            list_rules();
         else
             list_kind(kinds[i], &d);
     }
     if (!known)
-        diag_error(
-            &d, NULL, (struct yaml_mark){0},
-            "%s: nothing to list: write platforms, profiles, placements, formats or settings",
-            argv[argc - 1]);
-    return finish(&d);
+        diag_error(&d, NULL, (struct yaml_mark){0},
+                   "%s: nothing to list: write platforms, profiles, placements, formats, settings "
+                   "or rules",
+                   argv[argc - 1]);
+    return end_verb(&d);
 }
 
 /* `name`, or `name.name`: in mappings, and in lists of mappings. NULL, and an error, when there is
@@ -228,7 +214,7 @@ int verb_explain(int argc, char **argv)
     const struct embedded_file *file = argc == 2 ? embedded_find("", argv[1]) : NULL;
     const struct yaml_node *settings, *setting;
 
-    if (argc == 2 && check_explain(stdout, argv[1]))
+    if (argc == 2 && check_print_rule(stdout, argv[1]))
         return 0;
     if (file != NULL && strchr(argv[1], '/') != NULL) {
         fwrite(file->bytes, 1, file->len, stdout);
@@ -237,12 +223,13 @@ int verb_explain(int argc, char **argv)
     settings = embedded_load(&data, "", "settings", NULL, &d);
     if (argc != 2 || argv[1][0] == '\0') {
         diag_error(&d, NULL, (struct yaml_mark){0},
-                   "one setting is expected: as in `rdzv-manifest explain numPods`");
+                   "one name is expected: write a setting or a rule, as in `rdzv-manifest explain "
+                   "numPods`");
     } else if (settings != NULL) {
         setting = find_setting(settings, argv[1], &d);
         if (setting != NULL)
             print_setting(argv[1], setting, 0);
     }
     embedded_free(&data);
-    return finish(&d);
+    return end_verb(&d);
 }

@@ -3,28 +3,32 @@
 
 #include "deploy/check/check_print.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const char check_help[] =
-    "rdzv-manifest check [OPTION...] FILE...\n"
+    "rdzv-manifest check finds in Kubernetes manifests what is known to break the rendezvous of\n"
+    "training jobs.\n"
     "\n"
-    "Finds in Kubernetes manifests what is known to break the rendezvous of training jobs. All "
-    "files\n"
-    "together are one bundle, as they are applied; - is the standard input. Volcano, PyTorchJob,\n"
-    "AppWrapper, JobSet, Job, TrainJob, Pods, StatefulSets and Services are understood; "
-    "torchrun's\n"
-    "options are found in commands, in scripts, in PET_* variables and in elasticPolicy.\n"
+    "  rdzv-manifest check [OPTION...] FILE...\n"
     "\n"
-    "  -o text|json|sarif     text is the default; SARIF is of version 2.1.0\n"
-    "  --rule RULE            this rule alone; repeatable\n"
-    "  --ignore RULE          not this one; repeatable\n"
-    "  --severity LEVEL       error, warning (and errors), note (all; the default)\n"
+    "All files together are one bundle, as they are applied together; - is the standard input.\n"
+    "check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, TrainJobs, Pods,\n"
+    "StatefulSets and Services. It finds the options of torchrun in commands, in scripts, in\n"
+    "PET_* variables and in elasticPolicy.\n"
+    "\n"
+    "  -o, --output FORMAT    text (the default), json, or sarif (SARIF 2.1.0)\n"
+    "  --rule RULE            only this rule; repeatable\n"
+    "  --ignore RULE          all rules but this one; repeatable\n"
+    "  --severity LEVEL       error; warning (and errors); note (all, the default)\n"
     "  --target WHAT[=VERSION]\n"
-    "                         also what breaks there: kubernetes=1.28, training-operator=1.7,\n"
+    "                         also what breaks on that: kubernetes=1.28, training-operator=1.7,\n"
     "                         volcano=1.8, jobset=0.6, istio; repeatable\n"
-    "  --rules                lists the rules; `rdzv-manifest explain RULE` says all about one\n"
+    "\n"
+    "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains one.\n"
     "\n"
     "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.\n";
 
@@ -35,163 +39,121 @@ struct check_arguments {
     bool *wanted; /* by rule */
     bool chosen;  /* --rule was given */
     enum check_severity least;
-    bool list;
-    const char **files;
+    const char *const *files;
     size_t file_count;
 };
 
 /* --- Arguments. --- */
 
-static bool complain(const char *format, const char *what, const char *near)
+static void choose_rule(struct check_arguments *o, const char *id, bool want, struct diag *d)
 {
-    fputs("rdzv-manifest: check: ", stderr);
-    fprintf(stderr, "%s%s", format, what);
-    if (near != NULL)
-        fprintf(stderr, ": did you mean %s?", near);
-    fputs("\n", stderr);
-    return false;
-}
-
-static bool choose_rule(struct check_arguments *o, const char *id, bool want)
-{
-    const char **names = calloc(check_rule_count + 1, sizeof *names), *near;
     const struct check_rule *rule = check_rule_named(id);
+    struct nearest n = nearest_to(id);
 
-    if (names == NULL)
-        abort();
     for (size_t i = 0; i < check_rule_count; i++)
-        names[i] = check_rules[i].id;
-    near = nearest_name(id, names);
-    free(names);
+        nearest_try(&n, check_rules[i].id);
+    if (rule == NULL && n.found != NULL)
+        options_error(d, "there is no rule %s: did you mean %s?", id, n.found);
+    else if (rule == NULL)
+        options_error(d, "there is no rule %s: see `rdzv-manifest list rules`", id);
     if (rule == NULL)
-        return complain("there is no rule ", id, near == NULL ? "--rules" : near);
+        return;
     if (want && !o->chosen) {
         memset(o->wanted, 0, check_rule_count * sizeof *o->wanted);
         o->chosen = true;
     }
     o->wanted[rule - check_rules] = want;
-    return true;
 }
 
-static bool choose_format(struct check_arguments *o, const char *name)
+/* The index of the word among `names`, or -1. */
+static int index_of(const char *word, const char *const *names)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void choose_format(struct check_arguments *o, const char *name, struct diag *d)
 {
     static const char *const names[] = {"text", "json", "sarif", NULL};
+    int i = index_of(name, names);
 
-    for (size_t i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], name) == 0) {
-            o->format = (enum format)i;
-            return true;
-        }
-    }
-    return complain("-o takes text, json or sarif, not ", name, nearest_name(name, names));
+    if (i < 0)
+        options_error(d, "there is no output %s: write text, json or sarif", name);
+    o->format = i < 0 ? FORMAT_TEXT : (enum format)i;
 }
 
-static bool choose_severity(struct check_arguments *o, const char *name)
+static void choose_severity(struct check_arguments *o, const char *name, struct diag *d)
 {
     for (int i = CHECK_NOTE; i <= CHECK_ERROR; i++) {
         if (strcmp(check_severity_name((enum check_severity)i), name) == 0) {
             o->least = (enum check_severity)i;
-            return true;
+            return;
         }
     }
-    return complain("--severity takes error, warning or note, not ", name, NULL);
+    options_error(d, "there is no severity %s: write error, warning or note", name);
 }
-
-static const char *const target_names[] = {
-    "kubernetes", "training-operator", "volcano", "jobset", "istio", NULL};
 
 /* `volcano=1.8`, `v1.8.2`; or the name alone. */
-static bool choose_target(struct check *c, const char *text)
+static void choose_target(struct check *c, const char *text, struct diag *d)
 {
-    size_t len = strcspn(text, "=");
-    const char *version = text[len] == '=' ? text + len + 1 : "";
-    char name[32], *end;
+    static const char *const names[] = {
+        "kubernetes", "training-operator", "volcano", "jobset", "istio", NULL};
+    const char *equals = strchr(text, '='), *version = equals == NULL ? NULL : equals + 1;
+    char name[32];
+    struct check_target target = {.given = true, .major = -1};
+    int i;
 
-    snprintf(name, sizeof name, "%.*s", (int)len, text);
-    for (size_t i = 0; target_names[i] != NULL; i++) {
-        struct check_target *t = &c->targets[i];
-
-        if (strcmp(target_names[i], name) != 0)
-            continue;
-        *t = (struct check_target){target_names[i], true, -1, 0};
-        if (*version == '\0')
-            return text[len] == '\0' || complain("--target: there is no version in ", text, NULL);
-        version += *version == 'v';
-        t->major = (int)strtol(version, &end, 10);
-        if (end == version || *end != '.')
-            return complain("--target: a version is like 1.8, not as in ", text, NULL);
-        t->minor = (int)strtol(end + 1, NULL, 10);
-        return true;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    i = index_of(name, names);
+    if (i < 0) {
+        options_error(d,
+                      "there is no target %s: write kubernetes, training-operator, volcano, jobset "
+                      "or istio",
+                      name);
+    } else if (version != NULL &&
+               sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
+        options_error(d, "--target %s: this is no version: write one like 1.8", text);
+    } else {
+        target.name = names[i];
+        c->targets[i] = target;
     }
-    complain("--target: there is no ", name, nearest_name(name, target_names));
-    fputs("rdzv-manifest: check: --target takes", stderr);
-    for (size_t i = 0; target_names[i] != NULL; i++)
-        fprintf(stderr, "%s %s", i == 0 ? "" : ",", target_names[i]);
-    fputs("\n", stderr);
-    return false;
 }
 
-/* The value of an option that is argv[*i], in the same word behind `=` or in the next one. */
-static const char *option_value(int argc, char **argv, int *i, const char *name)
+static void read_arguments(struct check_arguments *o, struct check *c, int argc, char **argv,
+                           struct diag *d)
 {
-    size_t len = strlen(name);
-
-    if (strncmp(argv[*i], name, len) != 0)
-        return NULL;
-    if (argv[*i][len] == '=')
-        return argv[*i] + len + 1;
-    if (argv[*i][len] != '\0')
-        return NULL;
-    if (*i + 1 < argc)
-        return argv[++*i];
-    complain("a value is missing behind ", name, NULL);
-    return "";
-}
-
-static bool parse_option(struct check_arguments *o, struct check *c, int argc, char **argv, int *i)
-{
-    static const char *const names[] = {"--rule",  "--ignore", "--severity", "--target",
-                                        "--rules", "--output", NULL};
-    const char *value;
-
-    if (strcmp(argv[*i], "--rules") == 0)
-        return o->list = true;
-    if ((value = option_value(argc, argv, i, "-o")) != NULL ||
-        (value = option_value(argc, argv, i, "--output")) != NULL)
-        return choose_format(o, value);
-    if ((value = option_value(argc, argv, i, "--rule")) != NULL)
-        return choose_rule(o, value, true);
-    if ((value = option_value(argc, argv, i, "--ignore")) != NULL)
-        return choose_rule(o, value, false);
-    if ((value = option_value(argc, argv, i, "--severity")) != NULL)
-        return choose_severity(o, value);
-    if ((value = option_value(argc, argv, i, "--target")) != NULL)
-        return choose_target(c, value);
-    return complain("there is no option ", argv[*i], nearest_name(argv[*i], names));
-}
-
-static bool parse(struct check_arguments *o, struct check *c, int argc, char **argv)
-{
-    bool plain = false;
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'}, {"rule", required_argument, NULL, 'r'},
+        {"ignore", required_argument, NULL, 'i'}, {"severity", required_argument, NULL, 's'},
+        {"target", required_argument, NULL, 't'}, {0},
+    };
+    int option;
 
     memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
-    for (int i = 1; i < argc; i++) {
-        if (!plain && strcmp(argv[i], "--") == 0)
-            plain = true;
-        else if (plain || argv[i][0] != '-' || argv[i][1] == '\0')
-            o->files[o->file_count++] = argv[i];
-        else if (!parse_option(o, c, argc, argv, &i))
-            return false;
+    optind = 0;
+    while ((option = options_next(argc, argv, ":o:", options, d)) >= 0) {
+        if (option == 'o')
+            choose_format(o, optarg, d);
+        else if (option == 'r' || option == 'i')
+            choose_rule(o, optarg, option == 'r', d);
+        else if (option == 's')
+            choose_severity(o, optarg, d);
+        else if (option == 't')
+            choose_target(c, optarg, d);
     }
-    if (o->file_count == 0 && !o->list)
-        return complain("no file is given: name manifests, or - for the standard input", "", NULL);
-    return true;
+    o->files = (const char *const *)argv + optind;
+    o->file_count = (size_t)(argc - optind);
+    if (o->file_count == 0)
+        options_error(d, "no file is given: name manifests, or - for the standard input");
 }
 
 /* --- The bundle. --- */
 
-/* A document of something else would pass as one without faults. Empty ones are common between
- * `---` lines, but a file of nothing else is a pipe that broke, or the wrong file. */
+/* Without this, a document that is no manifest would pass as one without faults. Empty documents
+ * between `---` lines are common, but a file of nothing else is the wrong file or a broken pipe. */
 static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
 {
     size_t seen = 0;
@@ -210,10 +172,10 @@ static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
         else if (*kube_text(root, "kind") == '\0')
             missing = "kind";
         if (missing != NULL)
-            diag_error(d, f->name, root->start,
-                       "this is no Kubernetes object, it has no %s: check takes manifests, as "
-                       "kubectl apply does",
-                       missing);
+            diag_error(
+                d, f->name, root->start,
+                "this is no Kubernetes object, it has no %s: give check what kubectl apply accepts",
+                missing);
     }
     if (seen == 0)
         diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
@@ -227,7 +189,7 @@ static bool read_files(struct check *c, const struct check_arguments *o, struct 
         abort();
     for (size_t i = 0; i < o->file_count; i++) {
         if (!yaml_file_read(&c->files[c->file_count], o->files[i], YAML_SIZE_MAX, d))
-            continue; /* the others' errors are worth knowing too */
+            continue; /* and read the others: the user wants to know their errors, too */
         refuse_non_objects(&c->files[c->file_count++], d);
     }
     return d->errors == 0;
@@ -241,55 +203,47 @@ static void check_fini(struct check *c)
     kube_free(&c->bundle);
 }
 
-static int check_and_print(struct check *c, const struct check_arguments *o)
+static void print_findings(struct check *c, enum format format)
 {
-    struct diag d = {0};
-
-    if (!read_files(c, o, &d)) {
-        diag_print(&d, stderr);
-        diag_free(&d);
-        return 2;
-    }
-    for (size_t i = 0; i < check_rule_count; i++)
-        o->wanted[i] = o->wanted[i] && check_rules[i].severity >= o->least;
-    if (!check_bundle(c, o->wanted)) {
-        diag_error(&d, o->files[0], (struct yaml_mark){0},
-                   "more than %d objects, all files together: check them in parts",
-                   KUBE_OBJECTS_MAX);
-        diag_print(&d, stderr);
-        diag_free(&d);
-        return 2;
-    }
-    diag_free(&d);
-    if (o->format == FORMAT_JSON)
+    if (format == FORMAT_JSON)
         check_print_json(stdout, c);
-    else if (o->format == FORMAT_SARIF)
+    else if (format == FORMAT_SARIF)
         check_print_sarif(stdout, c);
     else
         check_print_text(stdout, c);
     check_print_sum(stderr, c);
-    return c->count > 0;
+}
+
+static void check_files(struct check *c, const struct check_arguments *o, struct diag *d)
+{
+    if (!read_files(c, o, d))
+        return;
+    for (size_t i = 0; i < check_rule_count; i++)
+        o->wanted[i] = o->wanted[i] && check_rules[i].severity >= o->least;
+    if (check_bundle(c, o->wanted))
+        print_findings(c, o->format);
+    else
+        diag_error(d, o->files[0], (struct yaml_mark){0},
+                   "more than %d objects in all files together: check them in parts",
+                   KUBE_OBJECTS_MAX);
 }
 
 int verb_check(int argc, char **argv)
 {
     struct check c = {0};
-    struct check_arguments o = {.wanted = calloc(check_rule_count, sizeof *o.wanted),
-                                .files = calloc((size_t)argc + 1, sizeof *o.files)};
-    int code = 2;
+    struct check_arguments o = {.wanted = calloc(check_rule_count, sizeof *o.wanted)};
+    struct diag d = {0};
+    int code;
 
-    if (o.wanted == NULL || o.files == NULL)
+    if (o.wanted == NULL)
         abort();
-    if (parse(&o, &c, argc, argv)) {
-        if (o.list) {
-            check_print_rules(stdout);
-            code = 0;
-        } else {
-            code = check_and_print(&c, &o);
-        }
-    }
+    read_arguments(&o, &c, argc, argv, &d);
+    if (d.errors == 0)
+        check_files(&c, &o, &d);
+    diag_print(&d, stderr);
+    code = d.errors > 0 ? 2 : c.count > 0;
+    diag_free(&d);
     check_fini(&c);
     free(o.wanted);
-    free((void *)o.files);
     return code;
 }

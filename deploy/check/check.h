@@ -31,8 +31,6 @@ extern const struct check_rule check_rules[];
 extern const size_t check_rule_count;
 
 const struct check_rule *check_rule_named(const char *id);
-/* Everything about a rule; false when there is none of that name. */
-bool check_explain(FILE *out, const char *id);
 
 struct check_finding {
     const struct check_rule *rule;

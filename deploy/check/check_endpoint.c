@@ -23,7 +23,7 @@ void check_endpoint_form(struct check *c)
             wrong = "something other than a number behind the last colon";
         if (wrong != NULL)
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "torch takes HOST:PORT; there is %s in `%s`", wrong, text);
+                         "torch accepts HOST:PORT, but there is %s in `%s`", wrong, text);
     }
 }
 
@@ -40,7 +40,7 @@ void check_endpoint_localhost(struct check *c)
                      check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
                      "%s, and no store listens in the pod itself",
                      said ? "the endpoint is this pod's own loopback"
-                          : "no endpoint is given, so it is this pod's own loopback");
+                          : "without an endpoint, torch uses this pod's own loopback");
     }
 }
 
@@ -129,12 +129,12 @@ void check_endpoint_namespace(struct check *c)
             continue;
         if (r->target.reach == KUBE_ELSEWHERE)
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "%s is in namespace %s, and this job in %s", check_title(c, o),
+                         "%s is in namespace %s, but this job is in %s", check_title(c, o),
                          o->namespace, job_run_object(r)->namespace);
         else
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "%s names no namespace: it comes into the one of kubectl's context, and "
-                         "they meet only if that is %s",
+                         "%s has no namespace: kubectl puts it into the namespace of its context, "
+                         "and the two meet only if that is %s",
                          check_title(c, *o->namespace == '\0' ? o : job_run_object(r)),
                          *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
     }
@@ -148,9 +148,10 @@ void check_service_selects_nothing(struct check *c)
 
         if (o->type == KUBE_SERVICE && selector != NULL && check_is_endpoint(c, o) &&
             kube_next_selected(&c->bundle, o, NULL) == NULL)
-            check_report(c, o, check_at_key(o->spec, "selector"),
-                         "Service %s is a job's endpoint, and its selector matches no pod here",
-                         o->name);
+            check_report(
+                c, o, check_at_key(o->spec, "selector"),
+                "Service %s is a job's endpoint, but its selector matches no pod of these files",
+                o->name);
     }
 }
 
@@ -227,9 +228,10 @@ void check_headless_port_mapping(struct check *c)
             long from = kube_int(ports->items[j], "port", -1);
 
             if (target != NULL && to > 0 && from > 0 && from != to)
-                check_report(c, o, check_at(target),
-                             "headless, so nothing maps port %ld to %ld: clients dial %ld", from,
-                             to, from);
+                check_report(
+                    c, o, check_at(target),
+                    "the Service is headless, so nothing maps port %ld to %ld: clients dial %ld",
+                    from, to, from);
         }
     }
 }

@@ -49,7 +49,7 @@ void check_option_env_conflict(struct check *c)
                 continue;
             check_report(
                 c, job_run_object(r), check_at_setting(r, (enum torchrun_option)o),
-                "--%s is %s here, and %s says %s=%s", torchrun_option_name((enum torchrun_option)o),
+                "--%s is %s here, but %s sets %s=%s", torchrun_option_name((enum torchrun_option)o),
                 *s->value.text == '\0' ? "(empty)" : s->value.text, source_name(weaker->from),
                 job_variable_name((enum torchrun_option)o), weaker->value.text);
         }
@@ -142,7 +142,7 @@ void check_env_overwritten(struct check *c)
 
                 if (source != NULL && !is_harmless(c, container, &list[k]))
                     check_report(c, p->object, check_at_first(list[k].node, "name"),
-                                 "%s is overwritten: %s puts its own value behind it", list[k].name,
+                                 "%s has no effect: %s appends its own value", list[k].name,
                                  source);
             }
         }
@@ -169,7 +169,7 @@ static void look_for_reserved(struct check *c, const struct kube_object *o,
 
         if (is_reserved(name))
             check_report(c, o, check_at_first(env->items[i], "name"),
-                         "%s is set by the torch policy, and refused here", name);
+                         "Trainer's torch policy sets %s, and refuses it here", name);
     }
 }
 
@@ -263,7 +263,7 @@ void check_env_not_expanded(struct check *c)
                 continue;
             if (has_shell_variable(s->node->text, &at))
                 check_report(c, job_run_object(r), (struct check_position){s->node, at},
-                             "Kubernetes replaces $(NAME) in a value, and `%s` stays as it is",
+                             "in a value Kubernetes replaces only $(NAME), so `%s` stays as it is",
                              s->node->text + at);
             else if (has_unknown_variable(c, r->container, s->node->text, &at))
                 check_report(c, job_run_object(r), (struct check_position){s->node, at},
@@ -299,9 +299,10 @@ static void look_at_order(struct check *c, const struct kube_object *o, const st
                 continue;
             if (!is_variable_between(env, 0, i, p + 2, len) &&
                 is_variable_between(env, i + 1, env->count, p + 2, len))
-                check_report(c, o, (struct check_position){value, (size_t)(p - text)},
-                             "$(%.*s) is set only further down, so it stays as it is", (int)len,
-                             p + 2);
+                check_report(
+                    c, o, (struct check_position){value, (size_t)(p - text)},
+                    "$(%.*s) is set further down in this list, so the reference stays as it is",
+                    (int)len, p + 2);
         }
     }
 }
@@ -331,7 +332,7 @@ static void look_at_type(struct check *c, const struct kube_object *o,
     enum yaml_type type = yaml_type(value);
 
     if (value->kind == YAML_SCALAR && type != YAML_STRING && type != YAML_NULL)
-        check_report(c, o, check_at(value), "%s %s: %s is %s to Kubernetes, and a string is wanted",
+        check_report(c, o, check_at(value), "%s %s: %s is %s, but Kubernetes expects a string",
                      what, name, value->text, yaml_type_words(type));
 }
 

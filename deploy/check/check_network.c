@@ -16,10 +16,9 @@ void check_host_network_dns(struct check *c)
         bool filled = policy == NULL && p->object->type == KUBE_VOLCANO_JOB; /* by its webhook */
 
         if (p->host_network && !filled && (policy == NULL || yaml_is(policy, "ClusterFirst")))
-            check_report(
-                c, p->object, policy != NULL ? check_at(policy) : at_host_network(p),
-                "on the host network %s resolves by the node's DNS, which knows no Service",
-                policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
+            check_report(c, p->object, policy != NULL ? check_at(policy) : at_host_network(p),
+                         "on the host network, %s uses the node's DNS, which knows no Service",
+                         policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
     }
 }
 
@@ -41,8 +40,8 @@ void check_host_network_port(struct check *c)
                      !yaml_is(port, "23456")))
                     continue;
                 check_report(c, p->object, check_at(port),
-                             "on the host network %s is a port of the node: two such pods cannot "
-                             "share one",
+                             "on the host network, %s is a port of the node: two such pods cannot "
+                             "share a node",
                              yaml_text(port) == NULL ? "this" : yaml_text(port));
             }
         }
@@ -71,8 +70,8 @@ void check_host_network_operator_port(struct check *c)
                 strcmp(p->containers[j].name, "pytorch") == 0 && !p->containers[j].init &&
                 !has_operator_port(&p->containers[j]))
                 check_report(c, p->object, at_host_network(p),
-                             "the operator adds the container port 23456, on the host network a "
-                             "port of the node");
+                             "the Training Operator adds the container port 23456, which is a port "
+                             "of the node on the host network");
         }
     }
 }
@@ -135,7 +134,7 @@ static void look_at_policy(struct check *c, const struct kube_object *policy)
     }
     if (selected > 0 && on_host == selected) {
         check_report(c, policy, check_at_key(policy->spec, "podSelector"),
-                     "the pods it selects are on the host network, where it has no effect");
+                     "the policy selects pods on the host network, where it has no effect");
         return;
     }
     for (size_t i = 0; i < c->jobs.count && concerns_ingress(policy); i++) {
@@ -147,7 +146,7 @@ static void look_at_policy(struct check *c, const struct kube_object *policy)
             !kube_selects_by(selector, s->container->pods) || lets_in(policy, r->container->pods))
             continue;
         check_report(c, policy, check_at_key(policy->spec, "ingress"),
-                     "the pods of %s are on the host network, and no pod selector lets them in",
+                     "the pods of %s are on the host network, where no pod selector matches them",
                      check_title(c, r->container->pods->object));
         return;
     }
@@ -169,8 +168,9 @@ static void look_at_plugin(struct check *c, const struct job_run *r)
         if (yaml_is(svc->items[i], "--disable-network-policy=true"))
             return;
     }
-    check_report(c, o, check_at_key(plugins, "svc"),
-                 "the svc plugin's NetworkPolicy keeps pods on the host network from the store");
+    check_report(
+        c, o, check_at_key(plugins, "svc"),
+        "the NetworkPolicy of the svc plugin blocks pods on the host network from the store");
 }
 
 void check_host_network_policy(struct check *c)
@@ -191,7 +191,8 @@ void check_host_network_store(struct check *c)
 
         if (p->host_network && p->count > 1)
             check_report(c, p->object, check_at_first(s->container->node, "name"),
-                         "%s listens on ports of the node, beside training", s->container->name);
+                         "%s listens on ports of the node, in a pod that trains",
+                         s->container->name);
     }
 }
 

@@ -21,10 +21,10 @@ static void look_at_policy_range(struct check *c, const struct kube_object *o)
                      "minReplicas %ld is more than maxReplicas %ld", low, high);
     else if (worker != NULL && low >= 0 && workers < low)
         check_report(c, o, check_at_first(worker, "replicas restartPolicy template"),
-                     "%ld workers, and at least %ld are waited for", workers, low);
+                     "%ld workers, but the rendezvous waits for at least %ld", workers, low);
     else if (worker != NULL && high >= 0 && workers > high)
         check_report(c, o, check_at_first(worker, "replicas restartPolicy template"),
-                     "%ld workers, and at most %ld may take part", workers, high);
+                     "%ld workers, but at most %ld can take part", workers, high);
 }
 
 void check_elastic_range(struct check *c)
@@ -39,7 +39,7 @@ void check_elastic_range(struct check *c)
         if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
             (r->nodes_min > r->nodes_max || r->nodes_min == 0))
             check_report(c, r->container->pods->object, check_at_setting(r, TORCHRUN_NNODES),
-                         "`%s` is no range of nodes", check_value(r, TORCHRUN_NNODES));
+                         "`%s` is not a valid range of nodes", check_value(r, TORCHRUN_NNODES));
     }
 }
 
@@ -55,8 +55,9 @@ void check_elastic_gang(struct check *c)
             low += low >= 0;
         if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 &&
             kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
-            check_report(c, o, check_at(gang), "%s pods are waited for, though %ld are enough",
-                         yaml_text(gang), low);
+            check_report(c, o, check_at(gang),
+                         "the scheduler waits for %s pods, though %ld are enough", yaml_text(gang),
+                         low);
     }
 }
 
@@ -91,7 +92,7 @@ void check_elastic_restart_never(struct check *c)
                          kube_get(p->part, "restartPolicy") != NULL
                              ? check_at_first(p->part, "restartPolicy")
                              : check_at_first(p->spec, "restartPolicy"),
-                         "an elastic job whose pods never come back only shrinks");
+                         "the pods of this elastic job do not restart, so it can only shrink");
     }
 }
 
@@ -153,8 +154,7 @@ void check_sidecar_blocks_completion(struct check *c)
                     ? waits_for_ever(c, container)
                     : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
                 check_report(c, p->object, check_at_first(container->node, "name"),
-                             "the container %s never ends, and so neither does the pod",
-                             container->name);
+                             "the container %s never ends, so the pod never ends", container->name);
         }
     }
 }
@@ -287,7 +287,8 @@ void check_mcad_namespace(struct check *c)
         if (is_in_mcad(o) && *kube_text(o->node, "metadata.namespace") == '\0' &&
             o->type != KUBE_NAMESPACE)
             check_report(c, o, check_at_first(o->node, "metadata.name kind"),
-                         "without a namespace of its own this %s is made in `default`", o->kind);
+                         "MCAD makes this %s in the namespace `default`, because it sets none",
+                         o->kind);
     }
 }
 
@@ -305,7 +306,7 @@ void check_mcad_resources(struct check *c)
 
         if (is_in_mcad(o) && hides_its_pods(o) && kube_get(o->entry, "custompodresources") == NULL)
             check_report(c, o, check_at_first(o->node, "kind"),
-                         "the dispatcher cannot count the pods of a %s", o->kind);
+                         "MCAD cannot count the pods of a %s", o->kind);
     }
 }
 
@@ -318,8 +319,8 @@ void check_mcad_labels(struct check *c)
             strcmp(kube_text(p->meta, "labels.appwrapper\\.mcad\\.ibm\\.com"),
                    p->object->wrapper->name) != 0)
             check_report(c, p->object, check_at_key(p->part, "template"),
-                         "these pods do not carry the label appwrapper.mcad.ibm.com: %s, and are "
-                         "not counted",
+                         "these pods lack the label appwrapper.mcad.ibm.com: %s, so MCAD does not "
+                         "count them",
                          p->object->wrapper->name);
     }
 }
@@ -333,7 +334,7 @@ static void look_at_capabilities(struct check *c, const struct kube_object *o,
         const char *text = yaml_text(list->items[i]);
 
         if (text != NULL && strncmp(text, "CAP_", 4) == 0)
-            check_report(c, o, check_at(list->items[i]), "there is no capability %s; %s is meant",
+            check_report(c, o, check_at(list->items[i]), "there is no capability %s; write %s",
                          text, text + 4);
     }
 }
@@ -359,7 +360,7 @@ static void look_at_quantities(struct check *c, const struct kube_object *o,
     for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++) {
         if (yaml_type(map->pairs[i].value) == YAML_FLOAT)
             check_report(c, o, check_at(map->pairs[i].value),
-                         "%s: %s is a fraction, which a %s refuses", map->pairs[i].key->text,
+                         "%s: %s is a fraction, and a %s accepts none", map->pairs[i].key->text,
                          yaml_text(map->pairs[i].value), o->kind);
     }
 }
@@ -442,7 +443,7 @@ void check_pvc_access_mode(struct check *c)
         pods = many ? 0 : count_mounting(c, o);
         if (pods > 1)
             check_report(c, o, check_at(modes->items[0]),
-                         "%ld pods mount this claim, and it can be on one node only", pods);
+                         "%ld pods mount this claim, but its volume can be on one node only", pods);
     }
 }
 
@@ -504,6 +505,6 @@ void check_duplicate_object(struct check *c)
             strcmp(a->kind, b->kind) == 0 && kube_same_namespace(a, b) &&
             strcmp(group_of(c, a), group_of(c, b)) == 0)
             check_report(c, b, check_at_first(b->node, "metadata.name"),
-                         "%s %s stands here a second time", b->kind, b->name);
+                         "%s %s is defined a second time", b->kind, b->name);
     }
 }

@@ -1,6 +1,8 @@
 /* What the verb check prints: findings as text, JSON or SARIF, and the rules themselves. */
 #include "deploy/check/check_print.h"
 
+#include "deploy/yaml/text_wrap.h"
+
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,29 +30,10 @@ static void print_safe(FILE *out, const char *text)
     }
 }
 
-static void print_folded(FILE *out, const char *label, const char *text)
+static void print_reasons(FILE *out, const struct check_rule *rule)
 {
-    size_t column = 12;
-
-    fprintf(out, "    %-8s", label);
-    while (*text != '\0') {
-        size_t len = strcspn(text, " ");
-
-        if (column + len > 100 && column > 12) {
-            fputs("\n            ", out);
-            column = 12;
-        }
-        fprintf(out, "%.*s", (int)len, text);
-        column += len;
-        text += len;
-        if (*text == ' ') {
-            text++;
-            column++;
-            if (*text != '\0' && column + strcspn(text, " ") <= 100)
-                fputc(' ', out);
-        }
-    }
-    fputc('\n', out);
+    text_wrap(out, "    why:", 12, rule->why);
+    text_wrap(out, "    remedy:", 12, rule->remedy);
 }
 
 void check_print_text(FILE *out, const struct check *c)
@@ -63,8 +46,7 @@ void check_print_text(FILE *out, const struct check *c)
                 severity_names[f->rule->severity]);
         print_safe(out, f->text);
         fprintf(out, " [%s]\n", f->rule->id);
-        print_folded(out, "why:", f->rule->why);
-        print_folded(out, "remedy:", f->rule->remedy);
+        print_reasons(out, f->rule);
     }
 }
 
@@ -83,11 +65,10 @@ void check_print_sum(FILE *out, const struct check *c)
 static void print_rule(FILE *out, const struct check_rule *rule)
 {
     fprintf(out, "%s (%s): %s\n", rule->id, severity_names[rule->severity], rule->title);
-    print_folded(out, "why:", rule->why);
-    print_folded(out, "remedy:", rule->remedy);
+    print_reasons(out, rule);
 }
 
-bool check_explain(FILE *out, const char *id)
+bool check_print_rule(FILE *out, const char *id)
 {
     const struct check_rule *rule = check_rule_named(id);
 
@@ -99,8 +80,7 @@ bool check_explain(FILE *out, const char *id)
 void check_print_rules(FILE *out)
 {
     for (size_t i = 0; i < check_rule_count; i++)
-        fprintf(out, "%-26s  %-7s  %s\n", check_rules[i].id,
-                severity_names[check_rules[i].severity], check_rules[i].title);
+        print_rule(out, &check_rules[i]);
 }
 
 /* --- JSON. --- */

@@ -13,5 +13,7 @@ void check_print_json(FILE *out, const struct check *c);
 void check_print_sarif(FILE *out, struct check *c);
 /* One line: how many there were. */
 void check_print_sum(FILE *out, const struct check *c);
-/* All rules, a line each. */
+/* All rules: what each finds, what breaks then, and how to mend it. */
 void check_print_rules(FILE *out);
+/* One of them; false when there is none of that name. */
+bool check_print_rule(FILE *out, const char *id);

@@ -1,6 +1,8 @@
 /* Rules about what torchrun is told: id, backend, conf, nodes, and where its store is. */
 #include "deploy/check/check.h"
 
+#include "deploy/yaml/nearest.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -44,7 +46,7 @@ void check_id_missing(struct check *c)
 
         if (meets_elsewhere(r) && !has_id(r) && !check_is_opaque(r))
             check_report(c, job_run_object(r), check_at_setting(r, at),
-                         "no rendezvous id: every job that sets none meets at %s as `none`",
+                         "no rendezvous id: all jobs without an id meet at %s as `none`",
                          endpoint_name(r));
     }
 }
@@ -88,10 +90,10 @@ void check_id_fixed(struct check *c)
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
         if (meets_elsewhere(r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                         "the rendezvous id `%s` is a constant, and the store at %s is not this "
-                         "job's own",
-                         id->text, endpoint_name(r));
+            check_report(
+                c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
+                "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
+                id->text, endpoint_name(r));
     }
 }
 
@@ -122,7 +124,7 @@ void check_id_shared(struct check *c)
         for (size_t j = 0; j < i; j++) {
             if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {
                 check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                             "the rendezvous id `%s` is also that of %s, at the same endpoint",
+                             "the rendezvous id `%s` is also used by %s, at the same endpoint",
                              check_value(r, TORCHRUN_RDZV_ID),
                              check_title(c, job_run_object(c->jobs.runs[j])));
                 break;
@@ -163,11 +165,11 @@ void check_backend_missing(struct check *c)
             store = idle;
         if (store != NULL)
             check_report(c, job_run_object(r), check_at_run(r),
-                         "torchrun is given no backend, so %s in %s is not used",
+                         "torchrun has no backend, so it does not use %s in %s",
                          store->container->name, check_title(c, store->container->pods->object));
         else if (job_is_elastic(r))
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
-                         "%ld to %ld nodes, and no backend that could meet in a range",
+                         "%ld to %ld nodes, but without a backend torchrun cannot use a range",
                          r->nodes_min, r->nodes_max);
     }
 }
@@ -193,7 +195,7 @@ void check_backend_unknown(struct check *c)
             check_report(c, job_run_object(r), at,
                          "%s is a backend of process groups, not of rendezvous", r->backend);
         else if (near != NULL)
-            check_report(c, job_run_object(r), at, "there is no backend `%s`; %s is meant?",
+            check_report(c, job_run_object(r), at, "there is no backend `%s`; did you mean %s?",
                          r->backend, near);
     }
 }
@@ -263,8 +265,7 @@ void check_is_host(struct check *c)
         } else if (!is_false(value)) {
             check_report(
                 c, job_run_object(r), check_at_setting(r, at),
-                "is_host=%s makes every agent open a store of its own, though there is one "
-                "at %s",
+                "is_host=%s makes every agent open a store of its own, though there is one at %s",
                 value, endpoint_name(r));
         }
     }
@@ -383,9 +384,9 @@ static void look_at_key(struct check *c, const struct job_run *r, const struct c
     }
     near = strcmp(pair->key, "heartbeat") == 0 ? "heartbeat_timeout"
                                                : nearest_name(pair->key, conf_keys);
-    check_report(c, job_run_object(r), at_pair(c, r, pair), "torch knows no conf key `%s`%s%s%s",
-                 pair->key, near == NULL ? "" : "; ", near == NULL ? "" : near,
-                 near == NULL ? "" : " is meant?");
+    check_report(c, job_run_object(r), at_pair(c, r, pair), "torch has no conf key `%s`%s%s%s",
+                 pair->key, near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+                 near == NULL ? "" : "?");
 }
 
 void check_conf_unknown(struct check *c)
@@ -417,8 +418,8 @@ void check_flag_unknown(struct check *c)
             if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL))
                 check_report(c, job_run_object(r), check_at_text(&f->flag),
                              "torchrun has no option %.*s%s%s%s", len, f->flag.text,
-                             f->nearest == NULL ? "" : "; --", f->nearest == NULL ? "" : f->nearest,
-                             f->nearest == NULL ? "" : " is meant?");
+                             f->nearest == NULL ? "" : "; did you mean --",
+                             f->nearest == NULL ? "" : f->nearest, f->nearest == NULL ? "" : "?");
         }
     }
 }
@@ -464,7 +465,8 @@ void check_nodes_missing(struct check *c)
 
         if (r->args != NULL && !check_said(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
             check_report(c, job_run_object(r), check_at_run(r),
-                         "no --nnodes: each of %ld pods is told that it is the only one", pods);
+                         "no --nnodes: each of the %ld pods assumes that it is the only node",
+                         pods);
     }
 }
 
@@ -478,8 +480,8 @@ void check_nodes_too_many(struct check *c)
         if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
             r->settings[TORCHRUN_NNODES].node != NULL)
             check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
-                         "at least %ld nodes are waited for, and there are %ld pods", r->nodes_min,
-                         pods);
+                         "torchrun waits for at least %ld nodes, but there are %ld pods",
+                         r->nodes_min, pods);
     }
 }
 
@@ -493,7 +495,7 @@ void check_nodes_world_size(struct check *c)
         if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->node != NULL &&
             strstr(check_written(c, s), "WORLD_SIZE") != NULL)
             check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
-                         "WORLD_SIZE counts processes, %ld for each pod, and not nodes", per_node);
+                         "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
     }
 }
 
@@ -506,12 +508,12 @@ void check_local_addr_missing(struct check *c)
 
         if (job_is_dynamic(r) && job_is_multi_node(r) && !check_said(r, TORCHRUN_LOCAL_ADDR) &&
             !check_is_opaque(r) && (p->host_network || !named))
-            check_report(c, job_run_object(r), check_at_run(r),
-                         p->host_network
-                             ? "no local address is given, and on the host network the host name "
-                               "is the node's"
-                             : "no local address is given, and no Service makes this pod's host "
-                               "name resolve");
+            check_report(
+                c, job_run_object(r), check_at_run(r),
+                p->host_network
+                    ? "no local address is set, and on the host network the host name is that of "
+                      "the node"
+                    : "no local address is set, and no Service makes this pod's host name resolve");
     }
 }
 

@@ -118,7 +118,7 @@ void check_etcd_advertise(struct check *c)
         if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
                               "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
             check_report(c, store_object(s), check_at_option(s->container, &l[0].setting),
-                         "etcd is told where to listen, and not what to advertise");
+                         "etcd has addresses to listen on, but none to advertise");
         else if (strstr(advertise.value.text, "//0.0.0.0") != NULL ||
                  strstr(advertise.value.text, "//127.") != NULL ||
                  strstr(advertise.value.text, "//localhost") != NULL ||
@@ -167,7 +167,7 @@ void check_store_listens_locally(struct check *c)
         check_report(c, store_object(s),
                      count > 0 ? check_at_option(s->container, &l[0].setting) : at_name(s),
                      count > 0 ? "%s listens on loopback only"
-                               : "%s is not told where to listen, and its default is loopback",
+                               : "%s has no address to listen on, and its default is loopback",
                      s->container->name);
     }
 }
@@ -218,7 +218,7 @@ void check_store_port_clash(struct check *c)
 
             if (owner != NULL)
                 check_report(c, store_object(s), check_at_option(s->container, &l[j].setting),
-                             "port %ld of this pod is also that of %s", l[j].port, owner);
+                             "port %ld is also used by %s in this pod", l[j].port, owner);
         }
     }
 }
@@ -249,7 +249,7 @@ void check_store_no_startup_probe(struct check *c)
         if (s->container->sidecar && kube_get(s->container->node, probes[0]) == NULL)
             check_report(
                 c, store_object(s), at_name(s),
-                "the sidecar %s has no startup probe, so training starts before it listens",
+                "the sidecar %s has no startup probe, so the training may start before it listens",
                 s->container->name);
     }
 }
@@ -264,8 +264,8 @@ void check_store_probe_tcp(struct check *c)
 
             if (kube_get(probe, "tcpSocket") != NULL)
                 check_report(c, store_object(s), check_at_key(probe, "tcpSocket"),
-                             "the %s of %s only shows that a kernel listens", probes[j],
-                             s->container->name);
+                             "the %s of %s only shows that the kernel accepts connections",
+                             probes[j], s->container->name);
         }
     }
 }
@@ -286,7 +286,7 @@ static void look_at_probe(struct check *c, const struct job_store *s, const stru
     for (size_t i = 0; i < count && number > 0; i++) {
         if (l[i].port == number)
             check_report(c, store_object(s), check_at(port),
-                         "the kubelet dials the pod's address, and port %ld is on loopback only",
+                         "the kubelet dials the pod's address, but port %ld is on loopback only",
                          number);
     }
 }
@@ -335,7 +335,7 @@ void check_store_replicas(struct check *c)
         if (is_own_workload(s) && p->replicas > 1 && !is_cluster(c, s))
             check_report(c, store_object(s),
                          check_at_first(p->part, "replicas template.spec.parallelism name"),
-                         "%ld stores that know nothing of each other behind one name", p->replicas);
+                         "%ld stores behind one name, and they share nothing", p->replicas);
     }
 }
 
@@ -367,7 +367,7 @@ void check_store_bare_pod(struct check *c)
         if (is_own_workload(s) && o->type == KUBE_POD && o->wrapper == NULL &&
             kube_get(o->node, "metadata.ownerReferences") == NULL)
             check_report(c, o, check_at_first(o->node, "kind"),
-                         "nobody makes this Pod again when its node goes");
+                         "when its node fails, nothing starts this Pod again");
     }
 }
 
@@ -378,7 +378,7 @@ void check_store_no_memory_request(struct check *c)
 
         if (kube_get(s->container->node, "resources.requests.memory") == NULL &&
             kube_get(s->container->node, "resources.limits.memory") == NULL)
-            check_report(c, store_object(s), at_name(s), "the store %s asks for no memory",
+            check_report(c, store_object(s), at_name(s), "the store %s requests no memory",
                          s->container->name);
     }
 }

@@ -37,7 +37,7 @@ static void look_at_job_minimum(struct check *c, const struct job_run *r)
 
     if (minimum == 0)
         check_report(
-            c, o, at_job(o), "%s of the job means all pods, and %ld to %ld nodes are wanted",
+            c, o, at_job(o), "%s of the job means all pods, but the job wants %ld to %ld nodes",
             kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable" : "minAvailable: 0",
             r->nodes_min, r->nodes_max);
     else if (minimum > least)
@@ -54,11 +54,11 @@ static void look_at_task_minimum(struct check *c, const struct job_run *r)
     if (minimum == NULL) {
         if (p->replicas > r->nodes_min)
             check_report(c, p->object, check_at_first(p->part, "replicas name"),
-                         "task %s has no minAvailable, so all its %ld pods are waited for", p->role,
-                         p->replicas);
+                         "task %s has no minAvailable, so Volcano waits for all its %ld pods",
+                         p->role, p->replicas);
     } else if (kube_int(p->part, "minAvailable", 0) > r->nodes_min) {
         check_report(c, p->object, check_at(minimum),
-                     "task %s waits for %s pods, though %ld nodes are enough", p->role,
+                     "of task %s Volcano waits for %s pods, though %ld nodes are enough", p->role,
                      yaml_text(minimum), r->nodes_min);
     }
 }
@@ -92,7 +92,7 @@ void check_volcano_min_zero(struct check *c)
         if (o->type == KUBE_VOLCANO_JOB && kube_int(o->spec, "minAvailable", 1) == 0 &&
             elastic_run(c, o) == NULL)
             check_report(c, o, check_at_first(o->spec, "minAvailable"),
-                         "minAvailable: 0 is read as all pods of all tasks");
+                         "Volcano reads minAvailable: 0 as all pods of all tasks");
     }
 }
 
@@ -106,12 +106,12 @@ void check_volcano_min_success(struct check *c)
             continue;
         if (kube_get(o->spec, "minSuccess") == NULL)
             check_report(c, o, at_job(o),
-                         "no minSuccess: the job ends only when all %ld pods have run, and %ld may "
-                         "do the work",
+                         "no minSuccess: the job waits until all %ld pods have succeeded, though "
+                         "%ld nodes can do the work",
                          r->container->pods->replicas, r->nodes_min);
         else if (kube_int(o->spec, "minSuccess", 0) > r->nodes_min)
             check_report(c, o, check_at_first(o->spec, "minSuccess"),
-                         "minSuccess is %s, and %ld nodes may do the work",
+                         "minSuccess is %s, though %ld nodes can do the work",
                          kube_text(o->spec, "minSuccess"), r->nodes_min);
     }
 }
@@ -125,7 +125,7 @@ void check_volcano_gang_too_small(struct check *c)
         if (is_volcano(r) && minimum > 0 && r->nodes_min > minimum)
             check_report(c, r->container->pods->object,
                          check_at_first(r->container->pods->part, "minAvailable"),
-                         "%ld pods are placed together, and torchrun waits for %ld", minimum,
+                         "Volcano places %ld pods together, but torchrun waits for %ld", minimum,
                          r->nodes_min);
     }
 }
@@ -216,7 +216,7 @@ static void look_at_restart_job(struct check *c, const struct kube_object *o,
 
     if (r != NULL)
         check_report(c, o, check_at_first(policy, "action"),
-                     "RestartJob starts a new attempt under the id of the old one, `%s`",
+                     "RestartJob starts a new attempt with the id of the old one, `%s`",
                      check_written(c, &r->settings[TORCHRUN_RDZV_ID]));
 }
 
@@ -230,7 +230,7 @@ static void look_at_evicted(struct check *c, const struct kube_object *o,
 {
     if (names_event(policy, "PodEvicted") && acts(policy, "RestartTask"))
         check_report(c, o, check_at_first(policy, "action"),
-                     "RestartTask on PodEvicted evicts pods, and so calls itself");
+                     "RestartTask on PodEvicted evicts pods, which triggers it again");
 }
 
 void check_volcano_evicted_loop(struct check *c)
@@ -263,7 +263,7 @@ static void look_at_restart_pod(struct check *c, const struct kube_object *o,
                      c->targets[CHECK_VOLCANO].minor);
     else if (check_is_before(c, CHECK_VOLCANO, 1, 16))
         check_report(c, o, check_at_first(policy, "action"),
-                     "in Volcano %d.%d each RestartPod deletes and makes anew the PodGroup",
+                     "in Volcano %d.%d each RestartPod deletes the PodGroup and makes it again",
                      c->targets[CHECK_VOLCANO].major, c->targets[CHECK_VOLCANO].minor);
 }
 
@@ -281,7 +281,7 @@ static void look_at_retries(struct check *c, const struct kube_object *o,
         check_report(c, o,
                      kube_get(o->spec, "maxRetry") != NULL ? check_at_first(o->spec, "maxRetry")
                                                            : check_at_first(policy, "action"),
-                     "the job fails at its restart number %ld, whichever pods they were",
+                     "the job fails at restart number %ld, whichever pods restarted",
                      retries == 0 ? 3 : retries);
 }
 

@@ -1,29 +1,27 @@
 /* The verb emit: from user files to the documents of a job and its store. */
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const char emit_help[] =
-    "rdzv-manifest emit turns a user file into the manifest of a job wired to rdzvd.\n"
+    "rdzv-manifest emit turns a user file into the manifest of a job that meets at rdzvd.\n"
     "\n"
     "  rdzv-manifest emit [-f FILE...] [OPTION...]\n"
     "\n"
-    "  -f, --file FILE       settings, - for standard input; of several files later ones win\n"
-    "  --set A.B=C           one setting, after all files; A[0].B=C, A={x,y}, several with commas\n"
-    "  --platform NAME       see `rdzv-manifest list platforms`, or a file of your own "
-    "(./mine.yaml)\n"
-    "  --profile NAME        settings of a kind of cluster, below those of the files; repeatable\n"
-    "  --rdzv NAME           how rdzvd runs: service, sidecar, ..., see `rdzv-manifest list "
-    "placements`\n"
+    "  -f, --file FILE       settings; - is standard input; of several files the later ones win\n"
+    "  --set A.B=C           one setting, over all files; A[0].B=C, A={x,y}, several with commas\n"
+    "  --platform NAME       see `rdzv-manifest list platforms`; or your own file (./mine.yaml)\n"
+    "  --profile NAME        settings for a kind of cluster, below those of the files; repeatable\n"
+    "  --rdzv NAME           where rdzvd runs, see `rdzv-manifest list placements`\n"
     "  --backend NAME        c10d or etcd-v2\n"
-    "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has "
-    "them\n"
-    "  --release NAME        for the values of the LitGPT chart: the name of the release\n"
-    "  --input-format NAME   fms, litgpt, intel or own, instead of telling by the settings\n"
-    "  -o, --output FORMAT   yaml or json (yaml)\n"
+    "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has\n"
+    "  --release NAME        the name of the release, for the values of the LitGPT chart\n"
+    "  --input-format NAME   see `rdzv-manifest list formats`; by default the settings decide\n"
+    "  -o, --output FORMAT   yaml (the default) or json\n"
     "\n"
     "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes go to\n"
     "standard error. After an error there is no output, and the exit code is 2.\n";
@@ -35,94 +33,68 @@ struct emit_arguments {
     bool json;
 };
 
-static bool refuse(struct diag *d, const char *text, const char *argument)
+/* --output and --shape: each accepts few words. */
+static void read_choice(struct emit_arguments *o, int option, const char *word, struct diag *d)
 {
-    diag_error(d, NULL, (struct yaml_mark){0}, text, argument);
-    return false;
-}
-
-/* The value of an option, `--name VALUE` or `--name=VALUE`; NULL when it is another option. */
-static const char *value_of(int argc, char **argv, int *i, const char *name, struct diag *d)
-{
-    size_t len = strlen(name);
-
-    if (strncmp(argv[*i], name, len) != 0)
-        return NULL;
-    if (argv[*i][len] == '=' && name[1] == '-')
-        return argv[*i] + len + 1;
-    if (argv[*i][len] != '\0')
-        return NULL;
-    if (*i + 1 == argc) {
-        diag_error(d, NULL, (struct yaml_mark){0}, "%s needs a value: see emit --help", name);
-        return "";
-    }
-    return argv[++*i];
-}
-
-static bool read_option(struct emit_arguments *o, int argc, char **argv, int *i, struct diag *d)
-{
-    const struct {
-        const char *name;
-        const char **value;
-    } single[] = {
-        {"--platform", &o->job.platform},         {"--rdzv", &o->job.placement},
-        {"--backend", &o->job.protocol},          {"--release", &o->job.release},
-        {"--input-format", &o->job.input_format},
-    };
-    const char *value;
-
-    if ((value = value_of(argc, argv, i, "-f", d)) != NULL ||
-        (value = value_of(argc, argv, i, "--file", d)) != NULL) {
-        o->files[o->file_count++] = value;
-        return true;
-    }
-    if ((value = value_of(argc, argv, i, "--set", d)) != NULL) {
-        o->sets[o->set_count++] = value;
-        return true;
-    }
-    if ((value = value_of(argc, argv, i, "--profile", d)) != NULL) {
-        o->profiles[o->profile_count++] = value;
-        return true;
-    }
-    if ((value = value_of(argc, argv, i, "-o", d)) != NULL ||
-        (value = value_of(argc, argv, i, "--output", d)) != NULL) {
-        o->json = strcmp(value, "json") == 0;
-        return o->json || strcmp(value, "yaml") == 0
-                   ? true
-                   : refuse(d, "there is no output %s: write yaml or json", value);
-    }
-    for (size_t j = 0; j < sizeof single / sizeof *single; j++) {
-        value = value_of(argc, argv, i, single[j].name, d);
-        if (value != NULL) {
-            *single[j].value = value;
-            return true;
-        }
-    }
-    value = value_of(argc, argv, i, "--shape", d);
-    if (value != NULL) {
+    if (option == 'o' && (strcmp(word, "json") == 0 || strcmp(word, "yaml") == 0))
+        o->json = word[0] == 'j';
+    else if (option == 'o')
+        options_error(d, "there is no output %s: write yaml or json", word);
+    else if (strcmp(word, "pods") == 0)
         o->job.platform = "pods";
-        return strcmp(value, "pods") == 0 ? true
-                                          : refuse(d, "there is no shape %s: write pods", value);
-    }
-    if (argv[*i][0] != '-') {
-        diag_error(d, NULL, (struct yaml_mark){0}, "%s is no option of emit: did you mean -f %s?",
-                   argv[*i], argv[*i]);
-        return false;
-    }
-    return refuse(d, "%s is no option of emit: see emit --help", argv[*i]);
+    else
+        options_error(d, "there is no shape %s: write pods", word);
 }
 
-static bool read_options(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+static void read_options(struct emit_arguments *o, int argc, char **argv, struct diag *d)
 {
-    bool ok = true;
+    static const struct option options[] = {
+        {"file", required_argument, NULL, 'f'},
+        {"set", required_argument, NULL, 's'},
+        {"platform", required_argument, NULL, 'P'},
+        {"profile", required_argument, NULL, 'p'},
+        {"rdzv", required_argument, NULL, 'r'},
+        {"backend", required_argument, NULL, 'b'},
+        {"shape", required_argument, NULL, 'S'},
+        {"release", required_argument, NULL, 'R'},
+        {"output", required_argument, NULL, 'o'},
+        {"input-format", required_argument, NULL, 'F'},
+        {0},
+    };
+    int option;
 
-    for (int i = 1; i < argc; i++)
-        ok = read_option(o, argc, argv, &i, d) && ok;
+    optind = 0;
+    while ((option = options_next(argc, argv, ":f:o:", options, d)) >= 0) {
+        if (option == 'f')
+            o->files[o->file_count++] = optarg;
+        else if (option == 's')
+            o->sets[o->set_count++] = optarg;
+        else if (option == 'p')
+            o->profiles[o->profile_count++] = optarg;
+        else if (option == 'o' || option == 'S')
+            read_choice(o, option, optarg, d);
+        else if (option == 'P')
+            o->job.platform = optarg;
+        else if (option == 'r')
+            o->job.placement = optarg;
+        else if (option == 'b')
+            o->job.protocol = optarg;
+        else if (option == 'R')
+            o->job.release = optarg;
+        else if (option == 'F')
+            o->job.input_format = optarg;
+    }
     o->job.profiles = o->profiles;
     o->job.profile_count = o->profile_count;
-    if (ok && o->file_count == 0 && o->set_count == 0)
-        return refuse(d, "there are no settings: give a file with %s", "-f FILE");
-    return ok && d->errors == 0;
+}
+
+static void read_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+{
+    read_options(o, argc, argv, d);
+    for (int i = optind; i < argc; i++)
+        options_error(d, "%s is no option of emit: did you mean -f %s?", argv[i], argv[i]);
+    if (d->errors == 0 && o->file_count == 0 && o->set_count == 0)
+        options_error(d, "there are no settings: give a file with -f FILE");
 }
 
 static void print_json_list(const struct emit_job *job, struct arena *a)
@@ -177,7 +149,8 @@ int verb_emit(int argc, char **argv)
 
     if (o.files == NULL || o.sets == NULL || o.profiles == NULL)
         abort();
-    if (read_options(&o, argc, argv, &d))
+    read_arguments(&o, argc, argv, &d);
+    if (d.errors == 0)
         emit(&o, &d);
     diag_print(&d, stderr);
     code = diag_exit(&d);

@@ -2,10 +2,9 @@
 #include "deploy/kube/torchrun_args.h"
 
 #include "deploy/kube/kube_view.h"
+#include "deploy/yaml/nearest.h"
 
 #include <string.h>
-
-#define NAME_MAX_LEN 40
 
 static const struct {
     const char *name;
@@ -73,52 +72,6 @@ struct arg_text arg_text_of(const struct arg_word *word, size_t from)
     return out;
 }
 
-/* --- Names that are nearly right. --- */
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Levenshtein's distance of two short names. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NAME_MAX_LEN + 1], a_len = strlen(a), b_len = strlen(b);
-
-    if (a_len > NAME_MAX_LEN || b_len > NAME_MAX_LEN)
-        return NAME_MAX_LEN;
-    for (size_t j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t cost = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            row[j] = least(least(row[j] + 1, row[j - 1] + 1), cost);
-        }
-    }
-    return row[b_len];
-}
-
-const char *nearest_name(const char *name, const char *const *names)
-{
-    size_t best = strlen(name) < 5 ? 2 : 4; /* one letter of a short name, three of a long one */
-    const char *found = NULL;
-
-    for (; *names != NULL; names++) {
-        size_t d = distance(name, *names);
-
-        if (d < best) {
-            best = d;
-            found = *names;
-        }
-    }
-    return found;
-}
-
 /* --- Finding torchrun. --- */
 
 static bool is_one_of(const char *text, const char *const *names)
@@ -134,10 +87,10 @@ static bool is_one_of(const char *text, const char *const *names)
 static bool may_precede(const char *text)
 {
     static const char *const names[] = {
-        "exec",      "env",     "nohup", "time",      "nice",   "sudo",    "then",  "eval",
-        "do",        "else",    "if",    "while",     "until",  "!",       "{",
-        "numactl",   "taskset", "tini",  "dumb-init", "stdbuf", "timeout", "setsid",
-        "catchsegv", "ionice",  "bash",  "sh",        NULL};
+        "exec",   "env",       "nohup",   "time", "nice",      "sudo",   "then",
+        "eval",   "do",        "else",    "if",   "while",     "until",  "!",
+        "{",      "numactl",   "taskset", "tini", "dumb-init", "stdbuf", "timeout",
+        "setsid", "catchsegv", "ionice",  "bash", "sh",        NULL};
     const char *base = kube_base_name(text);
 
     return is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||

@@ -79,6 +79,3 @@ void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count,
 
 /* Behind `from` bytes of a word. */
 struct arg_text arg_text_of(const struct arg_word *word, size_t from);
-
-/* The name of `names` (ending with NULL) that was probably meant, or NULL. */
-const char *nearest_name(const char *name, const char *const *names);

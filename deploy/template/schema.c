@@ -2,6 +2,7 @@
 #include "deploy/template/schema.h"
 
 #include "deploy/template/value_types.h"
+#include "deploy/yaml/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,60 +36,13 @@ static struct setting_path at_index(const struct setting_path *up, size_t index)
     return p;
 }
 
-/* Optimal string alignment: letters missing, wrong, too many, or two exchanged. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    enum { MAX = 64 };
-    size_t d[3][MAX + 1], n = strlen(a), m = strlen(b);
-
-    if (n > MAX || m > MAX)
-        return MAX;
-    for (size_t j = 0; j <= m; j++)
-        d[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t *row = d[i % 3], *up = d[(i - 1) % 3], *up2 = d[(i + 1) % 3];
-
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
-
-            if (up[j] + 1 < best)
-                best = up[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                up2[j - 2] + 1 < best)
-                best = up2[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return d[n % 3][m];
-}
-
-static bool same_but_case(const char *a, const char *b)
-{
-    for (; *a != '\0' && *b != '\0'; a++, b++) {
-        if ((*a | 0x20) != (*b | 0x20))
-            return false;
-    }
-    return *a == *b;
-}
-
 const char *schema_nearest(const struct yaml_node *keys, const char *name)
 {
-    const char *best = NULL;
-    size_t least = strlen(name) < 3 ? 2 : strlen(name) / 3 + 1;
+    struct nearest n = nearest_to(name);
 
-    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
-        const char *key = keys->pairs[i].key->text;
-        size_t d = same_but_case(key, name) ? 0 : edit_distance(key, name);
-
-        if (d < least) {
-            least = d;
-            best = key;
-        }
-    }
-    return best;
+    for (size_t i = 0; keys != NULL && i < keys->count; i++)
+        nearest_try(&n, keys->pairs[i].key->text);
+    return n.found;
 }
 
 static struct yaml_node *wrong(struct schema *s, const struct yaml_node *value,

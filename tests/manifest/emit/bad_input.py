@@ -124,7 +124,7 @@ ARGUMENTS = [
     (["-f", "."], "cannot be read: Is a directory"),
     (["--nope"], "--nope is no option of emit"),
     (["-o", "xml", "--set", "a=1"], "write yaml or json"),
-    (["--input-format", "helm", "--set", "a=1"], "there is no input format helm"),
+    (["--input-format", "helm", "--set", "a=1"], "there is no format helm"),
     (["--set", "numPods"], "there is no value"),
     (["--set", "=1"], "a key is empty"),
     (["--set", "a[x]=1"], "not an index"),
@@ -187,7 +187,7 @@ def test(check, skip):
         code, out, err = tool.run("emit", "-f", path)
         check(code == 2 and b"\x1b" not in err, "a file's name reaches the terminal: %r" % err)
     for args, code, part in ((["explain", "numPod"], 2, "did you mean numPods?"),
-                             (["explain"], 2, "one setting is expected"),
+                             (["explain"], 2, "one name is expected"),
                              (["list", "everything"], 2, "nothing to list"),
                              (["frobnicate"], 2, "there is no verb"),
                              (["explain", "numPods"], 0, "Pods of the job"),
