@@ -1,4 +1,4 @@
-/* The verbs list and explain: what can be chosen and set, read from the data files, and the rules
+/* The verbs list and explain: platforms, settings and the like from the data files, and the rules
  * of check. */
 #include "deploy/check/check_print.h"
 #include "deploy/template/embedded.h"
@@ -173,8 +173,8 @@ int verb_list(int argc, char **argv)
     return end_verb(&d);
 }
 
-/* `name`, or `name.name`: in mappings, and in lists of mappings. NULL, and an error, when there is
- * none. */
+/* Finds `name` or `name.name`, in mappings and in lists of mappings. NULL: there is none, and an
+ * error in d. */
 static const struct yaml_node *find_setting(const struct yaml_node *settings, const char *path,
                                             struct diag *d)
 {

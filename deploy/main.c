@@ -1,4 +1,4 @@
-/* rdzv-manifest: from the command line to a verb. */
+/* rdzv-manifest: finds the verb of the command line, and runs it. */
 #include "deploy/verbs.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The verb check: arguments, the files of a bundle, each wanted rule, and the findings in order. */
+/* The verb check: reads arguments and files, and prints what check_bundle() finds. */
 #include "deploy/check/check.h"
 
 #include "deploy/check/check_print.h"

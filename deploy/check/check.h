@@ -1,5 +1,5 @@
-/* What the rules of the verb check have in common: the bundle that they look at, and how they say
- * what they found. A rule is a row in a table and a function that looks at the whole bundle. */
+/* What the rules of the verb check share: the bundle that they examine, and how they report. A rule
+ * is a row in check_rules.c and a function that examines the whole bundle. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
@@ -11,22 +11,22 @@
 
 enum check_severity {
     CHECK_NOTE,    /* worth knowing */
-    CHECK_WARNING, /* breaks when something else happens: a node lost, a second job, a restart */
+    CHECK_WARNING, /* breaks after another event: a lost node, a second job, a restart */
     CHECK_ERROR,   /* breaks */
 };
 
 struct check;
 
 struct check_rule {
-    const char *id; /* also the anchor in the README */
+    const char *id; /* also the anchor in deploy/README.md */
     enum check_severity severity;
     const char *title;  /* what it finds */
     const char *why;    /* what happens then */
-    const char *remedy; /* what to write instead */
+    const char *remedy; /* how to mend it */
     void (*run)(struct check *c);
 };
 
-/* The whole table, in the order of explanation. */
+/* The whole table, by subject. */
 extern const struct check_rule check_rules[];
 extern const size_t check_rule_count;
 
@@ -40,11 +40,11 @@ struct check_finding {
     const char *text;
 };
 
-/* What the manifests are meant for, as told: `istio`, or `volcano` of a version. */
+/* A --target: `istio`, or `volcano` of a version. */
 struct check_target {
     const char *name;
     bool given;
-    int major, minor; /* -1: no version was given */
+    int major, minor; /* -1: no version */
 };
 
 enum check_target_name {
@@ -62,68 +62,70 @@ struct check {
     struct kube_bundle bundle;
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
-    const struct check_rule *rule; /* the one that looks now */
+    const struct check_rule *rule; /* the one that runs now */
     struct check_finding *findings;
     size_t count, cap;
 };
 
-/* A node, or the bytes from `at` on in a scalar's text. */
+/* A node, or the byte `at` of a scalar's text. */
 struct check_position {
     const struct yaml_node *node;
     size_t at;
 };
 
 struct check_position check_at(const struct yaml_node *node);
-/* The key, if it is there; else the mapping. */
+/* The key if it is there, else the mapping. */
 struct check_position check_at_key(const struct yaml_node *mapping, const char *key);
-/* The value of the first of the paths (separated by blanks) that is there; else the node. */
+/* The value of the first of the paths (separated by blanks) that exists, else the node. */
 struct check_position check_at_first(const struct yaml_node *node, const char *paths);
 struct check_position check_at_text(const struct arg_text *text);
-/* Where a setting is written; where it is not, the torchrun command or the container. */
+/* Where a setting is written; if it is not, the torchrun command or the container. */
 struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option);
 struct check_position check_at_run(const struct job_run *r);
 struct check_position check_at_option(const struct kube_container *c, const struct job_setting *s);
 
-/* `format` says what was found here, without why and remedy, which are the rule's. */
+/* Reports a finding. `format` has only what was found here: why and remedy are in the table. */
 void check_report(struct check *c, const struct kube_object *o, struct check_position at,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Told to be for a release before this one. */
+/* A --target names a release before this one. */
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor);
 
-/* Looks at the files, which the caller has read, with each wanted rule (NULL: all). False: there
- * are too many objects. */
+/* Runs each wanted rule (NULL: all) on the files, which the caller has read. False: there are too
+ * many objects. */
 bool check_bundle(struct check *c, const bool *wanted);
 
 /* --- What several rules ask. --- */
 
-bool check_said(const struct job_run *r, enum torchrun_option option);
+bool check_is_set(const struct job_run *r, enum torchrun_option option);
 const char *check_value(const struct job_run *r, enum torchrun_option option);
-/* A setting as it is written, before anything is replaced. */
+/* The text of a setting as it is written, before variables are replaced. */
 const char *check_written(struct check *c, const struct job_setting *s);
-/* There may be options that cannot be seen. */
+/* The command may have options that cannot be seen. */
 bool check_is_opaque(const struct job_run *r);
-/* The store lives and dies with the job: its state is never another job's. */
+/* The store starts and ends with the job, so no other job sees its state. */
 bool check_owns_store(const struct job_run *r);
 /* "Job train", for messages. */
 const char *check_title(struct check *c, const struct kube_object *o);
-/* The Service is where a run's endpoint leads. */
+/* The endpoint of some run leads to the Service. */
 bool check_is_endpoint(const struct check *c, const struct kube_object *service);
-/* Pods that train, or may: their containers start torch, or they run to an end and are no store. */
+/* Pods that train, or may train: their containers start torch, or they run to an end and are no
+ * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
 
-/* A listener of a store. */
+/* An address on which a store listens. */
 struct check_listener {
     bool local; /* on loopback only */
     long port;
     struct job_setting setting;
 };
 #define CHECK_LISTENERS_MAX 8
-/* False when they cannot be seen (a settings file). None at all: the store's own default. */
+/* False: they cannot be seen (there is a settings file). None at all: the store uses its
+ * defaults. */
 bool check_listeners(struct check *c, const struct job_store *s, bool peers,
                      struct check_listener *out, size_t *count);
 
-/* The number of a port that is written as a number or as a name of a container's port; -1 if
+/* The number of a port, which is written as a number or as the name of a container port; -1 if
  * unknown. */
 long check_port_number(const struct yaml_node *port, const struct kube_pods *p,
                        const struct kube_container *only);
@@ -191,17 +193,20 @@ CHECK_RULE(volcano_pending_timeout);
 CHECK_RULE(volcano_restart_pod);
 CHECK_RULE(volcano_max_retry);
 CHECK_RULE(volcano_plugin_missing);
-/* check_pods.c */
+/* check_elastic.c */
 CHECK_RULE(elastic_range);
 CHECK_RULE(elastic_gang);
 CHECK_RULE(elastic_restart_never);
+/* check_sidecar.c */
 CHECK_RULE(sidecar_blocks_completion);
 CHECK_RULE(sidecar_too_old);
 CHECK_RULE(sidecar_not_guaranteed);
+/* check_wrapper.c */
 CHECK_RULE(appwrapper_blocks_completion);
 CHECK_RULE(mcad_namespace);
 CHECK_RULE(mcad_resources);
 CHECK_RULE(mcad_labels);
+/* check_object.c */
 CHECK_RULE(capability_prefix);
 CHECK_RULE(quantity_fraction);
 CHECK_RULE(pvc_access_mode);

@@ -11,7 +11,7 @@ void check_endpoint_form(struct check *c)
         const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
         const char *text = check_value(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
 
-        if (!job_is_dynamic(r) || !check_said(r, TORCHRUN_RDZV_ENDPOINT))
+        if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_ENDPOINT))
             continue;
         if (strstr(text, "://") != NULL)
             wrong = "a scheme";
@@ -31,7 +31,7 @@ void check_endpoint_localhost(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
-        bool said = check_said(r, TORCHRUN_RDZV_ENDPOINT);
+        bool said = check_is_set(r, TORCHRUN_RDZV_ENDPOINT);
 
         if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->store != NULL ||
             (!said && check_is_opaque(r)))
@@ -77,7 +77,8 @@ static bool listens_on(const struct check_listener *l, size_t count, long port)
     return false;
 }
 
-/* Whether the store is known not to listen there. Without listeners it has its own defaults. */
+/* Whether it is known that the store does not listen there. Without listeners it uses its
+ * defaults. */
 static bool is_deaf(struct check *c, const struct job_store *s, long port)
 {
     struct check_listener l[CHECK_LISTENERS_MAX];
@@ -155,7 +156,7 @@ void check_service_selects_nothing(struct check *c)
     }
 }
 
-/* Its pods are a store's, or a job meets there. */
+/* The Service selects a store, or a job uses it as endpoint. */
 static bool leads_to_store(const struct check *c, const struct kube_object *service)
 {
     const struct kube_pods *p = NULL;
@@ -169,7 +170,7 @@ static bool leads_to_store(const struct check *c, const struct kube_object *serv
     return false;
 }
 
-/* The pods of a Service whose port is looked at: those with a store before others. */
+/* The pods behind a Service; those with a store come first. */
 static const struct kube_pods *pods_behind(const struct check *c, const struct kube_object *service)
 {
     const struct kube_pods *first = kube_next_selected(&c->bundle, service, NULL), *p = first;
@@ -247,7 +248,7 @@ static bool has_argument(const struct yaml_node *list, const char *argument)
     return false;
 }
 
-/* A run whose endpoint is a pod's own name, made by the svc plugin or by a JobSet. */
+/* The endpoint is the name of a pod, made by the svc plugin or by a JobSet. */
 static void look_at_pod_name(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = r->target.pods->object;
@@ -286,7 +287,7 @@ void check_not_ready_addresses(struct check *c)
 
 /* --- Names that are taken. --- */
 
-/* `<job>-worker-0` and so on. */
+/* `JOB-worker-0` and the like. */
 static bool is_replica_name(const struct kube_pods *p, const char *name)
 {
     size_t len;
@@ -328,7 +329,7 @@ void check_service_name_taken(struct check *c)
     }
 }
 
-/* Service -> the variable that its links set and that somebody reads. */
+/* The variable that the links of this Service set and that torch or rdzvd reads, or NULL. */
 static const char *linked_variable(const char *service)
 {
     return strcmp(service, "master") == 0       ? "MASTER_PORT"

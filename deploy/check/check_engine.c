@@ -1,9 +1,9 @@
-/* All rules over the files of a bundle, and what they found in the order of the files. */
+/* Runs the rules on the files of a bundle, and sorts the findings by file and position. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>
 
-static const struct check *sorting; /* qsort has no room for it */
+static const struct check *sorting; /* qsort() passes no argument through */
 
 static size_t file_index(const struct check *c, const char *name)
 {

@@ -1,4 +1,4 @@
-/* Rules about variables: who wins, who replaces them, and in which order. */
+/* Rules about variables: which source wins, what replaces references, and in which order. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool same_value(enum torchrun_option option, const char *a, const char *b
     return strchr(b, ':') == NULL && same_value(option, b, a);
 }
 
-/* A range up to what the operator counts is how Trainer's jobs become elastic. */
+/* A range whose maximum is the operator's number: this is how jobs of Trainer become elastic. */
 static bool is_range_up_to(const struct job_run *r, const struct job_setting *weaker)
 {
     return weaker->from == JOB_FROM_OPERATOR && job_is_elastic(r) && r->nodes_max > 0 &&
@@ -63,7 +63,7 @@ enum when { ALWAYS, WITH_MASTER, WITH_POLICY };
 static const struct {
     const char *name;
     enum when when;
-    const char *key; /* of elasticPolicy, which has to be there for it */
+    const char *key; /* in elasticPolicy: without it the operator does not set the variable */
 } operator_variables[] = {
     {"PET_NNODES", ALWAYS, NULL},
     {"MASTER_ADDR", WITH_MASTER, NULL},
@@ -82,7 +82,7 @@ static const struct {
     {"PET_STANDALONE", WITH_POLICY, "standalone"},
 };
 
-/* The operator's row about the variable, or NULL. */
+/* The source from which the operator sets the variable, or NULL. */
 static const char *operator_source(const struct kube_object *o, const char *name)
 {
     const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
@@ -102,7 +102,7 @@ static const char *operator_source(const struct kube_object *o, const char *name
     return NULL;
 }
 
-/* What the operator puts there is what the user wrote. */
+/* The operator sets the same value as the user. */
 static bool is_harmless(struct check *c, const struct kube_container *container,
                         const struct job_variable *v)
 {
@@ -193,7 +193,7 @@ void check_env_reserved(struct check *c)
 
 /* --- What nobody replaces. --- */
 
-/* `$NAME` or `${NAME}`, which only a shell would replace; *at is where. */
+/* `$NAME` or `${NAME}`, which only a shell replaces; *at is its place. */
 static bool has_shell_variable(const char *text, size_t *at)
 {
     for (const char *p = strchr(text, '$'); p != NULL; p = strchr(p + 1, '$')) {
@@ -209,7 +209,7 @@ static bool has_shell_variable(const char *text, size_t *at)
     return false;
 }
 
-/* `$(NAME)` of a variable that the container does not have. */
+/* `$(NAME)` of a variable that the container does not have; *at is its place. */
 static bool has_unknown_variable(struct check *c, const struct kube_container *container,
                                  const char *text, size_t *at)
 {

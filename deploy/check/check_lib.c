@@ -1,4 +1,4 @@
-/* Places and reports, and the questions that several rules ask. */
+/* Positions, reports, and questions that several rules ask. */
 #include "deploy/check/check.h"
 
 #include "deploy/yaml/scalar_position.h"
@@ -109,7 +109,7 @@ void check_report(struct check *c, const struct kube_object *o, struct check_pos
         at = check_at(o->node);
     f.file = at.node->file == NULL ? "" : at.node->file;
     f.mark = position_mark(c, at);
-    if (is_reported(c, &f)) /* one template of several jobs, one variable of several commands */
+    if (is_reported(c, &f)) /* several jobs share a template, or several commands a variable */
         return;
     va_start(args, format);
     f.text = arena_vtext(&c->bundle.arena, format, args);
@@ -139,7 +139,7 @@ const char *check_title(struct check *c, const struct kube_object *o)
 
 /* --- Questions about runs. --- */
 
-bool check_said(const struct job_run *r, enum torchrun_option option)
+bool check_is_set(const struct job_run *r, enum torchrun_option option)
 {
     return r->settings[option].from != JOB_FROM_NOWHERE;
 }

@@ -48,7 +48,7 @@ void check_host_network_port(struct check *c)
     }
 }
 
-/* The operator adds port 23456 to the container unless a port of its name is there. */
+/* The operator adds port 23456 to the container, unless it has a port of this name. */
 static bool has_operator_port(const struct kube_container *container)
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
@@ -96,7 +96,7 @@ static bool is_open(const struct yaml_node *peers, const struct kube_pods *p)
     return false;
 }
 
-/* Whether pods of the run get through to what the policy protects. */
+/* Whether the policy admits pods of the run. */
 static bool lets_in(const struct kube_object *policy, const struct kube_pods *p)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
@@ -152,8 +152,8 @@ static void look_at_policy(struct check *c, const struct kube_object *policy)
     }
 }
 
-/* The svc plugin's own policy admits the job's pods by label, which host network pods do not match.
- */
+/* The policy of the svc plugin admits pods of the job by label, and pods on the host network match
+ * no label. */
 static void look_at_plugin(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;
@@ -220,7 +220,7 @@ static const char *inject(const struct kube_pods *p)
     return *text != '\0' ? text : kube_text(p->meta, "annotations.sidecar\\.istio\\.io/inject");
 }
 
-/* Ports are taken out by number, or all of them. */
+/* Some ports, or all, bypass the proxy. */
 static bool is_excluded(const struct kube_pods *p)
 {
     return kube_get(p->meta, "annotations.traffic\\.sidecar\\.istio\\.io/excludeInboundPorts") !=
@@ -238,7 +238,7 @@ static bool takes_part(const struct check *c, const struct kube_pods *p)
     return job_store_in(&c->jobs, p) != NULL;
 }
 
-/* Where the annotation belongs, as far as there is something. */
+/* The place for the annotation, or the nearest thing that exists. */
 static struct check_position at_pods(const struct kube_pods *p)
 {
     if (kube_get(p->meta, "annotations") != NULL)

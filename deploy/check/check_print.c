@@ -1,4 +1,4 @@
-/* What the verb check prints: findings as text, JSON or SARIF, and the rules themselves. */
+/* Prints findings as text, JSON or SARIF, and the rules. */
 #include "deploy/check/check_print.h"
 
 #include "deploy/yaml/text_wrap.h"
@@ -17,7 +17,7 @@ const char *check_severity_name(enum check_severity severity)
 
 /* --- Text. --- */
 
-/* What came from a file cannot write to a terminal. */
+/* Escapes control characters, so that a file cannot send them to a terminal. */
 static void print_safe(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -85,8 +85,8 @@ void check_print_rules(FILE *out)
 
 /* --- JSON. --- */
 
-/* Running out of memory is the end here as elsewhere; cJSON says so by NULL, and adding NULL fails.
- */
+/* If memory runs out, the program aborts, here as elsewhere. cJSON then returns NULL, and adding
+ * NULL fails. */
 static cJSON *must(cJSON *item)
 {
     if (item == NULL)
@@ -173,7 +173,7 @@ void check_print_json(FILE *out, const struct check *c)
 
 /* --- SARIF 2.1.0. --- */
 
-/* A path as a URI reference: what is no plain character is escaped. */
+/* A path as a URI reference, with unusual characters escaped. */
 static void add_uri(struct arena *a, cJSON *object, const char *path)
 {
     static const char plain[] =

@@ -1,4 +1,4 @@
-/* Rules about what torchrun is told: id, backend, conf, nodes, and where its store is. */
+/* Rules about the options of torchrun: id, backend, conf, nodes, and who serves the store. */
 #include "deploy/check/check.h"
 
 #include "deploy/yaml/nearest.h"
@@ -11,7 +11,7 @@ static bool is_etcd(const struct job_run *r)
     return strncmp(r->backend, "etcd", 4) == 0;
 }
 
-/* A relay has a space for each job, which keeps their ids apart. */
+/* A relay has a space for each job, so equal ids do not meet. */
 static bool is_kept_apart(const struct job_run *r)
 {
     const struct job_store *store = r->store;
@@ -28,7 +28,7 @@ static bool has_id(const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-    return check_said(r, TORCHRUN_RDZV_ID) &&
+    return check_is_set(r, TORCHRUN_RDZV_ID) &&
            (!id->known || (*id->text != '\0' && strcmp(id->text, "none") != 0));
 }
 
@@ -42,7 +42,7 @@ void check_id_missing(struct check *c)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         enum torchrun_option at =
-            check_said(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
+            check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
         if (meets_elsewhere(r) && !has_id(r) && !check_is_opaque(r))
             check_report(c, job_run_object(r), check_at_setting(r, at),
@@ -51,7 +51,7 @@ void check_id_missing(struct check *c)
     }
 }
 
-/* What a job is called. Plain Pods are a job together: of `train-pod0` it is `train`. */
+/* The name of a job. Plain Pods are one job together: for `train-pod0` the name is `train`. */
 static const char *job_name(struct check *c, const struct kube_object *o)
 {
     size_t len = strlen(o->name), end = len;
@@ -67,7 +67,7 @@ static const char *job_name(struct check *c, const struct kube_object *o)
     return end < 2 ? o->name : arena_copy(&c->bundle.arena, o->name, end - 1);
 }
 
-/* Somebody else's job would have another name in it. */
+/* An id that contains the name of its job is not used by another job. */
 static bool names_its_job(struct check *c, const struct job_run *r, const char *id)
 {
     const struct kube_object *o = job_run_object(r);
@@ -135,7 +135,7 @@ void check_id_shared(struct check *c)
 
 /* --- The backend. --- */
 
-/* A store that no run of the bundle meets at by a backend that can. */
+/* A store that no run of the bundle uses. */
 static const struct job_store *idle_store(const struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
@@ -158,7 +158,7 @@ void check_backend_missing(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
         const struct job_store *store = r->store;
 
-        if (r->args == NULL || check_said(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
+        if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
             check_is_opaque(r) || !job_is_multi_node(r))
             continue;
         if (store == NULL)
@@ -202,7 +202,7 @@ void check_backend_unknown(struct check *c)
 
 /* --- Who is the store. --- */
 
-/* The value of a key in `k=v,k=v`; false when it is not there. The text is cut at `size`. */
+/* The value of a key in `k=v,k=v`, at most `size` bytes; false if the key is not there. */
 static bool conf_value(const char *conf, const char *key, char *value, size_t size)
 {
     size_t key_len = strlen(key);
@@ -335,7 +335,8 @@ static bool next_pair(const char *conf, size_t *pos, struct conf_pair *out)
     return true;
 }
 
-/* Where a pair stands: as far in as in the value, when nothing was replaced in it. */
+/* The position of a pair. If no variable was replaced, it is as far into the text as into the
+ * value. */
 static struct check_position at_pair(struct check *c, const struct job_run *r,
                                      const struct conf_pair *pair)
 {
@@ -364,11 +365,11 @@ static void each_pair(struct check *c, void (*look)(struct check *c, const struc
         struct conf_pair pair;
         size_t pos = 0;
 
-        if (!job_is_dynamic(r) || !check_said(r, TORCHRUN_RDZV_CONF))
+        if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_CONF))
             continue;
         while (next_pair(check_value(r, TORCHRUN_RDZV_CONF), &pos, &pair)) {
             if (strpbrk(pair.key, "$`\";") != NULL)
-                break; /* from here on a shell decides */
+                break; /* the rest depends on a shell */
             look(c, r, &pair);
         }
     }
@@ -426,7 +427,7 @@ void check_flag_unknown(struct check *c)
 
 /* --- Nodes. --- */
 
-/* All pods of the object whose containers start torch; -1 when one of the numbers is not known. */
+/* The number of pods of the object that start torch; -1 if one of the numbers is unknown. */
 static long training_pods(const struct check *c, const struct kube_object *o)
 {
     const struct kube_pods *last = NULL;
@@ -445,7 +446,7 @@ static long training_pods(const struct check *c, const struct kube_object *o)
     return sum;
 }
 
-/* It is to find others: by a rendezvous, or at a master elsewhere. */
+/* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
 static bool looks_for_others(const struct job_run *r)
 {
     const char *master = check_value(r, TORCHRUN_MASTER_ADDR);
@@ -463,7 +464,7 @@ void check_nodes_missing(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
         long pods = training_pods(c, job_run_object(r));
 
-        if (r->args != NULL && !check_said(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
+        if (r->args != NULL && !check_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
             check_report(c, job_run_object(r), check_at_run(r),
                          "no --nnodes: each of the %ld pods assumes that it is the only node",
                          pods);
@@ -506,7 +507,7 @@ void check_local_addr_missing(struct check *c)
         const struct kube_pods *p = r->container->pods;
         bool named = p->host_prefix != NULL || job_run_object(r)->type == KUBE_RUNTIME;
 
-        if (job_is_dynamic(r) && job_is_multi_node(r) && !check_said(r, TORCHRUN_LOCAL_ADDR) &&
+        if (job_is_dynamic(r) && job_is_multi_node(r) && !check_is_set(r, TORCHRUN_LOCAL_ADDR) &&
             !check_is_opaque(r) && (p->host_network || !named))
             check_report(
                 c, job_run_object(r), check_at_run(r),

@@ -1,5 +1,8 @@
-/* The rules of the verb check, as data: what each finds, why that breaks, and what to write
- * instead. */
+/* The rules of the verb check, as data: what each finds, what breaks then, and how to mend it.
+ *
+ * To add a rule: write its function into the check_*.c of its subject, declare it in check.h, and
+ * add its row here. Put a manifest with the fault and its mended twin into tests/manifest/check.
+ * `tests/manifest/check.py --update` then writes its row into deploy/README.md. */
 #include "deploy/check/check.h"
 
 #include <string.h>

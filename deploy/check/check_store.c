@@ -1,5 +1,4 @@
-/* Rules about the stores themselves: etcd's versions, where they listen, probes, and how they run.
- */
+/* Rules about stores: versions of etcd, addresses, probes, and the workloads that run them. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>
@@ -16,7 +15,7 @@ static struct check_position at_name(const struct job_store *s)
     return check_at_first(s->container->node, "name image");
 }
 
-/* A pod of its own, not a container beside training. */
+/* The store has a pod of its own: it is not a container beside training. */
 static bool is_alone(const struct job_store *s)
 {
     const struct kube_pods *p = s->container->pods;
@@ -35,7 +34,7 @@ static bool is_on(const char *text)
     return *text == '\0' || strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
 }
 
-/* `--enable-v2`, or a job that speaks v2 to it. */
+/* The store has --enable-v2, or a job uses the v2 API there. */
 static bool wants_v2(struct check *c, const struct job_store *s)
 {
     struct job_setting found;
@@ -52,7 +51,7 @@ static bool wants_v2(struct check *c, const struct job_store *s)
     return false;
 }
 
-/* The tag of an image: "" without one, NULL when a digest alone says what it is. */
+/* The tag of an image: "" if there is none, NULL if only a digest says what it is. */
 static const char *image_tag(struct check *c, const char *image)
 {
     const char *base = kube_base_name(arena_copy(&c->bundle.arena, image, strcspn(image, "@")));
@@ -63,7 +62,7 @@ static const char *image_tag(struct check *c, const char *image)
     return strchr(image, '@') != NULL ? NULL : "";
 }
 
-/* 3.6 and later, of `v3.6.1`, `3.6`, `3.6.0-debian-12`. */
+/* Whether the tag is of etcd 3.6 or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`. */
 static bool is_v3_6(const char *tag)
 {
     char *end;
@@ -78,7 +77,7 @@ static bool is_v3_6(const char *tag)
     else if (*end != '\0')
         return false;
     else
-        minor = major == 3 ? 6 : 0; /* `3` is the newest of them */
+        minor = major == 3 ? 6 : 0; /* `3` is the newest 3.x */
     return major > 3 || (major == 3 && minor >= 6);
 }
 
@@ -131,7 +130,7 @@ void check_etcd_advertise(struct check *c)
 
 /* --- Where they listen. --- */
 
-/* Another pod is to reach it. */
+/* Other pods use the store. */
 static bool is_reached(const struct check *c, const struct job_store *s)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
@@ -172,7 +171,7 @@ void check_store_listens_locally(struct check *c)
     }
 }
 
-/* The ports that others of the pod, or the platform, want to listen on. */
+/* The name of what else in the pod, or of the platform, uses the port, or NULL. */
 static const char *port_owner(struct check *c, const struct job_store *s, long port)
 {
     const struct kube_pods *p = s->container->pods;
@@ -190,7 +189,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
         agent = job_variable(&c->jobs, other, "TORCHELASTIC_USE_AGENT_STORE");
         if (other->init ||
             (agent != NULL && agent->value != NULL && strcasecmp(agent->value->text, "true") == 0))
-            continue; /* nobody else listens on MASTER_PORT then */
+            continue; /* then rdzvd alone listens on MASTER_PORT */
         master = job_variable(&c->jobs, other, "MASTER_PORT");
         if (master != NULL) {
             const char *text = master->made != NULL ? master->made : yaml_text(master->value);
@@ -307,7 +306,7 @@ void check_store_probe_loopback(struct check *c)
 
 /* --- How they are kept. --- */
 
-/* Several members that agree, or replicas on one journal. */
+/* The stores share their state: members of a cluster, or replicas on one journal. */
 static bool is_cluster(struct check *c, const struct job_store *s)
 {
     struct job_setting found;

@@ -1,4 +1,4 @@
-/* Rules about Volcano Jobs: minima, policies, and what plugins give. */
+/* Rules about Volcano Jobs: minima, policies, and variables of plugins. */
 #include "deploy/check/check.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static struct check_position at_job(const struct kube_object *o)
 
 /* --- Minima. --- */
 
-/* What the other tasks of the job have to bring. */
+/* The pods that the other tasks of the job need. */
 static long others_minimum(const struct kube_object *o, const struct yaml_node *task)
 {
     const struct yaml_node *tasks = kube_get(o->spec, "tasks");
@@ -192,7 +192,7 @@ static bool forgets_closed_runs(struct check *c, const struct job_run *r)
            strcmp(fixes.value.text, "off") != 0;
 }
 
-/* A run that another attempt of the job would find closed. */
+/* A run that the next attempt of the job would find closed. */
 static const struct job_run *stale_run(struct check *c, const struct kube_object *o)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
@@ -202,7 +202,7 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
         if (forgets_closed_runs(c, r))
             continue;
         if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(r) &&
-            check_said(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
+            check_is_set(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
             (id->known || id->field_count > 0))
             return r;
     }
@@ -292,7 +292,7 @@ void check_volcano_max_retry(struct check *c)
 
 /* --- Plugins. --- */
 
-/* The plugin that sets the variable at `text`, or NULL. */
+/* The plugin that sets the variable whose name begins here, or NULL. */
 static const char *plugin_of(const char *text)
 {
     size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");

@@ -1,4 +1,5 @@
-/* The verb emit: from user files to the documents of a job and its store. */
+/* The verb emit: reads arguments and user files, and prints the documents of a job and its
+ * store. */
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"

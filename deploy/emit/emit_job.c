@@ -1,5 +1,5 @@
-/* Puts a job together: settings, input format, profiles, platform, placement; then variables,
- * checks and documents, in the order that deploy/data/model.yaml describes. */
+/* Makes the documents of a job from settings, input format, profiles, platform and placement, in
+ * the order that deploy/data/model.yaml describes. */
 #include "deploy/emit/emit_job.h"
 
 #include "deploy/emit/input_format.h"
@@ -15,8 +15,8 @@ struct job_maker {
     struct diag *diag;
     struct template template;
     const struct emit_options *options;
-    const struct yaml_node *found; /* that the store is put in the place of; NULL: nothing */
-    const char *file;              /* that is named when something is missing */
+    const struct yaml_node *found; /* the workload that the store replaces; NULL: none */
+    const char *file;              /* errors about missing settings name it */
     struct yaml_node *known;       /* our settings */
     struct yaml_node *settings;
     struct yaml_node *model, *platform, *placement;
@@ -26,7 +26,7 @@ struct job_maker {
 
 /* --- Settings. --- */
 
-/* An option of the command line as a setting: `key` is a.b or a. */
+/* Puts an option of the command line over the settings: `key` is a.b or a. */
 static void set_option(struct job_maker *m, const char *option, const char *key, const char *value)
 {
     struct yaml_node *scalar, *over = yaml_new(m->arena, YAML_MAPPING), *inner = over;
@@ -62,7 +62,7 @@ static bool check_settings(struct job_maker *m, const struct yaml_node *known,
 static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
                        const struct scope *s);
 
-/* From the user's vocabulary into ours. */
+/* Translates the settings from the input format to our own. */
 static bool translate(struct job_maker *m)
 {
     struct input_format format;
@@ -88,7 +88,7 @@ static bool translate(struct job_maker *m)
     return m->settings != NULL && m->diag->errors == 0;
 }
 
-/* Puts what a profile or a platform says below what is set. */
+/* Puts the settings of a profile or platform below those that are set. */
 static bool put_below(struct job_maker *m, const struct yaml_node *template)
 {
     struct schema s = {m->arena, m->diag};
@@ -118,7 +118,7 @@ static bool apply_profiles(struct job_maker *m)
 {
     const struct yaml_node *list = yaml_get(m->settings, "profile");
 
-    /* The last one lies on top of those before it, so it comes first. */
+    /* The last profile wins over those before it, so it comes first. */
     for (size_t i = m->options->profile_count; i > 0; i--) {
         if (!apply_profile(m, m->options->profiles[i - 1], NULL))
             return false;
@@ -142,7 +142,7 @@ static bool choose_platform(struct job_maker *m)
     return put_below(m, yaml_get(m->platform, "defaults"));
 }
 
-/* Settings that this platform does not look at are told: they are usually left over. */
+/* Notes settings that this platform does not use: usually they are left over. */
 static void note_unused(struct job_maker *m)
 {
     const char *platform = yaml_text(yaml_get(m->platform, "platform"));
@@ -176,7 +176,8 @@ static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, co
     return false;
 }
 
-/* What the user asked for, or the platform's default, and what that means on this platform. */
+/* Chooses the placement: that of the user or the default of the platform, and what it means on this
+ * platform. */
 static bool choose_placement(struct job_maker *m)
 {
     const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;
@@ -237,7 +238,7 @@ static bool make_variables(struct job_maker *m)
            template_fill_variables(&m->template, yaml_get(m->placement, "let"), &m->vars);
 }
 
-/* One entry of checks: or notes:, in a scope in which its `$for` is set. */
+/* Runs one entry of checks: or notes:, in a scope that has the variable of its $for. */
 static void run_check(struct job_maker *m, const struct yaml_node *check, bool note,
                       const struct scope *s)
 {
@@ -250,7 +251,7 @@ static void run_check(struct job_maker *m, const struct yaml_node *check, bool n
     text = template_fill(&m->template, yaml_get(check, "message"), s);
     if (m->template.failed || yaml_text(text) == NULL)
         return;
-    /* What an input format made of the user's words stands in no file of theirs. */
+    /* Settings that an input format has made are in no file of the user. */
     if (place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0)
         mark = place->start;
     else

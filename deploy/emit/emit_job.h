@@ -1,4 +1,4 @@
-/* From a user's settings to the documents of a job: the data files put together. */
+/* Makes the documents of a job, or parts of them, from settings and data files. */
 #pragma once
 
 #include "deploy/template/embedded.h"
@@ -20,7 +20,8 @@ struct emit_job {
     struct job_maker *maker;     /* of emit_job_open() */
 };
 
-/* False: errors in d. emit_job_free() in any case, and before the user file's. */
+/* Makes all documents. False: there are errors in d. Call emit_job_free() in any case, and before
+ * the user file is freed. */
 bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct emit_options *o,
                    struct diag *d);
 

@@ -1,4 +1,4 @@
-/* Tells user files apart by their keys, and translates. */
+/* Recognises the format of a user file by its keys, and translates its settings. */
 #include "deploy/emit/input_format.h"
 
 #include "deploy/template/merge.h"
@@ -35,7 +35,8 @@ static bool is_recognised(const struct yaml_node *user, const struct yaml_node *
     return false;
 }
 
-/* Formats that are translated come first: their files may hold settings of ours, too. */
+/* A format with settings that are not ours wins, because its files may contain settings of ours,
+ * too. */
 static struct yaml_node *recognise(struct embedded *data, const struct yaml_node *user,
                                    struct diag *d)
 {
@@ -69,7 +70,7 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
     out->about = yaml_text(yaml_get(out->file, "about"));
     out->translated = yaml_get(out->file, "becomes") != NULL;
     out->known = merge_values(&job->arena, settings, own);
-    /* Where both have a setting of one name, all of its description is the format's. */
+    /* If both describe a setting, the description of the format replaces ours as a whole. */
     for (size_t i = 0; own != NULL && i < own->count; i++)
         yaml_put(&job->arena, out->known, own->pairs[i].key->text, own->pairs[i].value);
     return true;
@@ -87,7 +88,7 @@ struct yaml_node *input_format_translate(const struct input_format *format, stru
     own = template_fill(t, yaml_get(format->file, "becomes"), &given);
     if (own == NULL)
         return NULL;
-    /* What is said in our own words wins over what the format makes of the rest. */
+    /* A setting of ours in the user file wins over what the format makes of the others. */
     rest = yaml_new(t->arena, YAML_MAPPING);
     for (size_t i = 0; i < checked->count; i++) {
         const char *key = checked->pairs[i].key->text;

@@ -1,4 +1,4 @@
-/* Which vocabulary a user file is written in, and the same settings in our own. */
+/* The format in which a user file is written, and its settings translated into ours. */
 #pragma once
 
 #include "deploy/emit/emit_job.h"
@@ -7,12 +7,12 @@
 struct input_format {
     const char *about;
     struct yaml_node *file;  /* of data/formats */
-    bool translated;         /* has settings that are not ours */
-    struct yaml_node *known; /* all settings that may stand in the user file */
+    bool translated;         /* it has settings that are not ours */
+    struct yaml_node *known; /* all settings that the user file may contain */
 };
 
-/* The format of that name; if it is NULL, the one that the keys of the user file show. `settings`
- * are our own. False: an error in d. */
+/* Finds the format by its name or, if that is NULL, by the keys of the user file. `settings`
+ * describes our own. False: there is an error in d. */
 bool input_format_find(struct input_format *out, struct emit_job *job, const struct yaml_node *user,
                        const struct yaml_node *settings, const char *name, struct diag *d);
 

@@ -1,4 +1,4 @@
-/* Reads command lines as sh does, as far as that can be done without one. */
+/* Splits command lines as sh does, as long as no shell is needed to understand them. */
 #include "deploy/template/command_line.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *li
     struct yaml_node *words = yaml_new(a, YAML_SEQUENCE);
     char *word = arena_alloc(a, line->len + 1); /* no word is longer than the line */
     size_t len = 0;
-    bool open = false; /* a word has begun, if only with empty quotes */
+    bool open = false; /* a word has begun, perhaps with empty quotes only */
     char quote = '\0';
 
     for (const char *p = line->text;; p++) {
@@ -51,8 +51,8 @@ struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *li
     }
 }
 
-/* Kubernetes looks for any text between $( and ) in its variables; other texts than names of
- * variables are never there. */
+/* Kubernetes takes any text between $( and ) for the name of a variable. Only these characters can
+ * be in such a name. */
 static bool is_variable(const char *p)
 {
     size_t len = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._");

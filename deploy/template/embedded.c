@@ -1,4 +1,4 @@
-/* Finds descriptions by name and reads them. */
+/* Finds data files by name, and parses them. */
 #include "deploy/template/embedded.h"
 
 #include <stdio.h>

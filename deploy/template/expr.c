@@ -1,4 +1,4 @@
-/* A recursive descent over the text of an expression, which evaluates as it reads. */
+/* A recursive descent parser that evaluates while it reads. */
 #include "deploy/template/expr.h"
 
 #include "deploy/template/functions.h"
@@ -84,7 +84,7 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Takes `text` if it comes next; a word only when it ends there. */
+/* Skips `text` if it comes next. If it is a word, it has to end there. */
 static bool take_token(struct expr_reader *w, const char *text)
 {
     size_t len = strlen(text);
@@ -153,7 +153,7 @@ static struct yaml_node *read_call(struct expr_reader *w, const char *name, size
     return function_call(w->template, w->at, name, len, args, count);
 }
 
-/* `.key` and `[index]` behind a value. */
+/* `.key` and `[index]` after a value. */
 static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *value)
 {
     for (;;) {

@@ -1,4 +1,4 @@
-/* What expressions can ask of values. No function changes its arguments. */
+/* The functions of expressions. No function changes its arguments. */
 #include "deploy/template/functions.h"
 
 #include "deploy/template/command_line.h"
@@ -53,7 +53,7 @@ static struct yaml_node *fn_len(const struct call *c)
     return new_int(c, n == NULL ? 0 : (int64_t)(n->kind == YAML_SCALAR ? n->len : n->count));
 }
 
-/* join(list, 'between'): texts, or from a mapping key=value */
+/* join(list, separator): the texts of a list, or key=value of a mapping */
 static struct yaml_node *fn_join(const struct call *c)
 {
     const struct yaml_node *list = c->args[0];
@@ -78,13 +78,13 @@ static struct yaml_node *fn_str(const struct call *c)
     return new_text(c, text == NULL ? "" : text);
 }
 
-/* some(x): x, or null when there is nothing in it */
+/* some(x): x, or null if it is empty */
 static struct yaml_node *fn_some(const struct call *c)
 {
     return expr_true(c->args[0]) ? c->args[0] : NULL;
 }
 
-/* names(list): what the items are called */
+/* names(list): the name of each item */
 static struct yaml_node *fn_names(const struct call *c)
 {
     struct yaml_node *names = yaml_new(c->arena, YAML_SEQUENCE);
@@ -98,7 +98,7 @@ static struct yaml_node *fn_names(const struct call *c)
     return names;
 }
 
-/* named(list, 'name'): the item that is called so */
+/* named(list, 'name'): the item of that name */
 static struct yaml_node *fn_named(const struct call *c)
 {
     for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
@@ -147,13 +147,13 @@ static struct yaml_node *fn_extended(const struct call *c)
     return m;
 }
 
-/* words(text): its words, or null when only a shell can tell */
+/* words(text): its words, or null if only a shell can tell */
 static struct yaml_node *fn_words(const struct call *c)
 {
     return yaml_text(c->args[0]) == NULL ? NULL : command_line_split(c->arena, c->args[0]);
 }
 
-/* keep(text or list): as Kubernetes must see it to hand it on unchanged */
+/* keep(text or list): escaped so that Kubernetes passes it on unchanged */
 static struct yaml_node *fn_keep(const struct call *c)
 {
     struct yaml_node *n = c->args[0], *list;
@@ -179,7 +179,7 @@ static struct yaml_node *fn_min(const struct call *c)
     return new_int(c, a < b ? a : b);
 }
 
-/* replace(text, 'a', 'b'): every a */
+/* replace(text, 'a', 'b'): b for every a */
 static struct yaml_node *fn_replace(const struct call *c)
 {
     const char *p = yaml_text(c->args[0]), *a = yaml_text(c->args[1]), *b = yaml_text(c->args[2]);
@@ -220,7 +220,7 @@ static struct yaml_node *fn_contains(const struct call *c)
     return new_bool(c, text != NULL && a != NULL && strstr(text, a) != NULL);
 }
 
-/* trim(text): without line ends at its end */
+/* trim(text): without newlines at its end */
 static struct yaml_node *fn_trim(const struct call *c)
 {
     const struct yaml_node *n = c->args[0];
@@ -249,7 +249,7 @@ static struct yaml_node *fn_is_mapping(const struct call *c)
     return new_bool(c, c->args[0] != NULL && c->args[0]->kind == YAML_MAPPING);
 }
 
-/* pairs(list): a mapping, of items {key, value}, or of texts with nothing behind them */
+/* pairs(list): a mapping made of items {key, value}, or of texts, each with an empty value */
 static struct yaml_node *fn_pairs(const struct call *c)
 {
     struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
@@ -265,7 +265,7 @@ static struct yaml_node *fn_pairs(const struct call *c)
     return m;
 }
 
-/* prefix_keys(mapping, 'p'): the same values under longer keys */
+/* prefix_keys(mapping, 'p'): the same values, with p in front of each key */
 static struct yaml_node *fn_prefix_keys(const struct call *c)
 {
     struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
@@ -280,7 +280,7 @@ static struct yaml_node *fn_prefix_keys(const struct call *c)
     return m;
 }
 
-/* repeated(list): the items that stood in it before */
+/* repeated(list): the items that occur earlier in the list, too */
 static struct yaml_node *fn_repeated(const struct call *c)
 {
     struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
@@ -304,7 +304,7 @@ static struct yaml_node *fn_starts_digit(const struct call *c)
     return new_bool(c, text != NULL && text[0] >= '0' && text[0] <= '9');
 }
 
-/* hash(text, n): 0 to n - 1, always the same for the same text */
+/* hash(text, n): a number from 0 to n - 1, the same for the same text */
 static struct yaml_node *fn_hash(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]);
@@ -319,7 +319,7 @@ static struct yaml_node *fn_hash(const struct call *c)
     return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
 }
 
-/* before_last(text, 'a') and after_last(text, 'a'): all of it, when there is no a */
+/* before_last(text, 'a') and after_last(text, 'a'): the whole text if there is no a */
 static struct yaml_node *fn_before_last(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
@@ -349,7 +349,7 @@ static struct yaml_node *fn_range(const struct call *c)
     return list;
 }
 
-/* int(text): 0 for what is no number */
+/* int(text): 0 if it is no number */
 static struct yaml_node *fn_int(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]);

@@ -1,8 +1,8 @@
-/* The functions that expressions may call: see the table at the end of functions.c. */
+/* The functions that expressions may call; the table at the end of functions.c lists them. */
 #pragma once
 
 #include "deploy/template/scope.h"
 
-/* NULL for null, and after an error. Arguments that are null are NULL. */
+/* Returns NULL for null and after an error. Arguments that are null are NULL. */
 struct yaml_node *function_call(struct template *t, const struct yaml_node *at, const char *name,
                                 size_t len, struct yaml_node **args, size_t count);

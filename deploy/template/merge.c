@@ -1,4 +1,4 @@
-/* Merging of settings and of patches. */
+/* Three ways to merge: values, patches, and settings over defaults. */
 #include "deploy/template/merge.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *f
     return n;
 }
 
-/* What a value is when nothing stands below it: its nulls remove nothing, and go. */
+/* A value that has nothing below it: nulls in it remove nothing and are dropped. */
 static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *value)
 {
     struct yaml_node *n;
@@ -57,7 +57,7 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
     return n;
 }
 
-/* What tells the items of a list apart, or NULL. */
+/* The key that identifies the items of a list, or NULL. */
 static const char *item_key(const struct yaml_node *item)
 {
     static const char *const keys[] = {"mountPath", "name", "key"};
@@ -69,7 +69,7 @@ static const char *item_key(const struct yaml_node *item)
     return NULL;
 }
 
-/* Whether two items of a list are about the same thing. */
+/* Whether two items of a list have the same identity. */
 static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
 {
     const char *key = item_key(b);

@@ -1,4 +1,4 @@
-/* Walks settings and their description side by side. */
+/* Walks through settings and their description in parallel. */
 #include "deploy/template/schema.h"
 
 #include "deploy/template/value_types.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where we are, for messages: "rdzv.conf", "volumes[2].name". */
+/* The place of a setting, for messages: "rdzv.conf", "volumes[2].name". */
 struct setting_path {
     char path[200];
 };
@@ -102,7 +102,7 @@ static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *va
     return copy_marks(yaml_new_plain(s->arena, flag ? "true" : "false"), value);
 }
 
-/* One of `values:`; booleans among them may have lost their quotes. */
+/* Whether the value is one of `values:`. */
 static bool is_allowed(struct schema *s, const struct yaml_node *values,
                        const struct yaml_node *value, const struct setting_path *at)
 {
@@ -137,7 +137,7 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
     if (values != NULL && !is_allowed(s, values, value, at))
         return NULL;
     text = yaml_new_text(s->arena, value->text, value->len);
-    /* Custom resources take quantities as integers or texts, not as fractions. */
+    /* Custom resources accept quantities as integers or texts, not as fractions. */
     if (strcmp(name, "quantity") == 0 && value->len < 18 &&
         strspn(value->text, "0123456789") == value->len) {
         long long number = strtoll(value->text, NULL, 10);
@@ -232,7 +232,7 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
     return n;
 }
 
-/* A mapping whose keys are the user's own. */
+/* A mapping with keys of the user's choice. */
 static struct yaml_node *check_map(struct schema *s, const struct yaml_node *schema,
                                    const struct yaml_node *value, const struct setting_path *at)
 {
@@ -255,7 +255,7 @@ static struct yaml_node *check_map(struct schema *s, const struct yaml_node *sch
     return n;
 }
 
-/* Anything that a manifest may hold goes through as it is; but a null would remove. */
+/* Accepts anything that a manifest may contain. Nulls are dropped: in a merge they would remove. */
 static struct yaml_node *check_any(struct schema *s, const struct yaml_node *value,
                                    const struct setting_path *at)
 {
@@ -288,7 +288,7 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
     return n;
 }
 
-/* Whether the value is of the kind that this description is about. */
+/* Whether the value has the kind that this description is about. */
 static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *value)
 {
     const char *type = yaml_text(yaml_get(schema, "type"));

@@ -16,13 +16,13 @@ struct schema {
     struct diag *diag;
 };
 
-/* The value as the templates want it: integers plain and decimal, texts as strings whatever they
- * look like, nulls gone. After errors (in diag) the result is of no use. `keys` are the settings
- * that are known, `required` those of which the required ones must be there (NULL: none); `file`
- * is named when one is missing. */
+/* Returns the value in the form that templates use: integers plain and decimal, texts as strings
+ * whatever they look like, no nulls. After an error (in diag) the result has no meaning. `keys`
+ * describes the settings that are known; of those in `required` (NULL: none), the ones marked
+ * `required: true` must be there. The error about a missing one names `file`. */
 struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
                                const struct yaml_node *required, const struct yaml_node *value,
                                const char *file);
 
-/* The nearest of the mapping's keys, or NULL when none is near. */
+/* The key of the mapping that is nearest to the name, or NULL if none is near. */
 const char *schema_nearest(const struct yaml_node *keys, const char *name);

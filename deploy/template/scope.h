@@ -1,5 +1,4 @@
-/* What a template sees while it is filled in: variables by name, the parts it may use, and where
- * errors go. */
+/* What a template can use while it is filled in: variables, parts, and the diag for errors. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
@@ -13,14 +12,14 @@ struct template
 {
     struct arena *arena; /* of all results */
     struct diag *diag;
-    struct yaml_node *parts; /* what $include finds: a mapping of name to template */
-    bool failed;             /* there was an error, and the result is to be thrown away */
+    struct yaml_node *parts; /* for $include: a mapping of names to templates */
+    bool failed;             /* after an error: the result has no meaning */
     unsigned depth;
 };
 
-/* NULL: nobody defines it. */
+/* NULL: the variable is not defined. */
 struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len);
 
-/* An error in a template, at the node of it that is being filled in. Returns NULL. */
+/* Reports an error in a template, at the node that is being filled in. Returns NULL. */
 struct yaml_node *template_error(struct template *t, const struct yaml_node *at, const char *format,
                                  ...) __attribute__((format(printf, 3, 4)));

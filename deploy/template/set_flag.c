@@ -1,5 +1,5 @@
-/* Reads --set: `a.b=c,d[0]=e`, `\` before a character that is meant as itself, `{a,b}` for a list.
- */
+/* Parses --set: `a.b=c,d[0]=e`, a backslash in front of a character without its special meaning,
+ * {a,b} for a list. */
 #include "deploy/template/userfile.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool fail_set(struct set_reader *s, const char *text)
     return false;
 }
 
-/* Text up to one of `ends` that has no backslash before it. */
+/* The text up to one of `ends` that has no backslash in front. */
 static char *read_text(struct set_reader *s, const char *ends, size_t *len)
 {
     char *text = arena_alloc(s->arena, strlen(s->p) + 1);
@@ -125,7 +125,8 @@ static struct yaml_node *read_value(struct set_reader *s)
     return list;
 }
 
-/* A copy of `old` with the value at the end of the path; what is not on it is shared. */
+/* A copy of `old` with the value at the end of the path. It shares everything that is not on the
+ * path. */
 static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *old,
                                   const struct part *parts, size_t count, struct yaml_node *value)
 {

@@ -1,4 +1,4 @@
-/* Walks a template and builds what it says. */
+/* Walks through a template and builds the result. */
 #include "deploy/template/template.h"
 
 #include "deploy/template/expr.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Deeper than any file can be nested: parts that include themselves. */
+/* No file is nested deeper than this; parts that include themselves are. */
 #define FILL_DEPTH_MAX 200
 
 struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
@@ -29,7 +29,7 @@ struct yaml_node *template_error(struct template *t, const struct yaml_node *at,
     struct arena text = {0};
 
     va_start(args, format);
-    if (!t->failed) /* what follows from the first error is no news */
+    if (!t->failed) /* the first error causes the others */
         diag_error(t->diag, at->file, at->start, "%s", arena_vtext(&text, format, args));
     va_end(args);
     arena_free(&text);
@@ -37,7 +37,7 @@ struct yaml_node *template_error(struct template *t, const struct yaml_node *at,
     return NULL;
 }
 
-/* Variables that are null are there all the same: a template may ask for them. */
+/* A variable that is null is defined all the same: a template may use it. */
 static struct yaml_node *or_null(struct template *t, struct yaml_node *value)
 {
     return value != NULL ? value : yaml_new_plain(t->arena, "null");
@@ -68,7 +68,7 @@ static bool is_directive(const struct yaml_pair *pair)
     return pair->key->text[0] == '$' && pair->key->text[1] != '{' && pair->key->text[1] != '(';
 }
 
-/* What a template made stands where the template does, for messages. */
+/* Nodes that a template makes get its place, for messages. */
 static struct yaml_node *at(struct yaml_node *n, const struct yaml_node *template)
 {
     if (n != NULL && n->file == NULL) {
@@ -78,7 +78,7 @@ static struct yaml_node *at(struct yaml_node *n, const struct yaml_node *templat
     return n;
 }
 
-/* The mapping's own keys, filled in. */
+/* The mapping's own keys (no directives), filled in. */
 static struct yaml_node *fill_keys(struct template *t, const struct yaml_node *node,
                                    const struct scope *s)
 {
@@ -113,7 +113,7 @@ static const struct yaml_node *merge_all(struct template *t, const struct yaml_n
     return base;
 }
 
-/* The result of a mapping whose $if is true. */
+/* The result of a mapping whose $if is true or absent. */
 static struct yaml_node *fill_body(struct template *t, const struct yaml_node *node,
                                    const struct scope *s)
 {
@@ -144,7 +144,7 @@ static struct yaml_node *fill_body(struct template *t, const struct yaml_node *n
     return own->count > 0 ? own : NULL;
 }
 
-/* A mapping once its $for is dealt with: $vars, $if, then the rest. */
+/* A mapping without its $for: $vars, then $if, then the rest. */
 static struct yaml_node *fill_one(struct template *t, const struct yaml_node *node,
                                   const struct scope *s)
 {
@@ -214,7 +214,7 @@ static void fill_for(struct template *t, struct yaml_node *list, const struct ya
     }
 }
 
-/* Appends a filled item: what has $for or $concat gives any number of them. */
+/* Appends an item, filled in; $for and $concat make any number of items of one. */
 static void append_item(struct template *t, struct yaml_node *list, const struct yaml_node *item,
                         const struct scope *s)
 {

@@ -19,13 +19,15 @@
 
 #include "deploy/template/scope.h"
 
-/* NULL: nothing, or an error (t->failed). The result may share nodes with the variables. */
+/* Fills in a template. NULL: the result is empty, or there was an error (t->failed). The result may
+ * share nodes with the variables. */
 struct yaml_node *template_fill(struct template *t, const struct yaml_node *node,
                                 const struct scope *s);
 
-/* Fills in a mapping of variables one after the other into s->vars: each sees those before it. */
+/* Fills in a mapping of variables, in its order, and puts them into s->vars: each can use those
+ * before it. */
 bool template_fill_variables(struct template *t, const struct yaml_node *let,
                              const struct scope *s);
 
-/* The index-th thing that a $for goes through: an item, or of a mapping {key, value}. */
+/* The index-th item that a $for loops over: an item of a list, or {key, value} of a mapping. */
 struct yaml_node *template_item(struct template *t, const struct yaml_node *over, size_t index);

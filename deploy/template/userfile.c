@@ -1,4 +1,4 @@
-/* Reads the files of settings and merges them. */
+/* Reads files of settings and merges them. */
 #include "deploy/template/userfile.h"
 
 #include "deploy/template/merge.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More entries of one collection are no settings; and later steps look at each for each. */
+/* No file of settings has more entries in one collection. Later steps compare entries in pairs. */
 #define ENTRIES_MAX 10000
 
 static bool is_narrow(const struct yaml_node *n, struct diag *d)

@@ -1,4 +1,4 @@
-/* Names, quantities, durations, paths: each a question to one text. */
+/* Names, quantities, durations, paths: one check for each type of text. */
 #include "deploy/template/value_types.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool fits_name(const char *text, size_t len)
     return strlen(text) == len && is_label(text, len);
 }
 
-/* Labels with dots between them. */
+/* Labels, joined by dots. */
 static bool is_subdomain(const char *text, size_t len)
 {
     if (len == 0 || len > 253)
@@ -52,14 +52,14 @@ static bool fits_subdomain(const char *text, size_t len)
     return strlen(text) == len && is_subdomain(text, len);
 }
 
-/* The part behind the slash of a label's key. */
+/* The part after the slash of a label key. */
 static bool is_qualified(const char *text, size_t len)
 {
     return len > 0 && len <= 63 && is_of(text, len, LOWER UPPER DIGITS "-_.") &&
            is_alnum(text[0]) && is_alnum(text[len - 1]);
 }
 
-/* The key of a label or an annotation, and an extended resource. */
+/* A key of a label or of an annotation, or the name of an extended resource. */
 static bool fits_label_key(const char *text, size_t len)
 {
     const char *slash = strchr(text, '/');
@@ -153,7 +153,7 @@ static bool fits_endpoint(const char *text, size_t len)
     return strspn(text, LOWER UPPER DIGITS "-_.") == (size_t)(colon - text);
 }
 
-/* What may be part of --rdzv-id, and of a key of the store. */
+/* Characters that --rdzv-id and a key of the store may contain. */
 static bool fits_run_id(const char *text, size_t len)
 {
     return len > 0 && len <= 253 && is_of(text, len, LOWER UPPER DIGITS "-_.:$()");

@@ -1,4 +1,4 @@
-/* What single values must look like: the types of settings that are texts of a certain form. */
+/* The types of settings that are texts of a certain form, and the check of each. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* A list of blocks, filled from the front; what is large gets a block of its own. */
+/* A list of blocks that are filled from the front. A large allocation gets a block of its own. */
 #include "deploy/yaml/arena.h"
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ void *arena_alloc(struct arena *a, size_t size)
     if (b == NULL || b->size - b->used < size) {
         b = block_new(size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE);
         if (size > BLOCK_SIZE / 4 && a->blocks != NULL) {
-            b->next = a->blocks->next; /* the block that still has room stays in front */
+            b->next = a->blocks->next; /* the block that still has room stays first */
             a->blocks->next = b;
         } else {
             b->next = a->blocks;

@@ -1,4 +1,4 @@
-/* Growing text. See buf.h for the contract. */
+/* Appends to a text, which doubles when it is full. */
 #include "deploy/yaml/buf.h"
 
 #include <stdarg.h>

@@ -1,11 +1,11 @@
-/* Text that grows in an arena. */
+/* A text that grows, in an arena. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
 
 struct buf {
     struct arena *arena;
-    char *text; /* NULL while it is empty, else with a NUL behind it */
+    char *text; /* NULL while it is empty; else it ends with a NUL */
     size_t len, cap;
 };
 

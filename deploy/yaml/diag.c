@@ -1,9 +1,9 @@
-/* Keeps errors and notes in order, without repeating one, and prints them. */
+/* Keeps errors and notes in their order, each once, and prints them. */
 #include "deploy/yaml/diag.h"
 
 #include <string.h>
 
-/* After so many nobody reads on; usually one cause has made them all. */
+/* Users do not read more, and usually all errors have one cause. */
 #define ERRORS_MAX 50
 
 static bool is_repeated(const struct diag *d, const struct diag_entry *e)

@@ -1,5 +1,5 @@
-/* What is wrong with an input, as `file:line:column: what: remedy`, collected until a verb ends.
- * A verb that has an error prints the errors and nothing else, and returns 2. */
+/* Errors and notes about an input, as `file:line:column: what: remedy`, collected until the verb
+ * ends. A verb with an error prints the errors and nothing else, and returns 2. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -15,13 +15,13 @@ struct yaml_mark {
 
 enum diag_kind {
     DIAG_ERROR, /* the input is refused */
-    DIAG_NOTE,  /* it is taken, and somebody should know this */
+    DIAG_NOTE,  /* the input is accepted, but the user should know this */
 };
 
 struct diag_entry {
     enum diag_kind kind;
-    const char *file;      /* NULL: of no file, as an argument */
-    struct yaml_mark mark; /* line 0: of the file as a whole */
+    const char *file;      /* NULL: no file, but an argument */
+    struct yaml_mark mark; /* line 0: the file as a whole */
     const char *text;
 };
 
@@ -31,14 +31,14 @@ struct diag {
     size_t count, cap, errors;
 };
 
-/* `format` says what and, after a colon, the remedy. File and text are copied. */
+/* `format` has what is wrong and, after a colon, the remedy. File and text are copied. */
 void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* All errors or, when there are none, all notes, one line each; control characters in them are
- * escaped, so that a file cannot write to a terminal. */
+/* Prints all errors or, if there are none, all notes, one line each. Control characters are
+ * escaped, so that a file cannot send them to a terminal. */
 void diag_print(const struct diag *d, FILE *out);
 
 /* The exit code so far: 2 after an error, else 0. */

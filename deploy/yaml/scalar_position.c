@@ -1,5 +1,5 @@
-/* Walks the source and the value side by side; the styles differ in what of the source is no value.
- */
+/* Walks through the source and the value in parallel. The styles differ in the bytes of the source
+ * that are not part of the value. */
 #include "deploy/yaml/scalar_position.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ struct scalar_walk {
     const char *src; /* the whole file */
     size_t pos, end; /* in src */
     const char *value;
-    size_t len, at; /* of value, and how much of it is behind us */
+    size_t len, at; /* of the value, and how much of it was passed */
     size_t indent;  /* of a block scalar */
 };
 
@@ -27,7 +27,7 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
-/* Over an anchor and a tag, to the value's own first byte. */
+/* Skips an anchor and a tag. */
 static void skip_properties(struct scalar_walk *w)
 {
     while (w->pos < w->end && (source_char(w) == '&' || source_char(w) == '!')) {
@@ -38,7 +38,7 @@ static void skip_properties(struct scalar_walk *w)
     }
 }
 
-/* Behind a line's end; CR LF is one. */
+/* Skips a line break; CR LF is one. */
 static void next_line(struct scalar_walk *w)
 {
     if (source_char(w) == '\r' && w->pos + 1 < w->end && w->src[w->pos + 1] == '\n')
@@ -48,8 +48,7 @@ static void next_line(struct scalar_walk *w)
 
 /* --- Flow scalars: plain and quoted. --- */
 
-/* At blanks and line ends that may be folded: if they are, passes over them and what they became.
- */
+/* At blanks and line breaks that YAML may fold. If it does, skips them and their result. */
 static bool fold(struct scalar_walk *w)
 {
     size_t pos = w->pos, lines = 0;
@@ -84,7 +83,7 @@ static void skip_escape(struct scalar_walk *w)
     unsigned long code = 0;
 
     w->pos += 2;
-    if (is_break(c)) { /* the line goes on: no byte of the value */
+    if (is_break(c)) { /* the line continues: no byte of the value */
         w->pos--;
         next_line(w);
         while (w->pos < w->end && is_space_or_tab(source_char(w)))
@@ -129,8 +128,8 @@ static size_t count_spaces(const char *text, size_t len)
     return n;
 }
 
-/* The first line that is not empty shows the indentation: it has more blanks here than in the
- * value. */
+/* The first line that is not empty shows the indentation: the blanks that it has here and not in
+ * the value. */
 static size_t find_indent(const struct scalar_walk *w)
 {
     size_t pos = w->pos, v = 0, in_source, in_value;
@@ -155,7 +154,7 @@ static void skip_indent(struct scalar_walk *w)
 
 static void walk_block(struct scalar_walk *w, size_t at)
 {
-    while (w->pos < w->end && !is_break(source_char(w))) /* | or >, and what stands behind it */
+    while (w->pos < w->end && !is_break(source_char(w))) /* | or >, and the rest of the header */
         w->pos++;
     if (w->pos < w->end)
         next_line(w);
@@ -167,7 +166,7 @@ static void walk_block(struct scalar_walk *w, size_t at)
             w->at++;
             continue;
         }
-        /* Folding made this line end a blank, kept it, or dropped one of several. */
+        /* Folding made this line break a blank, kept it, or dropped one of several. */
         if (w->value[w->at] == '\n' || w->value[w->at] == ' ')
             w->at++;
         next_line(w);

@@ -1,4 +1,4 @@
-/* Strings as YAML scalars: plain where every reader takes that for a string. See scalar_text.h. */
+/* Quotes strings, unless every reader takes the plain text for a string. */
 #include "deploy/yaml/scalar_text.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static bool is_plain_char(char c)
            strchr("-_./:=+$@%,", c) != NULL;
 }
 
-/* Safe as plain text in block and in flow style, for any reader. */
+/* Whether the text is safe as a plain scalar, in block and in flow style, for any reader. */
 static bool is_plain_everywhere(const char *text)
 {
     size_t len = strlen(text);
@@ -25,8 +25,8 @@ static bool is_plain_everywhere(const char *text)
     return true;
 }
 
-/* What some reader of YAML takes for something else than a string: Kubernetes' own, or one to which
- * 1:30 is a number and 2024-01-01 a date. */
+/* Texts that some reader does not take for a string: Kubernetes' own, or one to which 1:30 is a
+ * number and 2024-01-01 a date. */
 static bool looks_like_no_string(const char *text)
 {
     struct yaml_node n = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};

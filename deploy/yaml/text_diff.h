@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-/* Prints nothing when nothing differs. The regions of the result say where to look: what lies
- * between them is equal. */
+/* Prints nothing if the texts are equal. The texts differ only within the regions of the result. */
 void text_diff_print(FILE *out, const char *old_name, const char *new_name, const char *old_bytes,
                      size_t old_len, const struct text_result *result);

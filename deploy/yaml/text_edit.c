@@ -1,4 +1,4 @@
-/* Sorts the edits, refuses those that overlap, and copies what lies between them. */
+/* Sorts the edits, refuses overlaps, and copies what is between them. */
 #include "deploy/yaml/text_edit.h"
 
 #include <stdlib.h>
@@ -32,11 +32,11 @@ static int compare(const void *left, const void *right)
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
     if ((a->len == 0) != (b->len == 0))
-        return a->len == 0 ? -1 : 1; /* what is inserted stands in front of what is replaced */
+        return a->len == 0 ? -1 : 1; /* an insertion comes before a replacement at the same place */
     return a->order < b->order ? -1 : 1;
 }
 
-/* Sorted edits without repetitions; false when two of them want the same bytes. */
+/* Sorts the edits and drops repetitions; false if two of them change the same bytes. */
 static bool settle(struct text_edits *e, size_t *where)
 {
     size_t kept = 0;
@@ -67,7 +67,7 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
     if (!settle(e, where))
         return false;
     for (size_t i = 0; i < e->count; i++)
-        size += e->list[i].text_len; /* more than enough: nothing is taken off */
+        size += e->list[i].text_len; /* more than enough: removed bytes are not subtracted */
     r.bytes = arena_alloc(a, size + 1);
     r.regions = arena_alloc(a, (e->count + 1) * sizeof *r.regions);
     for (size_t i = 0; i < e->count; i++) {

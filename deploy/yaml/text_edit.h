@@ -1,4 +1,5 @@
-/* Changes to bytes that leave all others as they are: a list of replacements, applied at once. */
+/* Edits of bytes that leave all other bytes as they are: a list of replacements, applied at
+ * once. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -7,10 +8,10 @@
 #include <stddef.h>
 
 struct text_edit {
-    size_t at, len; /* the bytes of the old text that go; len 0 inserts in front of `at` */
+    size_t at, len; /* the bytes of the old text to remove; len 0 inserts before `at` */
     const char *text;
     size_t text_len;
-    size_t order; /* insertions at one place stand in the order in which they were added */
+    size_t order; /* insertions at one place keep the order in which they were added */
 };
 
 struct text_edits {
@@ -18,7 +19,7 @@ struct text_edits {
     size_t count, cap;
 };
 
-/* Where an edit has been, in the old and in the new text. */
+/* Where an edit was made, in the old and in the new text. */
 struct text_region {
     size_t old_start, old_end;
     size_t new_start, new_end;
@@ -27,7 +28,7 @@ struct text_region {
 struct text_result {
     char *bytes; /* a NUL behind them */
     size_t len;
-    struct text_region *regions; /* in order, apart from one another */
+    struct text_region *regions; /* in order, not touching each other */
     size_t count;
 };
 
@@ -35,7 +36,7 @@ struct text_result {
 void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
                     size_t text_len);
 
-/* False, and *where is the place, when two edits want the same bytes; else *out lies in the arena.
- * Sorts the list. */
+/* Applies the edits, sorting the list; *out lies in the arena. False: two edits change the same
+ * bytes, at *where. */
 bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
                       struct text_result *out, size_t *where);

@@ -4,6 +4,5 @@
 #include <stdio.h>
 
 /* Prints the words of the text behind `indent` blanks, as many on a line as fit, and ends the last
- * line. The output is at the start of a line, or `label` is printed into the first `indent`
- * columns; NULL: none. */
+ * line. `label` (NULL: none) is printed into the first `indent` columns. */
 void text_wrap(FILE *out, const char *label, int indent, const char *text);

@@ -1,5 +1,5 @@
-/* Builds trees from libyaml's events. Stricter than libyaml where two readers of one file could
- * come to two answers: keys do not repeat, aliases do not run in circles or blow up. */
+/* Builds trees from libyaml's events. It is stricter than libyaml wherever two readers of one file
+ * could disagree: keys do not repeat, aliases form no cycles and do not grow without bound. */
 #include "deploy/yaml/yaml_build.h"
 
 #include "deploy/yaml/yaml_position.h"
@@ -18,12 +18,12 @@ struct yaml_builder {
     struct yaml_file *file;
     struct diag *diag;
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one; zeroed when there is none */
+    yaml_event_t event; /* the current one; zeroed if there is none */
     struct yaml_positions places;
     struct anchor *anchors; /* of the current document */
     size_t anchor_count, anchor_cap;
     size_t nodes;    /* made so far */
-    size_t expanded; /* that aliases stand for, so far */
+    size_t expanded; /* for which aliases stand, so far */
 };
 
 static bool fail_at(struct yaml_builder *r, struct yaml_mark at, const char *what)
@@ -37,7 +37,7 @@ static struct yaml_mark file_mark(const struct yaml_builder *r, yaml_mark_t mark
     return yaml_positions_mark(&r->places, mark.index, mark.line, mark.column);
 }
 
-/* libyaml's own words for bytes that are no YAML, with the remedy for the usual reasons. */
+/* libyaml's message for bytes that are not YAML, with a remedy for the usual causes. */
 static bool fail_syntax(struct yaml_builder *r)
 {
     static const struct {
@@ -97,7 +97,8 @@ static struct yaml_node *new_node(struct yaml_builder *r, enum yaml_kind kind,
     return n;
 }
 
-/* From here on aliases find the node; while it is open they must not. An anchor may be set anew. */
+/* From here on aliases find the node; but as long as it is open they must not. An anchor may be
+ * defined again. */
 static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct yaml_node *n,
                        bool open)
 {
@@ -230,7 +231,8 @@ static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
     return false;
 }
 
-/* Small mappings key by key; large ones through a table, for a file may be one mapping. */
+/* Small mappings are searched key by key, large ones through a table: one mapping may be a whole
+ * file. */
 static bool check_keys(struct yaml_builder *r, const struct yaml_node *n)
 {
     size_t size = 64;
@@ -281,7 +283,7 @@ static bool merge_one(struct yaml_builder *r, struct yaml_node *n, const struct 
     return true;
 }
 
-/* `<<: *base` gives way to the pairs of the other mapping, behind our own, which win. */
+/* Replaces `<<: *base` by the pairs of the other mapping, after our own pairs, which win. */
 static bool merge_keys(struct yaml_builder *r, struct yaml_node *n)
 {
     struct yaml_pair *merge = yaml_get_pair(n, "<<");
@@ -341,8 +343,8 @@ static struct yaml_node *read_collection(struct yaml_builder *r, enum yaml_kind 
     if (!ok)
         return NULL;
     close_anchor(r, n);
-    /* libyaml ends a block collection where the next token begins, behind comments: there the end
-     * of the last part stays. */
+    /* libyaml ends a block collection where the next token begins, after comments. The collection
+     * keeps the end of its last part. */
     if (flow)
         n->end = file_mark(r, r->event.end_mark);
     return n;
@@ -419,7 +421,8 @@ static void set_ranges(struct yaml_file *f)
         if (i == 0) {
             doc->start = 0;
         } else {
-            size_t at = f->docs[i - 1].end; /* so far the end of what libyaml read for it */
+            size_t at =
+                f->docs[i - 1].end; /* so far the end of what libyaml read for the document */
 
             if (doc->marked) { /* back from behind `---` to its line */
                 at = doc->body;

@@ -1,7 +1,7 @@
-/* The trees of a file whose bytes and name are set: what yaml_doc.h promises is made here. */
+/* Builds the trees of a file whose bytes and name are set, as yaml_doc.h promises. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
 
-/* Sets docs and count. False: an error in d, and the file is still the caller's to free. */
+/* Sets docs and count. False: there is an error in d, and the caller still frees the file. */
 bool yaml_doc_build(struct yaml_file *f, struct diag *d);

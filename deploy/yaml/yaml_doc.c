@@ -1,4 +1,4 @@
-/* Reads the bytes of YAML files, and ends what was made of them. */
+/* Reads the bytes of YAML files, and frees the trees. */
 #include "deploy/yaml/yaml_doc.h"
 
 #include "deploy/yaml/yaml_build.h"
@@ -34,7 +34,7 @@ bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes,
     return finish(out, &f, d);
 }
 
-/* Everything of fd, or NULL and errno; EFBIG when there are more than `max` bytes. */
+/* All bytes of fd, or NULL and errno; EFBIG if there are more than `max`. */
 static char *read_all(int fd, size_t max, size_t *len)
 {
     size_t cap = 64 << 10, filled = 0;

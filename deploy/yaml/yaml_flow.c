@@ -1,4 +1,5 @@
-/* Prints trees on one line; strings that are plain in the file stay plain where flow style can. */
+/* Prints trees on one line. A string that is plain in the file stays plain if flow style allows
+ * it. */
 #include "deploy/yaml/yaml_flow.h"
 
 #include "deploy/yaml/scalar_text.h"

@@ -1,4 +1,4 @@
-/* Nodes in flow style, on one line: for places that are written in it, JSON among them. */
+/* Nodes in flow style, on one line, for files that are written so: JSON is one of them. */
 #pragma once
 
 #include "deploy/yaml/buf.h"

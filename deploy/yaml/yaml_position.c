@@ -1,4 +1,4 @@
-/* Counts characters once, and then finds bytes near the character that is asked for. */
+/* Counts characters once, and then searches bytes near the wanted character. */
 #include "deploy/yaml/yaml_position.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Finding things in trees, what scalars mean, and making trees. */
+/* Finds nodes in trees, tells types of scalars, and makes trees. */
 #include "deploy/yaml/yaml_doc.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static const char *const odd_floats[] = {".inf",  ".Inf",  ".INF",  "+.inf", "+.
                                          "+.INF", "-.inf", "-.Inf", "-.INF", ".nan",
                                          ".NaN",  ".NAN",  NULL};
 
-/* The digits of an integer without its `_`, with its base; false when it is none. */
+/* The digits of an integer without its `_`, and its base; false if it is none. */
 static bool int_digits(const char *text, char *digits, size_t size, bool *negative, int *base)
 {
     size_t len = 0;
@@ -184,7 +184,7 @@ enum yaml_type yaml_type(const struct yaml_node *node)
     tag = core_tag(node);
     if (tag != NULL && (strcmp(tag, "str") == 0 || strcmp(tag, "binary") == 0))
         return YAML_STRING;
-    /* `!!int "5"` is an integer; without a tag what is quoted is a string. */
+    /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */
     if (node->style != YAML_PLAIN && tag == NULL)
         return YAML_STRING;
     if (is_word_of(node->text, nulls))

@@ -1,5 +1,5 @@
-/* Writes trees. What needs quotes is decided for all readers at once: YAML 1.1 and 1.2, and tools
- * that guess. */
+/* Writes trees. A text gets quotes if any reader needs them: YAML 1.1, YAML 1.2, and tools that
+ * guess. */
 #include "deploy/yaml/yaml_write.h"
 
 #include <cjson/cJSON.h>
@@ -14,7 +14,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Words that some reader takes for a boolean or for null, in any case of letters. */
+/* Words that some reader takes for a boolean or for null, in lower or upper case. */
 static bool is_word(const char *text, size_t len)
 {
     static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
@@ -27,8 +27,8 @@ static bool is_word(const char *text, size_t len)
     return false;
 }
 
-/* Numbers of all kinds, dates, times, base 60, versions such as 1.2.3: whatever begins like a
- * number and has nothing in it but what numbers are made of. Better a quote too many. */
+/* Whether it looks like a number, date, time, base-60 number or version (1.2.3): it begins like a
+ * number and has only characters of numbers. Too many quotes do no harm. */
 static bool is_like_number(const char *text, size_t len)
 {
     const char *p = text + (*text == '-' || *text == '+');
@@ -48,10 +48,10 @@ static bool is_like_number(const char *text, size_t len)
     return strspn(p, "0123456789.,_:+-TtZz ") == strlen(p);
 }
 
-/* Whether the first characters already make a reader think of something else. */
+/* Whether the first characters alone have another meaning to a reader. */
 static bool is_marked(const char *text)
 {
-    if (text[0] == '-') /* of a list, of a document; not -x and --x */
+    if (text[0] == '-') /* a list item, a document; not -x and --x */
         return text[1] == '\0' || strchr(" .,:[]{}-", text[1]) != NULL
                    ? text[1] != '-' || text[2] == '-' || text[2] == '\0'
                    : is_digit(text[1]);
@@ -59,7 +59,7 @@ static bool is_marked(const char *text)
            strcmp(text, "~") == 0 || strcmp(text, "=") == 0 || strcmp(text, "<<") == 0;
 }
 
-/* A text that all readers take for this text when it stands plain in a block. */
+/* Whether all readers take the plain text, in a block, for this text. */
 static bool may_be_plain(const char *text, size_t len)
 {
     if (len == 0 || is_marked(text))
@@ -79,7 +79,8 @@ static bool may_be_plain(const char *text, size_t len)
     return true;
 }
 
-/* One character of UTF-8 that YAML may show as it is; 0 when it must be escaped. */
+/* The length of one UTF-8 character that YAML may show as it is, and its code; 0 if it must be
+ * escaped. */
 static size_t printable(const unsigned char *p, uint32_t *code)
 {
     size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -134,7 +135,7 @@ void yaml_write_scalar(FILE *out, const struct yaml_node *scalar)
         write_quoted(out, scalar->text);
 }
 
-/* Whether it can be written as it is, line by line, behind a `|`. */
+/* Whether it can be written as it is, line by line, after a `|`. */
 static bool is_literal(const struct yaml_node *n)
 {
     const unsigned char *p = (const unsigned char *)n->text;
@@ -142,7 +143,7 @@ static bool is_literal(const struct yaml_node *n)
 
     if (is_number_or_word(n) || memchr(n->text, '\n', n->len) == NULL)
         return false;
-    if (strspn(n->text, " \n") == n->len) /* nothing but blanks: no line tells the indentation */
+    if (strspn(n->text, " \n") == n->len) /* blanks only: no line shows the indentation */
         return false;
     while (*p != '\0') {
         size_t len = printable(p, &code);
@@ -169,7 +170,7 @@ static void write_literal(FILE *out, const struct yaml_node *n, unsigned depth)
         ends++;
     fputc('|', out);
     if (p[0] == ' ' || p[0] == '\n' || p[0] == '\t')
-        fputc('2', out); /* the first line does not tell the indentation */
+        fputc('2', out); /* the first line does not show the indentation */
     fputs(ends == 0 ? "-\n" : ends == 1 ? "\n" : "+\n", out);
     while (*p != '\0') {
         size_t line = strcspn(p, "\n");
@@ -197,17 +198,17 @@ static void write_comment(FILE *out, const char *comment, unsigned depth)
 
 static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
 
-/* Behind more characters than 1024, escapes counted, readers look for no `:`. */
+/* After 1024 characters, escapes counted, readers do not look for a `:` any more. */
 #define LONG_KEY 100
 
-/* `first`: the line has begun already, behind a `- `. */
+/* `first`: the line has begun already, with `- `. */
 static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, bool first)
 {
     for (size_t i = 0; i < n->count; i++) {
         const struct yaml_node *value = n->pairs[i].value;
         struct yaml_node key = *n->pairs[i].key;
 
-        key.style = YAML_DOUBLE; /* keys are texts, whatever they look like */
+        key.style = YAML_DOUBLE; /* keys are always texts */
         if (!(first && i == 0)) {
             write_comment(out, value->comment, depth);
             indent(out, depth);
@@ -244,7 +245,7 @@ static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
     }
 }
 
-/* What stands behind `key:` or `-`, up to and with the end of the line. */
+/* Writes the part after `key:` or `-`, with the end of the line. */
 static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list)
 {
     if (n->kind == YAML_SCALAR) {

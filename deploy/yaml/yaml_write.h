@@ -1,17 +1,17 @@
-/* Trees as text: YAML as a person would write it, and JSON. */
+/* Writes trees as YAML, as a person would write it, and as JSON. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
 
 #include <stdio.h>
 
-/* Block style, two spaces, lists not indented below their key, keys in the order of the tree, no
- * anchors; texts of several lines as `|` where YAML can; quotes where any reader could take a text
- * for something else. Comments are written above what they belong to. Ends with a newline. */
+/* Writes block style: indentation of two, lists not indented below their key, keys in the order of
+ * the tree, no anchors, texts of several lines as `|` if YAML allows it, quotes if any reader could
+ * take a text for something else. A comment is written above its node. Ends with a newline. */
 void yaml_write(FILE *out, const struct yaml_node *root);
 
-/* The same as one scalar of a flow: quoted if it must be. */
+/* Writes one scalar as in flow style: quoted if necessary. */
 void yaml_write_scalar(FILE *out, const struct yaml_node *scalar);
 
-/* Indented JSON. Integers keep their digits, whatever a double can hold. */
+/* Writes indented JSON. Integers keep all digits, even if a double cannot hold them. */
 void yaml_write_json(FILE *out, const struct yaml_node *root);
