@@ -2,6 +2,7 @@
 #include "deploy/check/check.h"
 
 #include "deploy/check/check_print.h"
+#include "deploy/kube/job_show.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/nearest.h"
 #include "deploy/yaml/options.h"
@@ -27,6 +28,7 @@ const char check_help[] =
     "  --target WHAT[=VERSION]\n"
     "                         also what breaks on that: kubernetes=1.28, training-operator=1.7,\n"
     "                         volcano=1.8, jobset=0.6, istio; repeatable\n"
+    "  --show                 print what check sees in the files, as JSON, and apply no rule\n"
     "\n"
     "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains one.\n"
     "\n"
@@ -41,6 +43,7 @@ struct check_arguments {
     enum check_severity least;
     const char *const *files;
     size_t file_count;
+    bool show;
 };
 
 /* --- Arguments. --- */
@@ -126,9 +129,13 @@ static void read_arguments(struct check_arguments *o, struct check *c, int argc,
                            struct diag *d)
 {
     static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'}, {"rule", required_argument, NULL, 'r'},
-        {"ignore", required_argument, NULL, 'i'}, {"severity", required_argument, NULL, 's'},
-        {"target", required_argument, NULL, 't'}, {0},
+        {"output", required_argument, NULL, 'o'},
+        {"rule", required_argument, NULL, 'r'},
+        {"ignore", required_argument, NULL, 'i'},
+        {"severity", required_argument, NULL, 's'},
+        {"target", required_argument, NULL, 't'},
+        {"show", no_argument, NULL, 'S'},
+        {0},
     };
     int option;
 
@@ -143,6 +150,7 @@ static void read_arguments(struct check_arguments *o, struct check *c, int argc,
             choose_severity(o, optarg, d);
         else if (option == 't')
             choose_target(c, optarg, d);
+        o->show = o->show || option == 'S';
     }
     o->files = (const char *const *)argv + optind;
     o->file_count = (size_t)(argc - optind);
@@ -219,13 +227,15 @@ static void check_files(struct check *c, const struct check_arguments *o, struct
     if (!read_files(c, o, d))
         return;
     for (size_t i = 0; i < check_rule_count; i++)
-        o->wanted[i] = o->wanted[i] && check_rules[i].severity >= o->least;
-    if (check_bundle(c, o->wanted))
-        print_findings(c, o->format);
-    else
+        o->wanted[i] = o->wanted[i] && !o->show && check_rules[i].severity >= o->least;
+    if (!check_bundle(c, o->wanted))
         diag_error(d, o->files[0], (struct yaml_mark){0},
                    "more than %d objects in all files together: check them in parts",
                    KUBE_OBJECTS_MAX);
+    else if (o->show)
+        job_show(stdout, &c->jobs);
+    else
+        print_findings(c, o->format);
 }
 
 int verb_check(int argc, char **argv)

@@ -113,23 +113,6 @@ bool check_is_endpoint(const struct check *c, const struct kube_object *service)
  * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
 
-/* An address on which a store listens. */
-struct check_listener {
-    bool local; /* on loopback only */
-    long port;
-    struct job_setting setting;
-};
-#define CHECK_LISTENERS_MAX 8
-/* False: they cannot be seen (there is a settings file). None at all: the store uses its
- * defaults. */
-bool check_listeners(struct check *c, const struct job_store *s, bool peers,
-                     struct check_listener *out, size_t *count);
-
-/* The number of a port, which is written as a number or as the name of a container port; -1 if
- * unknown. */
-long check_port_number(const struct yaml_node *port, const struct kube_pods *p,
-                       const struct kube_container *only);
-
 /* --- The rules, by file. --- */
 
 #define CHECK_RULE(name) void check_##name(struct check *c)

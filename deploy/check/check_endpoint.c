@@ -68,7 +68,7 @@ static const char *port_list(struct check *c, const struct kube_object *service)
     return text;
 }
 
-static bool listens_on(const struct check_listener *l, size_t count, long port)
+static bool listens_on(const struct job_listener *l, size_t count, long port)
 {
     for (size_t i = 0; i < count; i++) {
         if (l[i].port == port)
@@ -81,10 +81,10 @@ static bool listens_on(const struct check_listener *l, size_t count, long port)
  * defaults. */
 static bool is_deaf(struct check *c, const struct job_store *s, long port)
 {
-    struct check_listener l[CHECK_LISTENERS_MAX];
+    struct job_listener l[JOB_LISTENERS_MAX];
     size_t count;
 
-    if (s == NULL || port <= 0 || !check_listeners(c, s, true, l, &count))
+    if (s == NULL || port <= 0 || !job_store_listeners(&c->jobs, s, true, l, &count))
         return false;
     if (count == 0)
         return port != 2379 && port != 2380 && (s->kind == JOB_STORE_ETCD || port != 29400);
@@ -189,7 +189,7 @@ static void look_at_target(struct check *c, const struct kube_object *service,
 
     if (target == NULL)
         target = kube_get(port, "port");
-    number = check_port_number(target, p, NULL);
+    number = kube_port_number(target, p, NULL);
     if (number < 0 && yaml_type(target) == YAML_STRING)
         check_report(c, service, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));
@@ -225,7 +225,7 @@ void check_headless_port_mapping(struct check *c)
         p = pods_behind(c, o);
         for (size_t j = 0; p != NULL && j < yaml_length(ports); j++) {
             const struct yaml_node *target = kube_get(ports->items[j], "targetPort");
-            long to = check_port_number(target, p, NULL);
+            long to = kube_port_number(target, p, NULL);
             long from = kube_int(ports->items[j], "port", -1);
 
             if (target != NULL && to > 0 && from > 0 && from != to)

@@ -107,12 +107,12 @@ void check_etcd_advertise(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        struct check_listener l[CHECK_LISTENERS_MAX];
+        struct job_listener l[JOB_LISTENERS_MAX];
         struct job_setting advertise;
         size_t count;
 
-        if (s->kind != JOB_STORE_ETCD || !check_listeners(c, s, false, l, &count) || count == 0 ||
-            l[0].local)
+        if (s->kind != JOB_STORE_ETCD || !job_store_listeners(&c->jobs, s, false, l, &count) ||
+            count == 0 || l[0].local)
             continue;
         if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
                               "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
@@ -153,10 +153,10 @@ void check_store_listens_locally(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        struct check_listener l[CHECK_LISTENERS_MAX];
+        struct job_listener l[JOB_LISTENERS_MAX];
         size_t count, outside = 0;
 
-        if (s->kind == JOB_STORE_RELAY || !check_listeners(c, s, false, l, &count) ||
+        if (s->kind == JOB_STORE_RELAY || !job_store_listeners(&c->jobs, s, false, l, &count) ||
             !is_reached(c, s))
             continue;
         for (size_t j = 0; j < count; j++)
@@ -207,10 +207,10 @@ void check_store_port_clash(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        struct check_listener l[CHECK_LISTENERS_MAX];
+        struct job_listener l[JOB_LISTENERS_MAX];
         size_t count;
 
-        if (!check_listeners(c, s, true, l, &count))
+        if (!job_store_listeners(&c->jobs, s, true, l, &count))
             continue;
         for (size_t j = 0; j < count; j++) {
             const char *owner = port_owner(c, s, l[j].port);
@@ -270,14 +270,14 @@ void check_store_probe_tcp(struct check *c)
 }
 
 static void look_at_probe(struct check *c, const struct job_store *s, const struct yaml_node *probe,
-                          const struct check_listener *l, size_t count)
+                          const struct job_listener *l, size_t count)
 {
     const struct yaml_node *port = kube_get(probe, "httpGet.port");
     long number;
 
     if (port == NULL)
         port = kube_get(probe, "tcpSocket.port");
-    number = check_port_number(port, s->container->pods, s->container);
+    number = kube_port_number(port, s->container->pods, s->container);
     for (size_t i = 0; i < count && number > 0; i++) {
         if (l[i].port == number && !l[i].local)
             return;
@@ -294,10 +294,10 @@ void check_store_probe_loopback(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        struct check_listener l[CHECK_LISTENERS_MAX];
+        struct job_listener l[JOB_LISTENERS_MAX];
         size_t count;
 
-        if (!check_listeners(c, s, true, l, &count))
+        if (!job_store_listeners(&c->jobs, s, true, l, &count))
             continue;
         for (size_t j = 0; j < 3; j++)
             look_at_probe(c, s, kube_get(s->container->node, probes[j]), l, count);

@@ -21,7 +21,4 @@ void job_scope_assign(struct job_scope *s, const char *name, struct arg_text val
 bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_text *out);
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text);
 
-struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
-                                    const struct job_variable *variable);
-
 void job_find_stores(struct job_view *v);

@@ -3,6 +3,7 @@
 
 #include "deploy/kube/shell_words.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- The words of the store's own command. --- */
@@ -70,6 +71,15 @@ static bool has_word(const struct arg_word *words, size_t count, const char *sta
     return false;
 }
 
+static bool has_entry(const struct yaml_node *env, const char *name)
+{
+    for (size_t i = 0; i < yaml_length(env); i++) {
+        if (yaml_is(kube_get(env->items[i], "name"), name))
+            return true;
+    }
+    return false;
+}
+
 static struct store_words find_words(struct arena *a, const struct kube_container *c)
 {
     size_t count, script;
@@ -82,6 +92,8 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
         return words_in_script(a, &words[script]);
     if (kube_field(c, "command") != NULL)
         out.kind = count > 0 ? program_kind(words[0].text) : JOB_STORE_NONE;
+    else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
+        out.kind = JOB_STORE_ETCD; /* of an image that is called otherwise */
     else
         out.kind = image_kind(a, c->image);
     if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
@@ -200,4 +212,80 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
                       const char *variable, struct job_setting *out)
 {
     return job_store_nth_option(v, c, name, variable, 0, out);
+}
+
+/* --- Where they listen. --- */
+
+static void add_listener(struct job_listener *out, size_t *count, const char *host, size_t len,
+                         const char *port, struct job_listener l)
+{
+    char copy[64];
+
+    if (*count == JOB_LISTENERS_MAX)
+        return;
+    snprintf(copy, sizeof copy, "%.*s", (int)(len < sizeof copy ? len : sizeof copy - 1), host);
+    l.local = strcmp(copy, "localhost") == 0 || strncmp(copy, "127.", 4) == 0 ||
+              strcmp(copy, "[::1]") == 0;
+    l.port = strtol(port, NULL, 10);
+    out[(*count)++] = l;
+}
+
+/* "http://0.0.0.0:2379,http://..." or "0.0.0.0:29400/space" */
+static void read_addresses(struct job_listener *out, size_t *count, const struct job_setting *s,
+                           const char *option)
+{
+    const char *text = s->value.text;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, ",");
+        const char *start = text, *colon = NULL;
+
+        if (len > 7 && strncmp(text, "http://", 7) == 0)
+            start += 7;
+        else if (len > 8 && strncmp(text, "https://", 8) == 0)
+            start += 8;
+        for (const char *p = start; p < text + len && *p != '/'; p++) {
+            if (*p == ':')
+                colon = p;
+        }
+        if (colon != NULL)
+            add_listener(out, count, start, (size_t)(colon - start), colon + 1,
+                         (struct job_listener){.setting = *s,
+                                               .option = option,
+                                               .tls = strncmp(text, "https://", 8) == 0});
+        text += len + (text[len] == ',');
+    }
+}
+
+bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
+                         struct job_listener *out, size_t *count)
+{
+    static const struct {
+        const char *option, *variable;
+        bool peer;
+    } sources[] = {
+        {"listen", NULL, false},
+        {"listen-client-urls", "ETCD_LISTEN_CLIENT_URLS", false},
+        {"listen-peer-urls", "ETCD_LISTEN_PEER_URLS", true},
+        {"listen-metrics-urls", "ETCD_LISTEN_METRICS_URLS", true},
+    };
+    struct job_setting found;
+    bool known = true;
+
+    *count = 0;
+    if (job_store_option(v, s->container, "config", NULL, &found) ||
+        job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
+        return false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        for (size_t n = 0; (peers || !sources[i].peer) && n < JOB_LISTENERS_MAX; n++) {
+            if (!job_store_nth_option(v, s->container, sources[i].option, sources[i].variable, n,
+                                      &found))
+                break;
+            known = known && found.value.known;
+            read_addresses(out, count, &found, sources[i].option);
+            if (found.from != JOB_FROM_FLAG)
+                break;
+        }
+    }
+    return known;
 }

@@ -168,7 +168,8 @@ static void push_expanded(struct job_scope *scope, struct arg_list *list, struct
     struct arg_word outer;
 
     if (!job_scope_find(scope, &word, &text) ||
-        (text.text[0] != '-' && (strchr(text.text, ' ') == NULL || !may_hold_torchrun(text.text)))) {
+        (text.text[0] != '-' &&
+         (strchr(text.text, ' ') == NULL || !may_hold_torchrun(text.text)))) {
         push_word(a, list, word);
         return;
     }
@@ -403,6 +404,18 @@ static const char *trim(struct arena *a, const char *text)
     return arena_copy(a, text, len);
 }
 
+/* Where rank 0 of a static job listens: as it is said, or as an operator has it. */
+static void find_master(struct job_view *v, struct job_run *r)
+{
+    const struct job_setting *said = &r->settings[TORCHRUN_MASTER_ADDR];
+    const struct job_variable *made = job_variable(v, r->container, "MASTER_ADDR");
+
+    if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
+        r->host = trim(&v->bundle->arena, said->value.text);
+    else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL)
+        r->host = made->made;
+}
+
 /* As torch splits it: at the last colon, unless the host is in brackets. */
 static void split_endpoint(struct arena *a, struct job_run *r)
 {
@@ -419,6 +432,10 @@ static void split_endpoint(struct arena *a, struct job_run *r)
 
         if (known > 1 && text[known - 1] == ':') /* all but the port */
             r->host = arena_copy(a, text, known - 1);
+        else if (colon != NULL && colon > text + known) /* nothing but the port */
+            r->port = parse_count(colon + 1, &end);
+        if (*end != '\0')
+            r->port = -1;
         return;
     }
     if (colon != NULL && bracket != NULL && bracket > colon)
@@ -506,6 +523,8 @@ static void conclude(struct job_view *v, struct job_run *r)
                                                    : "";
     find_nodes(r);
     split_endpoint(&v->bundle->arena, r);
+    if (strcmp(r->backend, "static") == 0 && !is_set(r, TORCHRUN_RDZV_ENDPOINT) && !r->standalone)
+        find_master(v, r);
     find_store(v, r);
     r->store = store_of(v, r);
 }
@@ -578,6 +597,11 @@ static bool is_talk(const struct arg_word *words, size_t count)
     return false;
 }
 
+static bool may_be_script(const struct arg_word *word)
+{
+    return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
+}
+
 /* `depth`: of `bash -c '...'` in a script. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
@@ -598,9 +622,8 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         if (!is_talk(list.words + skip, list.count - skip))
             command = find_command(scope, list.words + skip, list.count - skip);
         for (size_t j = skip; j < list.count && !command && depth < SCRIPT_DEPTH_MAX; j++)
-            command = strpbrk(list.words[j].text, " \n") != NULL &&
-                      may_hold_torchrun(list.words[j].text) &&
-                      find_in_script(scope, &list.words[j], depth + 1);
+            command =
+                may_be_script(&list.words[j]) && find_in_script(scope, &list.words[j], depth + 1);
         found = found || command;
     }
     return found;
@@ -642,9 +665,17 @@ static void find_runs(struct job_view *v, const struct kube_container *c)
     struct job_scope scope = {.view = v, .container = c};
     size_t count, script;
     const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
+    size_t before = v->all_count;
 
-    if (script < count ? !find_in_script(&scope, &words[script], 0)
-                       : !find_command(&scope, words, count))
+    if (script < count)
+        find_in_script(&scope, &words[script], 0);
+    else if (!find_command(&scope, words, count))
+        /* Whatever it is that texts are given to, it may have them run. */
+        for (size_t i = 0; i < count; i++) {
+            if (may_be_script(&words[i]))
+                find_in_script(&scope, &words[i], 0);
+        }
+    if (v->all_count == before)
         find_in_variables(&scope);
 }
 

@@ -30,9 +30,9 @@ struct job_value {
 struct job_setting {
     enum job_from from;
     const struct yaml_node
-        *node;         /* the scalar (or `valueFrom`) that says it; NULL: nothing written */
-    size_t start, end; /* its bytes in the scalar's text */
-    struct arg_text written;          /* the same with its text as it is written; text NULL: none */
+        *node;               /* the scalar (or `valueFrom`) that says it; NULL: nothing written */
+    size_t start, end;       /* its bytes in the scalar's text */
+    struct arg_text written; /* the same with its text as it is written; text NULL: none */
     const struct torchrun_flag *flag; /* of a torchrun command: whose value it is */
     struct job_value value;           /* text "" where nothing is said */
     const struct job_setting *weaker; /* the next source that says it, or NULL */
@@ -102,6 +102,9 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name);
 
+struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
+                                    const struct job_variable *variable);
+
 /* "PET_RDZV_ID" */
 const char *job_variable_name(enum torchrun_option option);
 
@@ -126,3 +129,17 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
 /* The `index`-th value of an option that may be given several times. */
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
                           const char *variable, size_t index, struct job_setting *out);
+
+/* A listener of a store. */
+struct job_listener {
+    bool local; /* on loopback only */
+    bool tls;
+    long port;
+    const char *option; /* that says it: listen, listen-client-urls, listen-peer-urls... */
+    struct job_setting setting;
+};
+#define JOB_LISTENERS_MAX 8
+/* Those for clients; with `peers` all. False when not all can be seen (a settings file, a variable
+ * of the cluster's). None at all: the store's own default. */
+bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
+                         struct job_listener *out, size_t *count);

@@ -827,3 +827,26 @@ const char *kube_made_service(const struct kube_object *o)
     }
     return o->type == KUBE_TRAINJOB ? o->name : "";
 }
+
+long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
+                      const struct kube_container *only)
+{
+    const char *text = yaml_text(port);
+    int64_t number;
+
+    if (text == NULL)
+        return -1;
+    if (yaml_to_int(port, &number))
+        return number > 0 && number < 65536 ? (long)number : -1;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
+
+        if (only != NULL && &p->containers[i] != only)
+            continue;
+        for (size_t j = 0; ports != NULL && ports->kind == YAML_SEQUENCE && j < ports->count; j++) {
+            if (strcmp(kube_text(ports->items[j], "name"), text) == 0)
+                return kube_int(ports->items[j], "containerPort", -1);
+        }
+    }
+    return -1;
+}

@@ -147,3 +147,8 @@ const char *kube_made_service(const struct kube_object *o);
 
 /* The last part of a path: what `/usr/bin/torchrun` is called. */
 const char *kube_base_name(const char *path);
+
+/* The number of a port that is written as a number or as a name of a container's port (of `only`,
+ * if that is not NULL); -1 if unknown. */
+long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
+                      const struct kube_container *only);

@@ -1,5 +1,6 @@
 /* The verb rewrite: rdzvd in the place of an etcd, or of the store in worker 0, in manifests that
  * are there already. What is not touched stays byte for byte. */
+#include "deploy/kube/job_show.h"
 #include "deploy/rewrite/atomic_save.h"
 #include "deploy/rewrite/rewrite_engine.h"
 #include "deploy/verbs.h"
@@ -34,6 +35,7 @@ const char rewrite_help[] =
     "  --image=IMAGE        of rdzvd (" IMAGE ")\n"
     "  --diff               print a unified diff and not the files\n"
     "  --in-place           write the files that change; each old one is kept as FILE.bak\n"
+    "  --show               print what is seen in the files, as JSON, and rewrite nothing\n"
     "\n"
     "Exit codes: 0 rewritten; 1 there is nothing to rewrite, and the output is the input; 2 the\n"
     "files or the arguments are wrong, or cannot be edited safely, and nothing is written.\n";
@@ -69,11 +71,17 @@ static void read_choice(struct diag *d, struct rewrite_options *o, int option, c
 static void read_arguments(int argc, char **argv, struct rewrite_options *o, struct diag *d)
 {
     static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'}, {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},   {"wiring", required_argument, NULL, 'w'},
-        {"etcd", required_argument, NULL, 'e'},   {"keep-kind", no_argument, NULL, 'K'},
-        {"image", required_argument, NULL, 'i'},  {"diff", no_argument, NULL, 'd'},
-        {"in-place", no_argument, NULL, 'p'},     {0},
+        {"keep-backend", no_argument, NULL, 'k'},
+        {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},
+        {"wiring", required_argument, NULL, 'w'},
+        {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},
+        {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},
+        {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},
+        {0},
     };
     int c;
 
@@ -99,6 +107,9 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
             break;
         case 'p':
             o->in_place = true;
+            break;
+        case 's':
+            o->show = true;
             break;
         case ':':
             error(d, "%s needs a value: see rdzv-manifest rewrite --help", argv[optind - 1]);
@@ -130,12 +141,12 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
 /* --- What is done. --- */
 
 /* Files one after the other are one stream only with a `---` between them. */
-static void print_files(const struct bundle *b)
+static void print_files(const struct rewrite *w)
 {
     char last = '\n';
 
-    for (size_t i = 0; i < b->file_count; i++) {
-        const struct bundle_file *f = &b->files[i];
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
         const char *bytes = f->result.bytes;
 
         if (i > 0 && last != '\n')
@@ -147,23 +158,23 @@ static void print_files(const struct bundle *b)
     }
 }
 
-static void print_diffs(const struct bundle *b)
+static void print_diffs(const struct rewrite *w)
 {
-    for (size_t i = 0; i < b->file_count; i++) {
-        const struct bundle_file *f = &b->files[i];
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
 
         text_diff_print(stdout, f->yaml.name, f->yaml.name, f->yaml.bytes, f->yaml.len, &f->result);
     }
 }
 
-static void save(struct bundle *b)
+static void save(struct rewrite *w)
 {
-    struct save *list = arena_alloc(&b->arena, (b->file_count + 1) * sizeof *list);
+    struct save *list = arena_alloc(&w->arena, (w->file_count + 1) * sizeof *list);
     const char *failed;
     size_t count = 0;
 
-    for (size_t i = 0; i < b->file_count; i++) {
-        const struct bundle_file *f = &b->files[i];
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
 
         if (rewrite_changed(f))
             list[count++] =
@@ -171,38 +182,42 @@ static void save(struct bundle *b)
     }
     failed = save_files(list, count);
     if (failed != NULL)
-        diag_error(b->diag, failed, (struct yaml_mark){0}, "cannot be written: %s",
+        diag_error(w->diag, failed, (struct yaml_mark){0}, "cannot be written: %s",
                    strerror(errno));
     for (size_t i = 0; failed == NULL && i < count; i++)
-        diag_note(b->diag, list[i].path, (struct yaml_mark){0}, "written; the old one is %s",
+        diag_note(w->diag, list[i].path, (struct yaml_mark){0}, "written; the old one is %s",
                   list[i].backup);
     save_fini(list, count);
 }
 
-static int run(struct bundle *b)
+static int run(struct rewrite *w)
 {
     bool changed = false;
 
-    if (!bundle_read(b))
+    if (!rewrite_read(w))
         return 2;
-    if (rewrite_run(b) == 0 && b->diag->errors == 0)
-        diag_note(b->diag, NULL, (struct yaml_mark){0},
+    if (w->options->show) {
+        job_show(stdout, &w->jobs);
+        return 0;
+    }
+    if (rewrite_run(w) == 0 && w->diag->errors == 0)
+        diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
                   "job meets at an etcd of another file, name that file too");
-    for (size_t i = 0; i < b->file_count && b->diag->errors == 0; i++)
-        changed = changed || rewrite_changed(&b->files[i]);
-    if (changed && strcmp(b->options->image, IMAGE) == 0)
-        diag_note(b->diag, NULL, (struct yaml_mark){0},
+    for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
+        changed = changed || rewrite_changed(&w->files[i]);
+    if (changed && strcmp(w->options->image, IMAGE) == 0)
+        diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "the image " IMAGE " is a placeholder: build one from deploy/Containerfile, push "
                   "it, and name it with --image");
-    if (b->diag->errors == 0 && b->options->in_place)
-        save(b);
-    if (b->diag->errors > 0)
+    if (w->diag->errors == 0 && w->options->in_place)
+        save(w);
+    if (w->diag->errors > 0)
         return 2;
-    if (b->options->diff)
-        print_diffs(b);
-    else if (!b->options->in_place)
-        print_files(b);
+    if (w->options->diff)
+        print_diffs(w);
+    else if (!w->options->in_place)
+        print_files(w);
     return changed ? 0 : 1;
 }
 
@@ -210,14 +225,14 @@ int verb_rewrite(int argc, char **argv)
 {
     struct rewrite_options options;
     struct diag d = {0};
-    struct bundle b = {.diag = &d, .options = &options};
+    struct rewrite w = {.diag = &d, .options = &options};
     int code = 2;
 
     read_arguments(argc, argv, &options, &d);
     if (d.errors == 0)
-        code = run(&b);
+        code = run(&w);
     diag_print(&d, stderr);
-    bundle_free(&b);
+    rewrite_free(&w);
     diag_free(&d);
     return code;
 }

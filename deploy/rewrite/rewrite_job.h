@@ -1,46 +1,31 @@
-/* A job of a bundle: its containers, what they say about the rendezvous, and the edits that take
- * them to a c10d store. */
+/* A job of a bundle, with the edits that take it to a c10d store. */
 #pragma once
 
-#include "deploy/rewrite/rdzv_refs.h"
-#include "deploy/rewrite/rewrite_etcd.h"
+#include "deploy/rewrite/rewrite_input.h"
 
+/* An object with all that starts torch in its containers; or a ConfigMap with scripts that do. */
 struct rewrite_job {
-    struct object *object;
-    struct pod_specs pods;
-    struct wiring *wirings; /* of each container, in the order of the file */
+    const struct kube_object *object;
+    struct job_run **runs;
     size_t count;
-    struct yaml_node *policy; /* the elasticPolicy of a PyTorchJob, or NULL */
+    const struct yaml_node *policy; /* the elasticPolicy of a PyTorchJob, or NULL */
 };
 
-/* False when the object has no containers, or holds others that have them (a List). */
-bool job_read(struct bundle *b, struct object *o, struct rewrite_job *out);
+/* The next job of the bundle; *at starts at 0. False behind the last. */
+bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *out);
 
-/* The same of scripts in a ConfigMap: one wiring for each. */
-bool job_read_scripts(struct bundle *b, struct object *o, struct rewrite_job *out);
+/* How many pods are to meet, as far as it is known; at least 1. */
+long rewrite_job_nodes(const struct rewrite_job *j);
 
-bool job_uses_torchrun(const struct rewrite_job *j);
+/* Whether worker 0 is the store, and the job can be given another one. */
+bool rewrite_is_self_hosted(const struct rewrite_job *j);
 
-/* Whether nothing names a backend, which to torchrun is `static`. */
-bool job_is_static(const struct rewrite_job *j);
-
-/* The etcd Service that an endpoint names, or NULL. */
-struct object *job_service_of(struct bundle *b, const struct rewrite_job *j, const struct wiring *w,
-                              const struct rdzv_ref *endpoint, const struct etcd *e);
-/* That of the elasticPolicy. */
-struct object *job_policy_service(const struct rewrite_job *j, const struct etcd *e);
-
-/* Whether worker 0 is the store. */
-bool job_is_self_hosted(struct bundle *b, const struct rewrite_job *j);
-
-/* The port of the endpoint that worker 0 listens at, or 0. */
-unsigned job_hosted_port(struct bundle *b, const struct rewrite_job *j);
-
-/* Whatever meets at the etcd, or else at worker 0, meets over c10d from now on: at the same name if
- * `host` is NULL. `old_port` is no port of the containers any more. */
-void job_move(struct bundle *b, struct rewrite_job *j, const struct etcd *e, const char *host,
-              unsigned old_port);
-
-/* Notes about what was there before and stays: no id, capabilities, host ports, RestartJob. */
-void job_note_known_faults(struct bundle *b, const struct rewrite_job *j, bool c10d,
-                           unsigned etcd_port);
+/* Takes a run to c10d: at HOST, or if that is NULL at the name where it meets now. `old_port` is no
+ * port of its container any more. */
+void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
+                      const char *host, long old_port);
+/* The same of the policy, which all runs of the job obey. */
+void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host);
+/* Of the variables that emit would write those that the container, and the run (or NULL), lack. */
+void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
+                           const struct job_run *r, const struct yaml_node *env);

@@ -1,436 +1,410 @@
 /* Which job goes which way, and what has to stand beside it. */
 #include "deploy/rewrite/rewrite_plan.h"
 
+#include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
 #include "deploy/rewrite/rewrite_store.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+static void add_moved(struct rewrite *w, const struct kube_object *o)
+{
+    w->moved[w->moved_count++] = o;
+}
 
 /* --- From an etcd. --- */
 
-struct names {
-    struct object **list;
-    size_t count, cap;
-};
-
-static void add_name(struct bundle *b, struct names *n, struct object *service)
-{
-    for (size_t i = 0; i < n->count; i++) {
-        if (n->list[i] == service)
-            return;
-    }
-    if (n->count == n->cap) {
-        size_t cap = n->cap == 0 ? 8 : n->cap * 2;
-
-        n->list = arena_grow(&b->arena, n->list, n->cap * sizeof service, cap * sizeof service);
-        n->cap = cap;
-    }
-    n->list[n->count++] = service;
-}
-
-/* The Services of the etcd that the job names; whether there are any. */
-static bool find_names(struct bundle *b, const struct rewrite_job *j, const struct etcd *e,
-                       struct names *out)
-{
-    struct object *s = job_policy_service(j, e);
-    bool found = s != NULL;
-
-    if (s != NULL)
-        add_name(b, out, s);
-    for (size_t i = 0; i < j->count; i++) {
-        const struct wiring *w = &j->wirings[i];
-
-        for (size_t k = 0; k < w->count; k++) {
-            if (w->list[k].field != RDZV_REF_ENDPOINT)
-                continue;
-            s = job_service_of(b, j, w, &w->list[k], e);
-            if (s != NULL)
-                add_name(b, out, s);
-            found = found || s != NULL;
-        }
-    }
-    return found;
-}
-
 /* An etcd backend at an endpoint that cannot be followed goes on working: rdzvd speaks etcd v2. */
-static void note_unknown_endpoint(struct bundle *b, const struct rewrite_job *j)
+static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
-        const struct wiring *w = &j->wirings[i];
+        const char *backend = j->runs[i]->backend;
 
-        for (size_t k = 0; k < w->count; k++) {
-            const char *value = wiring_expand(b, w, w->list[k].value);
-
-            if (w->list[k].field == RDZV_REF_BACKEND && strncmp(value, "etcd", 4) == 0)
-                bundle_note(b, j->object->node,
-                            "%s meets over %s at an endpoint that leads to nothing in these files: "
-                            "it stays as it is",
-                            object_title(b, j->object), value);
-        }
+        if (strncmp(backend, "etcd", 4) != 0)
+            continue;
+        rewrite_note(w, j->object->node,
+                     "%s meets over %s at an endpoint that leads to nothing in these files: it "
+                     "stays as it is",
+                     rewrite_title(w, j->object), backend);
+        return;
     }
 }
 
-size_t move_from_etcd(struct bundle *b, const struct etcd *e, bool c10d, struct object ***services,
-                      size_t *service_count)
+static bool is_served(const struct etcd *e, const struct rewrite_job *j)
 {
-    struct names names = {0};
-    size_t found = 0;
+    for (size_t i = 0; i < j->count; i++) {
+        if (etcd_serves(e, j->runs[i]))
+            return true;
+    }
+    return false;
+}
 
-    for (size_t i = 0; i < b->count; i++) {
-        struct object *o = b->objects[i];
-        bool script = false;
-        struct rewrite_job j;
+static bool obeys_policy(const struct rewrite_job *j, const struct job_run *r)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
 
-        if (o == e->object)
+    while (s != NULL && s->from != JOB_FROM_OPERATOR)
+        s = s->weaker;
+    return s != NULL && j->policy != NULL;
+}
+
+/* `e`: those that meet there stay at its name; NULL: those that worker 0 serves come to `host`. */
+static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
+                      const char *host)
+{
+    bool policy = false;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+
+        if (e != NULL ? !etcd_serves(e, r) : !r->hosted)
             continue;
-        if (!job_read(b, o, &j) && !(script = job_read_scripts(b, o, &j)))
+        if (obeys_policy(j, r) && !policy) {
+            rewrite_move_policy(w, j, host);
+            policy = true;
+        }
+        rewrite_move_run(w, j, r, host, e != NULL ? e->ports[0] : r->port);
+    }
+}
+
+static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
+{
+    static const char variable[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+
+        if ((r->nodes_max >= 0 && !job_is_elastic(r)) ||
+            job_variable(&w->jobs, r->container, variable) != NULL)
             continue;
-        if (!find_names(b, &j, e, &names)) {
-            note_unknown_endpoint(b, &j);
+        rewrite_note(w, j->object->node,
+                     "%s: if it is elastic, torch 2.6 and later need %s=1 on every agent over "
+                     "etcd-v2, or a node that joins or replaces another one waits for ever: set "
+                     "it, or leave out --keep-backend",
+                     rewrite_title(w, j->object), variable);
+        return;
+    }
+}
+
+void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
+{
+    struct rewrite_job j;
+    size_t at = 0;
+
+    while (rewrite_next_job(w, &at, &j)) {
+        if (!is_served(e, &j)) {
+            note_unknown_endpoint(w, &j);
             continue;
         }
-        found++;
-        bundle_note(b, o->node, "%s meets at this etcd: %s", object_title(b, o),
-                    c10d ? "it moves to c10d" : "it stays on etcd-v2, and as it is");
+        rewrite_note(w, j.object->node, "%s meets at this etcd: %s", rewrite_title(w, j.object),
+                     c10d ? "it moves to c10d" : "it stays on etcd-v2, and as it is");
+        for (size_t i = 0; i < j.count; i++) {
+            if (etcd_serves(e, j.runs[i]))
+                etcd_want(e, j.runs[i]);
+        }
+        e->nodes += rewrite_job_nodes(&j);
         if (c10d)
-            job_move(b, &j, e, NULL, e->ports[0]);
-        if (!script)
-            job_note_known_faults(b, &j, c10d, e->ports[0]);
+            move_runs(w, &j, e, NULL);
+        else
+            note_shared_store(w, &j);
+        add_moved(w, j.object);
     }
-    *services = names.list;
-    *service_count = names.count;
-    return found;
 }
 
 /* --- From worker 0. --- */
 
-/* The label that the pods of a job bear, with the job's name as its value. */
-static const char *pod_label(const struct object *o)
+static const char *platform_of(const struct kube_object *o)
 {
-    static const struct {
-        const char *group, *kind, *label;
-    } labels[] = {
-        {"batch.volcano.sh/", "Job", "volcano.sh/job-name"},
-        {"kubeflow.org/", "PyTorchJob", "training.kubeflow.org/job-name"},
-        {"jobset.x-k8s.io/", "JobSet", "jobset.sigs.k8s.io/jobset-name"},
-        {"trainer.kubeflow.org/", "TrainJob", "jobset.sigs.k8s.io/jobset-name"},
-        {"batch/", "Job", "batch.kubernetes.io/job-name"},
+    static const char *const names[] = {
+        [KUBE_VOLCANO_JOB] = "volcano",
+        [KUBE_PYTORCHJOB] = "pytorchjob",
+        [KUBE_JOBSET] = "jobset",
+        [KUBE_TRAINJOB] = "trainjob",
+        [KUBE_JOB] = "job",
     };
-    const char *api = yaml_text(yaml_get(o->node, "apiVersion"));
 
-    for (size_t i = 0; api != NULL && i < sizeof labels / sizeof *labels; i++) {
-        if (strncmp(api, labels[i].group, strlen(labels[i].group)) == 0 &&
-            strcmp(o->kind, labels[i].kind) == 0)
-            return labels[i].label;
-    }
-    return NULL;
+    return (size_t)o->type < sizeof names / sizeof *names ? names[o->type] : NULL;
 }
 
 static bool is_on_host_network(const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->pods.count; i++) {
-        bool on = false;
-
-        if (yaml_to_bool(yaml_get(j->pods.list[i], "hostNetwork"), &on) && on)
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->runs[i]->container->pods->host_network)
             return true;
     }
     return false;
 }
 
 /* Documents in front of what holds the object; items in front of it in a List. */
-static void put_in_front(struct bundle *b, struct object *o, const char *documents)
+static void put_in_front(struct rewrite *w, const struct kube_object *o,
+                         const struct yaml_node *documents)
 {
-    while (o->wrapper != NULL)
-        o = o->wrapper;
-    if (o->list == NULL) {
-        edit_add_documents(b, o->file, o->doc, documents);
-        return;
-    }
-    for (const char *at = documents, *end; *at != '\0'; at = end) {
-        const char *mark = strstr(at, "\n---\n");
+    const char *text = "";
 
-        end = mark == NULL ? at + strlen(at) : mark + 5;
-        edit_add_item_before(
-            b, o->file, o->list, o->index,
-            arena_copy(&b->arena, at, mark == NULL ? strlen(at) : (size_t)(mark + 1 - at)));
+    o = kube_top(o);
+    for (size_t i = 0; i < yaml_length(documents); i++) {
+        const char *one = rewrite_text(w, documents->items[i]);
+
+        if (o->list != NULL)
+            edit_add_item(w, o->list, o->item, true, one);
+        else
+            text = arena_text(&w->arena, "%s%s%s", text, i == 0 ? "" : "---\n", one);
     }
+    if (o->list == NULL)
+        edit_add_documents(w, o->doc, text);
 }
 
-static bool is_taken(struct bundle *b, const struct object *job, const char *name)
+static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    for (size_t i = 0; i < b->count; i++) {
-        const struct object *o = b->objects[i];
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
 
-        if (strcmp(o->kind, "Service") == 0 && strcmp(o->name, name) == 0 &&
-            bundle_same_namespace(o->namespace, job->namespace)) {
-            bundle_error(b, o->node,
-                         "the store of %s is to be named %s, and here is a Service of that name: "
-                         "rename it",
-                         object_title(b, job), name);
+        if (o->type == KUBE_SERVICE && strcmp(o->name, name) == 0 && kube_same_namespace(o, job)) {
+            rewrite_error(w, o->node,
+                          "the store of %s is to be named %s, and here is a Service of that name: "
+                          "rename it",
+                          rewrite_title(w, job), name);
             return true;
         }
     }
     return false;
 }
 
-static void give_store(struct bundle *b, struct rewrite_job *j)
+static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
 {
-    struct object *o = j->object;
-    const char *name = arena_text(&b->arena, "%s-rdzv", o->name);
-    bool host = is_on_host_network(j);
-    const char *label = host ? NULL : pod_label(o);
-    struct buf text = {.arena = &b->arena};
-    struct store_spec s = {
-        .kind = "StatefulSet",
-        .name = name,
-        .namespace = o->namespace,
-        .instance = o->name,
-        .image = b->options->image,
-        .service_name = name,
-        .space_idle_timeout = "30s",
-        .advertise = arena_text(&b->arena, "%s:%d", name, C10D_PORT),
-        .etcd_name = "etcd",
-        .c10d_port = C10D_PORT,
-        .etcd_port = ETCD_PORT,
-    };
+    const struct kube_object *o = j->object;
+    bool is_static = true;
 
-    if (strlen(name) > 52)
-        bundle_error(b, o->node,
-                     "%s is too long a name for a store named after it (%zu characters, 47 at "
-                     "most): shorten it",
-                     o->name, strlen(o->name));
-    if (*o->name == '\0')
-        bundle_error(b, o->node, "this job has no name: give it one (generateName will not do)");
-    if (b->diag->errors > 0 || is_taken(b, o, name))
-        return;
-    store_print_all(&text, &s, label, o->name);
-    put_in_front(b, o, text.text);
-    bundle_note(b, o->node,
-                "%s: its worker 0 was the store; now it is StatefulSet %s, behind a Service of "
-                "that name at port %d",
-                object_title(b, o), name, C10D_PORT);
-    bundle_note(b, o->node,
-                "the store is not deleted with the job; this is: kubectl delete "
-                "statefulset,service,poddisruptionbudget,networkpolicy -l "
-                "app.kubernetes.io/instance=%s,app.kubernetes.io/name=rdzvd%s%s",
-                o->name, *o->namespace == '\0' ? "" : " -n ", o->namespace);
-    if (label == NULL)
-        bundle_note(b, o->node, "%s: no NetworkPolicy guards its store: %s", object_title(b, o),
-                    host ? "none can admit pods on the host network alone"
-                         : "the label of its pods is not known");
-    if (job_is_static(j))
-        bundle_note(b, o->node,
-                    "%s named no backend, and ranks were those of --node_rank; c10d gives them in "
-                    "the order of the pods' addresses",
-                    object_title(b, o));
-    job_move(b, j, NULL, name, job_hosted_port(b, j));
-    job_note_known_faults(b, j, true, 0);
+    rewrite_note(w, o->node,
+                 "%s: its worker 0 was the store; now it is StatefulSet %s, behind a Service of "
+                 "that name at port %d",
+                 rewrite_title(w, o), name, C10D_PORT);
+    rewrite_note(w, o->node,
+                 "the store is not deleted with the job; this is: kubectl delete "
+                 "statefulset,service,poddisruptionbudget,networkpolicy -l "
+                 "app.kubernetes.io/instance=%s,app.kubernetes.io/name=rdzvd%s%s",
+                 o->name, *o->namespace == '\0' ? "" : " -n ", o->namespace);
+    if (host || platform_of(o) == NULL)
+        rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
+                     host ? "none can admit pods on the host network alone"
+                          : "the label of its pods is not known");
+    for (size_t i = 0; i < j->count; i++)
+        is_static =
+            is_static && j->runs[i]->settings[TORCHRUN_RDZV_BACKEND].from == JOB_FROM_NOWHERE;
+    if (is_static)
+        rewrite_note(w, o->node,
+                     "%s named no backend, and ranks were those of --node_rank; c10d gives them in "
+                     "the order of the pods' addresses",
+                     rewrite_title(w, o));
 }
 
-size_t move_self_hosted(struct bundle *b, bool look)
+static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
-    size_t found = 0;
+    const struct kube_object *o = j->object;
+    const char *name = arena_text(&w->arena, "%s-rdzv", o->name);
+    bool host = is_on_host_network(j);
+    struct emit_job job = {0};
+    struct store_settings s = {
+        .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
+        .placement = "service",
+        .service = name,
+        .nodes = rewrite_job_nodes(j),
+        .host_network = host,
+        .open = platform_of(o) == NULL,
+    };
 
-    for (size_t i = 0; i < b->count; i++) {
-        struct object *o = b->objects[i];
-        struct rewrite_job j;
+    if (*o->name == '\0')
+        rewrite_error(w, o->node, "this job has no name: give it one (generateName will not do)");
+    if (w->diag->errors > 0 || is_taken(w, o, name))
+        return;
+    if (rewrite_open_store(w, o, &s, &job)) {
+        put_in_front(w, o, emit_job_part(&job, "documents"));
+        note_store(w, j, name, host);
+        for (size_t i = 0; i < j->count; i++) {
+            const struct job_run *r = j->runs[i];
 
-        if (!job_read(b, o, &j) || !job_is_self_hosted(b, &j) ||
-            (j.policy == NULL && !job_uses_torchrun(&j)))
+            if (r->hosted && r->settings[TORCHRUN_RDZV_ENDPOINT].from == JOB_FROM_NOWHERE)
+                rewrite_add_variables(w, r->container, r, emit_job_part(&job, "runEnv"));
+        }
+        move_runs(w, j, NULL, name);
+    }
+    emit_job_free(&job);
+    add_moved(w, o);
+}
+
+size_t move_self_hosted(struct rewrite *w, bool look)
+{
+    struct rewrite_job j;
+    size_t found = 0, at = 0;
+
+    while (rewrite_next_job(w, &at, &j)) {
+        if (!rewrite_is_self_hosted(&j))
             continue;
+        if (j.object->type == KUBE_POD) {
+            rewrite_note(w, j.object->node,
+                         "%s: one of the training pods is the store, and stays it: which Pods are "
+                         "a job together is not written here",
+                         rewrite_title(w, j.object));
+            continue;
+        }
         found++;
         if (look)
-            bundle_note(b, o->node,
-                        "%s: its worker 0 is the store, and stays it: without --keep-backend and "
-                        "--from=etcd rdzvd takes its place",
-                        object_title(b, o));
+            rewrite_note(w, j.object->node,
+                         "%s: its worker 0 is the store, and stays it: without --keep-backend and "
+                         "--from=etcd rdzvd takes its place",
+                         rewrite_title(w, j.object));
         else
-            give_store(b, &j);
+            give_store(w, &j);
     }
     return found;
 }
 
 /* --- Without torchrun. --- */
 
-static const struct yaml_node *replicas_of(const struct object *o)
+/* The container of these pods that the training operator means. */
+static const struct kube_container *main_container(const struct kube_pods *p)
 {
-    return strcmp(o->kind, "PyTorchJob") == 0 ? yaml_path(o->node, "spec.pytorchReplicaSpecs")
-                                              : NULL;
-}
-
-/* The container that the training operator means. */
-static struct yaml_node *main_container(const struct yaml_node *spec)
-{
-    const struct yaml_node *list = yaml_get(spec, "containers");
-
-    for (size_t i = 0; list != NULL && list->kind == YAML_SEQUENCE && i < list->count; i++) {
-        if (yaml_is(yaml_get(list->items[i], "name"), "pytorch"))
-            return list->items[i];
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->containers[i].init && strcmp(p->containers[i].name, "pytorch") == 0)
+            return &p->containers[i];
     }
     return NULL;
 }
 
 /* The port at which the others look for rank 0. */
-static unsigned master_port(const struct yaml_node *container)
+static long master_port(struct rewrite *w, const struct kube_container *c)
 {
-    const struct yaml_node *ports = yaml_get(container, "ports");
+    const struct job_variable *port = job_variable(&w->jobs, c, "MASTER_PORT");
+    long number = port == NULL || port->made == NULL ? 0 : strtol(port->made, NULL, 10);
 
-    for (size_t i = 0; ports != NULL && ports->kind == YAML_SEQUENCE && i < ports->count; i++) {
-        int64_t n;
-
-        if (yaml_is(yaml_get(ports->items[i], "name"), "pytorchjob-port") &&
-            yaml_to_int(yaml_get(ports->items[i], "containerPort"), &n) && n > 0 && n < 65536)
-            return (unsigned)n;
-    }
-    return AGENT_STORE_PORT;
-}
-
-static void add_variables(struct bundle *b, struct object *o, struct yaml_node *container)
-{
-    static const char *const items[] = {"name: TORCHELASTIC_USE_AGENT_STORE\nvalue: \"True\"\n",
-                                        "name: TORCHELASTIC_RESTART_COUNT\nvalue: \"0\"\n"};
-    struct yaml_pair *env = yaml_get_pair(container, "env");
-
-    if (env != NULL && env->value->kind != YAML_SEQUENCE) {
-        bundle_error(b, env->value, "env is a list of variables: write it as one, or remove it");
-        return;
-    }
-    for (size_t i = 0; env != NULL && i < 2; i++)
-        edit_add_item(b, o->file, env->value, env->value->count == 0 ? 0 : env->value->count - 1,
-                      items[i]);
-    if (env == NULL)
-        edit_add_pair(b, o->file, container, &container->pairs[container->count - 1],
-                      "env:\n"
-                      "- name: TORCHELASTIC_USE_AGENT_STORE\n"
-                      "  value: \"True\"\n"
-                      "- name: TORCHELASTIC_RESTART_COUNT\n"
-                      "  value: \"0\"\n");
+    return number > 0 && number < 65536 ? number : 23456;
 }
 
 /* A second attempt would find the keys of the first. */
-static void set_restart_policy(struct bundle *b, struct object *o, struct yaml_node *replica)
+static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
 {
-    struct yaml_pair *policy = yaml_get_pair(replica, "restartPolicy");
+    const struct yaml_pair *policy = yaml_get_pair(p->part, "restartPolicy");
 
     if (policy != NULL && yaml_is(policy->value, "Never"))
         return;
     if (policy != NULL)
-        edit_value(b, o->file, policy->value, "Never");
+        edit_value(w, policy->value, "Never");
     else
-        edit_add_pair_before(b, o->file, replica, &replica->pairs[0], "restartPolicy: Never\n");
-    bundle_note(b, policy != NULL ? policy->value : replica,
-                "%s: restartPolicy is Never: a second attempt would find the keys of the first",
-                object_title(b, o));
+        edit_add_pair_before(w, p->part, &p->part->pairs[0], "restartPolicy: Never\n");
+    rewrite_note(w, policy != NULL ? policy->value : p->part,
+                 "%s: restartPolicy is Never: a second attempt would find the keys of the first",
+                 rewrite_title(w, p->object));
 }
 
-/* Equal, as what a Guaranteed pod needs of every container. */
-static bool is_guaranteed(const struct yaml_node *container)
+/* The item in front of (or behind) all others of a list of the pod's, which may not be there. */
+static void add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
+                       struct yaml_node *item)
 {
-    static const char *const names[] = {"cpu", "memory"};
-    const struct yaml_node *limits = yaml_path(container, "resources.limits");
-    const struct yaml_node *requests = yaml_path(container, "resources.requests");
+    const struct yaml_pair *pair = yaml_get_pair(p->spec, key);
+    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; i < 2; i++) {
-        const char *limit = yaml_text(yaml_get(limits, names[i]));
-        const char *request = yaml_text(yaml_get(requests, names[i]));
-
-        if (limit == NULL || (request != NULL && strcmp(request, limit) != 0))
-            return false;
+    if (pair != NULL && yaml_length(pair->value) > 0) {
+        edit_add_item(w, pair->value, before ? 0 : pair->value->count - 1, before,
+                      rewrite_text(w, item));
+        return;
     }
-    return true;
-}
-
-static void add_sidecar(struct bundle *b, struct object *o, struct yaml_node *spec, unsigned port)
-{
-    struct buf text = {.arena = &b->arena};
-    struct yaml_pair *init = yaml_get_pair(spec, "initContainers");
-    struct yaml_pair *volumes = yaml_get_pair(spec, "volumes");
-
-    store_print_sidecar(&text, b->options->image, port, is_guaranteed(main_container(spec)));
-    if (init != NULL && init->value->kind == YAML_SEQUENCE && init->value->count > 0)
-        edit_add_item_before(b, o->file, init->value, 0, text.text);
-    else if (init != NULL)
-        bundle_error(b, init->value, "initContainers is empty: remove it");
-    else
-        edit_add_pair_before(
-            b, o->file, spec, yaml_get_pair(spec, "containers"),
-            arena_text(&b->arena, "initContainers:\n%s", edit_as_item(b, text.text)));
-    if (volumes != NULL && volumes->value->kind == YAML_SEQUENCE && volumes->value->count > 0)
-        edit_add_item(b, o->file, volumes->value, volumes->value->count - 1, store_sidecar_volume);
-    else if (volumes != NULL)
-        bundle_error(b, volumes->value, "volumes is empty: remove it");
-    else
-        edit_add_pair(b, o->file, spec, &spec->pairs[spec->count - 1],
-                      arena_text(&b->arena, "volumes:\n%s", edit_as_item(b, store_sidecar_volume)));
-}
-
-static bool has_agent_store(const struct yaml_node *container)
-{
-    const struct yaml_node *env = yaml_get(container, "env");
-
-    for (size_t i = 0; env != NULL && env->kind == YAML_SEQUENCE && i < env->count; i++) {
-        if (yaml_is(yaml_get(env->items[i], "name"), "TORCHELASTIC_USE_AGENT_STORE"))
-            return true;
+    if (pair != NULL) {
+        rewrite_error(w, pair->value, "%s is empty: remove it", key);
+        return;
     }
+    yaml_append(&w->arena, list, item);
+    yaml_put(&w->arena, block, key, list);
+    if (before)
+        edit_add_pair_before(w, p->spec, yaml_get_pair(p->spec, "containers"),
+                             rewrite_text(w, block));
+    else
+        edit_add_pair(w, p->spec, &p->spec->pairs[p->spec->count - 1], rewrite_text(w, block));
+}
+
+static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
+{
+    if (main_container(p) == NULL)
+        rewrite_error(w, p->part,
+                      "there is no container named pytorch in this %s, which the operator wants: "
+                      "name one so",
+                      p->role);
+    else if (p->host_network)
+        rewrite_error(w, p->spec,
+                      "a store beside worker 0 on the host network may meet another one there: "
+                      "take the job off it, or use torchrun");
+    else
+        return true;
     return false;
 }
 
-static void give_agent_store(struct bundle *b, struct object *o, const struct yaml_node *replicas)
+static void give_agent_store(struct rewrite *w, const struct kube_object *o,
+                             const struct kube_pods *master)
 {
-    struct yaml_node *master = yaml_path(yaml_get(replicas, "Master"), "template.spec");
-    unsigned port = master_port(main_container(master));
+    const struct kube_container *c = main_container(master);
+    long port = master_port(w, c);
+    struct emit_job job;
+    struct store_settings s = {
+        .platform = "pytorchjob",
+        .placement = "sidecar",
+        .wiring = "agent-store",
+        .port = port,
+        .resources = kube_get(c->node, "resources"),
+    };
 
-    for (size_t i = 0; i < replicas->count; i++) {
-        struct yaml_node *replica = replicas->pairs[i].value;
-        struct yaml_node *spec = yaml_path(replica, "template.spec");
-        struct yaml_node *container = main_container(spec);
-        bool host = false;
+    for (size_t i = 0; i < w->bundle.pod_count; i++)
+        s.nodes += w->bundle.pods[i]->object == o ? w->bundle.pods[i]->replicas : 0;
+    if (rewrite_open_store(w, o, &s, &job)) {
+        for (size_t i = 0; i < w->bundle.pod_count; i++) {
+            const struct kube_pods *p = w->bundle.pods[i];
 
-        if (container == NULL) {
-            bundle_error(b, replicas->pairs[i].key,
-                         "there is no container named pytorch here, which the operator wants: "
-                         "name one so");
-            return;
+            if (p->object != o || !can_have_agent_store(w, p))
+                continue;
+            set_restart_policy(w, p);
+            rewrite_add_variables(w, main_container(p), NULL, emit_job_part(&job, "runEnv"));
         }
-        if (yaml_to_bool(yaml_get(spec, "hostNetwork"), &host) && host) {
-            bundle_error(b, spec,
-                         "a store beside worker 0 on the host network may meet another "
-                         "one there: take the job off it, or use torchrun");
-            return;
-        }
-        set_restart_policy(b, o, replica);
-        add_variables(b, o, container);
+        add_to_pod(w, master, "initContainers", true, emit_job_part(&job, "rdzvdSidecar"));
+        add_to_pod(w, master, "volumes", false, emit_job_part(&job, "rdzvdVolume"));
+        rewrite_note(w, o->node,
+                     "%s: rdzvd is a native sidecar of its Master, at port %ld, where rank 0 would "
+                     "have listened (needs Kubernetes 1.29 and Training Operator 1.8)",
+                     rewrite_title(w, o), port);
     }
-    add_sidecar(b, o, master, port);
-    bundle_note(b, o->node,
-                "%s: rdzvd is a native sidecar of its Master, at port %u, where rank 0 would have "
-                "listened (needs Kubernetes 1.29 and Training Operator 1.8)",
-                object_title(b, o), port);
+    emit_job_free(&job);
+    add_moved(w, o);
 }
 
-size_t move_to_agent_store(struct bundle *b, bool look)
+/* Whether it could be told of a store, or was: by torchrun, by a policy, by a variable. */
+static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
+{
+    for (size_t i = 0; i < w->jobs.count; i++) {
+        if (job_run_object(w->jobs.runs[i]) == master->object)
+            return true;
+    }
+    return kube_get(master->object->spec, "elasticPolicy") != NULL ||
+           job_variable(&w->jobs, main_container(master), "TORCHELASTIC_USE_AGENT_STORE") != NULL;
+}
+
+size_t move_to_agent_store(struct rewrite *w, bool look)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < b->count; i++) {
-        struct object *o = b->objects[i];
-        const struct yaml_node *replicas = replicas_of(o);
-        struct rewrite_job j;
+    for (size_t i = 0; i < w->bundle.pod_count; i++) {
+        const struct kube_pods *p = w->bundle.pods[i];
+        const struct kube_object *o = p->object;
 
-        if (replicas == NULL || replicas->kind != YAML_MAPPING || !job_read(b, o, &j) ||
-            job_uses_torchrun(&j) || j.policy != NULL ||
-            main_container(yaml_path(yaml_get(replicas, "Master"), "template.spec")) == NULL ||
-            has_agent_store(
-                main_container(yaml_path(yaml_get(replicas, "Master"), "template.spec"))))
+        if (o->type != KUBE_PYTORCHJOB || strcmp(p->role, "Master") != 0 ||
+            main_container(p) == NULL || has_wiring(w, p))
             continue;
         found++;
         if (look)
-            bundle_note(b, o->node,
-                        "%s calls no torchrun that could be told of a store: "
-                        "--wiring=agent-store puts rdzvd where its rank 0 would listen",
-                        object_title(b, o));
+            rewrite_note(w, o->node,
+                         "%s calls no torchrun that could be told of a store: "
+                         "--wiring=agent-store puts rdzvd where its rank 0 would listen",
+                         rewrite_title(w, o));
         else
-            give_agent_store(b, o, replicas);
+            give_agent_store(w, o, p);
     }
     return found;
 }

@@ -1,18 +1,14 @@
-/* The jobs of a bundle: those that meet at its etcd, those whose worker 0 is the store, and those
- * that call no torchrun. */
+/* Which job goes which way, and what has to stand beside it. */
 #pragma once
 
 #include "deploy/rewrite/rewrite_etcd.h"
 
-/* Objects that meet at this etcd; with `c10d` they are moved, else only looked at. How many there
- * are; *services are the Services that they name. */
-size_t move_from_etcd(struct bundle *b, const struct etcd *e, bool c10d, struct object ***services,
-                      size_t *service_count);
+/* Jobs that meet at the etcd: over c10d from now on, or as they are. */
+void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d);
 
-/* Jobs that host their store themselves get one of their own. With `look` they stay, and a note
- * says what could be done. How many there are. */
-size_t move_self_hosted(struct bundle *b, bool look);
+/* Jobs whose worker 0 is the store get one of their own. With `look` they are only named. Returns
+ * how many there are. */
+size_t move_self_hosted(struct rewrite *w, bool look);
 
-/* PyTorchJobs whose program finds its store through MASTER_ADDR, without torchrun: rdzvd sits where
- * rank 0 would have listened. With `look` as above. */
-size_t move_to_agent_store(struct bundle *b, bool look);
+/* PyTorchJobs that call no torchrun get a store beside their Master, in the same way. */
+size_t move_to_agent_store(struct rewrite *w, bool look);

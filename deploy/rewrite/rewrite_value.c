@@ -6,15 +6,15 @@
 #include "deploy/yaml/scalar_position.h"
 #include "deploy/yaml/scalar_text.h"
 
-static bool refuse_anchor(struct bundle *b, const struct yaml_node *n)
+static bool refuse_anchor(struct rewrite *w, const struct yaml_node *n)
 {
     if (n->anchor != NULL)
-        bundle_error(b, n, "this value has an anchor, and others may share it: write it out");
+        rewrite_error(w, n, "this value has an anchor, and others may share it: write it out");
     return n->anchor != NULL;
 }
 
 /* Behind `!!tag `, which stays. */
-static size_t content_start(const struct bundle_file *f, const struct yaml_node *n)
+static size_t content_start(const struct rewrite_file *f, const struct yaml_node *n)
 {
     size_t at = n->start.offset;
 
@@ -37,15 +37,16 @@ static bool is_same_type(const struct yaml_node *n, const char *text)
            yaml_type(n) != YAML_STRING;
 }
 
-void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, const char *text)
+void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
 {
-    struct buf out = {.arena = &b->arena};
+    struct rewrite_file *f = rewrite_file_of(w, n);
+    struct buf out = {.arena = &w->arena};
     size_t start = content_start(f, n);
 
-    if (edit_refuse_alias(b, n) || refuse_anchor(b, n))
+    if (edit_refuse_alias(w, n) || refuse_anchor(w, n))
         return;
     if (n->kind == YAML_SCALAR && n->len == 0 && n->start.offset == n->end.offset) {
-        buf_print(&out, " %s", scalar_text(&b->arena, text));
+        buf_print(&out, " %s", scalar_text(&w->arena, text));
     } else if (n->style == YAML_SINGLE && strpbrk(text, "'\n") == NULL) {
         buf_print(&out, "'%s'", text);
     } else if (n->style == YAML_DOUBLE) {
@@ -53,16 +54,16 @@ void edit_value(struct bundle *b, struct bundle_file *f, struct yaml_node *n, co
         scalar_add_quoted(&out, text);
         buf_add(&out, "\"", 1);
     } else {
-        buf_print(&out, "%s", is_same_type(n, text) ? text : scalar_text(&b->arena, text));
+        buf_print(&out, "%s", is_same_type(n, text) ? text : scalar_text(&w->arena, text));
         if ((n->style == YAML_LITERAL || n->style == YAML_FOLDED) &&
             f->yaml.bytes[n->end.offset - 1] == '\n')
             buf_add(&out, f->eol, strlen(f->eol));
     }
-    edit_bytes(b, f, start, n->end.offset - start, out.text, out.len);
+    edit_bytes(w, f, start, n->end.offset - start, out.text, out.len);
 }
 
 /* The blanks in front of the line of a block scalar that holds the offset. */
-static size_t indent_at(const struct bundle_file *f, size_t at)
+static size_t indent_at(const struct rewrite_file *f, size_t at)
 {
     size_t start = edit_line_start(f, at), n = 0;
 
@@ -91,7 +92,7 @@ static void add_folded(struct buf *out, const char *text, enum yaml_style style)
 }
 
 /* The value's indentation is that of its line less what the value itself has there. */
-static size_t block_indent(const struct bundle_file *f, const struct yaml_node *n, size_t at,
+static size_t block_indent(const struct rewrite_file *f, const struct yaml_node *n, size_t at,
                            size_t offset)
 {
     size_t start = at, own = 0, all;
@@ -106,7 +107,7 @@ static size_t block_indent(const struct bundle_file *f, const struct yaml_node *
 
 /* Whether the bytes of the source are those of the value, and not lines that were folded into it.
  * Escapes are fine: there the way back is known. */
-static bool is_exact(const struct bundle_file *f, const struct yaml_node *n, size_t start,
+static bool is_exact(const struct rewrite_file *f, const struct yaml_node *n, size_t start,
                      size_t end, size_t from, size_t to)
 {
     const char *bytes = f->yaml.bytes;
@@ -121,20 +122,21 @@ static bool is_exact(const struct bundle_file *f, const struct yaml_node *n, siz
     return start == end && from == to;
 }
 
-void edit_part(struct bundle *b, struct bundle_file *f, struct yaml_node *n, size_t from, size_t to,
+void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t to,
                const char *text)
 {
-    struct buf out = {.arena = &b->arena};
+    struct rewrite_file *f = rewrite_file_of(w, n);
+    struct buf out = {.arena = &w->arena};
     size_t start, end;
 
-    if (edit_refuse_alias(b, n) || refuse_anchor(b, n))
+    if (edit_refuse_alias(w, n) || refuse_anchor(w, n))
         return;
     start = scalar_position(&f->yaml, n, from).offset;
     end = to == from ? start : scalar_position(&f->yaml, n, to).offset;
     if (!is_exact(f, n, start, end, from, to)) {
-        bundle_error(b, n,
-                     "the words to be changed stand on folded lines: write the text as a "
-                     "block with |");
+        rewrite_error(w, n,
+                      "the words to be changed stand on folded lines: write the text as a "
+                      "block with |");
         return;
     }
     if (n->style == YAML_LITERAL) {
@@ -153,5 +155,5 @@ void edit_part(struct bundle *b, struct bundle_file *f, struct yaml_node *n, siz
     } else {
         add_folded(&out, text, n->style);
     }
-    edit_bytes(b, f, start, end - start, out.text == NULL ? "" : out.text, out.len);
+    edit_bytes(w, f, start, end - start, out.text == NULL ? "" : out.text, out.len);
 }

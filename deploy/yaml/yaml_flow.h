@@ -11,6 +11,6 @@ struct flow_style {
 
 void flow_print(struct buf *out, const struct yaml_node *n, struct flow_style style);
 
-/* A node written as a block, as flow_print would have it; with `bare` without the outer braces. The
- * block is our own text: if it is no YAML, that is a fault of ours. */
-void flow_print_block(struct buf *out, const char *block, struct flow_style style, bool bare);
+/* The one node of a text in block style, as flow_print would have it; with `bare` without the outer
+ * braces. False when the text is no YAML. */
+bool flow_print_block(struct buf *out, const char *block, struct flow_style style, bool bare);
