@@ -77,7 +77,7 @@ declare -A FOLDERS=(
 declare -A SUBFOLDERS=(
     [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
     [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
-    [deploy/rewrite]='yaml template kube rewrite'
+    [deploy/rewrite]='yaml template kube emit check rewrite'
 )
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'

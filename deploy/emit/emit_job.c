@@ -384,8 +384,8 @@ bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struc
         .settings = settings,
     };
     job->maker = m;
-    return load(m) && check_settings(m, m->known, NULL) && choose_platform(m) &&
-           make_variables(m) && run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
+    return load(m) && choose_platform(m) && make_variables(m) &&
+           run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
            run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0;
 }
 

@@ -469,7 +469,7 @@ static void find_store(struct job_view *v, struct job_run *r)
     r->local = is_local(r->host);
     if (r->standalone)
         return;
-    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && *r->host == '\0') {
+    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && (*r->host == '\0' || strchr(r->host, '$') != NULL)) {
         const char *vc = strstr(written, "VC_");
 
         r->hosted =
