@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-static void put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
+static void show_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (text != NULL && *text != '\0')
         yaml_put(a, mapping, key, yaml_new_text(a, text, strlen(text)));
 }
 
-static void put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
+static void show_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
 {
     if (number >= 0)
         yaml_put(a, mapping, key, yaml_new_plain(a, arena_text(a, "%ld", number)));
@@ -19,9 +19,9 @@ static void put_number(struct arena *a, struct yaml_node *mapping, const char *k
 
 static void put_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)
 {
-    put_text(a, mapping, "kind", o->kind);
-    put_text(a, mapping, "name", o->name);
-    put_text(a, mapping, "namespace", o->namespace);
+    show_text(a, mapping, "kind", o->kind);
+    show_text(a, mapping, "name", o->name);
+    show_text(a, mapping, "namespace", o->namespace);
 }
 
 static struct yaml_node *show_target(struct arena *a, const struct job_run *r)
@@ -32,7 +32,7 @@ static struct yaml_node *show_target(struct arena *a, const struct job_run *r)
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
     put_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
-    put_text(a, out, "reached", reaches[r->target.reach]);
+    show_text(a, out, "reached", reaches[r->target.reach]);
     return out;
 }
 
@@ -51,22 +51,22 @@ static struct yaml_node *show_run(struct arena *a, const struct job_run *r)
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
     put_object(a, out, job_run_object(r));
-    put_text(a, out, "role", r->container->pods->role);
-    put_text(a, out, "container", r->container->name);
-    put_text(a, out, "backend", r->standalone ? "standalone" : r->backend);
-    put_text(a, out, "endpoint", r->settings[TORCHRUN_RDZV_ENDPOINT].value.text);
-    put_text(a, out, "host", r->host);
-    put_number(a, out, "port", r->port);
-    put_text(a, out, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
-    put_text(a, out, "conf", r->settings[TORCHRUN_RDZV_CONF].value.text);
-    put_number(a, out, "nodesMin", r->nodes_min);
-    put_number(a, out, "nodesMax", r->nodes_max);
+    show_text(a, out, "role", r->container->pods->role);
+    show_text(a, out, "container", r->container->name);
+    show_text(a, out, "backend", r->standalone ? "standalone" : r->backend);
+    show_text(a, out, "endpoint", r->settings[TORCHRUN_RDZV_ENDPOINT].value.text);
+    show_text(a, out, "host", r->host);
+    show_number(a, out, "port", r->port);
+    show_text(a, out, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
+    show_text(a, out, "conf", r->settings[TORCHRUN_RDZV_CONF].value.text);
+    show_number(a, out, "nodesMin", r->nodes_min);
+    show_number(a, out, "nodesMax", r->nodes_max);
     if (r->found)
         yaml_put(a, out, "leadsTo", show_target(a, r));
     if (r->store != NULL)
-        put_text(a, out, "store", store_kind(r->store->kind));
+        show_text(a, out, "store", store_kind(r->store->kind));
     else if (r->hosted)
-        put_text(a, out, "store", "a training pod");
+        show_text(a, out, "store", "a training pod");
     return out;
 }
 
@@ -78,8 +78,8 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
     size_t count;
 
     put_object(a, out, s->container->pods->object);
-    put_text(a, out, "container", s->container->name);
-    put_text(a, out, "store", store_kind(s->kind));
+    show_text(a, out, "container", s->container->name);
+    show_text(a, out, "store", store_kind(s->kind));
     job_store_listeners(v, s, false, l, &count);
     for (size_t i = 0; i < count; i++)
         yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", l[i].port)));

@@ -273,7 +273,7 @@ static const struct kube_container *main_container(const struct kube_pods *p)
 }
 
 /* The port at which the others look for rank 0. */
-static long master_port(struct rewrite *w, const struct kube_container *c)
+static long agent_store_port(struct rewrite *w, const struct kube_container *c)
 {
     const struct job_variable *port = job_variable(&w->jobs, c, "MASTER_PORT");
     long number = port == NULL || port->made == NULL ? 0 : strtol(port->made, NULL, 10);
@@ -343,7 +343,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
                              const struct kube_pods *master)
 {
     const struct kube_container *c = main_container(master);
-    long port = master_port(w, c);
+    long port = agent_store_port(w, c);
     struct emit_job job;
     struct store_settings s = {
         .platform = "pytorchjob",

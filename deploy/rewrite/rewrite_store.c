@@ -15,7 +15,7 @@ void rewrite_put(struct rewrite *w, struct yaml_node *mapping, const char *key, 
                        : yaml_new_text(&w->arena, text, strlen(text)));
 }
 
-static void put_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)
+static void set_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)
 {
     if (number > 0)
         rewrite_put(w, mapping, key, arena_text(&w->arena, "%ld", number), true);
@@ -33,8 +33,8 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     rewrite_put(w, rdzv, "serviceName", s->service, false);
     rewrite_put(w, rdzv, "advertise", s->advertise, false);
     rewrite_put(w, rdzv, "networkPolicy", s->open ? "false" : NULL, true);
-    put_number(w, rdzv, "port", s->port);
-    put_number(w, rdzv, "etcdPort", s->etcd_port);
+    set_number(w, rdzv, "port", s->port);
+    set_number(w, rdzv, "etcdPort", s->etcd_port);
     return rdzv;
 }
 
@@ -52,7 +52,7 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
     rewrite_put(w, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace, false);
     rewrite_put(w, all, "platform", s->platform, false);
     rewrite_put(w, all, "hostNetwork", s->host_network ? "true" : NULL, true);
-    put_number(w, all, "numPods", s->nodes);
+    set_number(w, all, "numPods", s->nodes);
     if (s->resources != NULL)
         yaml_put(&w->arena, all, "masterResources", (struct yaml_node *)s->resources);
     yaml_put(&w->arena, all, "rdzv", store_part(w, s));
