@@ -27,11 +27,23 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
+/* The value may begin right behind an anchor: `&a:::` is the anchor a and the text `:::`. */
+static bool is_in_anchor(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
 /* Skips an anchor and a tag. */
 static void skip_properties(struct scalar_walk *w)
 {
     while (w->pos < w->end && (source_char(w) == '&' || source_char(w) == '!')) {
-        while (w->pos < w->end && !is_space_or_tab(source_char(w)) && !is_break(source_char(w)))
+        bool anchor = source_char(w) == '&';
+
+        w->pos++;
+        while (w->pos < w->end &&
+               (anchor ? is_in_anchor(source_char(w))
+                       : !is_space_or_tab(source_char(w)) && !is_break(source_char(w))))
             w->pos++;
         while (w->pos < w->end && (is_space_or_tab(source_char(w)) || is_break(source_char(w))))
             w->pos++;

@@ -221,16 +221,14 @@ def abbreviations_are_options():
 
 
 def namespaces_that_are_not_said():
-    """A job without a namespace comes into the one of kubectl's context: it meets at a store of
-    another file only if that is the store's, and both verbs say so."""
-    sentence = ("Job train names no namespace: it comes into the one of kubectl's context, and they "
-                "meet only if that is ml")
+    """kubectl puts a job without a namespace into that of its context: it meets at a store with a
+    namespace only if that is the same, and both verbs say so."""
     undecided = ETCD % ("namespace: ml, ", "namespace: ml") + JOB % ("", 2, WORDS)
     found = json.loads(run("check", "-o", "json", "-", data=undecided)[1])["findings"]
-    check([f["message"] for f in found if f["rule"] == "rdzv-endpoint-namespace"] == [sentence],
-          json.dumps(found, indent=2))
+    said = [f["message"] for f in found if f["rule"] == "rdzv-endpoint-namespace"]
+    check(len(said) == 1 and "context" in said[0], json.dumps(found, indent=2))
     code, out, err = run("rewrite", "-", data=undecided)
-    check(code == 0 and "Job train meets at this etcd" in err and sentence in err, err)
+    check(code == 0 and "Job train meets at this etcd" in err and said[0] in err, err)
     check("--rdzv-endpoint=meet:29400" in out, out)
 
     other = undecided.replace("{name: train, }", "{name: train, namespace: other}")
