@@ -1,5 +1,6 @@
 /* Rules about the options of torchrun: id, backend, conf, nodes, and who serves the store. */
 #include "deploy/check/check.h"
+#include "deploy/kube/rdzv_conf.h"
 
 #include "deploy/yaml/nearest.h"
 
@@ -202,54 +203,19 @@ void check_backend_unknown(struct check *c)
 
 /* --- Who is the store. --- */
 
-/* The value of a key in `k=v,k=v`, at most `size` bytes; false if the key is not there. */
-static bool conf_value(const char *conf, const char *key, char *value, size_t size)
-{
-    size_t key_len = strlen(key);
-
-    while (*conf != '\0') {
-        size_t len;
-
-        conf += strspn(conf, " ,\t\n");
-        len = strcspn(conf, ",");
-        if (len > key_len && strncmp(conf, key, key_len) == 0 && strspn(conf + key_len, " =") > 0 &&
-            conf[key_len + strspn(conf + key_len, " ")] == '=') {
-            const char *start = conf + key_len + strspn(conf + key_len, " ") + 1;
-
-            snprintf(value, size, "%.*s", (int)(conf + len - start), start);
-            return true;
-        }
-        conf += len;
-    }
-    return false;
-}
-
-static bool is_false(const char *value)
-{
-    static const char *const names[] = {"0", "false", "f", "n", "no"};
-    char trimmed[16];
-
-    snprintf(trimmed, sizeof trimmed, "%.*s", (int)strcspn(value + strspn(value, " "), " "),
-             value + strspn(value, " "));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcasecmp(trimmed, names[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 void check_is_host(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
         enum torchrun_option at = conf->node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
-        char value[64];
+        const char *text = conf->value.text;
+        struct rdzv_conf_entry e;
 
         if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
             r->hosted || (r->local && r->store == NULL))
             continue;
-        if (!conf_value(conf->value.text, "is_host", value, sizeof value)) {
+        if (!rdzv_conf_find(text, "is_host", &e)) {
             if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {
                 if (!check_is_opaque(r))
                     check_report(c, job_run_object(r), check_at_setting(r, at),
@@ -257,16 +223,16 @@ void check_is_host(struct check *c)
                                  "whether this pod is %s",
                                  endpoint_name(r));
             }
-        } else if (strpbrk(value, "$`") != NULL) {
+        } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
             if (*r->host != '\0')
                 check_report(c, job_run_object(r), check_at_setting(r, at),
                              "is_host is computed, though the store at %s is no pod of this job",
                              r->host);
-        } else if (!is_false(value)) {
+        } else if (!rdzv_conf_is_false(text, &e)) {
             check_report(
                 c, job_run_object(r), check_at_setting(r, at),
-                "is_host=%s makes every agent open a store of its own, though there is one at %s",
-                value, endpoint_name(r));
+                "is_host=%.*s makes every agent open a store of its own, though there is one at %s",
+                (int)(e.end - e.value_start), text + e.value_start, endpoint_name(r));
         }
     }
 }
@@ -309,36 +275,10 @@ static const char *const conf_keys[] = {"is_host",
                                         "rank",
                                         NULL};
 
-/* One `key=value` of a conf. */
-struct conf_pair {
-    char key[64];
-    bool has_value;
-    size_t at; /* in the conf's text */
-};
-
-static bool next_pair(const char *conf, size_t *pos, struct conf_pair *out)
-{
-    const char *text = conf + *pos, *equals;
-    size_t skip = strspn(text, " ,\t\n"), len = strcspn(text + skip, ","), key_len;
-
-    text += skip;
-    if (*text == '\0')
-        return false;
-    equals = memchr(text, '=', len);
-    key_len = equals == NULL ? len : (size_t)(equals - text);
-    out->at = *pos + skip;
-    while (key_len > 0 && text[key_len - 1] == ' ')
-        key_len--;
-    snprintf(out->key, sizeof out->key, "%.*s", (int)(key_len < 63 ? key_len : 63), text);
-    out->has_value = equals != NULL && strspn(equals + 1, " ") < (size_t)(text + len - equals - 1);
-    *pos += skip + len;
-    return true;
-}
-
-/* The position of a pair. If no variable was replaced, it is as far into the text as into the
+/* The position of an entry. If no variable was replaced, it is as far into the text as into the
  * value. */
-static struct check_position at_pair(struct check *c, const struct job_run *r,
-                                     const struct conf_pair *pair)
+static struct check_position at_entry(struct check *c, const struct job_run *r, const char *name,
+                                      const struct rdzv_conf_entry *e)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_CONF];
     struct check_position at = check_at_setting(r, TORCHRUN_RDZV_CONF);
@@ -349,61 +289,66 @@ static struct check_position at_pair(struct check *c, const struct job_run *r,
     for (size_t i = 0; s->node->kind == YAML_SEQUENCE && i < s->node->count; i++) {
         const struct yaml_node *key = kube_get(s->node->items[i], "key");
 
-        if (yaml_is(key, pair->key))
+        if (yaml_is(key, name))
             return check_at(key);
     }
     if (s->node->kind == YAML_SCALAR && strcmp(written, s->value.text) == 0)
-        at.at += pair->at;
+        at.at += e->start;
     return at;
 }
 
-static void each_pair(struct check *c, void (*look)(struct check *c, const struct job_run *r,
-                                                    const struct conf_pair *pair))
+static void each_entry(struct check *c,
+                       void (*look)(struct check *c, const struct job_run *r, const char *key,
+                                    const struct rdzv_conf_entry *e))
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
-        struct conf_pair pair;
-        size_t pos = 0;
+        const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
+        struct rdzv_conf_entry e;
+        size_t at = 0;
 
         if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_CONF))
             continue;
-        while (next_pair(check_value(r, TORCHRUN_RDZV_CONF), &pos, &pair)) {
-            if (strpbrk(pair.key, "$`\";") != NULL)
+        while (rdzv_conf_next(conf, &at, &e)) {
+            const char *key = arena_copy(&c->bundle.arena, conf + e.start, e.key_end - e.start);
+
+            if (strpbrk(key, "$`\";") != NULL)
                 break; /* the rest depends on a shell */
-            look(c, r, &pair);
+            look(c, r, key, &e);
         }
     }
 }
 
-static void look_at_key(struct check *c, const struct job_run *r, const struct conf_pair *pair)
+static void look_at_key(struct check *c, const struct job_run *r, const char *key,
+                        const struct rdzv_conf_entry *e)
 {
     const char *near;
 
     for (size_t i = 0; conf_keys[i] != NULL; i++) {
-        if (strcmp(conf_keys[i], pair->key) == 0)
+        if (strcmp(conf_keys[i], key) == 0)
             return;
     }
-    near = strcmp(pair->key, "heartbeat") == 0 ? "heartbeat_timeout"
-                                               : nearest_name(pair->key, conf_keys);
-    check_report(c, job_run_object(r), at_pair(c, r, pair), "torch has no conf key `%s`%s%s%s",
-                 pair->key, near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+    near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, conf_keys);
+    check_report(c, job_run_object(r), at_entry(c, r, key, e), "torch has no conf key `%s`%s%s%s",
+                 key, near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
                  near == NULL ? "" : "?");
 }
 
 void check_conf_unknown(struct check *c)
 {
-    each_pair(c, look_at_key);
+    each_entry(c, look_at_key);
 }
 
-static void look_at_value(struct check *c, const struct job_run *r, const struct conf_pair *pair)
+static void look_at_value(struct check *c, const struct job_run *r, const char *key,
+                          const struct rdzv_conf_entry *e)
 {
-    if (!pair->has_value)
-        check_report(c, job_run_object(r), at_pair(c, r, pair), "`%s` has no value", pair->key);
+    if (e->value_start == e->end)
+        check_report(c, job_run_object(r), at_entry(c, r, key, e), "`%s` has no value", key);
 }
 
 void check_conf_syntax(struct check *c)
 {
-    each_pair(c, look_at_value);
+    each_entry(c, look_at_value);
 }
 
 void check_flag_unknown(struct check *c)

@@ -1,14 +1,13 @@
 /* Moves torchrun's words, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
+#include "deploy/kube/rdzv_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
 #include "deploy/rewrite/rewrite_store.h"
 #include "deploy/yaml/scalar_text.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *out)
 {
@@ -58,69 +57,25 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
     return false;
 }
 
-/* --- Configurations: k=v,k=v. --- */
+/* --- Configurations. --- */
 
-/* The end of the entry that begins at `from`: a comma outside of quotes and substitutions. */
-static size_t entry_end(const char *conf, size_t from)
+/* The conf with is_host=0 in the place of an entry. */
+static const char *without_host(struct rewrite *w, const char *conf,
+                                const struct rdzv_conf_entry *e)
 {
-    size_t i = from;
-    int depth = 0;
-    char quote = '\0';
-
-    for (; conf[i] != '\0'; i++) {
-        char c = conf[i];
-
-        if (quote != '\0')
-            quote = c == quote ? '\0' : quote;
-        else if (c == '"' || c == '\'' || c == '`')
-            quote = c;
-        else if (c == '(' || c == '{')
-            depth++;
-        else if (c == ')' || c == '}')
-            depth--;
-        else if (c == ',' && depth <= 0)
-            break;
-    }
-    return i;
-}
-
-static bool find_is_host(const char *conf, size_t *start, size_t *end)
-{
-    for (size_t at = 0; conf[at] != '\0';) {
-        *start = at + strspn(conf + at, " ");
-        *end = entry_end(conf, at);
-        if (strncmp(conf + *start, "is_host=", 8) == 0)
-            return true;
-        at = *end + (conf[*end] == ',');
-    }
-    return false;
-}
-
-/* As torch reads a bool. */
-static bool is_no(const char *text, size_t len)
-{
-    static const char *const words[] = {"0", "false", "f", "no", "n"};
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i]) == len && strncasecmp(text, words[i], len) == 0)
-            return true;
-    }
-    return false;
+    return arena_text(&w->arena, "%.*sis_host=0%s", (int)e->start, conf, conf + e->end);
 }
 
 static void set_is_host(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
 {
     const char *conf = s->written.text, *all = s->value.text;
-    size_t start, end;
+    struct rdzv_conf_entry e;
 
-    if (find_is_host(conf, &start, &end)) {
-        if (!is_no(conf + start + 8, end - start - 8) &&
-            !setting_write_part(w, s, start, end, "is_host=0"))
-            setting_write(w, r, s,
-                          arena_text(&w->arena, "%.*sis_host=0%s", (int)start, conf, conf + end));
-    } else if (find_is_host(all, &start, &end)) { /* it comes with a variable */
-        setting_write(w, r, s,
-                      arena_text(&w->arena, "%.*sis_host=0%s", (int)start, all, all + end));
+    if (rdzv_conf_find(conf, "is_host", &e)) {
+        if (!rdzv_conf_is_false(conf, &e) && !setting_write_part(w, s, e.start, e.end, "is_host=0"))
+            setting_write(w, r, s, without_host(w, conf, &e));
+    } else if (rdzv_conf_find(all, "is_host", &e)) { /* it comes with a variable */
+        setting_write(w, r, s, without_host(w, all, &e));
     } else if (*conf == '\0') {
         setting_write(w, r, s, "is_host=0");
     } else if (!setting_write_part(w, s, 0, 0, "is_host=0,")) {
@@ -257,7 +212,8 @@ static void set_policy_conf(struct rewrite *w, const struct yaml_node *policy, s
 
         if (!yaml_is(yaml_get(conf->items[i], "key"), "is_host"))
             continue;
-        if (yaml_text(value) != NULL && !is_no(value->text, value->len))
+        if (yaml_text(value) != NULL &&
+            !rdzv_conf_is_false(value->text, &(struct rdzv_conf_entry){.end = value->len}))
             edit_value(w, value, "0");
         return;
     }
