@@ -13,7 +13,7 @@ struct job_maker {
     struct emit_job *job;
     struct arena *arena;
     struct diag *diag;
-    struct template template;
+    struct template_state template;
     const struct emit_options *options;
     const struct yaml_node *found; /* the workload that the store replaces; NULL: none */
     const char *file;              /* errors about missing settings name it */

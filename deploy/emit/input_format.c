@@ -76,8 +76,8 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
     return true;
 }
 
-struct yaml_node *input_format_translate(const struct input_format *format, struct template *t,
-                                         const struct yaml_node *checked,
+struct yaml_node *input_format_translate(const struct input_format *format,
+                                         struct template_state *t, const struct yaml_node *checked,
                                          const struct yaml_node *settings)
 {
     struct scope absent = {input_format_nulls(t->arena, format->known), NULL};

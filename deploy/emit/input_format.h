@@ -17,8 +17,8 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
                        const struct yaml_node *settings, const char *name, struct diag *d);
 
 /* Checked settings of the format, as settings of our own; NULL after errors in t->diag. */
-struct yaml_node *input_format_translate(const struct input_format *format, struct template *t,
-                                         const struct yaml_node *checked,
+struct yaml_node *input_format_translate(const struct input_format *format,
+                                         struct template_state *t, const struct yaml_node *checked,
                                          const struct yaml_node *settings);
 
 /* A mapping in which each of the keys is null: settings that are absent. */

@@ -45,8 +45,8 @@ static void fail_unknown(const char *kind, const char *name, const struct yaml_n
     }
     diag_error(d, where == NULL ? NULL : where->file,
                where == NULL ? (struct yaml_mark){0} : where->start,
-               "there is no %.*s %s: they are %s; or name a file, "
-               "as ./mine.yaml",
+               "there is no %.*s %s: choose one of %s; or name a file, "
+               "such as ./mine.yaml",
                (int)strlen(kind) - 1, kind, name, list);
 }
 
@@ -80,7 +80,7 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     data->count++;
     if (f->count != 1 || f->docs[0].root == NULL || f->docs[0].root->kind != YAML_MAPPING) {
         diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
-                   "a mapping is expected: see deploy/%s for how it looks", kind);
+                   "a mapping is expected: see deploy/data/%s for examples", kind);
         return NULL;
     }
     return f->docs[0].root;

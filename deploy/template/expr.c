@@ -10,7 +10,7 @@
 #define ARGS_MAX 8
 
 struct expr_reader {
-    struct template *template;
+    struct template_state *t;
     const struct scope *scope;
     const struct yaml_node *at;
     const char *p, *end;
@@ -62,13 +62,13 @@ bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
 
 static struct yaml_node *truth(struct expr_reader *w, bool value)
 {
-    return yaml_new_plain(w->template->arena, value ? "true" : "false");
+    return yaml_new_plain(w->t->arena, value ? "true" : "false");
 }
 
 static struct yaml_node *bad(struct expr_reader *w, const char *what)
 {
     w->p = w->end;
-    return template_error(w->template, w->at, "%s: mend the template", what);
+    return template_error(w->t, w->at, "%s: mend the template", what);
 }
 
 /* --- Words of the text. --- */
@@ -116,12 +116,12 @@ static struct yaml_node *read_string(struct expr_reader *w)
     if (close == NULL)
         return bad(w, "a quote does not end");
     w->p = close + 1;
-    return yaml_new_text(w->template->arena, start, (size_t)(close - start));
+    return yaml_new_text(w->t->arena, start, (size_t)(close - start));
 }
 
 static struct yaml_node *read_list(struct expr_reader *w)
 {
-    struct yaml_node *list = yaml_new(w->template->arena, YAML_SEQUENCE);
+    struct yaml_node *list = yaml_new(w->t->arena, YAML_SEQUENCE);
 
     if (take_token(w, "]"))
         return list;
@@ -129,7 +129,7 @@ static struct yaml_node *read_list(struct expr_reader *w)
         struct yaml_node *item = read_any(w);
 
         if (item != NULL)
-            yaml_append(w->template->arena, list, item);
+            yaml_append(w->t->arena, list, item);
     } while (take_token(w, ","));
     return take_token(w, "]") ? list : bad(w, "a list does not end in ]");
 }
@@ -148,9 +148,9 @@ static struct yaml_node *read_call(struct expr_reader *w, const char *name, size
         if (!take_token(w, ")"))
             return bad(w, "the arguments do not end in )");
     }
-    if (w->template->failed)
+    if (w->t->failed)
         return NULL;
-    return function_call(w->template, w->at, name, len, args, count);
+    return function_call(w->t, w->at, name, len, args, count);
 }
 
 /* `.key` and `[index]` after a value. */
@@ -197,7 +197,7 @@ static struct yaml_node *read_name(struct expr_reader *w)
         return bad(w, "a value is expected");
     w->p += len;
     if (*name >= '0' && *name <= '9')
-        return yaml_new_plain(w->template->arena, arena_copy(w->template->arena, name, len));
+        return yaml_new_plain(w->t->arena, arena_copy(w->t->arena, name, len));
     if (w->p < w->end && *w->p == '(') {
         w->p++;
         return read_parts(w, read_call(w, name, len));
@@ -208,8 +208,8 @@ static struct yaml_node *read_name(struct expr_reader *w)
         return NULL;
     value = scope_get(w->scope, name, len);
     if (value == NULL)
-        return template_error(w->template, w->at, "%.*s is not defined: mend the template",
-                              (int)len, name);
+        return template_error(w->t, w->at, "%.*s is not defined: mend the template", (int)len,
+                              name);
     return read_parts(w, value);
 }
 
@@ -256,35 +256,30 @@ static struct yaml_node *read_sum(struct expr_reader *w)
     struct yaml_node *left = read_default(w);
 
     for (;;) {
-        char op = take_token(w, "+")   ? '+'
-                  : take_token(w, "-") ? '-'
-                  : take_token(w, "*") ? '*'
-                                       : '\0';
+        char op = take_token(w, "+") ? '+' : take_token(w, "-") ? '-' : '\0';
         struct yaml_node *right;
         int64_t a, b;
 
         if (op == '\0')
             return left;
         right = read_default(w);
-        if (w->template->failed)
+        if (w->t->failed)
             return NULL;
         if (left == NULL || right == NULL) {
             left = NULL;
             continue;
         }
         if (yaml_to_int(left, &a) && yaml_to_int(right, &b)) {
-            bool over = op == '+'   ? __builtin_add_overflow(a, b, &a)
-                        : op == '-' ? __builtin_sub_overflow(a, b, &a)
-                                    : __builtin_mul_overflow(a, b, &a);
+            bool over =
+                op == '+' ? __builtin_add_overflow(a, b, &a) : __builtin_sub_overflow(a, b, &a);
 
             if (over)
                 return bad(w, "the number is too large");
-            left = yaml_new_plain(w->template->arena,
-                                  arena_text(w->template->arena, "%lld", (long long)a));
+            left = yaml_new_plain(w->t->arena, arena_text(w->t->arena, "%lld", (long long)a));
         } else if (op == '+' && yaml_text(left) != NULL && yaml_text(right) != NULL) {
-            const char *sum = arena_text(w->template->arena, "%s%s", left->text, right->text);
+            const char *sum = arena_text(w->t->arena, "%s%s", left->text, right->text);
 
-            left = yaml_new_text(w->template->arena, sum, strlen(sum));
+            left = yaml_new_text(w->t->arena, sum, strlen(sum));
         } else {
             return bad(w, "these two cannot be added");
         }
@@ -316,7 +311,7 @@ static struct yaml_node *read_comparison(struct expr_reader *w)
         if (!take_token(w, ops[i]))
             continue;
         right = read_sum(w);
-        if (w->template->failed)
+        if (w->t->failed)
             return NULL;
         if (i < 2)
             return truth(w, expr_equal(left, right) == (i == 0));
@@ -355,15 +350,15 @@ static struct yaml_node *read_any(struct expr_reader *w)
     return value;
 }
 
-struct yaml_node *expr_eval(struct template *t, const char *text, size_t len, const struct scope *s,
-                            const struct yaml_node *at)
+struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,
+                            const struct scope *s, const struct yaml_node *at)
 {
-    struct expr_reader w = {.template = t, .scope = s, .at = at, .p = text, .end = text + len};
+    struct expr_reader w = {.t = t, .scope = s, .at = at, .p = text, .end = text + len};
     struct yaml_node *value = read_any(&w);
 
     skip_blanks(&w);
     if (w.p < w.end && !t->failed)
-        return template_error(t, at, "`%.*s` is left over of an expression: mend the template",
+        return template_error(t, at, "`%.*s` after the end of an expression: mend the template",
                               (int)(w.end - w.p), w.p);
     return t->failed ? NULL : value;
 }
@@ -384,7 +379,7 @@ static const char *find_close(const char *p)
     return NULL;
 }
 
-struct yaml_node *expr_interpolate(struct template *t, const struct yaml_node *text,
+struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
                                    const struct scope *s)
 {
     const char *p = text->text;
@@ -403,7 +398,7 @@ struct yaml_node *expr_interpolate(struct template *t, const struct yaml_node *t
     }
     stream = open_memstream(&out, &size);
     if (stream == NULL)
-        return template_error(t, text, "out of memory: free some");
+        return template_error(t, text, "out of memory: free some memory");
     while (*p != '\0' && !t->failed) {
         const char *close;
         const struct yaml_node *value;

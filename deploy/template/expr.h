@@ -14,12 +14,12 @@
 #include "deploy/template/scope.h"
 
 /* Evaluates text[0..len); the whole of it is one expression. Errors name `at`. */
-struct yaml_node *expr_eval(struct template *t, const char *text, size_t len, const struct scope *s,
-                            const struct yaml_node *at);
+struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,
+                            const struct scope *s, const struct yaml_node *at);
 
 /* The text with every ${...} in it replaced; `$${` is `${`. When the whole of it is one ${...} the
  * result is that value, of any type. Texts come back as strings. */
-struct yaml_node *expr_interpolate(struct template *t, const struct yaml_node *text,
+struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
                                    const struct scope *s);
 
 bool expr_true(const struct yaml_node *value);

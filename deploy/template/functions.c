@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct call {
-    struct template *template;
+    struct template_state *template;
     struct arena *arena;
     const struct yaml_node *at;
     struct yaml_node **args;
@@ -98,16 +98,6 @@ static struct yaml_node *fn_names(const struct call *c)
     return names;
 }
 
-/* named(list, 'name'): the item of that name */
-static struct yaml_node *fn_named(const struct call *c)
-{
-    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
-        if (expr_equal(yaml_get(c->args[0]->items[i], "name"), c->args[1]))
-            return c->args[0]->items[i];
-    }
-    return NULL;
-}
-
 /* concat(list, ...) */
 static struct yaml_node *fn_concat(const struct call *c)
 {
@@ -127,11 +117,6 @@ static struct yaml_node *fn_merge(const struct call *c)
     for (size_t i = 1; i < c->count; i++)
         all = merge_values(c->arena, all, c->args[i]);
     return all;
-}
-
-static struct yaml_node *fn_patch(const struct call *c)
-{
-    return merge_patch(c->arena, c->args[0], c->args[1]);
 }
 
 /* extended(mapping): its pairs whose key has a slash, as extended resources have */
@@ -170,40 +155,6 @@ static struct yaml_node *fn_keep(const struct call *c)
     return list;
 }
 
-static struct yaml_node *fn_min(const struct call *c)
-{
-    int64_t a, b;
-
-    if (!yaml_to_int(c->args[0], &a) || !yaml_to_int(c->args[1], &b))
-        return template_error(c->template, c->at, "min() is of two integers: mend the template");
-    return new_int(c, a < b ? a : b);
-}
-
-/* replace(text, 'a', 'b'): b for every a */
-static struct yaml_node *fn_replace(const struct call *c)
-{
-    const char *p = yaml_text(c->args[0]), *a = yaml_text(c->args[1]), *b = yaml_text(c->args[2]);
-    char *out = NULL;
-    size_t size = 0;
-    FILE *stream;
-    struct yaml_node *result;
-
-    if (p == NULL || a == NULL || b == NULL || *a == '\0')
-        return c->args[0];
-    stream = open_memstream(&out, &size);
-    if (stream == NULL)
-        abort();
-    for (const char *hit; (hit = strstr(p, a)) != NULL; p = hit + strlen(a)) {
-        fwrite(p, 1, (size_t)(hit - p), stream);
-        fputs(b, stream);
-    }
-    fputs(p, stream);
-    fclose(stream);
-    result = yaml_new_text(c->arena, out, size);
-    free(out);
-    return result;
-}
-
 /* starts(text, 'a') */
 static struct yaml_node *fn_starts(const struct call *c)
 {
@@ -231,12 +182,6 @@ static struct yaml_node *fn_trim(const struct call *c)
     for (len = n->len; len > 0 && strchr("\n\r", n->text[len - 1]) != NULL; len--)
         ;
     return yaml_new_text(c->arena, n->text, len);
-}
-
-/* is_text(x), is_list(x), is_mapping(x) */
-static struct yaml_node *fn_is_text(const struct call *c)
-{
-    return new_bool(c, yaml_text(c->args[0]) != NULL);
 }
 
 static struct yaml_node *fn_is_list(const struct call *c)
@@ -364,38 +309,33 @@ static const struct {
 } functions[] = {
     {"after_last", 2, 2, fn_after_last},
     {"before_last", 2, 2, fn_before_last},
-    {"hash", 2, 2, fn_hash},
-    {"int", 1, 1, fn_int},
-    {"pairs", 1, 1, fn_pairs},
-    {"prefix_keys", 2, 2, fn_prefix_keys},
-    {"range", 1, 1, fn_range},
-    {"repeated", 1, 1, fn_repeated},
-    {"starts_digit", 1, 1, fn_starts_digit},
     {"concat", 1, 8, fn_concat},
     {"contains", 2, 2, fn_contains},
     {"extended", 1, 1, fn_extended},
+    {"hash", 2, 2, fn_hash},
     {"if", 2, 3, fn_if},
+    {"int", 1, 1, fn_int},
     {"is_list", 1, 1, fn_is_list},
     {"is_mapping", 1, 1, fn_is_mapping},
-    {"is_text", 1, 1, fn_is_text},
     {"join", 2, 2, fn_join},
     {"keep", 1, 1, fn_keep},
     {"len", 1, 1, fn_len},
     {"merge", 1, 8, fn_merge},
-    {"min", 2, 2, fn_min},
-    {"named", 2, 2, fn_named},
     {"names", 1, 1, fn_names},
-    {"patch", 2, 2, fn_patch},
-    {"replace", 3, 3, fn_replace},
+    {"pairs", 1, 1, fn_pairs},
+    {"prefix_keys", 2, 2, fn_prefix_keys},
+    {"range", 1, 1, fn_range},
+    {"repeated", 1, 1, fn_repeated},
     {"some", 1, 1, fn_some},
     {"starts", 2, 2, fn_starts},
+    {"starts_digit", 1, 1, fn_starts_digit},
     {"str", 1, 1, fn_str},
     {"trim", 1, 1, fn_trim},
     {"words", 1, 1, fn_words},
 };
 
-struct yaml_node *function_call(struct template *t, const struct yaml_node *at, const char *name,
-                                size_t len, struct yaml_node **args, size_t count)
+struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
+                                const char *name, size_t len, struct yaml_node **args, size_t count)
 {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct call c = {t, t->arena, at, args, count};

@@ -8,8 +8,7 @@ struct scope {
     const struct scope *up; /* NULL: the outermost */
 };
 
-struct template
-{
+struct template_state {
     struct arena *arena; /* of all results */
     struct diag *diag;
     struct yaml_node *parts; /* for $include: a mapping of names to templates */
@@ -21,5 +20,5 @@ struct template
 struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len);
 
 /* Reports an error in a template, at the node that is being filled in. Returns NULL. */
-struct yaml_node *template_error(struct template *t, const struct yaml_node *at, const char *format,
-                                 ...) __attribute__((format(printf, 3, 4)));
+struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
+                                 const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -22,8 +22,8 @@ struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
     return NULL;
 }
 
-struct yaml_node *template_error(struct template *t, const struct yaml_node *at, const char *format,
-                                 ...)
+struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
+                                 const char *format, ...)
 {
     va_list args;
     struct arena text = {0};
@@ -38,12 +38,13 @@ struct yaml_node *template_error(struct template *t, const struct yaml_node *at,
 }
 
 /* A variable that is null is defined all the same: a template may use it. */
-static struct yaml_node *or_null(struct template *t, struct yaml_node *value)
+static struct yaml_node *or_null(struct template_state *t, struct yaml_node *value)
 {
     return value != NULL ? value : yaml_new_plain(t->arena, "null");
 }
 
-bool template_fill_variables(struct template *t, const struct yaml_node *let, const struct scope *s)
+bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
+                             const struct scope *s)
 {
     for (size_t i = 0; let != NULL && i < let->count && !t->failed; i++)
         yaml_put(t->arena, s->vars, let->pairs[i].key->text,
@@ -51,7 +52,8 @@ bool template_fill_variables(struct template *t, const struct yaml_node *let, co
     return !t->failed;
 }
 
-static struct yaml_node *with_comment(struct template *t, struct yaml_node *n, const char *comment)
+static struct yaml_node *with_comment(struct template_state *t, struct yaml_node *n,
+                                      const char *comment)
 {
     struct yaml_node *copy;
 
@@ -79,7 +81,7 @@ static struct yaml_node *at(struct yaml_node *n, const struct yaml_node *templat
 }
 
 /* The mapping's own keys (no directives), filled in. */
-static struct yaml_node *fill_keys(struct template *t, const struct yaml_node *node,
+static struct yaml_node *fill_keys(struct template_state *t, const struct yaml_node *node,
                                    const struct scope *s)
 {
     struct yaml_node *n = yaml_new(t->arena, YAML_MAPPING);
@@ -101,7 +103,7 @@ static struct yaml_node *fill_keys(struct template *t, const struct yaml_node *n
     return at(n, node);
 }
 
-static const struct yaml_node *merge_all(struct template *t, const struct yaml_node *template,
+static const struct yaml_node *merge_all(struct template_state *t, const struct yaml_node *template,
                                          const struct yaml_node *base, const struct scope *s)
 {
     const struct yaml_node *list = template_fill(t, template, s);
@@ -114,7 +116,7 @@ static const struct yaml_node *merge_all(struct template *t, const struct yaml_n
 }
 
 /* The result of a mapping whose $if is true or absent. */
-static struct yaml_node *fill_body(struct template *t, const struct yaml_node *node,
+static struct yaml_node *fill_body(struct template_state *t, const struct yaml_node *node,
                                    const struct scope *s)
 {
     const struct yaml_node *include = yaml_get(node, "$include"), *merge = yaml_get(node, "$merge");
@@ -145,7 +147,7 @@ static struct yaml_node *fill_body(struct template *t, const struct yaml_node *n
 }
 
 /* A mapping without its $for: $vars, then $if, then the rest. */
-static struct yaml_node *fill_one(struct template *t, const struct yaml_node *node,
+static struct yaml_node *fill_one(struct template_state *t, const struct yaml_node *node,
                                   const struct scope *s)
 {
     const struct yaml_node *condition = yaml_get(node, "$if"), *vars = yaml_get(node, "$vars");
@@ -171,7 +173,8 @@ static struct yaml_node *fill_one(struct template *t, const struct yaml_node *no
     return t->failed ? NULL : with_comment(t, result, yaml_text(comment));
 }
 
-struct yaml_node *template_item(struct template *t, const struct yaml_node *over, size_t index)
+struct yaml_node *template_item(struct template_state *t, const struct yaml_node *over,
+                                size_t index)
 {
     const struct yaml_pair *pair;
     struct yaml_node *n;
@@ -186,7 +189,7 @@ struct yaml_node *template_item(struct template *t, const struct yaml_node *over
 }
 
 /* `$for: name in EXPR` */
-static void fill_for(struct template *t, struct yaml_node *list, const struct yaml_node *node,
+static void fill_for(struct template_state *t, struct yaml_node *list, const struct yaml_node *node,
                      const struct scope *s)
 {
     const struct yaml_node *loop = yaml_get(node, "$for");
@@ -215,8 +218,8 @@ static void fill_for(struct template *t, struct yaml_node *list, const struct ya
 }
 
 /* Appends an item, filled in; $for and $concat make any number of items of one. */
-static void append_item(struct template *t, struct yaml_node *list, const struct yaml_node *item,
-                        const struct scope *s)
+static void append_item(struct template_state *t, struct yaml_node *list,
+                        const struct yaml_node *item, const struct scope *s)
 {
     const struct yaml_node *condition, *concat;
     struct yaml_node *value;
@@ -245,7 +248,7 @@ static void append_item(struct template *t, struct yaml_node *list, const struct
         yaml_append(t->arena, list, value->items[i]);
 }
 
-static struct yaml_node *fill_any(struct template *t, const struct yaml_node *node,
+static struct yaml_node *fill_any(struct template_state *t, const struct yaml_node *node,
                                   const struct scope *s)
 {
     struct yaml_node *list;
@@ -267,7 +270,7 @@ static struct yaml_node *fill_any(struct template *t, const struct yaml_node *no
     return list->count > 0 ? list : NULL;
 }
 
-struct yaml_node *template_fill(struct template *t, const struct yaml_node *node,
+struct yaml_node *template_fill(struct template_state *t, const struct yaml_node *node,
                                 const struct scope *s)
 {
     struct yaml_node *result;

@@ -181,18 +181,17 @@ static const struct value_type types[] = {
     {"variable", fits_variable, "the name of a variable",
      "use letters, digits, _, - and ., not a digit first"},
     {"quantity", fits_quantity, "a quantity",
-     "write a number, or one with a unit, as 500m or 64Gi"},
-    {"duration", fits_duration, "a duration", "write it with units, as 90s or 1h30m"},
+     "write a number, or one with a unit, such as 500m or 64Gi"},
+    {"duration", fits_duration, "a duration", "write it with units, such as 90s or 1h30m"},
     {"path", fits_path, "an absolute path", "begin with /, without .. and :"},
-    {"image", fits_image, "the name of an image", "write it as registry.example/name:tag"},
-    {"endpoint", fits_endpoint, "host:port", "write it as rdzvd.example:29400"},
+    {"image", fits_image, "the name of an image", "write it like registry.example/name:tag"},
+    {"endpoint", fits_endpoint, "host:port", "write it like rdzvd.example:29400"},
     {"runId", fits_run_id, "the id of a run",
      "use letters, digits, -, _, . and :, and $(NAME) for a variable"},
     {"capability", fits_capability, "a capability",
      "write it in capitals and without CAP_, as "
      "SYS_ADMIN"},
-    {"filled", fits_filled, "a text with something in it",
-     "write what is meant, or remove the key"},
+    {"filled", fits_filled, "a text of one or more characters", "write a value, or remove the key"},
 };
 
 const struct value_type *value_type_find(const char *name)

@@ -47,7 +47,7 @@ int options_next(int argc, char **argv, const char *short_options, const struct 
     if (c == ':')
         options_error(d, "%s needs a value: see rdzv-manifest %s --help", word, argv[0]);
     else if (known)
-        options_error(d, "%s takes no value: remove what stands behind the =", word);
+        options_error(d, "%s takes no value: remove the = and the value", word);
     else
         refuse_unknown(word, argv[0], options, d);
     return 0;

@@ -139,7 +139,7 @@ static struct yaml_node *read_alias(struct yaml_builder *r)
             continue;
         if (a->open) {
             diag_error(r->diag, r->file->name, at,
-                       "*%s is inside of what it stands for: write the text out", name);
+                       "*%s is part of the node that it refers to: write the text out", name);
             return NULL;
         }
         r->expanded += a->node->weight;
@@ -226,7 +226,7 @@ static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
                        const struct yaml_node *second)
 {
     diag_error(r->diag, r->file->name, second->start,
-               "%s is there twice, first in line %u: keep one of them", second->text,
+               "%s occurs twice, first in line %u: keep one of them", second->text,
                first->start.line);
     return false;
 }
@@ -356,7 +356,7 @@ static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth)
 
     if (depth > YAML_DEPTH_MAX) {
         diag_error(r->diag, r->file->name, at,
-                   "more than %d levels of nesting: no manifest needs so many", YAML_DEPTH_MAX);
+                   "more than %d levels of nesting: no manifest needs more", YAML_DEPTH_MAX);
         return NULL;
     }
     if (++r->nodes > YAML_NODES_MAX) {
