@@ -1,12 +1,5 @@
-/* Settings against the description of them, which is data (settings.yaml, formats/):
- *
- *     NAME:
- *       type: int | bool | text | quantity | mapping | list | map | any | one of the names in
- * values.c about: what it means           default: what it is when nobody says min: 1  max: 65535
- * int values: [a, b]                 text: no other keys: {NAME: ...}              mapping: these
- * keys items: {type: ...}             list: of these each: {type: ...}              map: any keys,
- * these values either: [{type: ...}, ...]     the first that fits the kind of value required: true
- */
+/* Checks settings against their description: settings.yaml, or `settings` of an input format.
+ * deploy/data/README.md says how settings are described. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"

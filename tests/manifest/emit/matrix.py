@@ -10,10 +10,9 @@ import tempfile
 
 import tool
 
-PLATFORMS = ["volcano", "pytorchjob", "appwrapper-v1beta1", "appwrapper-v1beta2", "jobset", "job",
-             "trainjob", "pods"]
-PROFILES = [None, "oke-rdma", "vela-roce", "gke-tcpx", "aks-gpu", "intel-cpu"]
-WAYS = [None, "service", "sidecar", "task", "job", "pod", "external"]
+PLATFORMS = tool.listed("platforms")
+PROFILES = [None, *tool.listed("profiles")]
+PLACEMENTS = [None, *tool.listed("placements")]
 BACKENDS = ["c10d", "etcd-v2"]
 
 RICH = """\
@@ -81,7 +80,7 @@ environmentVariables: [{name: A, value: yes}, {name: B, value: 0x10}]
 
 def combinations():
     for platform, profile, placement, backend, (job, text) in itertools.product(
-            PLATFORMS, PROFILES, WAYS, BACKENDS, JOBS.items()):
+            PLATFORMS, PROFILES, PLACEMENTS, BACKENDS, JOBS.items()):
         # All of the product would take minutes: what has nothing to do with the placement goes with one,
         # profiles with two jobs, etcd-v2 with three.
         if placement is not None and job in ("one", "script", "large"):

@@ -86,8 +86,7 @@ def own_platform(check, folder):
 def built_in_as_own(check, folder):
     """What `explain platforms/NAME` prints is a file that does the same."""
     job = write(folder, "job.yaml", "jobName: a\nnamespace: n\ncontainerImage: b\nmainProgram: t.py\n")
-    for name in ("volcano", "pytorchjob", "jobset", "job", "trainjob", "pods", "appwrapper-v1beta1",
-                 "appwrapper-v1beta2"):
+    for name in tool.listed("platforms"):
         code, out, err = tool.run("explain", "platforms/" + name)
         path = write(folder, "own-" + name + ".yaml", out.decode())
         own = tool.run("emit", "-f", job, "--platform", path)

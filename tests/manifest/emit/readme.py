@@ -14,8 +14,7 @@ import tool
 
 
 def blocks():
-    with open(os.path.join(tool.ROOT, "deploy", "README.md"), encoding="utf-8") as f:
-        section = re.search(r"^## Five stories\n(.*?)^## ", f.read(), re.M | re.S).group(1)
+    section = re.search(r"^## Five stories\n(.*?)^## ", read("deploy", "README.md"), re.M | re.S).group(1)
     return re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S)
 
 
@@ -33,7 +32,22 @@ def missing_line(shown, output):
     return None
 
 
+def read(*path):
+    with open(os.path.join(tool.ROOT, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def functions(check):
+    """deploy/data/README.md names the functions that templates can call, and no others."""
+    code = re.findall(r'^    \{"(\w+)", \d, \d, fn_', read("deploy", "template", "functions.c"), re.M)
+    text = re.search(r"^Functions: (.*?) Each ", read("deploy", "data", "README.md"), re.M | re.S).group(1)
+    check(code and sorted(code) == sorted(re.findall(r"`(\w+)`", text)),
+          "deploy/data/README.md has other functions than functions.c: %s" % sorted(
+              set(code) ^ set(re.findall(r"`(\w+)`", text))))
+
+
 def test(check, skip):
+    functions(check)
     output, commands, shown = None, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, text in blocks():
