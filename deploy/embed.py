@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the YAML files that describe settings, platforms, profiles and ways as a table in C.
+"""Writes the YAML files that describe settings, platforms, profiles and placements as a table in C.
 
     embed.py OUT.c ROOT FILE...     each FILE is named as seen from ROOT
 """
@@ -18,12 +18,12 @@ def literal(data):
 
 def main():
     out, root, files = sys.argv[1], sys.argv[2], sys.argv[3:]
-    parts = ['/* Made by deploy/embed.py. */\n#include "deploy/data.h"\n\nconst struct data_file data_files[] = {\n']
+    parts = ['/* Made by deploy/embed.py. */\n#include "deploy/template/embedded.h"\n\nconst struct embedded_file embedded_files[] = {\n']
     for path in sorted(files):
         with open(path, "rb") as f:
             data = f.read()
         parts.append('    {"%s", %d,\n%s},\n' % (os.path.relpath(path, root), len(data), literal(data)))
-    parts.append("};\n\nconst size_t data_file_count = sizeof data_files / sizeof *data_files;\n")
+    parts.append("};\n\nconst size_t embedded_file_count = sizeof embedded_files / sizeof *embedded_files;\n")
     with open(out, "w", encoding="ascii") as f:
         f.write("".join(parts))
 

@@ -1,4 +1,4 @@
-/* rdzv-manifest: from the command line to a verb. */
+/* rdzv-manifest: finds the verb of the command line, and runs it. */
 #include "deploy/verbs.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@ static const struct verb {
     {"emit", emit_help, verb_emit, "a user file becomes the manifest of a job wired to rdzvd"},
     {"rewrite", rewrite_help, verb_rewrite, "manifests with an etcd pod get rdzvd in its place"},
     {"check", check_help, verb_check, "finds in manifests what is known to break rendezvous"},
-    {"list", list_help, verb_list, "platforms, profiles, ways, and settings with their defaults"},
+    {"list", list_help, verb_list,
+     "platforms, profiles, placements, and settings with their defaults"},
     {"explain", explain_help, verb_explain, "all about one setting, or one rule of check"},
 };
 

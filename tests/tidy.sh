@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-CHECKS=(layout arrows headers compile first-lines blanks built format itself)
+CHECKS=(layout arrows circles headers compile first-lines blanks built format itself)
 CC=${CC:-cc}
 violations=$(mktemp) && scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$violations" "$scratch"' EXIT
@@ -71,6 +71,23 @@ declare -A FOLDERS=(
     [proto]='proto' [store]='proto store' [rdzv]='proto store rdzv' [client]='proto client'
     [deploy]='deploy' [tests]='proto store rdzv client deploy tests'
 )
+# The same one level deeper: FOLDER/SUB -> the subfolders that it may include. A FOLDER none of whose
+# subfolders is here is held to nothing; of one that is, each has to be. Files that stand in FOLDER
+# itself put its subfolders together: they include any, and no subfolder includes them.
+declare -A SUBFOLDERS=(
+    [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
+    [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
+    [deploy/rewrite]='yaml template kube emit check rewrite'
+    [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
+    [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
+    [rdzv/rendezvous]='engine config net c10d rendezvous'
+    [rdzv/etcd]='engine config net http etcd'
+    [rdzv/admin]='engine config net http etcd rendezvous admin'
+)
+# What a folder may not include, whatever stands above.
+declare -A NEVER=([store]='proto/torch/')
+# Headers of FOLDER itself that its subfolders may include: they implement what stands there.
+OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
     [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON'
     [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt cmocka'
@@ -94,6 +111,25 @@ set_library() { # HEADER; into $library
     esac
 }
 
+check_subfolders() { # PATH LINE TARGET: both in one folder
+    local folder=${1%%/*} from=${1%/*} to=${3%/*} sub
+
+    [[ " ${!SUBFOLDERS[*]}" == *" $folder/"* ]] || return 0
+    for sub in "$from" "$to"; do
+        if [ "$sub" != "$folder" ] && [ -z "${SUBFOLDERS[$sub]-}" ]; then
+            violation "$1" "$2" "$sub/ has no row in SUBFOLDERS of tests/tidy.sh"
+            return
+        fi
+    done
+    if [ "$from" = "$folder" ] || [[ " $OPEN_HEADERS " == *" $3 "* ]]; then
+        return 0
+    elif [ "$to" = "$folder" ]; then
+        violation "$1" "$2" "$from/ may not include what stands in $folder/ itself"
+    elif [[ " ${SUBFOLDERS[$from]} " != *" ${to#"$folder"/} "* ]]; then
+        violation "$1" "$2" "$from/ may not include $to/"
+    fi
+}
+
 check_arrows() {
     local path line include folder target library own
     while IFS=: read -r path line include; do
@@ -105,6 +141,10 @@ check_arrows() {
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
+            elif [ -n "${NEVER[$folder]-}" ] && [[ $target == "${NEVER[$folder]}"* ]]; then
+                violation "$path" "$line" "$folder/ may not include ${NEVER[$folder]}"
+            elif [ "$folder" = "${target%%/*}" ]; then
+                check_subfolders "$path" "$line" "$target"
             fi
             continue
         fi
@@ -122,6 +162,19 @@ check_arrows() {
             violation "$path" 1 "its first include is to be \"$own\""
         fi
     done < <(c_files | grep '\.c$')
+}
+
+# A file and its header are one module; within a folder of rdzv/ modules include each other one way.
+check_circles() {
+    local folder loop
+    for folder in $(c_files | sed -nE 's,^(rdzv/[a-z0-9]+)/.*,\1,p' | sort -u); do
+        while IFS= read -r loop; do
+            violation "$loop.h" 1 "is in a circle of includes within $folder/"
+        done < <(c_files | grep "^$folder/" |
+            xargs -d '\n' grep -oHE "^#include \"$folder/[a-z0-9_]+\.h" -- /dev/null |
+            sed -E 's/\.[ch]:#include "/ /; s/\.h$//' | awk '$1 != $2' | tsort 2>&1 >/dev/null |
+            sed -nE "s,^tsort: ($folder/.*),\1,p")
+    done
 }
 
 check_headers() {
@@ -207,7 +260,8 @@ check_built() {
             grep -qsF "'$name'" "${path%/*}/meson.build" && continue
             ;;
         *)
-            grep -qF "'${path#*/}'" "${path%%/*}/meson.build" && continue
+            grep -qsF "'$name'" "${path%/*}/meson.build" && continue
+            grep -qsF "'${path#*/}'" "${path%%/*}/meson.build" && continue
             ;;
         esac
         violation "$path" 1 "no meson.build knows of it"
@@ -255,12 +309,19 @@ plant() {
     arrows-up) include proto/json.c '"store/store.h"' && echo 'proto/ may not include store/' ;;
     arrows-up-header) include store/table.h '"rdzv/net/conn.h"' && echo 'store/ may not include rdzv/' ;;
     arrows-side) include rdzv/engine/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-never) include store/store.h '"proto/torch/torch_state.h"' && echo 'store/ may not include proto/torch/' ;;
+    arrows-engine) include rdzv/engine/engine.h '"rdzv/net/net.h"' && echo 'rdzv/engine/ may not include rdzv/net/' ;;
+    arrows-net) include rdzv/net/conn.c '"rdzv/server.h"' && echo 'rdzv/net/ may not include what stands in rdzv/ itself' ;;
+    arrows-sub) include deploy/yaml/buf.h '"deploy/kube/kube_view.h"' && echo 'deploy/yaml/ may not include deploy/kube/' ;;
+    arrows-sub-side) include deploy/emit/emit.c '"deploy/check/check.h"' && echo 'deploy/emit/ may not include deploy/check/' ;;
+    arrows-sub-new) mkdir deploy/new && echo '#include "deploy/yaml/buf.h"' >deploy/new/a.c && echo 'deploy/new/ has no row' ;;
     arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
     arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
     arrows-unknown) include rdzv/config/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
     arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
     arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;
+    circles) include rdzv/net/net.h '"rdzv/net/conn.h"' && echo 'is in a circle of includes within rdzv/net/' ;;
     headers) sed -i '/#pragma once/d' proto/json.h && echo 'proto/json.h:1: has no #pragma once' ;;
     compile) sed -i '/#include/d' proto/json.h && echo 'proto/json.h:1: does not compile alone' ;;
     first-lines-c) sed -i '1s/.*/#include <stdio.h>/' proto/json.c && echo 'proto/json.c:1: its first' ;;

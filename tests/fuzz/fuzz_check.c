@@ -1,6 +1,6 @@
 /* The verb check: any bytes are manifests or an error with a place; all rules look at them, what
  * they find has a place inside the file, and each form of output holds it. Bytes of scalars are
- * found where they stand, and words of scripts where scalar_place() says. */
+ * found where they stand, and words of scripts where scalar_position() says. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/check.h"
-#include "deploy/check_print.h"
-#include "deploy/scalar_place.h"
-#include "deploy/shell_words.h"
+#include "deploy/check/check.h"
+#include "deploy/check/check_print.h"
+#include "deploy/kube/shell_words.h"
+#include "deploy/yaml/scalar_position.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,7 +38,7 @@ static void check_scalar(const struct yaml_file *f, const struct yaml_node *n, b
     size_t step = n->len / 50 + 1;
 
     for (size_t at = 0; at <= n->len; at += step) {
-        struct yaml_mark mark = scalar_place(f, n, at);
+        struct yaml_mark mark = scalar_position(f, n, at);
 
         CHECK(mark.offset <= f->len && mark.offset >= n->start.offset);
         CHECK(mark.line >= n->start.line && mark.column > 0);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/job.h"
-#include "deploy/userfile.h"
-#include "deploy/yaml_write.h"
+#include "deploy/emit/emit_job.h"
+#include "deploy/template/userfile.h"
+#include "deploy/yaml/yaml_write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -120,18 +120,18 @@ static void check_trees(const struct yaml_file *f)
 
 static void check_job(const struct userfile *u, struct diag *d)
 {
-    struct job_options options = {.release = "r"};
-    struct job job = {0};
+    struct emit_options options = {.release = "r"};
+    struct emit_job job = {0};
 
     if (yaml_get(u->settings, "cluster") == NULL)
         options.release = NULL;
-    if (job_make(&job, u, &options, d)) {
+    if (emit_job_make(&job, u, &options, d)) {
         for (size_t i = 0; i < job.documents->count; i++)
             check_written(job.documents->items[i]);
     } else {
         check_errors(d);
     }
-    job_free(&job);
+    emit_job_free(&job);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

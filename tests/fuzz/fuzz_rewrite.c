@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/rewrite_run.h"
-#include "deploy/text_diff.h"
+#include "deploy/rewrite/rewrite_engine.h"
+#include "deploy/yaml/text_diff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,7 +30,7 @@ static void check_errors(const struct diag *d)
 }
 
 /* What lies between the edits is what lay there. */
-static void check_rest(const struct bundle_file *f)
+static void check_rest(const struct rewrite_file *f)
 {
     size_t old_at = 0, new_at = 0;
 
@@ -48,7 +48,7 @@ static void check_rest(const struct bundle_file *f)
     }
 }
 
-static void check_diff(const struct bundle_file *f)
+static void check_diff(const struct rewrite_file *f)
 {
     char *text = NULL;
     size_t size = 0;
@@ -62,29 +62,29 @@ static void check_diff(const struct bundle_file *f)
 }
 
 /* `again`: these bytes were rewritten already. */
-static void rewrite(const struct rewrite_options *options, const char *bytes, size_t len,
-                    bool again)
+static void rewrite_bytes(const struct rewrite_options *options, const char *bytes, size_t len,
+                          bool again)
 {
     struct diag d = {0};
-    struct bundle b = {.diag = &d, .options = options};
+    struct rewrite w = {.diag = &d, .options = options};
 
-    if (!bundle_parse(&b, "input", bytes, len)) {
+    if (!rewrite_parse(&w, "input", bytes, len)) {
         CHECK(!again);
         check_errors(&d);
     } else {
-        rewrite_run(&b);
+        rewrite_run(&w);
         if (d.errors > 0) {
             check_errors(&d);
         } else if (again) {
-            CHECK(!rewrite_changed(b.files));
+            CHECK(!rewrite_changed(w.files));
         } else {
-            check_rest(b.files);
-            check_diff(b.files);
-            if (rewrite_changed(b.files))
-                rewrite(options, b.files->result.bytes, b.files->result.len, true);
+            check_rest(w.files);
+            check_diff(w.files);
+            if (rewrite_changed(w.files))
+                rewrite_bytes(options, w.files->result.bytes, w.files->result.len, true);
         }
     }
-    bundle_free(&b);
+    rewrite_free(&w);
     diag_free(&d);
 }
 
@@ -99,6 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.agent_store = (data[0] & 4) != 0;
     options.from_c10d = (data[0] & 8) != 0;
     options.from_etcd = (data[0] & 16) != 0;
-    rewrite(&options, (const char *)data + 1, size - 1, false);
+    rewrite_bytes(&options, (const char *)data + 1, size - 1, false);
     return 0;
 }

@@ -2,7 +2,7 @@
 """What `rdzv-manifest check` finds, and what it leaves alone: a corpus of faulty manifests with
 corrected twins, real manifests, the forms of output, exit codes, and input that is no manifest.
 
-    check.py [--tool PATH] [TEST]...
+    check.py [--tool PATH] [--update] [TEST]...
 
 The corpus is check/NAME.bad.yaml with NAME.good.yaml beside it. In a bad one `# expect: RULE[, RULE]`
 ends the line on which these rules, and no others, have to find something; `# expect +N: ...`, on a line
@@ -10,7 +10,8 @@ of its own, speaks of the line N further down (scripts cannot hold such comments
 them says the column: where TEXT begins. `# options: ...` in the head is for the command line.
 Everything that is found must be expected, and the other way round; in the good twin nothing is.
 
-$RDZV_MANIFEST names the tool, as --tool does. What stands in ../shared is used when it is there.
+--update first writes the table of rules into deploy/README.md. $RDZV_MANIFEST names the tool, as
+--tool does. What stands in ../shared is used when it is there.
 """
 
 import argparse
@@ -123,13 +124,19 @@ def twins_are_clean(tool):
         check(not found, "%s:\n%s" % (path, show(found)))
 
 
+def listed_rules(tool):
+    """(id, severity, what it finds, why, remedy), as `rdzv-manifest list rules` has them."""
+    done = subprocess.run([tool.path, "list", "rules"], stdout=subprocess.PIPE, text=True, timeout=60)
+    return re.findall(r"^([a-z0-9-]+) \((error|warning|note)\): (.*)\n    why:    (.*)\n"
+                      r"    remedy: (.*)$", done.stdout.replace("\n" + " " * 12, " "), re.M)
+
+
 def every_rule_has_a_case(tool):
     """In the corpus, so that no rule is there that nothing holds to its word."""
-    code, out, _ = tool.run("--rules")
-    rules = [line.split()[0] for line in out.splitlines()]
+    rules = [rule[0] for rule in listed_rules(tool)]
     planted = {rule for name in names()
                for _, rule in expected(read(os.path.join(CORPUS, name + ".bad.yaml")))}
-    check(code == 0 and len(rules) == len(set(rules)) >= 20, out)
+    check(len(rules) == len(set(rules)) >= 20, rules)
     check(set(rules) == planted, "without a case: %s; unknown: %s" % (
         sorted(set(rules) - planted), sorted(planted - set(rules))))
     check(len(names()) >= 40, "%d cases" % len(names()))
@@ -153,14 +160,29 @@ def twins_are_valid(tool):
     return None
 
 
-def readme_names_every_rule(tool):
-    """The table under "Checks" is the tool's own list, row by row."""
-    rows = re.findall(r'^\| <a id="([a-z0-9-]+)"></a>`([a-z0-9-]+)` \| ([a-z]+) \| (.*) \|$',
-                      read(os.path.join(ROOT, "README.md")), re.M)
-    listed = [tuple(line.split(None, 2)) for line in tool.run("--rules")[1].splitlines()]
-    check([row[1:] for row in rows] == listed, "README.md, Checks: %s" % sorted(
-        set(row[1:] for row in rows) ^ set(listed)))
-    check(all(row[0] == row[1] for row in rows), "README.md, Checks: an anchor of another name")
+README = os.path.join(ROOT, "deploy", "README.md")
+TABLE = re.compile(r"(<!-- rules: check.py --update writes them -->\n)(.*?)(<!-- end of rules -->)", re.S)
+
+
+def rule_table(tool):
+    rows = ["| rule | severity | what it finds, and what breaks | how to mend it |", "|---|---|---|---|"]
+    for rule, severity, title, why, remedy in listed_rules(tool):
+        rows.append('| <a id="%s"></a>`%s` | %s | **%s.** %s | %s |' % (
+            rule, rule, severity, title[0].upper() + title[1:], why, remedy))
+    return "\n".join(rows) + "\n"
+
+
+def update_readme(tool):
+    text = read(README)
+    with open(README, "w", encoding="utf-8") as f:
+        f.write(TABLE.sub(lambda m: m.group(1) + rule_table(tool) + m.group(3), text))
+
+
+def readme_has_the_rules(tool):
+    """The table of deploy/README.md is the tool's own list; --update writes it."""
+    found = TABLE.search(read(README))
+    check(found and found.group(2) == rule_table(tool),
+          "deploy/README.md has other rules than `rdzv-manifest list rules`: run check.py --update")
 
 
 # ---- real manifests
@@ -192,10 +214,10 @@ def fenced(path):
 # the job that meets there.
 GUIDE = [
     ([0], {"volcano-min-zero", "rdzv-hosted-by-worker", "host-network-port", "capability-prefix"}),
-    ([1, 2], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory",
+    ([1, 2], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory-request",
               "not-ready-addresses", "volcano-min-zero", "host-network-port", "capability-prefix"}),
     ([3], {"rdzv-hosted-by-worker", "host-network-operator-port", "capability-prefix"}),
-    ([4, 5], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory",
+    ([4, 5], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory-request",
               "not-ready-addresses", "rdzv-id-missing", "host-network-operator-port",
               "capability-prefix"}),
 ]
@@ -238,10 +260,10 @@ def words_of(tool, what):
 
 
 def emitted_manifests_are_clean(tool):
-    """Every platform with every way, backend and profile that emit takes together."""
-    platforms, ways, profiles = (words_of(tool, w) for w in ("platforms", "ways", "profiles"))
+    """Every platform with every placement, backend and profile that emit takes together."""
+    platforms, placements, profiles = (words_of(tool, w) for w in ("platforms", "placements", "profiles"))
     combinations = [["--platform", p, "--rdzv", w, "--backend", b, "--set", nodes]
-                    for p in platforms for w in ways for b in ("c10d", "etcd-v2")
+                    for p in platforms for w in placements for b in ("c10d", "etcd-v2")
                     for nodes in ("numPods=4", "nodes.min=2,nodes.max=4")]
     combinations += [["--platform", p, "--profile", f, "--set", "numPods=4"]
                      for p in platforms for f in profiles]
@@ -361,7 +383,7 @@ def sarif_has_its_shape(tool):
         check(set(rule) == {"id", "shortDescription", "fullDescription", "help",
                             "defaultConfiguration"}, rule)
         check(rule["defaultConfiguration"]["level"] in ("error", "warning", "note"), rule)
-    check({r["ruleId"] for r in run["results"]} >= {"rdzv-is-host", "claim-one-node"}, out[-2000:])
+    check({r["ruleId"] for r in run["results"]} >= {"rdzv-is-host", "pvc-access-mode"}, out[-2000:])
     for result in run["results"]:
         check(set(result) == {"ruleId", "ruleIndex", "level", "message", "locations"}, result)
         check(rules[result["ruleIndex"]]["id"] == result["ruleId"], result)
@@ -403,14 +425,15 @@ def rules_are_chosen(tool):
 def bad_arguments(tool):
     for args, says in [
             (["--rule", "rdzv-id-fix", "x"], "did you mean rdzv-id-fixed?"),
-            (["--ignore", "nothing-like-it", "x"], "--rules"),
-            (["-o", "jsn", "x"], "did you mean json?"),
+            (["--ignore", "nothing-like-it", "x"], "list rules"),
+            (["-o", "jsn", "x"], "write text, json or sarif"),
             (["--sverity", "error", "x"], "did you mean --severity?"),
             (["--severity", "fatal", "x"], "error, warning or note"),
-            (["--target", "volcanoo=1.8", "x"], "did you mean volcano?"),
-            (["--target", "volcano=new", "x"], "a version is like 1.8"),
-            (["--target", "volcano=", "x"], "no version"),
-            (["--rule"], "a value is missing"),
+            (["--severity=fatal", "-z", "x"], "-z is no option of check: see"),
+            (["--target", "volcanoo=1.8", "x"], "training-operator, volcano, jobset or istio"),
+            (["--target", "volcano=new", "x"], "write one like 1.8"),
+            (["--target", "volcano=", "x"], "this is no version"),
+            (["--rule"], "--rule needs a value"),
             ([], "no file is given")]:
         code, out, err = tool.run(*args)
         check(code == 2 and out == "" and says in err, "%s: %d %s%s" % (args, code, out, err))
@@ -500,7 +523,7 @@ def nothing_to_find(tool):
 
 
 def odd_objects(tool):
-    """Fields of the wrong kind are somebody else's business, and no reason to fall over."""
+    """check passes over fields of the wrong kind, and does not crash."""
     text = read(os.path.join(CORPUS, "mcad-pod.good.yaml"))
     for odd in ("[]", "{}", "text", "1", "null", "[[]]", "[null]", "{a: [1]}", "''"):
         for key in sorted(set(re.findall(r"([A-Za-z]+):(?= |\n)", text))):
@@ -523,8 +546,9 @@ def odd_objects(tool):
 
 
 TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
-         readme_names_every_rule, expected_examples_are_clean, known_faults_of_the_guides,
-         emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle, lists_are_opened, text_says_all, explain_says_all,
+         readme_has_the_rules, expected_examples_are_clean, known_faults_of_the_guides,
+         emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle,
+         lists_are_opened, text_says_all, explain_says_all,
          json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
          bad_arguments, unusable_input, no_manifest, huge_input, nothing_to_find, odd_objects]
 
@@ -541,9 +565,12 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--tool", default=os.environ.get("RDZV_MANIFEST"))
     ap.add_argument("tests", nargs="*", metavar="TEST")
+    ap.add_argument("--update", action="store_true")
     args = ap.parse_args()
     tool = Tool(os.path.abspath(args.tool) if args.tool else find_tool())
     passed, failed, skipped = 0, [], 0
+    if args.update:
+        update_readme(tool)
     for test in TESTS:
         if args.tests and test.__name__ not in args.tests:
             continue

@@ -1,6 +1,6 @@
-/* deploy/job_view: which settings a container comes to, from which source, and which store it
+/* deploy/kube/job_view: which settings a container comes to, from which source, and which store it
  * meets. */
-#include "deploy/job_view.h"
+#include "deploy/kube/job_view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void the_command_line_wins(void **state)
     (void)state;
     assert_string_equal(r->backend, "c10d");
     assert_int_equal(r->settings[TORCHRUN_RDZV_BACKEND].from, JOB_FROM_FLAG);
-    assert_string_equal(r->overridden[TORCHRUN_RDZV_BACKEND]->value.text, "etcd-v2");
+    assert_string_equal(r->settings[TORCHRUN_RDZV_BACKEND].weaker->value.text, "etcd-v2");
     assert_string_equal(r->settings[TORCHRUN_RDZV_ID].value.text, "two");
     assert_int_equal(r->settings[TORCHRUN_RDZV_ID].from, JOB_FROM_ENV);
 }

@@ -1,5 +1,5 @@
-/* deploy/shell_words: which words a script has, and where each of their bytes stands. */
-#include "deploy/shell_words.h"
+/* deploy/kube/shell_words: which words a script has, and where each of their bytes stands. */
+#include "deploy/kube/shell_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* deploy/yaml_doc: where nodes stand, what is refused and where, and what scalars mean. */
-#include "deploy/yaml_doc.h"
+/* deploy/yaml/yaml_doc: where nodes stand, what is refused and where, and what scalars mean. */
+#include "deploy/yaml/yaml_doc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -235,7 +235,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         const char *text, *part;
         unsigned line, column;
     } cases[] = {
-        {"a: 1\nb: 2\na: 3\n", "a is there twice, first in line 1", 3, 1},
+        {"a: 1\nb: 2\na: 3\n", "a occurs twice, first in line 1", 3, 1},
         {"a:\n\tb: 1\n", "indent with spaces", 2, 1},
         {"a: b: c\n", "mapping values", 1, 5},
         {"a: \"x\n", "end the quotes", 2, 1},
@@ -245,7 +245,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         {"a: \x01\n", "control characters are not allowed", 1, 4},
         {"a: \"x\\0y\"\n", "NUL", 1, 4},
         {"a: *b\n", "no &b stands before *b", 1, 4},
-        {"a: &a [*a]\n", "inside of what it stands for", 1, 8},
+        {"a: &a [*a]\n", "part of the node that it refers to", 1, 8},
         {"? [x]\n: 1\n", "a collection is no key", 1, 3},
         {"a: &x 1\n---\nb: *x\n", "no &x stands before *x", 3, 4},
         {"a: {<<: 1}\n", "<<", 1, 9},
@@ -305,7 +305,7 @@ static void a_large_mapping_finds_its_double(void **state)
     assert_int_equal(root()->count, 20000);
     end(NULL);
     sprintf(at, "key7: again\n");
-    refused(text, strlen(text), 20001, 1, "key7 is there twice, first in line 8");
+    refused(text, strlen(text), 20001, 1, "key7 occurs twice, first in line 8");
     free(text);
 }
 

@@ -1,5 +1,5 @@
-/* deploy/yaml_write: what needs quotes, what becomes a block, and where comments go. */
-#include "deploy/yaml_write.h"
+/* deploy/yaml/yaml_write: what needs quotes, what becomes a block, and where comments go. */
+#include "deploy/yaml/yaml_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

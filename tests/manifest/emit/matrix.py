@@ -1,5 +1,5 @@
-"""Every platform with every way, profile and kind of job: what is refused says why; what is emitted
-holds what it must, passes the checker of the spec folder, and rdzvd takes every argument."""
+"""Every platform with every placement, profile and kind of job: a refusal says why; what is emitted has all
+it needs and passes the checker of the spec folder, and rdzvd accepts every argument."""
 
 import importlib.util
 import itertools
@@ -10,10 +10,9 @@ import tempfile
 
 import tool
 
-PLATFORMS = ["volcano", "pytorchjob", "appwrapper-v1beta1", "appwrapper-v1beta2", "jobset", "job",
-             "trainjob", "pods"]
-PROFILES = [None, "oke-rdma", "vela-roce", "gke-tcpx", "aks-gpu", "intel-cpu"]
-WAYS = [None, "service", "sidecar", "task", "job", "pod", "external"]
+PLATFORMS = tool.listed("platforms")
+PROFILES = [None, *tool.listed("profiles")]
+PLACEMENTS = [None, *tool.listed("placements")]
 BACKENDS = ["c10d", "etcd-v2"]
 
 RICH = """\
@@ -80,11 +79,11 @@ environmentVariables: [{name: A, value: yes}, {name: B, value: 0x10}]
 
 
 def combinations():
-    for platform, profile, way, backend, (job, text) in itertools.product(
-            PLATFORMS, PROFILES, WAYS, BACKENDS, JOBS.items()):
-        # All of the product would take minutes: what has nothing to do with the way goes with one,
+    for platform, profile, placement, backend, (job, text) in itertools.product(
+            PLATFORMS, PROFILES, PLACEMENTS, BACKENDS, JOBS.items()):
+        # All of the product would take minutes: what has nothing to do with the placement goes with one,
         # profiles with two jobs, etcd-v2 with three.
-        if way is not None and job in ("one", "script", "large"):
+        if placement is not None and job in ("one", "script", "large"):
             continue
         if job == "rich" and (profile is not None or backend != "c10d"):
             continue
@@ -92,14 +91,14 @@ def combinations():
             continue
         if backend != "c10d" and job not in ("fixed", "elastic", "host"):
             continue
-        yield platform, profile, way, backend, job, text
+        yield platform, profile, placement, backend, job, text
 
 
-def settings(way, text):
+def settings(placement, text):
     base = BASE
     for key in re.findall(r"^(\w+):", text, re.M):
         base = re.sub(r"^%s:.*\n" % key, "", base, flags=re.M)
-    if way == "external":
+    if placement == "external":
         base += "rdzv: {endpoint: 'rdzvd.infra:29400', id: ml.train.7}\n"
     return base + text
 
@@ -120,10 +119,10 @@ def agent_store_jobs():
     for platform in PLATFORMS:
         if platform == "appwrapper-v1beta1":
             continue
-        for way in (None, "service", "sidecar"):
-            args = ["emit", "-f", "-", "--platform", platform] + (["--rdzv", way] if way else [])
+        for placement in (None, "service", "sidecar"):
+            args = ["emit", "-f", "-", "--platform", platform] + (["--rdzv", placement] if placement else [])
             code, out, _ = tool.run(*args, stdin=AGENT.encode())
-            if code == 0 or way is None:
+            if code == 0 or placement is None:
                 yield " ".join(args), out
 
 
@@ -139,14 +138,14 @@ def store_ports(documents):
             for p in c["ports"]}
 
 
-def problems(documents, way, backend, elastic):
+def problems(documents, placement, backend, elastic):
     """What every output must hold, whatever the platform."""
     text = repr(documents)
     stores = [c for c in tool.containers(documents) if c["name"] == "rdzvd"]
     names = {(d["kind"], d["metadata"]["name"]) for d in documents}
     if len(names) != len(documents):
         yield "two documents of one name"
-    if len(stores) != (way != "external"):
+    if len(stores) != (placement != "external"):
         yield "%d stores" % len(stores)
     if "${" in text:
         yield "a template is left over"
@@ -204,12 +203,12 @@ def validate(paths):
 def test(check, skip):
     emitted, refused, arguments = {}, 0, {}
     with tempfile.TemporaryDirectory() as folder:
-        for platform, profile, way, backend, job, text in combinations():
-            name = "-".join(str(x) for x in (platform, profile, way, backend, job) if x)
+        for platform, profile, placement, backend, job, text in combinations():
+            name = "-".join(str(x) for x in (platform, profile, placement, backend, job) if x)
             args = ["--platform", platform, "--backend", backend, "-f", "-"]
-            args += ["--rdzv", way] if way else []
+            args += ["--rdzv", placement] if placement else []
             args += ["--profile", profile] if profile else []
-            source = settings(way, text)
+            source = settings(placement, text)
             code, out, err = tool.run("emit", *args, stdin=source.encode())
             replay = "emit %s <<'EOF'\n%sEOF" % (" ".join(args), source)
             if code != 0:
@@ -221,7 +220,7 @@ def test(check, skip):
                       % (name, code, err.decode(), replay))
                 continue
             documents = tool.documents(out)
-            found = list(problems(documents, way, backend, job == "elastic"))
+            found = list(problems(documents, placement, backend, job == "elastic"))
             check(not found, "%s: %s\n%s" % (name, "; ".join(found), replay))
             for container in tool.containers(documents):
                 if container["name"] == "rdzvd":

@@ -1,4 +1,4 @@
-"""Settings from several files and --set, and platforms, profiles and ways of the user's own."""
+"""Settings from several files and --set, and platforms, profiles and placements of the user's own."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ import tool
 PLATFORM = """\
 platform: bare-pods
 about: plain pods, one Service
-ways: {take: [service], default: service}
+placements: {supported: [service], default: service}
 let:
   defaultContainer: trainer
   writesNodes: true
@@ -27,33 +27,33 @@ let:
   startsWithLetter: true
   commandComment: null
   trainingPorts: null
-  wayNote: null
+  placementNote: null
 checks:
   - if: ${podsMax > 3}
-    at: ${numPods}
-    say: 'numPods: ${podsMax} plain pods are too many: take a Job'
+    where: ${numPods}
+    message: 'numPods: ${podsMax} plain pods are too many: take a Job'
 documents:
-  - $splice: ${wayDocuments}
+  - $concat: ${placementDocuments}
   - $for: i in ['0', '1']
     apiVersion: v1
     kind: Pod
     metadata:
       name: ${jobName + '-' + i}
-      $use: trainingPodMeta
-      $with: {head: false}
+      $include: trainingPodMeta
+      $vars: {head: false}
     spec:
-      $use: trainingPodSpec
-      $with: {head: false, resources: '${podResources}', restart: Never}
+      $include: trainingPodSpec
+      $vars: {head: false, resources: '${podResources}', restart: Never}
 """
 
 BROKEN = {
-    "ways: {take: [service], default: service}\nlet: {a: '${b}'}\n": "b is not defined",
-    "ways: {take: [service], default: service}\nlet: {a: '${f(1)}'}\n": "there is no function f()",
-    "ways: {take: [service], default: service}\nlet: {a: '${1 +}'}\n": "ends too early",
-    "ways: {take: [service], default: service}\nlet: {a: {$use: nothing}}\n": "there is no part nothing",
-    "ways: {take: [service], default: service}\nparts: {a: {$use: a}}\nlet: {a: {$use: a}}\n": "circle",
-    "ways: {take: [service], default: service}\nlet: {a: '${if(1, 2'}\n": "does not end in }",
-    "ways: {take: [], default: service}\n": "cannot be on",
+    "placements: {supported: [service], default: service}\nlet: {a: '${b}'}\n": "b is not defined",
+    "placements: {supported: [service], default: service}\nlet: {a: '${f(1)}'}\n": "there is no function f()",
+    "placements: {supported: [service], default: service}\nlet: {a: '${1 +}'}\n": "ends too early",
+    "placements: {supported: [service], default: service}\nlet: {a: {$include: nothing}}\n": "there is no part nothing",
+    "placements: {supported: [service], default: service}\nparts: {a: {$include: a}}\nlet: {a: {$include: a}}\n": "circle",
+    "placements: {supported: [service], default: service}\nlet: {a: '${if(1, 2'}\n": "does not end in }",
+    "placements: {supported: [], default: service}\n": "cannot be on",
     "- a\n": "a mapping is expected",
 }
 
@@ -86,8 +86,7 @@ def own_platform(check, folder):
 def built_in_as_own(check, folder):
     """What `explain platforms/NAME` prints is a file that does the same."""
     job = write(folder, "job.yaml", "jobName: a\nnamespace: n\ncontainerImage: b\nmainProgram: t.py\n")
-    for name in ("volcano", "pytorchjob", "jobset", "job", "trainjob", "pods", "appwrapper-v1beta1",
-                 "appwrapper-v1beta2"):
+    for name in tool.listed("platforms"):
         code, out, err = tool.run("explain", "platforms/" + name)
         path = write(folder, "own-" + name + ".yaml", out.decode())
         own = tool.run("emit", "-f", job, "--platform", path)

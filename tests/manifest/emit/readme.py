@@ -1,6 +1,6 @@
-"""What the README shows: its files, its emit commands, and what they print, line for line.
+"""What deploy/README.md shows: its files, its emit commands, and what they print, line for line.
 
-In the section Manifests a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
+In the section Five stories a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
 block of sh runs with the files above it, and the next block that begins with `# after` holds lines
 of its output, in their order; `...` stands for others.
 """
@@ -14,8 +14,7 @@ import tool
 
 
 def blocks():
-    with open(os.path.join(tool.ROOT, "README.md"), encoding="utf-8") as f:
-        section = re.search(r"^## Manifests\n(.*?)^## ", f.read(), re.M | re.S).group(1)
+    section = re.search(r"^## Five stories\n(.*?)^## ", read("deploy", "README.md"), re.M | re.S).group(1)
     return re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S)
 
 
@@ -33,7 +32,22 @@ def missing_line(shown, output):
     return None
 
 
+def read(*path):
+    with open(os.path.join(tool.ROOT, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def functions(check):
+    """deploy/data/README.md names the functions that templates can call, and no others."""
+    code = re.findall(r'^    \{"(\w+)", \d, \d, fn_', read("deploy", "template", "functions.c"), re.M)
+    text = re.search(r"^Functions: (.*?) Each ", read("deploy", "data", "README.md"), re.M | re.S).group(1)
+    check(code and sorted(code) == sorted(re.findall(r"`(\w+)`", text)),
+          "deploy/data/README.md has other functions than functions.c: %s" % sorted(
+              set(code) ^ set(re.findall(r"`(\w+)`", text))))
+
+
 def test(check, skip):
+    functions(check)
     output, commands, shown = None, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, text in blocks():
@@ -44,10 +58,10 @@ def test(check, skip):
             elif kind == "yaml" and first == "# after":
                 shown += 1
                 line = missing_line(rest, output)
-                check(line is None, "README: not printed there: %r" % line)
+                check(line is None, "deploy/README.md: not printed there: %r" % line)
             elif kind == "sh" and text.count("\n") == 1 and text.startswith("rdzv-manifest emit"):
                 commands += 1
                 code, out, err = tool.run(*shlex.split(text)[1:], cwd=folder)
                 output = out.decode()
-                check(code == 0, "README: %s: %s" % (text.strip(), err.decode()))
-    check(commands == 5 and shown == 5, "README: %d commands, %d outputs" % (commands, shown))
+                check(code == 0, "deploy/README.md: %s: %s" % (text.strip(), err.decode()))
+    check(commands == 5 and shown == 5, "deploy/README.md: %d commands, %d outputs" % (commands, shown))

@@ -6,6 +6,7 @@ common with the reader and writer under test, once as YAML 1.1 has it.
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -25,6 +26,11 @@ def run(*args, stdin=None, cwd=None):
     done = subprocess.run([TOOL, *args], input=stdin, cwd=cwd, capture_output=True, timeout=60,
                           **({"stdin": subprocess.DEVNULL} if stdin is None else {}))
     return done.returncode, done.stdout, done.stderr
+
+
+def listed(kind):
+    """The names that `rdzv-manifest list KIND` prints."""
+    return re.findall(r"^  (\S+)$", run("list", kind)[1].decode(), re.M)
 
 
 def emit(*args, stdin=None, cwd=None):

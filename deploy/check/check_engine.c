@@ -1,0 +1,46 @@
+/* Runs the rules on the files of a bundle, and sorts the findings by file and position. */
+#include "deploy/check/check.h"
+
+#include <stdlib.h>
+
+static const struct check *sorting; /* qsort() passes no argument through */
+
+static size_t file_index(const struct check *c, const char *name)
+{
+    size_t i = 0;
+
+    while (i < c->file_count && c->files[i].name != name)
+        i++;
+    return i;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct check_finding *x = a, *y = b;
+    size_t x_file = file_index(sorting, x->file), y_file = file_index(sorting, y->file);
+
+    if (x_file != y_file)
+        return x_file < y_file ? -1 : 1;
+    if (x->mark.offset != y->mark.offset)
+        return x->mark.offset < y->mark.offset ? -1 : 1;
+    return (x->rule > y->rule) - (x->rule < y->rule);
+}
+
+bool check_bundle(struct check *c, const bool *wanted)
+{
+    for (size_t i = 0; i < c->file_count; i++)
+        kube_add_file(&c->bundle, &c->files[i]);
+    if (c->bundle.overflow)
+        return false;
+    kube_find_pods(&c->bundle);
+    job_find(&c->jobs, &c->bundle);
+    for (size_t i = 0; i < check_rule_count; i++) {
+        c->rule = &check_rules[i];
+        if (wanted == NULL || wanted[i])
+            check_rules[i].run(c);
+    }
+    sorting = c;
+    if (c->count > 0)
+        qsort(c->findings, c->count, sizeof *c->findings, by_place);
+    return true;
+}

@@ -1,0 +1,191 @@
+/* Positions, reports, and questions that several rules ask. */
+#include "deploy/check/check.h"
+
+#include "deploy/yaml/scalar_position.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Places. --- */
+
+struct check_position check_at(const struct yaml_node *node)
+{
+    return (struct check_position){node, 0};
+}
+
+struct check_position check_at_key(const struct yaml_node *mapping, const char *key)
+{
+    return check_at(kube_key(mapping, key));
+}
+
+struct check_position check_at_first(const struct yaml_node *node, const char *paths)
+{
+    char path[128];
+
+    while (*paths != '\0') {
+        size_t len = strcspn(paths, " ");
+        const struct yaml_node *found;
+
+        if (len < sizeof path) {
+            memcpy(path, paths, len);
+            path[len] = '\0';
+            found = kube_get(node, path);
+            if (found != NULL)
+                return check_at(found);
+        }
+        paths += len + (paths[len] == ' ');
+    }
+    return check_at(node);
+}
+
+struct check_position check_at_text(const struct arg_text *text)
+{
+    return (struct check_position){text->node, text->start};
+}
+
+struct check_position check_at_run(const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+
+    if (r->args != NULL)
+        return check_at_text(&r->args->command);
+    if (kube_get(o->spec, "elasticPolicy") != NULL)
+        return check_at_key(o->spec, "elasticPolicy");
+    return check_at_first(r->container->node, "name");
+}
+
+struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option)
+{
+    const struct job_setting *s = &r->settings[option];
+
+    return s->node == NULL ? check_at_run(r) : (struct check_position){s->node, s->start};
+}
+
+struct check_position check_at_option(const struct kube_container *c, const struct job_setting *s)
+{
+    return s->node == NULL ? check_at_first(c->node, "name")
+                           : (struct check_position){s->node, s->start};
+}
+
+static const struct yaml_file *file_of(const struct check *c, const struct yaml_node *node)
+{
+    for (size_t i = 0; i < c->file_count; i++) {
+        if (c->files[i].name == node->file)
+            return &c->files[i];
+    }
+    return NULL;
+}
+
+static struct yaml_mark position_mark(const struct check *c, struct check_position at)
+{
+    const struct yaml_file *file = file_of(c, at.node);
+    bool block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
+
+    if (file == NULL || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
+        return at.node->start;
+    return scalar_position(file, at.node, at.at);
+}
+
+/* --- Reports. --- */
+
+static bool is_reported(const struct check *c, const struct check_finding *f)
+{
+    for (size_t i = c->count; i > 0 && c->findings[i - 1].rule == f->rule; i--) {
+        const struct check_finding *old = &c->findings[i - 1];
+
+        if (old->file == f->file && old->mark.offset == f->mark.offset)
+            return true;
+    }
+    return false;
+}
+
+void check_report(struct check *c, const struct kube_object *o, struct check_position at,
+                  const char *format, ...)
+{
+    struct check_finding f = {.rule = c->rule, .object = o};
+    va_list args;
+
+    if (at.node == NULL)
+        at = check_at(o->node);
+    f.file = at.node->file == NULL ? "" : at.node->file;
+    f.mark = position_mark(c, at);
+    if (is_reported(c, &f)) /* several jobs share a template, or several commands a variable */
+        return;
+    va_start(args, format);
+    f.text = arena_vtext(&c->bundle.arena, format, args);
+    va_end(args);
+    if (c->count == c->cap) {
+        size_t cap = c->cap == 0 ? 32 : c->cap * 2;
+
+        c->findings =
+            arena_grow(&c->bundle.arena, c->findings, c->count * sizeof f, cap * sizeof f);
+        c->cap = cap;
+    }
+    c->findings[c->count++] = f;
+}
+
+bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor)
+{
+    const struct check_target *t = &c->targets[target];
+
+    return t->given && t->major >= 0 &&
+           (t->major < major || (t->major == major && t->minor < minor));
+}
+
+const char *check_title(struct check *c, const struct kube_object *o)
+{
+    return arena_text(&c->bundle.arena, "%s %s", o->kind, *o->name == '\0' ? "?" : o->name);
+}
+
+/* --- Questions about runs. --- */
+
+bool check_is_set(const struct job_run *r, enum torchrun_option option)
+{
+    return r->settings[option].from != JOB_FROM_NOWHERE;
+}
+
+const char *check_value(const struct job_run *r, enum torchrun_option option)
+{
+    return r->settings[option].value.text;
+}
+
+const char *check_written(struct check *c, const struct job_setting *s)
+{
+    if (s->node == NULL || s->node->kind != YAML_SCALAR || s->end > s->node->len ||
+        s->start > s->end)
+        return s->value.text;
+    return arena_copy(&c->bundle.arena, s->node->text + s->start, s->end - s->start);
+}
+
+bool check_is_opaque(const struct job_run *r)
+{
+    return r->args != NULL && r->args->opaque;
+}
+
+bool check_owns_store(const struct job_run *r)
+{
+    const struct job_store *store = r->store;
+
+    if (r->hosted)
+        return true;
+    return store != NULL &&
+           kube_top(store->container->pods->object) == kube_top(r->container->pods->object);
+}
+
+bool check_is_endpoint(const struct check *c, const struct kube_object *service)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->found && c->jobs.runs[i]->target.service == service)
+            return true;
+    }
+    return false;
+}
+
+bool check_trains(const struct check *c, const struct kube_pods *p)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->container->pods == p)
+            return true;
+    }
+    return p->ends && job_store_in(&c->jobs, p) == NULL;
+}

@@ -1,0 +1,267 @@
+/* Rules about the host network and about proxies between pods. */
+#include "deploy/check/check.h"
+
+#include <string.h>
+
+static struct check_position at_host_network(const struct kube_pods *p)
+{
+    return check_at_first(p->spec, "hostNetwork");
+}
+
+void check_host_network_dns(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+        const struct yaml_node *policy = kube_get(p->spec, "dnsPolicy");
+        bool filled = policy == NULL && p->object->type == KUBE_VOLCANO_JOB; /* by its webhook */
+
+        if (p->host_network && !filled && (policy == NULL || yaml_is(policy, "ClusterFirst")))
+            check_report(c, p->object, policy != NULL ? check_at(policy) : at_host_network(p),
+                         "on the host network, %s uses the node's DNS, which knows no Service",
+                         policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
+    }
+}
+
+/* --- Ports. --- */
+
+void check_host_network_port(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count && p->host_network; j++) {
+            const struct yaml_node *ports = kube_get(p->containers[j].node, "ports");
+
+            for (size_t k = 0; k < yaml_length(ports); k++) {
+                const struct yaml_node *port = kube_get(ports->items[k], "containerPort");
+
+                if (port == NULL ||
+                    (strcmp(kube_text(ports->items[k], "name"), "pytorchjob-port") == 0 &&
+                     !yaml_is(port, "23456")))
+                    continue;
+                check_report(c, p->object, check_at(port),
+                             "on the host network, %s is a port of the node: two such pods cannot "
+                             "share a node",
+                             yaml_text(port) == NULL ? "this" : yaml_text(port));
+            }
+        }
+    }
+}
+
+/* The operator adds port 23456 to the container, unless it has a port of this name. */
+static bool has_operator_port(const struct kube_container *container)
+{
+    const struct yaml_node *ports = kube_get(container->node, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        if (strcmp(kube_text(ports->items[i], "name"), "pytorchjob-port") == 0)
+            return true;
+    }
+    return false;
+}
+
+void check_host_network_operator_port(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count; j++) {
+            if (p->object->type == KUBE_PYTORCHJOB && p->host_network &&
+                strcmp(p->containers[j].name, "pytorch") == 0 && !p->containers[j].init &&
+                !has_operator_port(&p->containers[j]))
+                check_report(c, p->object, at_host_network(p),
+                             "the Training Operator adds the container port 23456, which is a port "
+                             "of the node on the host network");
+        }
+    }
+}
+
+/* --- Network policies. --- */
+
+static bool is_open(const struct yaml_node *peers, const struct kube_pods *p)
+{
+    if (yaml_length(peers) == 0)
+        return true; /* from anywhere */
+    for (size_t i = 0; i < yaml_length(peers); i++) {
+        const struct yaml_node *peer = peers->items[i];
+
+        if (kube_get(peer, "ipBlock") != NULL)
+            return true;
+        if (!p->host_network && yaml_get_pair(peer, "podSelector") != NULL &&
+            kube_selects_by(kube_get(peer, "podSelector"), p))
+            return true;
+        if (kube_get(peer, "namespaceSelector") != NULL && !p->host_network)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the policy admits pods of the run. */
+static bool lets_in(const struct kube_object *policy, const struct kube_pods *p)
+{
+    const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
+
+    for (size_t i = 0; i < yaml_length(ingress); i++) {
+        if (is_open(kube_get(ingress->items[i], "from"), p))
+            return true;
+    }
+    return false;
+}
+
+static bool concerns_ingress(const struct kube_object *policy)
+{
+    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
+
+    for (size_t i = 0; i < yaml_length(types); i++) {
+        if (yaml_is(types->items[i], "Ingress"))
+            return true;
+    }
+    return yaml_length(types) == 0;
+}
+
+static void look_at_policy(struct check *c, const struct kube_object *policy)
+{
+    const struct yaml_node *selector = kube_get(policy->spec, "podSelector");
+    size_t selected = 0, on_host = 0;
+
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        if (kube_same_namespace(policy, p->object) && kube_selects_by(selector, p)) {
+            selected++;
+            on_host += p->host_network;
+        }
+    }
+    if (selected > 0 && on_host == selected) {
+        check_report(c, policy, check_at_key(policy->spec, "podSelector"),
+                     "the policy selects pods on the host network, where it has no effect");
+        return;
+    }
+    for (size_t i = 0; i < c->jobs.count && concerns_ingress(policy); i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_store *s = r->store;
+
+        if (s == NULL || !r->container->pods->host_network ||
+            !kube_same_namespace(policy, s->container->pods->object) ||
+            !kube_selects_by(selector, s->container->pods) || lets_in(policy, r->container->pods))
+            continue;
+        check_report(c, policy, check_at_key(policy->spec, "ingress"),
+                     "the pods of %s are on the host network, where no pod selector matches them",
+                     check_title(c, r->container->pods->object));
+        return;
+    }
+}
+
+/* The policy of the svc plugin admits pods of the job by label, and pods on the host network match
+ * no label. */
+static void look_at_plugin(struct check *c, const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+    const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
+    const struct job_store *s = r->store;
+
+    if (o->type != KUBE_VOLCANO_JOB || svc == NULL || s == NULL ||
+        s->container->pods->object != o || !r->container->pods->host_network ||
+        s->container->pods->host_network)
+        return;
+    for (size_t i = 0; i < yaml_length(svc); i++) {
+        if (yaml_is(svc->items[i], "--disable-network-policy=true"))
+            return;
+    }
+    check_report(
+        c, o, check_at_key(plugins, "svc"),
+        "the NetworkPolicy of the svc plugin blocks pods on the host network from the store");
+}
+
+void check_host_network_policy(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        if (c->bundle.objects[i]->type == KUBE_NETWORK_POLICY)
+            look_at_policy(c, c->bundle.objects[i]);
+    }
+    for (size_t i = 0; i < c->jobs.count; i++)
+        look_at_plugin(c, c->jobs.runs[i]);
+}
+
+void check_host_network_store(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_pods *p = s->container->pods;
+
+        if (p->host_network && p->count > 1)
+            check_report(c, p->object, check_at_first(s->container->node, "name"),
+                         "%s listens on ports of the node, in a pod that trains",
+                         s->container->name);
+    }
+}
+
+/* --- Istio. --- */
+
+static bool is_injected_namespace(const struct check *c, const char *namespace)
+{
+    if (c->targets[CHECK_ISTIO].given)
+        return true;
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+
+        if (o->type == KUBE_NAMESPACE && strcmp(o->name, namespace) == 0 &&
+            (strcmp(kube_text(o->node, "metadata.labels.istio-injection"), "enabled") == 0 ||
+             kube_get(o->node, "metadata.labels.istio\\.io/rev") != NULL))
+            return true;
+    }
+    return false;
+}
+
+static const char *inject(const struct kube_pods *p)
+{
+    const char *text = kube_text(p->meta, "labels.sidecar\\.istio\\.io/inject");
+
+    return *text != '\0' ? text : kube_text(p->meta, "annotations.sidecar\\.istio\\.io/inject");
+}
+
+/* Some ports, or all, bypass the proxy. */
+static bool is_excluded(const struct kube_pods *p)
+{
+    return kube_get(p->meta, "annotations.traffic\\.sidecar\\.istio\\.io/excludeInboundPorts") !=
+               NULL ||
+           kube_get(p->meta, "annotations.traffic\\.sidecar\\.istio\\.io/excludeOutboundPorts") !=
+               NULL;
+}
+
+static bool takes_part(const struct check *c, const struct kube_pods *p)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->container->pods == p)
+            return true;
+    }
+    return job_store_in(&c->jobs, p) != NULL;
+}
+
+/* The place for the annotation, or the nearest thing that exists. */
+static struct check_position at_pods(const struct kube_pods *p)
+{
+    if (kube_get(p->meta, "annotations") != NULL)
+        return check_at_key(p->meta, "annotations");
+    if (p->object->type == KUBE_POD)
+        return check_at_first(p->object->node, "metadata.name");
+    return check_at_key(p->part, "template");
+}
+
+static bool is_injected(const struct check *c, const struct kube_pods *p)
+{
+    if (p->host_network || is_excluded(p) || strcmp(inject(p), "false") == 0)
+        return false;
+    return strcmp(inject(p), "true") == 0 || is_injected_namespace(c, p->object->namespace);
+}
+
+void check_istio_injected(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        if (is_injected(c, p) && takes_part(c, p))
+            check_report(c, p->object, at_pods(p),
+                         "Istio puts its proxy between these pods and the store");
+    }
+}

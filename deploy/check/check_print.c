@@ -1,0 +1,252 @@
+/* Prints findings as text, JSON or SARIF, and the rules. */
+#include "deploy/check/check_print.h"
+
+#include "deploy/yaml/text_wrap.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const severity_names[] = {
+    [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
+
+const char *check_severity_name(enum check_severity severity)
+{
+    return severity_names[severity];
+}
+
+/* --- Text. --- */
+
+/* Escapes control characters, so that a file cannot send them to a terminal. */
+static void print_safe(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\x%02x", c);
+        else
+            fputc(c, out);
+    }
+}
+
+static void print_reasons(FILE *out, const struct check_rule *rule)
+{
+    text_wrap(out, "    why:", 12, rule->why);
+    text_wrap(out, "    remedy:", 12, rule->remedy);
+}
+
+void check_print_text(FILE *out, const struct check *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct check_finding *f = &c->findings[i];
+
+        print_safe(out, f->file);
+        fprintf(out, ":%u:%u: %s: ", f->mark.line, f->mark.column,
+                severity_names[f->rule->severity]);
+        print_safe(out, f->text);
+        fprintf(out, " [%s]\n", f->rule->id);
+        print_reasons(out, f->rule);
+    }
+}
+
+void check_print_sum(FILE *out, const struct check *c)
+{
+    size_t counts[3] = {0};
+
+    for (size_t i = 0; i < c->count; i++)
+        counts[c->findings[i].rule->severity]++;
+    fprintf(out, "rdzv-manifest: %zu error%s, %zu warning%s, %zu note%s in %zu object%s\n",
+            counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARNING],
+            counts[CHECK_WARNING] == 1 ? "" : "s", counts[CHECK_NOTE],
+            counts[CHECK_NOTE] == 1 ? "" : "s", c->bundle.count, c->bundle.count == 1 ? "" : "s");
+}
+
+static void print_rule(FILE *out, const struct check_rule *rule)
+{
+    fprintf(out, "%s (%s): %s\n", rule->id, severity_names[rule->severity], rule->title);
+    print_reasons(out, rule);
+}
+
+bool check_print_rule(FILE *out, const char *id)
+{
+    const struct check_rule *rule = check_rule_named(id);
+
+    if (rule != NULL)
+        print_rule(out, rule);
+    return rule != NULL;
+}
+
+void check_print_rules(FILE *out)
+{
+    for (size_t i = 0; i < check_rule_count; i++)
+        print_rule(out, &check_rules[i]);
+}
+
+/* --- JSON. --- */
+
+/* If memory runs out, the program aborts, here as elsewhere. cJSON then returns NULL, and adding
+ * NULL fails. */
+static cJSON *must(cJSON *item)
+{
+    if (item == NULL)
+        abort();
+    return item;
+}
+
+static void add_text(cJSON *object, const char *key, const char *text)
+{
+    must(cJSON_AddStringToObject(object, key, text));
+}
+
+static void add_number(cJSON *object, const char *key, double number)
+{
+    must(cJSON_AddNumberToObject(object, key, number));
+}
+
+static cJSON *add_json_object(cJSON *object, const char *key)
+{
+    return must(cJSON_AddObjectToObject(object, key));
+}
+
+static cJSON *add_array(cJSON *object, const char *key)
+{
+    return must(cJSON_AddArrayToObject(object, key));
+}
+
+static cJSON *append_object(cJSON *array)
+{
+    cJSON *object = must(cJSON_CreateObject());
+
+    if (!cJSON_AddItemToArray(array, object))
+        abort();
+    return object;
+}
+
+static void print_json(FILE *out, cJSON *root)
+{
+    char *text = cJSON_Print(root);
+
+    if (text == NULL)
+        abort();
+    fprintf(out, "%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+static void add_object_of(cJSON *item, const struct kube_object *o)
+{
+    cJSON *object = add_json_object(item, "object");
+
+    add_text(object, "kind", o->kind);
+    add_text(object, "name", o->name);
+    add_text(object, "namespace", o->namespace);
+}
+
+void check_print_json(FILE *out, const struct check *c)
+{
+    cJSON *root = must(cJSON_CreateObject()), *list = add_array(root, "findings"), *sum;
+    size_t counts[3] = {0};
+
+    for (size_t i = 0; i < c->count; i++) {
+        const struct check_finding *f = &c->findings[i];
+        cJSON *item = append_object(list);
+
+        counts[f->rule->severity]++;
+        add_text(item, "rule", f->rule->id);
+        add_text(item, "severity", severity_names[f->rule->severity]);
+        add_text(item, "file", f->file);
+        add_number(item, "line", f->mark.line);
+        add_number(item, "column", f->mark.column);
+        add_object_of(item, f->object);
+        add_text(item, "message", f->text);
+        add_text(item, "why", f->rule->why);
+        add_text(item, "remedy", f->rule->remedy);
+    }
+    sum = add_json_object(root, "sum");
+    add_number(sum, "errors", (double)counts[CHECK_ERROR]);
+    add_number(sum, "warnings", (double)counts[CHECK_WARNING]);
+    add_number(sum, "notes", (double)counts[CHECK_NOTE]);
+    add_number(sum, "objects", (double)c->bundle.count);
+    print_json(out, root);
+}
+
+/* --- SARIF 2.1.0. --- */
+
+/* A path as a URI reference, with unusual characters escaped. */
+static void add_uri(struct arena *a, cJSON *object, const char *path)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+    char *uri = arena_alloc(a, strlen(path) * 3 + 8), *at = uri;
+
+    if (strcmp(path, "<stdin>") == 0)
+        path = "stdin";
+    if (*path == '/')
+        at += sprintf(at, "file://");
+    for (; *path != '\0'; path++) {
+        if (strchr(plain, *path) != NULL)
+            *at++ = *path;
+        else
+            at += sprintf(at, "%%%02X", (unsigned char)*path);
+    }
+    add_text(object, "uri", uri);
+}
+
+static void add_rules(cJSON *driver)
+{
+    cJSON *rules = add_array(driver, "rules");
+
+    for (size_t i = 0; i < check_rule_count; i++) {
+        cJSON *rule = append_object(rules);
+
+        add_text(rule, "id", check_rules[i].id);
+        add_text(add_json_object(rule, "shortDescription"), "text", check_rules[i].title);
+        add_text(add_json_object(rule, "fullDescription"), "text", check_rules[i].why);
+        add_text(add_json_object(rule, "help"), "text", check_rules[i].remedy);
+        add_text(add_json_object(rule, "defaultConfiguration"), "level",
+                 severity_names[check_rules[i].severity]);
+    }
+}
+
+static void add_result(struct check *c, cJSON *results, const struct check_finding *f)
+{
+    cJSON *result = append_object(results), *location, *physical, *region, *logical;
+
+    add_text(result, "ruleId", f->rule->id);
+    add_number(result, "ruleIndex", (double)(f->rule - check_rules));
+    add_text(result, "level", severity_names[f->rule->severity]);
+    add_text(add_json_object(result, "message"), "text",
+             arena_text(&c->bundle.arena, "%s. Remedy: %s", f->text, f->rule->remedy));
+    location = append_object(add_array(result, "locations"));
+    physical = add_json_object(location, "physicalLocation");
+    add_uri(&c->bundle.arena, add_json_object(physical, "artifactLocation"), f->file);
+    region = add_json_object(physical, "region");
+    add_number(region, "startLine", f->mark.line);
+    add_number(region, "startColumn", f->mark.column);
+    logical = append_object(add_array(location, "logicalLocations"));
+    add_text(logical, "name", f->object->name);
+    add_text(logical, "fullyQualifiedName",
+             arena_text(&c->bundle.arena, "%s%s%s/%s", f->object->namespace,
+                        *f->object->namespace == '\0' ? "" : "/", f->object->kind,
+                        f->object->name));
+    add_text(logical, "kind", "resource");
+}
+
+void check_print_sarif(FILE *out, struct check *c)
+{
+    cJSON *root = must(cJSON_CreateObject()), *run, *driver, *results;
+
+    add_text(root, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+    add_text(root, "version", "2.1.0");
+    run = append_object(add_array(root, "runs"));
+    driver = add_json_object(add_json_object(run, "tool"), "driver");
+    add_text(driver, "name", "rdzv-manifest check");
+    add_text(driver, "version", RDZV_VERSION);
+    add_rules(driver);
+    add_text(run, "columnKind", "unicodeCodePoints");
+    results = add_array(run, "results");
+    for (size_t i = 0; i < c->count; i++)
+        add_result(c, results, &c->findings[i]);
+    print_json(out, root);
+}

@@ -1,0 +1,497 @@
+/* Rules about the options of torchrun: id, backend, conf, nodes, and who serves the store. */
+#include "deploy/check/check.h"
+#include "deploy/kube/rdzv_conf.h"
+
+#include "deploy/yaml/nearest.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool is_etcd(const struct job_run *r)
+{
+    return strncmp(r->backend, "etcd", 4) == 0;
+}
+
+/* A relay has a space for each job, so equal ids do not meet. */
+static bool is_kept_apart(const struct job_run *r)
+{
+    const struct job_store *store = r->store;
+
+    return check_owns_store(r) || (store != NULL && store->kind == JOB_STORE_RELAY);
+}
+
+static bool meets_elsewhere(const struct job_run *r)
+{
+    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(r);
+}
+
+static bool has_id(const struct job_run *r)
+{
+    const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+
+    return check_is_set(r, TORCHRUN_RDZV_ID) &&
+           (!id->known || (*id->text != '\0' && strcmp(id->text, "none") != 0));
+}
+
+static const char *endpoint_name(const struct job_run *r)
+{
+    return *r->host == '\0' ? "its endpoint" : r->host;
+}
+
+void check_id_missing(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        enum torchrun_option at =
+            check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
+
+        if (meets_elsewhere(r) && !has_id(r) && !check_is_opaque(r))
+            check_report(c, job_run_object(r), check_at_setting(r, at),
+                         "no rendezvous id: all jobs without an id meet at %s as `none`",
+                         endpoint_name(r));
+    }
+}
+
+/* The name of a job. Plain Pods are one job together: for `train-pod0` the name is `train`. */
+static const char *job_name(struct check *c, const struct kube_object *o)
+{
+    size_t len = strlen(o->name), end = len;
+
+    if (o->type != KUBE_POD)
+        return o->name;
+    while (end > 0 && o->name[end - 1] >= '0' && o->name[end - 1] <= '9')
+        end--;
+    if (end == len)
+        return o->name;
+    while (end > 0 && o->name[end - 1] != '-')
+        end--;
+    return end < 2 ? o->name : arena_copy(&c->bundle.arena, o->name, end - 1);
+}
+
+/* An id that contains the name of its job is not used by another job. */
+static bool names_its_job(struct check *c, const struct job_run *r, const char *id)
+{
+    const struct kube_object *o = job_run_object(r);
+
+    if (o->type == KUBE_RUNTIME)
+        return false;
+    for (; o != NULL; o = o->wrapper) {
+        const char *name = job_name(c, o);
+
+        if (*name != '\0' && strstr(id, name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+void check_id_fixed(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+
+        if (meets_elsewhere(r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
+            check_report(
+                c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
+                "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
+                id->text, endpoint_name(r));
+    }
+}
+
+static bool is_one_job(struct check *c, const struct kube_object *a, const struct kube_object *b)
+{
+    return kube_top(a) == kube_top(b) || (a->type == KUBE_POD && b->type == KUBE_POD &&
+                                          strcmp(job_name(c, a), job_name(c, b)) == 0);
+}
+
+static bool share_an_id(struct check *c, const struct job_run *a, const struct job_run *b)
+{
+    const struct job_value *id = &a->settings[TORCHRUN_RDZV_ID].value;
+    const struct job_value *other = &b->settings[TORCHRUN_RDZV_ID].value;
+
+    return has_id(b) && id->known && other->known && strcmp(id->text, other->text) == 0 &&
+           strcmp(a->host, b->host) == 0 && *a->host != '\0' && a->port == b->port &&
+           a->target.service == b->target.service && a->target.pods == b->target.pods &&
+           !is_one_job(c, job_run_object(a), job_run_object(b));
+}
+
+void check_id_shared(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (!job_is_dynamic(r) || !has_id(r) || r->local)
+            continue;
+        for (size_t j = 0; j < i; j++) {
+            if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {
+                check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
+                             "the rendezvous id `%s` is also used by %s, at the same endpoint",
+                             check_value(r, TORCHRUN_RDZV_ID),
+                             check_title(c, job_run_object(c->jobs.runs[j])));
+                break;
+            }
+        }
+    }
+}
+
+/* --- The backend. --- */
+
+/* A store that no run of the bundle uses. */
+static const struct job_store *idle_store(const struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        bool used = s->kind == JOB_STORE_RELAY;
+
+        for (size_t j = 0; j < c->jobs.count && !used; j++)
+            used = job_is_dynamic(c->jobs.runs[j]) && c->jobs.runs[j]->store == s;
+        if (!used)
+            return s;
+    }
+    return NULL;
+}
+
+void check_backend_missing(struct check *c)
+{
+    const struct job_store *idle = idle_store(c);
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_store *store = r->store;
+
+        if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
+            check_is_opaque(r) || !job_is_multi_node(r))
+            continue;
+        if (store == NULL)
+            store = idle;
+        if (store != NULL)
+            check_report(c, job_run_object(r), check_at_run(r),
+                         "torchrun has no backend, so it does not use %s in %s",
+                         store->container->name, check_title(c, store->container->pods->object));
+        else if (job_is_elastic(r))
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
+                         "%ld to %ld nodes, but without a backend torchrun cannot use a range",
+                         r->nodes_min, r->nodes_max);
+    }
+}
+
+void check_backend_unknown(struct check *c)
+{
+    static const char *const known[] = {"static", "c10d", "etcd", "etcd-v2", NULL};
+    static const char *const groups[] = {"nccl", "gloo", "mpi", "ccl", "ucc", NULL};
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const char *near = nearest_name(r->backend, known);
+        struct check_position at = check_at_setting(r, TORCHRUN_RDZV_BACKEND);
+        bool is_group = false, is_known = false;
+
+        for (size_t j = 0; known[j] != NULL; j++)
+            is_known = is_known || strcmp(r->backend, known[j]) == 0;
+        for (size_t j = 0; groups[j] != NULL; j++)
+            is_group = is_group || strcmp(r->backend, groups[j]) == 0;
+        if (is_known || *r->backend == '\0')
+            continue;
+        if (is_group)
+            check_report(c, job_run_object(r), at,
+                         "%s is a backend of process groups, not of rendezvous", r->backend);
+        else if (near != NULL)
+            check_report(c, job_run_object(r), at, "there is no backend `%s`; did you mean %s?",
+                         r->backend, near);
+    }
+}
+
+/* --- Who is the store. --- */
+
+void check_is_host(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+        enum torchrun_option at = conf->node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
+        const char *text = conf->value.text;
+        struct rdzv_conf_entry e;
+
+        if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
+            r->hosted || (r->local && r->store == NULL))
+            continue;
+        if (!rdzv_conf_find(text, "is_host", &e)) {
+            if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {
+                if (!check_is_opaque(r))
+                    check_report(c, job_run_object(r), check_at_setting(r, at),
+                                 "is_host is not set: torch guesses from names and addresses "
+                                 "whether this pod is %s",
+                                 endpoint_name(r));
+            }
+        } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
+            if (*r->host != '\0')
+                check_report(c, job_run_object(r), check_at_setting(r, at),
+                             "is_host is computed, though the store at %s is no pod of this job",
+                             r->host);
+        } else if (!rdzv_conf_is_false(text, &e)) {
+            check_report(
+                c, job_run_object(r), check_at_setting(r, at),
+                "is_host=%.*s makes every agent open a store of its own, though there is one at %s",
+                (int)(e.end - e.value_start), text + e.value_start, endpoint_name(r));
+        }
+    }
+}
+
+void check_hosted_by_worker(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        enum torchrun_option at = r->settings[TORCHRUN_RDZV_ENDPOINT].node != NULL
+                                      ? TORCHRUN_RDZV_ENDPOINT
+                                      : TORCHRUN_RDZV_BACKEND;
+
+        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted)
+            check_report(c, job_run_object(r), check_at_setting(r, at),
+                         "the store is in a training pod%s%s", *r->host == '\0' ? "" : ", ",
+                         r->host);
+    }
+}
+
+/* --- The conf. --- */
+
+static const char *const conf_keys[] = {"is_host",
+                                        "store_type",
+                                        "read_timeout",
+                                        "join_timeout",
+                                        "last_call_timeout",
+                                        "close_timeout",
+                                        "heartbeat_timeout",
+                                        "timeout",
+                                        "etcd_prefix",
+                                        "keep_alive_interval",
+                                        "keep_alive_max_attempt",
+                                        "protocol",
+                                        "ssl_cert",
+                                        "ssl_cert_key",
+                                        "ca_cert",
+                                        "cert",
+                                        "key",
+                                        "cacert",
+                                        "rank",
+                                        NULL};
+
+/* The position of an entry. If no variable was replaced, it is as far into the text as into the
+ * value. */
+static struct check_position at_entry(struct check *c, const struct job_run *r, const char *name,
+                                      const struct rdzv_conf_entry *e)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_CONF];
+    struct check_position at = check_at_setting(r, TORCHRUN_RDZV_CONF);
+    const char *written = check_written(c, s);
+
+    if (s->node == NULL)
+        return at;
+    for (size_t i = 0; s->node->kind == YAML_SEQUENCE && i < s->node->count; i++) {
+        const struct yaml_node *key = kube_get(s->node->items[i], "key");
+
+        if (yaml_is(key, name))
+            return check_at(key);
+    }
+    if (s->node->kind == YAML_SCALAR && strcmp(written, s->value.text) == 0)
+        at.at += e->start;
+    return at;
+}
+
+static void each_entry(struct check *c,
+                       void (*look)(struct check *c, const struct job_run *r, const char *key,
+                                    const struct rdzv_conf_entry *e))
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
+        struct rdzv_conf_entry e;
+        size_t at = 0;
+
+        if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_CONF))
+            continue;
+        while (rdzv_conf_next(conf, &at, &e)) {
+            const char *key = arena_copy(&c->bundle.arena, conf + e.start, e.key_end - e.start);
+
+            if (strpbrk(key, "$`\";") != NULL)
+                break; /* the rest depends on a shell */
+            look(c, r, key, &e);
+        }
+    }
+}
+
+static void look_at_key(struct check *c, const struct job_run *r, const char *key,
+                        const struct rdzv_conf_entry *e)
+{
+    const char *near;
+
+    for (size_t i = 0; conf_keys[i] != NULL; i++) {
+        if (strcmp(conf_keys[i], key) == 0)
+            return;
+    }
+    near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, conf_keys);
+    check_report(c, job_run_object(r), at_entry(c, r, key, e), "torch has no conf key `%s`%s%s%s",
+                 key, near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+                 near == NULL ? "" : "?");
+}
+
+void check_conf_unknown(struct check *c)
+{
+    each_entry(c, look_at_key);
+}
+
+static void look_at_value(struct check *c, const struct job_run *r, const char *key,
+                          const struct rdzv_conf_entry *e)
+{
+    if (e->value_start == e->end)
+        check_report(c, job_run_object(r), at_entry(c, r, key, e), "`%s` has no value", key);
+}
+
+void check_conf_syntax(struct check *c)
+{
+    each_entry(c, look_at_value);
+}
+
+void check_flag_unknown(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        for (size_t j = 0; r->args != NULL && j < r->args->count; j++) {
+            const struct torchrun_flag *f = &r->args->flags[j];
+            int len = (int)strcspn(f->flag.text, "=");
+            bool rdzv = strncmp(f->flag.text, "--rdzv", 6) == 0;
+
+            if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL))
+                check_report(c, job_run_object(r), check_at_text(&f->flag),
+                             "torchrun has no option %.*s%s%s%s", len, f->flag.text,
+                             f->nearest == NULL ? "" : "; did you mean --",
+                             f->nearest == NULL ? "" : f->nearest, f->nearest == NULL ? "" : "?");
+        }
+    }
+}
+
+/* --- Nodes. --- */
+
+/* The number of pods of the object that start torch; -1 if one of the numbers is unknown. */
+static long training_pods(const struct check *c, const struct kube_object *o)
+{
+    const struct kube_pods *last = NULL;
+    long sum = 0;
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct kube_pods *p = c->jobs.runs[i]->container->pods;
+
+        if (p->object != o || p == last)
+            continue;
+        if (p->replicas < 0)
+            return -1;
+        sum += p->replicas;
+        last = p;
+    }
+    return sum;
+}
+
+/* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
+static bool looks_for_others(const struct job_run *r)
+{
+    const char *master = check_value(r, TORCHRUN_MASTER_ADDR);
+
+    if (r->standalone || check_is_opaque(r))
+        return false;
+    return job_is_dynamic(r) ||
+           (r->settings[TORCHRUN_MASTER_ADDR].from == JOB_FROM_FLAG &&
+            strcmp(master, "localhost") != 0 && strcmp(master, "127.0.0.1") != 0);
+}
+
+void check_nodes_missing(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        long pods = training_pods(c, job_run_object(r));
+
+        if (r->args != NULL && !check_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
+            check_report(c, job_run_object(r), check_at_run(r),
+                         "no --nnodes: each of the %ld pods assumes that it is the only node",
+                         pods);
+    }
+}
+
+void check_nodes_too_many(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_object *o = job_run_object(r);
+        long pods = training_pods(c, o);
+
+        if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
+            r->settings[TORCHRUN_NNODES].node != NULL)
+            check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
+                         "torchrun waits for at least %ld nodes, but there are %ld pods",
+                         r->nodes_min, pods);
+    }
+}
+
+void check_nodes_world_size(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_setting *s = &r->settings[TORCHRUN_NNODES];
+        long per_node = kube_int(job_run_object(r)->spec, "nprocPerNode", 1);
+
+        if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->node != NULL &&
+            strstr(check_written(c, s), "WORLD_SIZE") != NULL)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
+                         "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
+    }
+}
+
+void check_local_addr_missing(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_pods *p = r->container->pods;
+        bool named = p->host_prefix != NULL || job_run_object(r)->type == KUBE_RUNTIME;
+
+        if (job_is_dynamic(r) && job_is_multi_node(r) && !check_is_set(r, TORCHRUN_LOCAL_ADDR) &&
+            !check_is_opaque(r) && (p->host_network || !named))
+            check_report(
+                c, job_run_object(r), check_at_run(r),
+                p->host_network
+                    ? "no local address is set, and on the host network the host name is that of "
+                      "the node"
+                    : "no local address is set, and no Service makes this pod's host name resolve");
+    }
+}
+
+/* --- Without torchrun. --- */
+
+static bool uses_agent_store(struct check *c, const struct kube_container *container)
+{
+    const struct job_variable *v =
+        job_variable(&c->jobs, container, "TORCHELASTIC_USE_AGENT_STORE");
+    const char *text = v == NULL ? NULL : yaml_text(v->value);
+
+    return text != NULL && strcasecmp(text, "true") == 0;
+}
+
+void check_agent_store_restart(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count; j++) {
+            if (p->containers[j].init || !uses_agent_store(c, &p->containers[j]) ||
+                strcmp(p->restart, "Never") == 0)
+                continue;
+            check_report(c, p->object,
+                         kube_get(p->part, "restartPolicy") != NULL
+                             ? check_at_first(p->part, "restartPolicy")
+                         : kube_get(p->spec, "restartPolicy") != NULL
+                             ? check_at_first(p->spec, "restartPolicy")
+                             : check_at_first(p->containers[j].node, "name"),
+                         "restartPolicy %s: a second attempt finds the keys of the first one",
+                         p->restart);
+            break;
+        }
+    }
+}

@@ -1,0 +1,396 @@
+/* The rules of the verb check, as data: what each finds, what breaks then, and how to mend it.
+ *
+ * To add a rule: write its function into the check_*.c of its subject, declare it in check.h, and
+ * add its row here. Put a manifest with the fault and its mended twin into tests/manifest/check.
+ * `tests/manifest/check.py --update` then writes its row into deploy/README.md. */
+#include "deploy/check/check.h"
+
+#include <string.h>
+
+#define ERROR   CHECK_ERROR
+#define WARNING CHECK_WARNING
+#define NOTE    CHECK_NOTE
+
+const struct check_rule check_rules[] = {
+    /* --- The run id. --- */
+    {"rdzv-id-missing", ERROR, "no rendezvous id on a store that the job does not own",
+     "Without an id, torch uses the word `none`. All jobs without an id then meet in one run, and "
+     "a run that has ended stays closed: the next job ends with RendezvousClosedError, or finds "
+     "the nodes of another job.",
+     "Set --rdzv_id, PET_RDZV_ID or elasticPolicy.rdzvId to a text that contains the job's name or "
+     "uid.",
+     check_id_missing},
+    {"rdzv-id-fixed", ERROR, "a constant rendezvous id on a store that the job does not own",
+     "Every job that is made from this file gets the same id. If two of them run at once, the "
+     "second joins the run of the first. If they run one after the other, the second finds the run "
+     "closed.",
+     "Put the job's name into the id, or better its uid: a Volcano Job offers "
+     "metadata.annotations['scheduling.k8s.io/group-name'] and ['volcano.sh/job-version'], a "
+     "JobSet metadata.labels['jobset.sigs.k8s.io/jobset-uid'].",
+     check_id_fixed},
+    {"rdzv-id-shared", ERROR, "two jobs with one rendezvous id at one store",
+     "The agents of both jobs join one run. The run has too many nodes, and ranks of one job go to "
+     "the other.",
+     "Give each job an id of its own, with its name in it.", check_id_shared},
+    {"volcano-restart-job-id", ERROR, "RestartJob with an id that stays the same",
+     "The attempt that failed has closed the run under this id, and an etcd keeps that for hours. "
+     "Each new attempt ends with RendezvousClosedError until maxRetry is used up. (Over c10d, "
+     "rdzvd forgets closed runs.)",
+     "Add metadata.annotations['volcano.sh/job-version'] to the id. Or restart containers in "
+     "place: restartPolicy: OnFailure and no RestartJob.",
+     check_volcano_restart_job_id},
+
+    /* --- The backend and its conf. --- */
+    {"rdzv-backend-missing", ERROR,
+     "torchrun has no backend, though there is a store or a range of nodes",
+     "Without a backend, torchrun uses `static`: node rank 0 serves the store and no other store "
+     "is used. A range of nodes counts as its maximum.",
+     "Set --rdzv_backend=c10d (or PET_RDZV_BACKEND), and the store as --rdzv_endpoint.",
+     check_backend_missing},
+    {"rdzv-backend-unknown", ERROR, "a backend that torch does not have",
+     "torchrun ends at once. The rendezvous backends are static, c10d, etcd and etcd-v2. nccl and "
+     "gloo are backends of process groups, which the training script chooses.",
+     "Set --rdzv_backend=c10d.", check_backend_unknown},
+    {"rdzv-is-host", ERROR, "is_host is absent or not 0, though the job has a store of its own",
+     "Without is_host=0, an agent compares its host names and addresses with the endpoint. If one "
+     "matches, the agent serves a store itself: some nodes meet there, and the others at the real "
+     "store.",
+     "Set --rdzv_conf=is_host=0 or PET_RDZV_CONF=is_host=0, or in elasticPolicy rdzvConf: [{key: "
+     "is_host, value: \"0\"}].",
+     check_is_host},
+    {"rdzv-hosted-by-worker", WARNING, "a training pod serves the store",
+     "torch's TCPStore client never reconnects. When this one pod is evicted, preempted or "
+     "restarted, every agent of the job ends, and the state of the rendezvous is lost.",
+     "Run the store outside of the training pods: `rdzv-manifest rewrite` moves the job to rdzvd.",
+     check_hosted_by_worker},
+    {"rdzv-conf-unknown", WARNING, "a conf key that torch does not know",
+     "torch ignores unknown keys and gives no warning, so the default stays in force.",
+     "Use a key that torch knows: is_host, store_type, read_timeout, join_timeout, "
+     "last_call_timeout, close_timeout, heartbeat_timeout, keep_alive_interval, "
+     "keep_alive_max_attempt, and the TLS keys of the etcd backend.",
+     check_conf_unknown},
+    {"rdzv-conf-syntax", ERROR, "a conf key without a value",
+     "torchrun ends at once: a conf is a list of key=value, separated by commas.",
+     "Write --rdzv_conf=key=value,key=value.", check_conf_syntax},
+    {"rdzv-flag-unknown", ERROR, "an option that torchrun does not have",
+     "torchrun prints its usage and ends with exit code 2.",
+     "Use an option that `torchrun --help` lists. Write options of the training script behind the "
+     "script.",
+     check_flag_unknown},
+
+    /* --- The endpoint. --- */
+    {"rdzv-endpoint-form", ERROR, "an endpoint that torch does not accept",
+     "torch accepts one host and one port: no scheme, no list, no path. It ends at once, or asks "
+     "DNS for the whole text.",
+     "Write --rdzv_endpoint=HOST:PORT.", check_endpoint_form},
+    {"rdzv-endpoint-localhost", ERROR,
+     "several pods, and each of them uses its own loopback address",
+     "Every pod looks for the store in itself. Each pod starts a store alone and waits for the "
+     "others until the join timeout.",
+     "Write the name of a Service that selects the store. Or run a store (a relay) in each pod.",
+     check_endpoint_localhost},
+    {"rdzv-endpoint-port", ERROR, "an endpoint whose port does not exist",
+     "Connections are refused or get no answer, and after read_timeout (60 s) each agent ends with "
+     "RendezvousConnectionError.",
+     "Write the port of the Service on which the store listens: 29400 for c10d, 2379 for etcd.",
+     check_endpoint_port},
+    {"rdzv-endpoint-namespace", ERROR, "an endpoint whose Service is in another namespace",
+     "DNS looks up a name without a namespace in the pod's own namespace, and this Service is not "
+     "there.",
+     "Give both the same metadata.namespace, or write SERVICE.NAMESPACE.svc as the host.",
+     check_endpoint_namespace},
+    {"service-selects-nothing", ERROR, "the endpoint's Service selects no pod",
+     "The name of the Service resolves to no address, and each agent ends with "
+     "RendezvousConnectionError.",
+     "Write the labels of the store's pod template into spec.selector.",
+     check_service_selects_nothing},
+    {"service-target-port", ERROR, "a Service that leads to a port where nothing listens",
+     "The pod refuses connections to this port.",
+     "Set targetPort to the number or the name of a port of the store's container.",
+     check_service_target_port},
+    {"headless-port-mapping", ERROR, "a headless Service that is expected to map ports",
+     "A headless Service gives clients the pod's address and maps nothing: a client dials the port "
+     "number that it was given, on the pod.",
+     "Set port and targetPort to the same number, and let the store listen there.",
+     check_headless_port_mapping},
+    {"not-ready-addresses", WARNING, "a store whose name resolves only while its pod is Ready",
+     "Agents that start before the store is Ready do not find the name, and try for read_timeout "
+     "(60 s) only. A store that replays its journal, or fails one probe, loses its name while a "
+     "job runs.",
+     "Set publishNotReadyAddresses: true. For Volcano: svc: "
+     "[\"--publish-not-ready-addresses=true\"].",
+     check_not_ready_addresses},
+    {"service-name-taken", ERROR,
+     "a Service with the name that a controller gives to its own Service",
+     "The controller finds a Service that it did not make, and either fails or changes it.",
+     "Use another name, such as JOB-rdzv.", check_service_name_taken},
+    {"enable-service-links", ERROR,
+     "a Service whose links set a variable that torch or rdzvd may read",
+     "Kubernetes writes NAME_PORT=tcp://ADDRESS:PORT into every container of the namespace. A "
+     "program that expects a number there ends.",
+     "Set enableServiceLinks: false in the pods, or give the Service another name.",
+     check_enable_service_links},
+    {"local-addr-missing", WARNING, "torch has to guess the pod's own address",
+     "Agent 0 gives its host name to all workers. On the host network, or if no Service makes that "
+     "name resolve, the workers wait in vain (up to 300 s) or use the wrong network.",
+     "Set PET_LOCAL_ADDR from fieldRef status.podIP.", check_local_addr_missing},
+
+    /* --- Nodes. --- */
+    {"nnodes-missing", ERROR, "several pods, and torchrun has no number of nodes",
+     "Without --nnodes, torchrun assumes one node. Each pod trains alone, or finds the run of "
+     "another pod complete.",
+     "Set --nnodes=N or --nnodes=MIN:MAX.", check_nodes_missing},
+    {"nnodes-too-many", ERROR, "more nodes than pods",
+     "The rendezvous never completes, and each agent ends after join_timeout (600 s).",
+     "Run as many pods as the minimum of --nnodes, or lower --nnodes.", check_nodes_too_many},
+    {"nnodes-world-size", ERROR, "WORLD_SIZE used as the number of nodes",
+     "The Training Operator's WORLD_SIZE is the number of pods times nprocPerNode, so the "
+     "rendezvous waits for nodes that do not exist.",
+     "Write --nnodes=N with a number, or no --nnodes at all: the operator sets PET_NNODES.",
+     check_nodes_world_size},
+    {"elastic-range", ERROR, "a range of nodes that the pods cannot meet",
+     "With fewer pods than the minimum, the rendezvous never completes. Pods above the maximum "
+     "wait, time out, and restart for nothing.",
+     "Make sure that minimum <= pods <= maximum.", check_elastic_range},
+    {"elastic-gang", WARNING, "a gang that is larger than the elastic minimum",
+     "The scheduler starts no pod until the whole gang fits at once. The job cannot start, or "
+     "start again, with the smaller number of nodes that elasticPolicy allows.",
+     "Set schedulingPolicy.minAvailable to minReplicas.", check_elastic_gang},
+    {"elastic-restart-never", WARNING, "an elastic job whose pods do not restart",
+     "A pod that fails stays failed, and no other pod takes its place.",
+     "Set restartPolicy: OnFailure.", check_elastic_restart_never},
+
+    /* --- Variables. --- */
+    {"option-env-conflict", WARNING, "an option and its variable have different values",
+     "torchrun uses the command line and gives no warning. A person who reads or changes the "
+     "variable is misled.",
+     "Keep one of the two. With the variable, the command can stay unchanged.",
+     check_option_env_conflict},
+    {"env-overwritten", WARNING, "a variable that the Training Operator sets after the user",
+     "The operator appends its own value to the container's env, and the last value wins.",
+     "Write rendezvous settings into elasticPolicy. The operator derives the other variables from "
+     "replicas and nprocPerNode.",
+     check_env_overwritten},
+    {"env-reserved", ERROR, "a variable that Trainer reserves for itself",
+     "The webhook of Trainer v2 refuses a TrainJob that sets it.",
+     "Set numNodes and numProcPerNode instead. PET_RDZV_* and PET_LOCAL_ADDR are free to use.",
+     check_env_reserved},
+    {"env-not-expanded", ERROR, "a reference to a variable that nothing replaces",
+     "Without a shell, $NAME stays as it is. $(NAME) stays as it is, too, if the container has no "
+     "variable NAME. All jobs then share a run with a dollar sign in its id, or DNS is asked for a "
+     "host of that name.",
+     "Write $(NAME), and set NAME in the container's env.", check_env_not_expanded},
+    {"env-order", ERROR, "$(NAME) of a variable that is set further down",
+     "Kubernetes replaces a reference only if the list sets the variable before it. It leaves "
+     "other references as they are.",
+     "Move the variable above the reference.", check_env_order},
+    {"env-value-not-string", ERROR,
+     "a bare yes, number or boolean where Kubernetes expects a string",
+     "The API server refuses the object: YAML reads yes, no, on, off, y, n, 010 and 1e3 as "
+     "booleans or numbers.",
+     "Put quotes around the value.", check_env_value_not_string},
+    {"agent-store-restart", ERROR, "an external store without torchrun, and pods that restart",
+     "torchrun puts a fresh prefix before the keys of each attempt. Without torchrun, a second "
+     "attempt reads the addresses of the first.",
+     "Set restartPolicy: Never, or use torchrun.", check_agent_store_restart},
+
+    /* --- The store. --- */
+    {"etcd-no-v2", ERROR, "an etcd that has no v2 API",
+     "etcd 3.6 removed the v2 API, the only one that torch uses. Such an etcd ends because it does "
+     "not know --enable-v2, or it answers 404.",
+     "Run rdzvd instead (`rdzv-manifest rewrite`), or pin the image to etcd 3.5.",
+     check_etcd_no_v2},
+    {"etcd-advertise", WARNING, "an etcd that advertises addresses which clients cannot use",
+     "python-etcd asks etcd for its members and then uses the addresses that etcd advertises. An "
+     "etcd with --listen-client-urls and without --advertise-client-urls does not even start.",
+     "Set --advertise-client-urls=http://SERVICE:2379.", check_etcd_advertise},
+    {"store-listens-locally", ERROR, "a store that other pods cannot reach",
+     "By default etcd and rdzvd listen on loopback only, and connections from other pods are "
+     "refused.",
+     "Set --listen=0.0.0.0:29400 for rdzvd, --listen-client-urls=http://0.0.0.0:2379 for etcd.",
+     check_store_listens_locally},
+    {"store-port-clash", ERROR, "a store on a port that its pod already uses",
+     "The containers of a pod share its ports: the second one that listens ends with `address "
+     "already in use`.",
+     "Give the store another port, such as 29400 or 2379.", check_store_port_clash},
+    {"store-no-probe", WARNING, "a store without any probe",
+     "Kubernetes does not notice when the store hangs, a rollout does not wait for it, and a "
+     "ClusterIP Service sends agents to it before it listens.",
+     "For rdzvd, set startupProbe and readinessProbe on /readyz and livenessProbe on /livez. For "
+     "etcd, probe /health.",
+     check_store_no_probe},
+    {"store-no-startup-probe", WARNING, "a sidecar store without a startup probe",
+     "Without a startup probe, Kubernetes starts the next container as soon as the process of the "
+     "sidecar exists. With one, it waits until the store answers.",
+     "Set startupProbe: {httpGet: {path: /readyz, port: etcd}, periodSeconds: 1, failureThreshold: "
+     "60}.",
+     check_store_no_startup_probe},
+    {"store-probe-tcp", NOTE, "a probe of the store that only opens a connection",
+     "The kernel accepts connections even if the process hangs, and the store logs a connection "
+     "for each probe.",
+     "Probe with httpGet: /readyz and /livez for rdzvd, /health for etcd.", check_store_probe_tcp},
+    {"store-probe-loopback", ERROR, "a probe of a port that the store opens on loopback only",
+     "The kubelet dials the pod's address. The probe always fails, and Kubernetes restarts the "
+     "container again and again.",
+     "Use an exec probe, or let the store listen on 0.0.0.0.", check_store_probe_loopback},
+    {"store-replicas", ERROR, "several stores behind one name",
+     "Each agent reaches one of the stores at random. The stores share nothing, so the rendezvous "
+     "never completes.",
+     "Set replicas: 1.", check_store_replicas},
+    {"store-rolling-update", WARNING, "a store that an update replaces under running jobs",
+     "A second `kubectl apply` with any change restarts the store, or runs two stores at once. "
+     "torch's clients do not reconnect.",
+     "For a StatefulSet, set updateStrategy: {type: OnDelete}. For a Deployment, set strategy: "
+     "{type: Recreate}.",
+     check_store_rolling_update},
+    {"store-bare-pod", WARNING, "a store in a bare Pod",
+     "When its node fails or is drained, the Pod is gone, and every job that meets there ends.",
+     "Use a StatefulSet with replicas: 1.", check_store_bare_pod},
+    {"store-no-memory-request", WARNING, "a store that requests no memory",
+     "When its node runs out of memory, the store is the first to be killed or evicted, and every "
+     "job that meets there ends.",
+     "Set resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 256Mi}}.",
+     check_store_no_memory_request},
+    {"store-blocks-completion", ERROR,
+     "a store that never ends inside a job that waits for its end",
+     "A store runs until it is stopped. The training ends, but the job stays Running.",
+     "For a JobSet, list only the training jobs in successPolicy.targetReplicatedJobs. For "
+     "Volcano, set minSuccess. Or start rdzvd with --exit-when-idle.",
+     check_store_blocks_completion},
+
+    /* --- Volcano. --- */
+    {"volcano-min-available", ERROR, "a minAvailable that makes elasticity impossible",
+     "If minAvailable is absent or 0, Volcano waits for all pods of the job and of each task. The "
+     "job does not start, or start again, before the maximum number of nodes fits.",
+     "Set minAvailable of the task to the minimum of --nnodes. Set minAvailable of the job to the "
+     "same, plus the pods of the other tasks.",
+     check_volcano_minimum},
+    {"volcano-min-zero", WARNING, "minAvailable: 0",
+     "0 does not mean none: Volcano's webhook replaces it by the sum of all tasks.",
+     "Write the number of pods that the job needs.", check_volcano_min_zero},
+    {"volcano-min-success", ERROR, "an elastic job that waits until all its pods succeed",
+     "A job that ran with fewer pods never succeeds: pods that come late find the rendezvous "
+     "closed and fail.",
+     "Set minSuccess to the minimum of --nnodes.", check_volcano_min_success},
+    {"volcano-gang-too-small", WARNING, "a gang that is smaller than the rendezvous",
+     "The first pods hold their GPUs, wait for the other pods until join_timeout (600 s), fail and "
+     "restart. Two such jobs can block each other for ever.",
+     "Set minAvailable of the task to the minimum of --nnodes.", check_volcano_gang_too_small},
+    {"volcano-evicted-loop", WARNING, "RestartTask on PodEvicted",
+     "RestartTask evicts pods, and that is the same event again. The loop goes on until maxRetry "
+     "is used up (volcano#4814).",
+     "Remove the policy: the controller replaces evicted pods by itself.",
+     check_volcano_evicted_loop},
+    {"volcano-pending-timeout", WARNING, "RestartPod or RestartTask on PodPending",
+     "These actions do nothing for a pod that is pending (volcano#4743).",
+     "Use AbortJob or RestartJob with the timeout, or no policy.", check_volcano_pending_timeout},
+    {"volcano-restart-pod", WARNING, "RestartPod on a Volcano that is too old for it",
+     "Volcano before 1.11 has no such action. Volcano before 1.16 deletes the PodGroup and makes "
+     "it again (volcano#5385). This rule needs --target volcano=VERSION.",
+     "Set restartPolicy: OnFailure, and remove the policy.", check_volcano_restart_pod},
+    {"volcano-max-retry", WARNING, "restarts of pods that use up maxRetry",
+     "Each RestartPod and RestartTask counts towards maxRetry of the whole job (3 by default), and "
+     "nothing resets the count. A long job fails when one of its nodes fails often enough.",
+     "Set a high maxRetry (1000).", check_volcano_max_retry},
+    {"volcano-plugin-missing", ERROR, "a VC_ variable of a plugin that the job does not have",
+     "The variable is empty: torchrun gets an empty host, or no number of nodes.",
+     "Set plugins: {env: [], svc: [\"--publish-not-ready-addresses=true\"]}.",
+     check_volcano_plugin_missing},
+
+    /* --- Containers beside training, and wrappers. --- */
+    {"sidecar-blocks-completion", ERROR, "a regular container that keeps its pod from ending",
+     "A pod ends when all its regular containers have ended. The training ends, but the job stays "
+     "Running.",
+     "Make it a native sidecar: move it to initContainers, and set restartPolicy: Always.",
+     check_sidecar_blocks_completion},
+    {"sidecar-too-old", ERROR, "a native sidecar on a cluster or CRD that is too old for it",
+     "The API server drops the field and gives no warning. What remains is an init container that "
+     "never ends, and the pod hangs. This rule needs --target kubernetes=VERSION, "
+     "training-operator=, volcano= or jobset=.",
+     "Use Kubernetes 1.29, Training Operator 1.8, Volcano 1.9, JobSet 0.7 or later. Or run the "
+     "store in a pod of its own.",
+     check_sidecar_too_old},
+    {"sidecar-not-guaranteed", WARNING, "a sidecar that takes the Guaranteed class from its pod",
+     "A pod is Guaranteed only if every container has equal requests and limits for CPU and "
+     "memory. Otherwise the training loses its exclusive CPUs.",
+     "Give the sidecar equal requests and limits, too.", check_sidecar_not_guaranteed},
+    {"appwrapper-blocks-completion", ERROR, "a part of an AppWrapper that never ends",
+     "The AppWrapper succeeds when its pods have ended, and holds its quota until then.",
+     "Run the store as a native sidecar of the Master, or outside of the AppWrapper. Or start "
+     "rdzvd with --exit-when-idle and restartPolicy: OnFailure.",
+     check_appwrapper_blocks_completion},
+    {"mcad-namespace", ERROR, "an MCAD item without a namespace",
+     "MCAD makes such an object in the namespace `default`, not in that of the AppWrapper.",
+     "Set metadata.namespace on every item.", check_mcad_namespace},
+    {"mcad-resources", WARNING, "an MCAD item whose resources MCAD cannot count",
+     "MCAD looks for containers in spec and spec.template only. It dispatches the job even if "
+     "there is no room for it.",
+     "Set custompodresources: [{replicas, requests, limits}].", check_mcad_resources},
+    {"mcad-labels", ERROR, "pods of an MCAD item without the label of MCAD",
+     "MCAD counts pods by this label, and does not add it to nested templates. It counts fewer "
+     "pods than minAvailable, deletes the job and queues it again.",
+     "Set the label appwrapper.mcad.ibm.com: APPWRAPPER on the pod templates.", check_mcad_labels},
+
+    /* --- The host network, and proxies. --- */
+    {"host-network-dns", ERROR, "the host network without cluster DNS",
+     "Names of Services do not resolve in the pod.", "Set dnsPolicy: ClusterFirstWithHostNet.",
+     check_host_network_dns},
+    {"host-network-port", WARNING, "container ports on the host network",
+     "Each is a port of the node. A second such pod stays Pending on that node, and so does the "
+     "first one if the node itself uses the port (as control planes use 2379).",
+     "List no ports in pods that only connect. Run the store in a pod of its own, off the host "
+     "network.",
+     check_host_network_port},
+    {"host-network-operator-port", WARNING, "a PyTorchJob on the host network with the port 23456",
+     "The Training Operator adds the container port 23456 even on the host network, so pods of two "
+     "jobs cannot share a node.",
+     "Add a port named pytorchjob-port to the container pytorch, with a number that no other job "
+     "uses.",
+     check_host_network_operator_port},
+    {"host-network-policy", ERROR, "a NetworkPolicy and pods on the host network",
+     "Pod selectors never match pods on the host network. A policy does not protect these pods, "
+     "and a policy that admits pods by label blocks them.",
+     "Use an ipBlock with the addresses of the nodes, or no policy. For Volcano: svc: "
+     "[\"--disable-network-policy=true\"].",
+     check_host_network_policy},
+    {"host-network-store", ERROR, "a store beside the training on the host network",
+     "The store's ports are ports of the node. Before Kubernetes 1.34 the scheduler ignores the "
+     "ports of sidecars, so the second store on a node cannot listen.",
+     "Run the store in a pod of its own, off the host network.", check_host_network_store},
+    {"istio-injected", ERROR, "Istio's proxy between agents and their store",
+     "The proxy holds connections back while it starts, closes idle connections, and takes an "
+     "unknown protocol for HTTP. This rule looks at namespaces that the bundle labels for Istio; "
+     "with --target istio, at all.",
+     "Set the annotation sidecar.istio.io/inject: \"false\" on the pods.", check_istio_injected},
+
+    /* --- As Kubernetes wants it written. --- */
+    {"capability-prefix", WARNING, "a capability with CAP_ in front",
+     "Kubernetes expects the name without CAP_. With it, the container does not start, or runs "
+     "without the capability.",
+     "Write SYS_ADMIN, IPC_LOCK and the like.", check_capability_prefix},
+    {"quantity-fraction", ERROR, "a fraction as a quantity in a custom resource",
+     "Custom resources accept integers or strings here. The API server refuses the object.",
+     "Write \"0.5\" or 500m.", check_quantity_fraction},
+    {"pvc-access-mode", WARNING, "a claim for one node that several pods mount",
+     "A ReadWriteOnce volume is attached to one node at a time. Pods on other nodes stay in "
+     "ContainerCreating.",
+     "Set accessModes: [ReadWriteMany], and a storage class that supports it.",
+     check_pvc_access_mode},
+    {"storage-class-nil", ERROR, "a storage class named nil",
+     "No storage class has that name, and the claim stays Pending.",
+     "Remove storageClassName: then the default class is used.", check_storage_class_nil},
+    {"duplicate-object", ERROR, "the same object twice",
+     "The later object replaces the earlier one.", "Give one of them another name, or remove it.",
+     check_duplicate_object},
+};
+
+const size_t check_rule_count = sizeof check_rules / sizeof *check_rules;
+
+const struct check_rule *check_rule_named(const char *id)
+{
+    for (size_t i = 0; i < check_rule_count; i++) {
+        if (strcmp(check_rules[i].id, id) == 0)
+            return &check_rules[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,158 @@
+/* Rules about sidecars: containers that never end, and native sidecars. */
+#include "deploy/check/check.h"
+
+#include <string.h>
+
+/* --- Containers that do not end. --- */
+
+static bool waits_for_ever(struct check *c, const struct kube_container *container)
+{
+    static const char *const signs[] = {"sleep infinity", "sleep inf", "tail -f",      "tail -F",
+                                        "while true;",    "while :;",  "while true\n", "while :\n"};
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
+    const char *text = "";
+
+    if (count > 8 || (script == count && count < 2))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        text = arena_text(&c->bundle.arena, "%s%s%s", text, i == 0 ? "" : " ", words[i].text);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        /* A loop that can leave may end. */
+        if (strstr(text, signs[i]) != NULL && strstr(text, "break") == NULL &&
+            strstr(text, "exit") == NULL && strstr(text, "kill") == NULL)
+            return true;
+    }
+    return false;
+}
+
+static size_t count_regular(const struct kube_pods *p)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < p->count; i++)
+        count += !p->containers[i].init;
+    return count;
+}
+
+static bool is_main(const struct check *c, const struct kube_container *container)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->container == container)
+            return true;
+    }
+    return container->pods->object->type == KUBE_PYTORCHJOB &&
+           strcmp(container->name, "pytorch") == 0;
+}
+
+void check_sidecar_blocks_completion(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count && p->ends && count_regular(p) > 1; j++) {
+            const struct kube_container *container = &p->containers[j];
+            enum job_store_kind kind = job_store_kind(&c->bundle.arena, container);
+            struct job_setting found;
+
+            if (container->init || is_main(c, container))
+                continue;
+            if (kind == JOB_STORE_NONE
+                    ? waits_for_ever(c, container)
+                    : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
+                check_report(c, p->object, check_at_first(container->node, "name"),
+                             "the container %s never ends, so the pod never ends", container->name);
+        }
+    }
+}
+
+/* --- Native sidecars. --- */
+
+static const struct {
+    enum kube_type type;
+    enum check_target_name target;
+    int major, minor;
+    const char *what;
+} sidecar_releases[] = {
+    {KUBE_PYTORCHJOB, CHECK_TRAINING_OPERATOR, 1, 8, "Training Operator"},
+    {KUBE_VOLCANO_JOB, CHECK_VOLCANO, 1, 9, "Volcano"},
+    {KUBE_JOBSET, CHECK_JOBSET, 0, 7, "JobSet"},
+};
+
+static void look_at_sidecar_release(struct check *c, const struct kube_container *container)
+{
+    const struct kube_object *o = container->pods->object;
+    struct check_position at = check_at_first(container->node, "restartPolicy");
+
+    if (check_is_before(c, CHECK_KUBERNETES, 1, 29)) {
+        check_report(c, o, at,
+                     "Kubernetes before 1.29 takes %s for an init container that never ends",
+                     container->name);
+        return;
+    }
+    for (size_t i = 0; i < sizeof sidecar_releases / sizeof *sidecar_releases; i++) {
+        if (o->type == sidecar_releases[i].type &&
+            check_is_before(c, sidecar_releases[i].target, sidecar_releases[i].major,
+                            sidecar_releases[i].minor))
+            check_report(c, o, at,
+                         "%s before %d.%d drops this field, and %s becomes an init container that "
+                         "never ends",
+                         sidecar_releases[i].what, sidecar_releases[i].major,
+                         sidecar_releases[i].minor, container->name);
+    }
+}
+
+void check_sidecar_too_old(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        for (size_t j = 0; j < c->bundle.pods[i]->count; j++) {
+            if (c->bundle.pods[i]->containers[j].sidecar)
+                look_at_sidecar_release(c, &c->bundle.pods[i]->containers[j]);
+        }
+    }
+}
+
+/* CPU and memory have limits, and requests equal to them: a Guaranteed pod needs this of each
+ * container. */
+static bool is_guaranteed(const struct kube_container *container)
+{
+    static const char *const names[] = {"cpu", "memory"};
+    const struct yaml_node *resources = kube_field(container, "resources");
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *limit = kube_text(kube_get(resources, "limits"), names[i]);
+        const char *request = kube_text(kube_get(resources, "requests"), names[i]);
+
+        if (*limit == '\0' || (*request != '\0' && strcmp(limit, request) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Init containers count, too. */
+static bool would_be_guaranteed(const struct kube_pods *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->containers[i].sidecar && !is_guaranteed(&p->containers[i]))
+            return false;
+    }
+    return true;
+}
+
+void check_sidecar_not_guaranteed(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count && would_be_guaranteed(p); j++) {
+            const struct kube_container *container = &p->containers[j];
+
+            if (container->sidecar && !is_guaranteed(container))
+                check_report(c, p->object,
+                             kube_get(container->node, "resources") != NULL
+                                 ? check_at_key(container->node, "resources")
+                                 : check_at_first(container->node, "name"),
+                             "%s makes a Guaranteed pod Burstable", container->name);
+        }
+    }
+}

@@ -1,0 +1,442 @@
+/* Rules about stores: versions of etcd, addresses, probes, and the workloads that run them. */
+#include "deploy/check/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct kube_object *store_object(const struct job_store *s)
+{
+    return s->container->pods->object;
+}
+
+static struct check_position at_name(const struct job_store *s)
+{
+    return check_at_first(s->container->node, "name image");
+}
+
+/* The store has a pod of its own: it is not a container beside training. */
+static bool is_alone(const struct job_store *s)
+{
+    const struct kube_pods *p = s->container->pods;
+
+    for (size_t i = 0; i < p->count; i++) {
+        if (&p->containers[i] != s->container && !p->containers[i].init)
+            return false;
+    }
+    return true;
+}
+
+/* --- etcd. --- */
+
+static bool is_on(const char *text)
+{
+    return *text == '\0' || strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
+}
+
+/* The store has --enable-v2, or a job uses the v2 API there. */
+static bool wants_v2(struct check *c, const struct job_store *s)
+{
+    struct job_setting found;
+
+    if (job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) &&
+        is_on(found.value.text))
+        return true;
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (strncmp(r->backend, "etcd", 4) == 0 && r->store == s)
+            return true;
+    }
+    return false;
+}
+
+/* The tag of an image: "" if there is none, NULL if only a digest says what it is. */
+static const char *image_tag(struct check *c, const char *image)
+{
+    const char *base = kube_base_name(arena_copy(&c->bundle.arena, image, strcspn(image, "@")));
+    const char *colon = strchr(base, ':');
+
+    if (colon != NULL)
+        return colon + 1;
+    return strchr(image, '@') != NULL ? NULL : "";
+}
+
+/* Whether the tag is of etcd 3.6 or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`. */
+static bool is_v3_6(const char *tag)
+{
+    char *end;
+    long major, minor = 0;
+
+    tag += *tag == 'v';
+    major = strtol(tag, &end, 10);
+    if (end == tag)
+        return false;
+    if (*end == '.')
+        minor = strtol(end + 1, NULL, 10);
+    else if (*end != '\0')
+        return false;
+    else
+        minor = major == 3 ? 6 : 0; /* `3` is the newest 3.x */
+    return major > 3 || (major == 3 && minor >= 6);
+}
+
+void check_etcd_no_v2(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const char *tag, *base = kube_base_name(s->container->image);
+
+        if (s->kind != JOB_STORE_ETCD || strncmp(base, "etcd", 4) != 0 ||
+            (base[4] != '\0' && base[4] != ':' && base[4] != '@') || !wants_v2(c, s))
+            continue;
+        tag = image_tag(c, s->container->image);
+        if (tag == NULL)
+            continue;
+        if (*tag == '\0' || strcmp(tag, "latest") == 0)
+            check_report(c, store_object(s), check_at_first(s->container->node, "image"),
+                         "%s is the newest etcd, which has no v2 API any more",
+                         s->container->image);
+        else if (is_v3_6(tag))
+            check_report(c, store_object(s), check_at_first(s->container->node, "image"),
+                         "etcd %s has no v2 API any more", tag);
+    }
+}
+
+void check_etcd_advertise(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        struct job_listener l[JOB_LISTENERS_MAX];
+        struct job_setting advertise;
+        size_t count;
+
+        if (s->kind != JOB_STORE_ETCD || !job_store_listeners(&c->jobs, s, false, l, &count) ||
+            count == 0 || l[0].local)
+            continue;
+        if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
+                              "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
+            check_report(c, store_object(s), check_at_option(s->container, &l[0].setting),
+                         "etcd has addresses to listen on, but none to advertise");
+        else if (strstr(advertise.value.text, "//0.0.0.0") != NULL ||
+                 strstr(advertise.value.text, "//127.") != NULL ||
+                 strstr(advertise.value.text, "//localhost") != NULL ||
+                 strstr(advertise.value.text, "//[::") != NULL)
+            check_report(c, store_object(s), check_at_option(s->container, &advertise),
+                         "etcd sends its clients to %s, which is their own pod",
+                         advertise.value.text);
+    }
+}
+
+/* --- Where they listen. --- */
+
+/* Other pods use the store. */
+static bool is_reached(const struct check *c, const struct job_store *s)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (!r->local && r->store == s)
+            return true;
+    }
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+
+        if (o->type == KUBE_SERVICE && kube_same_namespace(o, store_object(s)) &&
+            kube_selects(kube_get(o->spec, "selector"), s->container->pods))
+            return true;
+    }
+    return false;
+}
+
+void check_store_listens_locally(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        struct job_listener l[JOB_LISTENERS_MAX];
+        size_t count, outside = 0;
+
+        if (s->kind == JOB_STORE_RELAY || !job_store_listeners(&c->jobs, s, false, l, &count) ||
+            !is_reached(c, s))
+            continue;
+        for (size_t j = 0; j < count; j++)
+            outside += !l[j].local;
+        if (outside > 0)
+            continue;
+        check_report(c, store_object(s),
+                     count > 0 ? check_at_option(s->container, &l[0].setting) : at_name(s),
+                     count > 0 ? "%s listens on loopback only"
+                               : "%s has no address to listen on, and its default is loopback",
+                     s->container->name);
+    }
+}
+
+/* The name of what else in the pod, or of the platform, uses the port, or NULL. */
+static const char *port_owner(struct check *c, const struct job_store *s, long port)
+{
+    const struct kube_pods *p = s->container->pods;
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct kube_container *other = &p->containers[i];
+        const struct job_variable *agent, *master;
+
+        if (other == s->container || (other->init && !other->sidecar))
+            continue;
+        for (size_t j = 0; j < yaml_length(kube_get(other->node, "ports")); j++) {
+            if (kube_int(kube_get(other->node, "ports")->items[j], "containerPort", -1) == port)
+                return other->name;
+        }
+        agent = job_variable(&c->jobs, other, "TORCHELASTIC_USE_AGENT_STORE");
+        if (other->init ||
+            (agent != NULL && agent->value != NULL && strcasecmp(agent->value->text, "true") == 0))
+            continue; /* then rdzvd alone listens on MASTER_PORT */
+        master = job_variable(&c->jobs, other, "MASTER_PORT");
+        if (master != NULL) {
+            const char *text = master->made != NULL ? master->made : yaml_text(master->value);
+
+            if (text != NULL && strtol(text, NULL, 10) == port)
+                return "MASTER_PORT";
+        }
+        if (store_object(s)->type == KUBE_TRAINJOB && port == 29500)
+            return "MASTER_PORT";
+    }
+    return NULL;
+}
+
+void check_store_port_clash(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        struct job_listener l[JOB_LISTENERS_MAX];
+        size_t count;
+
+        if (!job_store_listeners(&c->jobs, s, true, l, &count))
+            continue;
+        for (size_t j = 0; j < count; j++) {
+            const char *owner = port_owner(c, s, l[j].port);
+
+            if (owner != NULL)
+                check_report(c, store_object(s), check_at_option(s->container, &l[j].setting),
+                             "port %ld is also used by %s in this pod", l[j].port, owner);
+        }
+    }
+}
+
+/* --- Probes. --- */
+
+static const char *const probes[] = {"startupProbe", "readinessProbe", "livenessProbe"};
+
+void check_store_no_probe(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        size_t found = 0;
+
+        for (size_t j = 0; j < 3; j++)
+            found += kube_get(s->container->node, probes[j]) != NULL;
+        if (found == 0)
+            check_report(c, store_object(s), at_name(s), "the store %s has no probe",
+                         s->container->name);
+    }
+}
+
+void check_store_no_startup_probe(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->container->sidecar && kube_get(s->container->node, probes[0]) == NULL)
+            check_report(
+                c, store_object(s), at_name(s),
+                "the sidecar %s has no startup probe, so the training may start before it listens",
+                s->container->name);
+    }
+}
+
+void check_store_probe_tcp(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        for (size_t j = 0; j < 3; j++) {
+            const struct yaml_node *probe = kube_get(s->container->node, probes[j]);
+
+            if (kube_get(probe, "tcpSocket") != NULL)
+                check_report(c, store_object(s), check_at_key(probe, "tcpSocket"),
+                             "the %s of %s only shows that the kernel accepts connections",
+                             probes[j], s->container->name);
+        }
+    }
+}
+
+static void look_at_probe(struct check *c, const struct job_store *s, const struct yaml_node *probe,
+                          const struct job_listener *l, size_t count)
+{
+    const struct yaml_node *port = kube_get(probe, "httpGet.port");
+    long number;
+
+    if (port == NULL)
+        port = kube_get(probe, "tcpSocket.port");
+    number = kube_port_number(port, s->container->pods, s->container);
+    for (size_t i = 0; i < count && number > 0; i++) {
+        if (l[i].port == number && !l[i].local)
+            return;
+    }
+    for (size_t i = 0; i < count && number > 0; i++) {
+        if (l[i].port == number)
+            check_report(c, store_object(s), check_at(port),
+                         "the kubelet dials the pod's address, but port %ld is on loopback only",
+                         number);
+    }
+}
+
+void check_store_probe_loopback(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        struct job_listener l[JOB_LISTENERS_MAX];
+        size_t count;
+
+        if (!job_store_listeners(&c->jobs, s, true, l, &count))
+            continue;
+        for (size_t j = 0; j < 3; j++)
+            look_at_probe(c, s, kube_get(s->container->node, probes[j]), l, count);
+    }
+}
+
+/* --- How they are kept. --- */
+
+/* The stores share their state: members of a cluster, or replicas on one journal. */
+static bool is_cluster(struct check *c, const struct job_store *s)
+{
+    struct job_setting found;
+
+    return (job_store_option(&c->jobs, s->container, "initial-cluster", "ETCD_INITIAL_CLUSTER",
+                             &found) &&
+            strchr(found.value.text, ',') != NULL) ||
+           job_store_option(&c->jobs, s->container, "discovery", "ETCD_DISCOVERY", &found) ||
+           job_store_option(&c->jobs, s->container, "discovery-srv", "ETCD_DISCOVERY_SRV",
+                            &found) ||
+           job_store_option(&c->jobs, s->container, "journal", NULL, &found);
+}
+
+static bool is_own_workload(const struct job_store *s)
+{
+    return s->kind != JOB_STORE_RELAY && is_alone(s) && !s->container->init;
+}
+
+void check_store_replicas(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_pods *p = s->container->pods;
+
+        if (is_own_workload(s) && p->replicas > 1 && !is_cluster(c, s))
+            check_report(c, store_object(s),
+                         check_at_first(p->part, "replicas template.spec.parallelism name"),
+                         "%ld stores behind one name, and they share nothing", p->replicas);
+    }
+}
+
+void check_store_rolling_update(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_object *o = store_object(s);
+
+        if (!is_own_workload(s) || is_cluster(c, s))
+            continue;
+        if (o->type == KUBE_STATEFULSET &&
+            strcmp(kube_text(o->spec, "updateStrategy.type"), "OnDelete") != 0)
+            check_report(c, o, check_at_first(o->node, "spec.updateStrategy.type kind"),
+                         "a change of this StatefulSet restarts the store at once");
+        if (strcmp(o->kind, "Deployment") == 0 &&
+            strcmp(kube_text(o->spec, "strategy.type"), "Recreate") != 0)
+            check_report(c, o, check_at_first(o->node, "spec.strategy.type kind"),
+                         "a change of this Deployment runs two stores behind one name for a while");
+    }
+}
+
+void check_store_bare_pod(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_object *o = store_object(s);
+
+        if (is_own_workload(s) && o->type == KUBE_POD && o->wrapper == NULL &&
+            kube_get(o->node, "metadata.ownerReferences") == NULL)
+            check_report(c, o, check_at_first(o->node, "kind"),
+                         "when its node fails, nothing starts this Pod again");
+    }
+}
+
+void check_store_no_memory_request(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (kube_get(s->container->node, "resources.requests.memory") == NULL &&
+            kube_get(s->container->node, "resources.limits.memory") == NULL)
+            check_report(c, store_object(s), at_name(s), "the store %s requests no memory",
+                         s->container->name);
+    }
+}
+
+/* --- Whether they end. --- */
+
+static bool has_item_named(const struct yaml_node *list, const char *name)
+{
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        if (yaml_is(list->items[i], name))
+            return true;
+    }
+    return false;
+}
+
+static bool counts_for_jobset(const struct kube_object *o, const char *role)
+{
+    const struct yaml_node *targets = kube_get(o->spec, "successPolicy.targetReplicatedJobs");
+    bool any = strcmp(kube_text(o->spec, "successPolicy.operator"), "Any") == 0;
+
+    return yaml_length(targets) == 0 ? !any : has_item_named(targets, role);
+}
+
+static bool completes(const struct yaml_node *policies)
+{
+    for (size_t i = 0; i < yaml_length(policies); i++) {
+        if (strcmp(kube_text(policies->items[i], "action"), "CompleteJob") == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool counts_for_volcano(const struct kube_object *o)
+{
+    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+
+    if (kube_get(o->spec, "minSuccess") != NULL || completes(kube_get(o->spec, "policies")))
+        return false;
+    for (size_t i = 0; i < yaml_length(tasks); i++) {
+        if (completes(kube_get(tasks->items[i], "policies")))
+            return false;
+    }
+    return true;
+}
+
+void check_store_blocks_completion(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_object *o = store_object(s);
+        struct job_setting found;
+
+        if (!is_own_workload(s) ||
+            job_store_option(&c->jobs, s->container, "exit-when-idle", NULL, &found))
+            continue;
+        if ((o->type == KUBE_JOBSET && counts_for_jobset(o, s->container->pods->role)) ||
+            (o->type == KUBE_VOLCANO_JOB && counts_for_volcano(o)))
+            check_report(c, o, check_at_first(s->container->pods->part, "name"),
+                         "%s never ends, and the %s waits for all its pods", s->container->name,
+                         o->kind);
+    }
+}

@@ -1,0 +1,339 @@
+/* Rules about Volcano Jobs: minima, policies, and variables of plugins. */
+#include "deploy/check/check.h"
+
+#include <string.h>
+
+static bool is_volcano(const struct job_run *r)
+{
+    return r->container->pods->object->type == KUBE_VOLCANO_JOB;
+}
+
+static struct check_position at_job(const struct kube_object *o)
+{
+    return check_at_first(o->node, "spec.minAvailable metadata.name");
+}
+
+/* --- Minima. --- */
+
+/* The pods that the other tasks of the job need. */
+static long others_minimum(const struct kube_object *o, const struct yaml_node *task)
+{
+    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+    long sum = 0;
+
+    for (size_t i = 0; i < yaml_length(tasks); i++) {
+        if (tasks->items[i] != task)
+            sum +=
+                kube_int(tasks->items[i], "minAvailable", kube_int(tasks->items[i], "replicas", 1));
+    }
+    return sum;
+}
+
+static void look_at_job_minimum(struct check *c, const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+    long minimum = kube_int(o->spec, "minAvailable", 0);
+    long least = r->nodes_min + others_minimum(o, r->container->pods->part);
+
+    if (minimum == 0)
+        check_report(
+            c, o, at_job(o), "%s of the job means all pods, but the job wants %ld to %ld nodes",
+            kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable" : "minAvailable: 0",
+            r->nodes_min, r->nodes_max);
+    else if (minimum > least)
+        check_report(c, o, at_job(o),
+                     "the job waits for %ld pods, though %ld are enough for %ld nodes", minimum,
+                     least, r->nodes_min);
+}
+
+static void look_at_task_minimum(struct check *c, const struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+    const struct yaml_node *minimum = kube_get(p->part, "minAvailable");
+
+    if (minimum == NULL) {
+        if (p->replicas > r->nodes_min)
+            check_report(c, p->object, check_at_first(p->part, "replicas name"),
+                         "task %s has no minAvailable, so Volcano waits for all its %ld pods",
+                         p->role, p->replicas);
+    } else if (kube_int(p->part, "minAvailable", 0) > r->nodes_min) {
+        check_report(c, p->object, check_at(minimum),
+                     "of task %s Volcano waits for %s pods, though %ld nodes are enough", p->role,
+                     yaml_text(minimum), r->nodes_min);
+    }
+}
+
+void check_volcano_minimum(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (is_volcano(r) && job_is_elastic(r)) {
+            look_at_job_minimum(c, r);
+            look_at_task_minimum(c, r);
+        }
+    }
+}
+
+static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->container->pods->object == o && job_is_elastic(c->jobs.runs[i]))
+            return c->jobs.runs[i];
+    }
+    return NULL;
+}
+
+void check_volcano_min_zero(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+
+        if (o->type == KUBE_VOLCANO_JOB && kube_int(o->spec, "minAvailable", 1) == 0 &&
+            elastic_run(c, o) == NULL)
+            check_report(c, o, check_at_first(o->spec, "minAvailable"),
+                         "Volcano reads minAvailable: 0 as all pods of all tasks");
+    }
+}
+
+void check_volcano_min_success(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const struct job_run *r;
+
+        if (o->type != KUBE_VOLCANO_JOB || (r = elastic_run(c, o)) == NULL)
+            continue;
+        if (kube_get(o->spec, "minSuccess") == NULL)
+            check_report(c, o, at_job(o),
+                         "no minSuccess: the job waits until all %ld pods have succeeded, though "
+                         "%ld nodes can do the work",
+                         r->container->pods->replicas, r->nodes_min);
+        else if (kube_int(o->spec, "minSuccess", 0) > r->nodes_min)
+            check_report(c, o, check_at_first(o->spec, "minSuccess"),
+                         "minSuccess is %s, though %ld nodes can do the work",
+                         kube_text(o->spec, "minSuccess"), r->nodes_min);
+    }
+}
+
+void check_volcano_gang_too_small(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        long minimum = kube_int(r->container->pods->part, "minAvailable", -1);
+
+        if (is_volcano(r) && minimum > 0 && r->nodes_min > minimum)
+            check_report(c, r->container->pods->object,
+                         check_at_first(r->container->pods->part, "minAvailable"),
+                         "Volcano places %ld pods together, but torchrun waits for %ld", minimum,
+                         r->nodes_min);
+    }
+}
+
+/* --- Policies. --- */
+
+static bool names_event(const struct yaml_node *policy, const char *event)
+{
+    const struct yaml_node *events = kube_get(policy, "events");
+
+    if (strcmp(kube_text(policy, "event"), event) == 0)
+        return true;
+    for (size_t i = 0; i < yaml_length(events); i++) {
+        if (yaml_is(events->items[i], event))
+            return true;
+    }
+    return false;
+}
+
+typedef void (*policy_function)(struct check *c, const struct kube_object *o,
+                                const struct yaml_node *policy);
+
+static void each_policy(struct check *c, policy_function look)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const struct yaml_node *tasks = kube_get(o->spec, "tasks"), *list;
+
+        if (o->type != KUBE_VOLCANO_JOB)
+            continue;
+        list = kube_get(o->spec, "policies");
+        for (size_t j = 0; j < yaml_length(list); j++)
+            look(c, o, list->items[j]);
+        for (size_t k = 0; k < yaml_length(tasks); k++) {
+            list = kube_get(tasks->items[k], "policies");
+            for (size_t j = 0; j < yaml_length(list); j++)
+                look(c, o, list->items[j]);
+        }
+    }
+}
+
+static bool acts(const struct yaml_node *policy, const char *action)
+{
+    return strcmp(kube_text(policy, "action"), action) == 0;
+}
+
+static bool has_version(const struct job_value *id)
+{
+    for (size_t i = 0; i < id->field_count; i++) {
+        if (strstr(id->fields[i], "job-version") != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */
+static bool forgets_closed_runs(struct check *c, const struct job_run *r)
+{
+    struct job_setting fixes;
+
+    if (r->store == NULL || r->store->kind == JOB_STORE_ETCD || strcmp(r->backend, "c10d") != 0)
+        return false;
+    return !job_store_option(&c->jobs, r->store->container, "elastic-fixes", NULL, &fixes) ||
+           strcmp(fixes.value.text, "off") != 0;
+}
+
+/* A run that the next attempt of the job would find closed. */
+static const struct job_run *stale_run(struct check *c, const struct kube_object *o)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+
+        if (forgets_closed_runs(c, r))
+            continue;
+        if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(r) &&
+            check_is_set(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
+            (id->known || id->field_count > 0))
+            return r;
+    }
+    return NULL;
+}
+
+static void look_at_restart_job(struct check *c, const struct kube_object *o,
+                                const struct yaml_node *policy)
+{
+    const struct job_run *r = acts(policy, "RestartJob") ? stale_run(c, o) : NULL;
+
+    if (r != NULL)
+        check_report(c, o, check_at_first(policy, "action"),
+                     "RestartJob starts a new attempt with the id of the old one, `%s`",
+                     check_written(c, &r->settings[TORCHRUN_RDZV_ID]));
+}
+
+void check_volcano_restart_job_id(struct check *c)
+{
+    each_policy(c, look_at_restart_job);
+}
+
+static void look_at_evicted(struct check *c, const struct kube_object *o,
+                            const struct yaml_node *policy)
+{
+    if (names_event(policy, "PodEvicted") && acts(policy, "RestartTask"))
+        check_report(c, o, check_at_first(policy, "action"),
+                     "RestartTask on PodEvicted evicts pods, which triggers it again");
+}
+
+void check_volcano_evicted_loop(struct check *c)
+{
+    each_policy(c, look_at_evicted);
+}
+
+static void look_at_pending(struct check *c, const struct kube_object *o,
+                            const struct yaml_node *policy)
+{
+    if (names_event(policy, "PodPending") && kube_get(policy, "timeout") != NULL &&
+        (acts(policy, "RestartPod") || acts(policy, "RestartTask")))
+        check_report(c, o, check_at_first(policy, "action"), "%s does nothing for a pending pod",
+                     kube_text(policy, "action"));
+}
+
+void check_volcano_pending_timeout(struct check *c)
+{
+    each_policy(c, look_at_pending);
+}
+
+static void look_at_restart_pod(struct check *c, const struct kube_object *o,
+                                const struct yaml_node *policy)
+{
+    if (!acts(policy, "RestartPod"))
+        return;
+    if (check_is_before(c, CHECK_VOLCANO, 1, 11))
+        check_report(c, o, check_at_first(policy, "action"),
+                     "there is no RestartPod in Volcano %d.%d", c->targets[CHECK_VOLCANO].major,
+                     c->targets[CHECK_VOLCANO].minor);
+    else if (check_is_before(c, CHECK_VOLCANO, 1, 16))
+        check_report(c, o, check_at_first(policy, "action"),
+                     "in Volcano %d.%d each RestartPod deletes the PodGroup and makes it again",
+                     c->targets[CHECK_VOLCANO].major, c->targets[CHECK_VOLCANO].minor);
+}
+
+void check_volcano_restart_pod(struct check *c)
+{
+    each_policy(c, look_at_restart_pod);
+}
+
+static void look_at_retries(struct check *c, const struct kube_object *o,
+                            const struct yaml_node *policy)
+{
+    long retries = kube_int(o->spec, "maxRetry", 0);
+
+    if ((acts(policy, "RestartPod") || acts(policy, "RestartTask")) && retries <= 3)
+        check_report(c, o,
+                     kube_get(o->spec, "maxRetry") != NULL ? check_at_first(o->spec, "maxRetry")
+                                                           : check_at_first(policy, "action"),
+                     "the job fails at restart number %ld, whichever pods restarted",
+                     retries == 0 ? 3 : retries);
+}
+
+void check_volcano_max_retry(struct check *c)
+{
+    each_policy(c, look_at_retries);
+}
+
+/* --- Plugins. --- */
+
+/* The plugin that sets the variable whose name begins here, or NULL. */
+static const char *plugin_of(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+    if (len == 13 && strncmp(text + 2, "_TASK_INDEX", 11) == 0)
+        return "env";
+    if (len > 9 && (strncmp(text + len - 6, "_HOSTS", 6) == 0))
+        return "svc";
+    return len > 7 && strncmp(text + len - 4, "_NUM", 4) == 0 ? "svc" : NULL;
+}
+
+static void look_for_plugins(struct check *c, const struct kube_container *container,
+                             const struct yaml_node *text)
+{
+    const struct kube_object *o = container->pods->object;
+    const struct yaml_node *plugins = kube_get(o->spec, "plugins");
+
+    for (const char *p = strstr(text->text, "VC_"); p != NULL; p = strstr(p + 3, "VC_")) {
+        const char *plugin = plugin_of(p);
+        int len = (int)strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        const char *name = arena_copy(&c->bundle.arena, p, (size_t)len);
+
+        if (plugin != NULL && yaml_get(plugins, plugin) == NULL &&
+            job_variable(&c->jobs, container, name) == NULL)
+            check_report(c, o, (struct check_position){text, (size_t)(p - text->text)},
+                         "%s comes from the plugin %s, which this job does not have", name, plugin);
+    }
+}
+
+void check_volcano_plugin_missing(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count && p->object->type == KUBE_VOLCANO_JOB; j++) {
+            size_t count, script;
+            const struct arg_word *words =
+                job_words(&c->bundle.arena, &p->containers[j], &count, &script);
+
+            for (size_t k = 0; k < count; k++)
+                look_for_plugins(c, &p->containers[j], words[k].node);
+        }
+    }
+}

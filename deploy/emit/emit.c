@@ -1,0 +1,163 @@
+/* The verb emit: reads arguments and user files, and prints the documents of a job and its
+ * store. */
+#include "deploy/emit/emit_job.h"
+#include "deploy/verbs.h"
+#include "deploy/yaml/options.h"
+#include "deploy/yaml/yaml_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char emit_help[] =
+    "rdzv-manifest emit turns a user file into the manifest of a job that meets at rdzvd.\n"
+    "\n"
+    "  rdzv-manifest emit [-f FILE...] [OPTION...]\n"
+    "\n"
+    "  -f, --file FILE       settings; - is standard input; of several files the later ones win\n"
+    "  --set A.B=C           one setting, over all files; A[0].B=C, A={x,y}, several with commas\n"
+    "  --platform NAME       see `rdzv-manifest list platforms`; or your own file (./mine.yaml)\n"
+    "  --profile NAME        settings for a kind of cluster, below those of the files; repeatable\n"
+    "  --rdzv NAME           where rdzvd runs, see `rdzv-manifest list placements`\n"
+    "  --backend NAME        c10d or etcd-v2\n"
+    "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has\n"
+    "  --release NAME        the name of the release, for the values of the LitGPT chart\n"
+    "  --input-format NAME   see `rdzv-manifest list formats`; by default the settings decide\n"
+    "  -o, --output FORMAT   yaml (the default) or json\n"
+    "\n"
+    "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes go to\n"
+    "standard error. After an error there is no output, and the exit code is 2.\n";
+
+struct emit_arguments {
+    const char **files, **sets, **profiles;
+    size_t file_count, set_count, profile_count;
+    struct emit_options job;
+    bool json;
+};
+
+/* --output and --shape: each accepts few words. */
+static void read_word(struct emit_arguments *o, int option, const char *word, struct diag *d)
+{
+    if (option == 'o' && (strcmp(word, "json") == 0 || strcmp(word, "yaml") == 0))
+        o->json = word[0] == 'j';
+    else if (option == 'o')
+        options_error(d, "there is no output %s: write yaml or json", word);
+    else if (strcmp(word, "pods") == 0)
+        o->job.platform = "pods";
+    else
+        options_error(d, "there is no shape %s: write pods", word);
+}
+
+static void read_options(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+{
+    static const struct option options[] = {
+        {"file", required_argument, NULL, 'f'},
+        {"set", required_argument, NULL, 's'},
+        {"platform", required_argument, NULL, 'P'},
+        {"profile", required_argument, NULL, 'p'},
+        {"rdzv", required_argument, NULL, 'r'},
+        {"backend", required_argument, NULL, 'b'},
+        {"shape", required_argument, NULL, 'S'},
+        {"release", required_argument, NULL, 'R'},
+        {"output", required_argument, NULL, 'o'},
+        {"input-format", required_argument, NULL, 'F'},
+        {0},
+    };
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, ":f:o:", options, d)) >= 0) {
+        if (option == 'f')
+            o->files[o->file_count++] = optarg;
+        else if (option == 's')
+            o->sets[o->set_count++] = optarg;
+        else if (option == 'p')
+            o->profiles[o->profile_count++] = optarg;
+        else if (option == 'o' || option == 'S')
+            read_word(o, option, optarg, d);
+        else if (option == 'P')
+            o->job.platform = optarg;
+        else if (option == 'r')
+            o->job.placement = optarg;
+        else if (option == 'b')
+            o->job.protocol = optarg;
+        else if (option == 'R')
+            o->job.release = optarg;
+        else if (option == 'F')
+            o->job.input_format = optarg;
+    }
+    o->job.profiles = o->profiles;
+    o->job.profile_count = o->profile_count;
+}
+
+static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+{
+    read_options(o, argc, argv, d);
+    for (int i = optind; i < argc; i++)
+        options_error(d, "%s is no option of emit: did you mean -f %s?", argv[i], argv[i]);
+    if (d->errors == 0 && o->file_count == 0 && o->set_count == 0)
+        options_error(d, "there are no settings: give a file with -f FILE");
+}
+
+static void print_json_list(const struct emit_job *job, struct arena *a)
+{
+    struct yaml_node *list = job->documents;
+
+    if (list->count == 1) {
+        yaml_write_json(stdout, list->items[0]);
+        return;
+    }
+    list = yaml_new(a, YAML_MAPPING);
+    yaml_put(a, list, "apiVersion", yaml_new_text(a, "v1", 2));
+    yaml_put(a, list, "kind", yaml_new_text(a, "List", 4));
+    yaml_put(a, list, "items", job->documents);
+    yaml_write_json(stdout, list);
+}
+
+static void print(struct emit_job *job, bool json)
+{
+    if (json) {
+        print_json_list(job, &job->arena);
+        return;
+    }
+    for (size_t i = 0; i < job->documents->count; i++) {
+        if (i > 0)
+            puts("---");
+        yaml_write(stdout, job->documents->items[i]);
+    }
+}
+
+static void emit(const struct emit_arguments *o, struct diag *d)
+{
+    struct userfile user;
+    struct emit_job job = {0};
+
+    if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
+        emit_job_make(&job, &user, &o->job, d))
+        print(&job, o->json);
+    emit_job_free(&job);
+    userfile_free(&user);
+}
+
+int verb_emit(int argc, char **argv)
+{
+    struct diag d = {0};
+    struct emit_arguments o = {
+        .files = calloc((size_t)argc, sizeof *o.files),
+        .sets = calloc((size_t)argc, sizeof *o.sets),
+        .profiles = calloc((size_t)argc, sizeof *o.profiles),
+    };
+    int code;
+
+    if (o.files == NULL || o.sets == NULL || o.profiles == NULL)
+        abort();
+    read_emit_arguments(&o, argc, argv, &d);
+    if (d.errors == 0)
+        emit(&o, &d);
+    diag_print(&d, stderr);
+    code = diag_exit(&d);
+    diag_free(&d);
+    free(o.files);
+    free(o.sets);
+    free(o.profiles);
+    return code;
+}

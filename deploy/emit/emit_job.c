@@ -1,0 +1,406 @@
+/* Makes the documents of a job from settings, input format, profiles, platform and placement, in
+ * the order that deploy/data/model.yaml describes. */
+#include "deploy/emit/emit_job.h"
+
+#include "deploy/emit/input_format.h"
+#include "deploy/template/expr.h"
+#include "deploy/template/merge.h"
+#include "deploy/template/schema.h"
+
+#include <string.h>
+
+struct job_maker {
+    struct emit_job *job;
+    struct arena *arena;
+    struct diag *diag;
+    struct template_state template;
+    const struct emit_options *options;
+    const struct yaml_node *found; /* the workload that the store replaces; NULL: none */
+    const char *file;              /* errors about missing settings name it */
+    struct yaml_node *known;       /* our settings */
+    struct yaml_node *settings;
+    struct yaml_node *model, *platform, *placement;
+    const char *placement_name;
+    struct scope absent, given, vars; /* from the outermost */
+};
+
+/* --- Settings. --- */
+
+/* Puts an option of the command line over the settings: `key` is a.b or a. */
+static void set_option(struct job_maker *m, const char *option, const char *key, const char *value)
+{
+    struct yaml_node *scalar, *over = yaml_new(m->arena, YAML_MAPPING), *inner = over;
+    const char *dot = strchr(key, '.');
+
+    if (value == NULL)
+        return;
+    scalar = yaml_new_text(m->arena, value, strlen(value));
+    scalar->file = arena_text(m->arena, "%s %s", option, value);
+    scalar->start = (struct yaml_mark){0, 1, 1};
+    if (dot != NULL) {
+        inner = yaml_new(m->arena, YAML_MAPPING);
+        yaml_put(m->arena, over, arena_copy(m->arena, key, (size_t)(dot - key)), inner);
+        key = dot + 1;
+    }
+    yaml_put(m->arena, inner, key, scalar);
+    m->settings = merge_values(m->arena, m->settings, over);
+}
+
+static bool check_settings(struct job_maker *m, const struct yaml_node *known,
+                           const struct yaml_node *required)
+{
+    struct schema s = {m->arena, m->diag};
+    struct yaml_node *checked = schema_check(&s, known, required, m->settings, m->file);
+
+    if (m->diag->errors > 0 || checked == NULL)
+        return false;
+    m->settings = checked;
+    m->given.vars = checked;
+    return true;
+}
+
+static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
+                       const struct scope *s);
+
+/* Translates the settings from the input format to our own. */
+static bool translate(struct job_maker *m)
+{
+    struct input_format format;
+
+    if (!input_format_find(&format, m->job, m->settings, m->known, m->options->input_format,
+                           m->diag))
+        return false;
+    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", format.about);
+    if (!format.translated)
+        return check_settings(m, m->known, NULL);
+    if (!check_settings(m, format.known, yaml_get(format.file, "settings")))
+        return false;
+    if (yaml_is(yaml_get(format.file, "needs"), "release") &&
+        yaml_get(m->settings, "release") == NULL) {
+        diag_error(m->diag, m->file, (struct yaml_mark){0, 1, 1},
+                   "release is missing: give the name that helm would get, as --release my-run");
+        return false;
+    }
+    m->absent.vars = input_format_nulls(m->arena, format.known);
+    if (!run_checks(m, yaml_get(format.file, "notes"), true, &m->given))
+        return false;
+    m->settings = input_format_translate(&format, &m->template, m->settings, m->known);
+    return m->settings != NULL && m->diag->errors == 0;
+}
+
+/* Puts the settings of a profile or platform below those that are set. */
+static bool put_below(struct job_maker *m, const struct yaml_node *template)
+{
+    struct schema s = {m->arena, m->diag};
+    struct yaml_node *below;
+
+    if (template == NULL)
+        return true;
+    m->given.vars = m->settings;
+    below = template_fill(&m->template, template, &m->given);
+    if (below != NULL)
+        below = schema_check(&s, m->known, NULL, below, template->file);
+    if (m->diag->errors > 0)
+        return false;
+    m->settings = merge_over_defaults(m->arena, below, m->settings);
+    m->given.vars = m->settings;
+    return true;
+}
+
+static bool apply_profile(struct job_maker *m, const char *name, const struct yaml_node *at)
+{
+    const struct yaml_node *profile = embedded_load(&m->job->data, "profiles", name, at, m->diag);
+
+    return profile != NULL && put_below(m, yaml_get(profile, "settings"));
+}
+
+static bool apply_profiles(struct job_maker *m)
+{
+    const struct yaml_node *list = yaml_get(m->settings, "profile");
+
+    /* The last profile wins over those before it, so it comes first. */
+    for (size_t i = m->options->profile_count; i > 0; i--) {
+        if (!apply_profile(m, m->options->profiles[i - 1], NULL))
+            return false;
+    }
+    for (size_t i = list == NULL ? 0 : list->count; i > 0; i--) {
+        if (!apply_profile(m, list->items[i - 1]->text, list->items[i - 1]))
+            return false;
+    }
+    return true;
+}
+
+static bool choose_platform(struct job_maker *m)
+{
+    const struct yaml_node *wish = yaml_get(m->settings, "platform");
+
+    m->platform = embedded_load(&m->job->data, "platforms",
+                                wish == NULL ? "appwrapper-v1beta2" : wish->text, wish, m->diag);
+    if (m->platform == NULL)
+        return false;
+    m->template.parts = merge_values(m->arena, m->template.parts, yaml_get(m->platform, "parts"));
+    return put_below(m, yaml_get(m->platform, "defaults"));
+}
+
+/* Notes settings that this platform does not use: usually they are left over. */
+static void note_unused(struct job_maker *m)
+{
+    const char *platform = yaml_text(yaml_get(m->platform, "platform"));
+
+    for (size_t i = 0; i < m->settings->count; i++) {
+        const struct yaml_node *key = m->settings->pairs[i].key;
+        const struct yaml_node *only = yaml_get(yaml_get(m->known, key->text), "only");
+        bool used = only == NULL || platform == NULL;
+
+        for (size_t j = 0; !used && j < only->count; j++)
+            used = yaml_is(only->items[j], platform);
+        if (!used)
+            diag_note(m->diag, key->file, key->start, "%s: %s has no use for it: remove it",
+                      key->text, platform);
+    }
+}
+
+/* --- The placement. --- */
+
+static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, const char *name)
+{
+    const struct yaml_node *supported = yaml_path(m->platform, "placements.supported");
+    const char *list = "";
+
+    for (size_t i = 0; supported != NULL && i < supported->count; i++)
+        list = arena_text(m->arena, "%s%s%s", list, i == 0 ? "" : ", ", supported->items[i]->text);
+    diag_error(m->diag, wish == NULL ? NULL : wish->file,
+               wish == NULL ? (struct yaml_mark){0} : wish->start,
+               "rdzv.placement: %s cannot be on %s: choose one of %s", name,
+               yaml_text(yaml_get(m->platform, "platform")), list);
+    return false;
+}
+
+/* Chooses the placement: that of the user or the default of the platform, and what it means on this
+ * platform. */
+static bool choose_placement(struct job_maker *m)
+{
+    const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;
+    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant, *supported,
+                           *refuse;
+    bool is_supported = false;
+
+    if (name == NULL)
+        name = template_fill(&m->template, yaml_get(placements, "default"), &m->vars);
+    if (m->template.failed || yaml_text(name) == NULL)
+        return m->template.failed ? false : fail_placement(m, wish, "nothing");
+    meant = yaml_get(placements, name->text);
+    if (meant != NULL && strcmp(name->text, "supported") != 0 && strcmp(name->text, "default") != 0)
+        name = template_fill(&m->template, meant, &m->vars);
+    if (yaml_text(name) == NULL)
+        return false;
+    m->placement = embedded_load(&m->job->data, "placements", name->text, wish, m->diag);
+    if (m->placement == NULL)
+        return false;
+    m->placement_name = yaml_text(yaml_get(m->placement, "placement"));
+    refuse = yaml_get(m->placement, "refuse");
+    if (refuse != NULL) {
+        diag_error(m->diag, wish == NULL ? NULL : wish->file,
+                   wish == NULL ? (struct yaml_mark){0} : wish->start, "rdzv.placement: %s",
+                   refuse->text);
+        return false;
+    }
+    supported = yaml_get(placements, "supported");
+    for (size_t i = 0; supported != NULL && i < supported->count; i++)
+        is_supported = is_supported || yaml_is(supported->items[i],
+                                               m->placement_name == NULL ? "" : m->placement_name);
+    return is_supported ? true
+                        : fail_placement(
+                              m, wish, m->placement_name == NULL ? name->text : m->placement_name);
+}
+
+/* --- Variables and checks. --- */
+
+static void set_variable(struct job_maker *m, const char *name, const char *text)
+{
+    yaml_put(m->arena, m->vars.vars, name,
+             yaml_new_text(m->arena, text == NULL ? "" : text, text == NULL ? 0 : strlen(text)));
+}
+
+static bool make_variables(struct job_maker *m)
+{
+    m->vars = (struct scope){yaml_new(m->arena, YAML_MAPPING), &m->given};
+    set_variable(m, "platform", yaml_text(yaml_get(m->platform, "platform")));
+    yaml_put(m->arena, m->vars.vars, "found",
+             m->found == NULL ? yaml_new_plain(m->arena, "null") : (struct yaml_node *)m->found);
+    if (!template_fill_variables(&m->template, yaml_get(m->model, "first"), &m->vars) ||
+        !choose_placement(m))
+        return false;
+    set_variable(m, "placement", m->placement_name);
+    return template_fill_variables(&m->template, yaml_get(m->placement, "first"), &m->vars) &&
+           template_fill_variables(&m->template, yaml_get(m->platform, "let"), &m->vars) &&
+           template_fill_variables(&m->template, yaml_get(m->model, "let"), &m->vars) &&
+           template_fill_variables(&m->template, yaml_get(m->placement, "let"), &m->vars);
+}
+
+/* Runs one entry of checks: or notes:, in a scope that has the variable of its $for. */
+static void run_check(struct job_maker *m, const struct yaml_node *check, bool note,
+                      const struct scope *s)
+{
+    const struct yaml_node *place, *text;
+    struct yaml_mark mark = {0, 1, 1};
+
+    if (!expr_true(template_fill(&m->template, yaml_get(check, "if"), s)) || m->template.failed)
+        return;
+    place = template_fill(&m->template, yaml_get(check, "where"), s);
+    text = template_fill(&m->template, yaml_get(check, "message"), s);
+    if (m->template.failed || yaml_text(text) == NULL)
+        return;
+    /* Settings that an input format has made are in no file of the user. */
+    if (place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0)
+        mark = place->start;
+    else
+        place = NULL;
+    if (note)
+        diag_note(m->diag, place == NULL ? m->file : place->file, mark, "%s", text->text);
+    else
+        diag_error(m->diag, place == NULL ? m->file : place->file, mark, "%s", text->text);
+}
+
+static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
+                       const struct scope *s)
+{
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        const struct yaml_node *check = list->items[i], *loop = yaml_get(check, "$for"), *over;
+        const char *in = loop == NULL ? NULL : strstr(loop->text, " in ");
+
+        if (loop == NULL) {
+            run_check(m, check, notes, s);
+            continue;
+        }
+        if (in == NULL) {
+            template_error(&m->template, loop, "$for is `name in expression`: mend the template");
+            return false;
+        }
+        over = expr_eval(&m->template, in + 4, strlen(in + 4), s, loop);
+        for (size_t j = 0; over != NULL && j < over->count; j++) {
+            struct scope inner = {yaml_new(m->arena, YAML_MAPPING), s};
+            const char *name = arena_copy(m->arena, loop->text, (size_t)(in - loop->text));
+
+            yaml_put(m->arena, inner.vars, name, template_item(&m->template, over, j));
+            run_check(m, check, notes, &inner);
+        }
+    }
+    return !m->template.failed;
+}
+
+static bool run_all_checks(struct job_maker *m, const char *key, bool notes)
+{
+    return run_checks(m, yaml_get(m->model, key), notes, &m->vars) &&
+           run_checks(m, yaml_get(m->platform, key), notes, &m->vars) &&
+           run_checks(m, yaml_get(m->placement, key), notes, &m->vars) && m->diag->errors == 0;
+}
+
+static bool make_documents(struct job_maker *m)
+{
+    struct yaml_node *of_placement =
+        template_fill(&m->template, yaml_get(m->placement, "documents"), &m->vars);
+
+    if (of_placement == NULL)
+        of_placement = yaml_new(m->arena, YAML_SEQUENCE);
+    yaml_put(m->arena, m->vars.vars, "placementDocuments", of_placement);
+    m->job->documents = template_fill(&m->template, yaml_get(m->platform, "documents"), &m->vars);
+    if (m->template.failed)
+        return false;
+    if (m->job->documents == NULL || m->job->documents->kind != YAML_SEQUENCE) {
+        diag_error(m->diag, m->platform->file, (struct yaml_mark){0, 1, 1},
+                   "documents: a list is expected: see deploy/data/platforms");
+        return false;
+    }
+    return true;
+}
+
+static bool load(struct job_maker *m)
+{
+    const struct yaml_node *parts;
+
+    m->known = embedded_load(&m->job->data, "", "settings", NULL, m->diag);
+    m->model = embedded_load(&m->job->data, "", "model", NULL, m->diag);
+    parts = embedded_load(&m->job->data, "", "parts", NULL, m->diag);
+    if (m->known == NULL || m->model == NULL || parts == NULL)
+        return false;
+    m->template.parts = (struct yaml_node *)parts;
+    m->absent = (struct scope){input_format_nulls(m->arena, m->known), NULL};
+    m->given = (struct scope){m->settings, &m->absent};
+    return true;
+}
+
+static bool make(struct job_maker *m)
+{
+    const struct emit_options *o = m->options;
+
+    if (!load(m))
+        return false;
+    set_option(m, "--platform", "platform", o->platform);
+    set_option(m, "--rdzv", "rdzv.placement", o->placement);
+    set_option(m, "--backend", "rdzv.protocol", o->protocol);
+    set_option(m, "--release", "release", o->release);
+    if (!translate(m) || !apply_profiles(m))
+        return false;
+    m->absent.vars = input_format_nulls(m->arena, m->known);
+    if (!choose_platform(m) || !check_settings(m, m->known, m->known))
+        return false;
+    note_unused(m);
+    return make_variables(m) && run_all_checks(m, "checks", false) && make_documents(m) &&
+           run_all_checks(m, "notes", true);
+}
+
+bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct emit_options *o,
+                   struct diag *d)
+{
+    struct job_maker m = {
+        .job = job,
+        .arena = &job->arena,
+        .diag = d,
+        .template = {.arena = &job->arena, .diag = d},
+        .options = o,
+        .file = u->first,
+        .settings = u->settings,
+    };
+
+    *job = (struct emit_job){0};
+    return make(&m) && d->errors == 0;
+}
+
+bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
+                   const char *file, struct diag *d)
+{
+    struct job_maker *m;
+
+    *job = (struct emit_job){0};
+    m = arena_alloc(&job->arena, sizeof *m);
+    *m = (struct job_maker){
+        .job = job,
+        .arena = &job->arena,
+        .diag = d,
+        .template = {.arena = &job->arena, .diag = d},
+        .found = found,
+        .file = file,
+        .settings = settings,
+    };
+    job->maker = m;
+    return load(m) && choose_platform(m) && make_variables(m) &&
+           run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
+           run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0;
+}
+
+struct yaml_node *emit_job_part(struct emit_job *job, const char *name)
+{
+    struct job_maker *m = job->maker;
+    const struct yaml_node *part = yaml_get(m->template.parts, name);
+
+    return template_fill(&m->template, part != NULL ? part : yaml_get(m->placement, name),
+                         &m->vars);
+}
+
+void emit_job_free(struct emit_job *job)
+{
+    embedded_free(&job->data);
+    arena_free(&job->arena);
+    *job = (struct emit_job){0};
+}

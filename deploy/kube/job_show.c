@@ -1,0 +1,103 @@
+/* A view of a bundle as JSON. */
+#include "deploy/kube/job_show.h"
+
+#include "deploy/yaml/yaml_write.h"
+
+#include <string.h>
+
+static void show_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
+{
+    if (text != NULL && *text != '\0')
+        yaml_put(a, mapping, key, yaml_new_text(a, text, strlen(text)));
+}
+
+static void show_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
+{
+    if (number >= 0)
+        yaml_put(a, mapping, key, yaml_new_plain(a, arena_text(a, "%ld", number)));
+}
+
+static void put_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)
+{
+    show_text(a, mapping, "kind", o->kind);
+    show_text(a, mapping, "name", o->name);
+    show_text(a, mapping, "namespace", o->namespace);
+}
+
+static struct yaml_node *show_target(struct arena *a, const struct job_run *r)
+{
+    static const char *const reaches[] = {[KUBE_REACHED] = NULL,
+                                          [KUBE_UNDECIDED] = "if the namespaces are one",
+                                          [KUBE_ELSEWHERE] = "not from this namespace"};
+    struct yaml_node *out = yaml_new(a, YAML_MAPPING);
+
+    put_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
+    show_text(a, out, "reached", reaches[r->target.reach]);
+    return out;
+}
+
+static const char *store_kind(enum job_store_kind kind)
+{
+    static const char *const names[] = {[JOB_STORE_NONE] = "",
+                                        [JOB_STORE_RDZVD] = "rdzvd",
+                                        [JOB_STORE_RELAY] = "relay",
+                                        [JOB_STORE_ETCD] = "etcd"};
+
+    return names[kind];
+}
+
+static struct yaml_node *show_run(struct arena *a, const struct job_run *r)
+{
+    struct yaml_node *out = yaml_new(a, YAML_MAPPING);
+
+    put_object(a, out, job_run_object(r));
+    show_text(a, out, "role", r->container->pods->role);
+    show_text(a, out, "container", r->container->name);
+    show_text(a, out, "backend", r->standalone ? "standalone" : r->backend);
+    show_text(a, out, "endpoint", r->settings[TORCHRUN_RDZV_ENDPOINT].value.text);
+    show_text(a, out, "host", r->host);
+    show_number(a, out, "port", r->port);
+    show_text(a, out, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
+    show_text(a, out, "conf", r->settings[TORCHRUN_RDZV_CONF].value.text);
+    show_number(a, out, "nodesMin", r->nodes_min);
+    show_number(a, out, "nodesMax", r->nodes_max);
+    if (r->found)
+        yaml_put(a, out, "leadsTo", show_target(a, r));
+    if (r->store != NULL)
+        show_text(a, out, "store", store_kind(r->store->kind));
+    else if (r->hosted)
+        show_text(a, out, "store", "a training pod");
+    return out;
+}
+
+static struct yaml_node *show_store(struct job_view *v, const struct job_store *s)
+{
+    struct arena *a = &v->bundle->arena;
+    struct yaml_node *out = yaml_new(a, YAML_MAPPING), *ports = yaml_new(a, YAML_SEQUENCE);
+    struct job_listener l[JOB_LISTENERS_MAX];
+    size_t count;
+
+    put_object(a, out, s->container->pods->object);
+    show_text(a, out, "container", s->container->name);
+    show_text(a, out, "store", store_kind(s->kind));
+    job_store_listeners(v, s, false, l, &count);
+    for (size_t i = 0; i < count; i++)
+        yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", l[i].port)));
+    yaml_put(a, out, "ports", ports);
+    return out;
+}
+
+void job_show(FILE *out, struct job_view *v)
+{
+    struct arena *a = &v->bundle->arena;
+    struct yaml_node *all = yaml_new(a, YAML_MAPPING);
+    struct yaml_node *jobs = yaml_new(a, YAML_SEQUENCE), *stores = yaml_new(a, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < v->all_count; i++)
+        yaml_append(a, jobs, show_run(a, v->runs[i]));
+    for (size_t i = 0; i < v->store_count; i++)
+        yaml_append(a, stores, show_store(v, &v->stores[i]));
+    yaml_put(a, all, "jobs", jobs);
+    yaml_put(a, all, "stores", stores);
+    yaml_write_json(out, all);
+}

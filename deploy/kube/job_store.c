@@ -1,0 +1,291 @@
+/* Which containers are stores, and the options that they are started with. */
+#include "deploy/kube/job_parts.h"
+
+#include "deploy/kube/shell_words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- The words of the store's own command. --- */
+
+static enum job_store_kind program_kind(const char *word)
+{
+    const char *base = kube_base_name(word);
+
+    return strcmp(base, "etcd") == 0    ? JOB_STORE_ETCD
+           : strcmp(base, "rdzvd") == 0 ? JOB_STORE_RDZVD
+                                        : JOB_STORE_NONE;
+}
+
+/* Of `registry:5000/coreos/etcd:v3.4@sha256:...` what is between the last / and the tag. */
+static enum job_store_kind image_kind(struct arena *a, const char *image)
+{
+    const char *base = kube_base_name(arena_copy(a, image, strcspn(image, "@")));
+
+    return program_kind(arena_copy(a, base, strcspn(base, ":")));
+}
+
+struct store_words {
+    enum job_store_kind kind;
+    const struct arg_word *words; /* with the program itself, or its arguments alone */
+    size_t count;
+};
+
+/* The first command of a script that is a store. */
+static struct store_words words_in_script(struct arena *a, const struct arg_word *script)
+{
+    struct shell_script s;
+
+    shell_read(a, script->text, script->len, &s);
+    for (size_t i = 0; i < s.count; i++) {
+        const struct shell_command *c = &s.commands[i];
+        size_t first = c->count > 1 && strcmp(c->words[0].text, "exec") == 0;
+        enum job_store_kind kind = program_kind(c->words[first].text);
+        struct arg_word *words;
+
+        if (kind == JOB_STORE_NONE)
+            continue;
+        words = arena_alloc(a, c->count * sizeof *words);
+        for (size_t j = first; j < c->count; j++)
+            words[j - first] = (struct arg_word){
+                .text = c->words[j].text,
+                .len = c->words[j].len,
+                .node = script->node,
+                .at = c->words[j].at,
+                .start = c->words[j].start,
+                .end = c->words[j].end,
+                .shell = true,
+                .expands = c->words[j].expands,
+            };
+        return (struct store_words){kind, words, c->count - first};
+    }
+    return (struct store_words){0};
+}
+
+static bool has_word(const struct arg_word *words, size_t count, const char *start)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(words[i].text, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_entry(const struct yaml_node *env, const char *name)
+{
+    for (size_t i = 0; i < yaml_length(env); i++) {
+        if (yaml_is(kube_get(env->items[i], "name"), name))
+            return true;
+    }
+    return false;
+}
+
+static struct store_words find_words(struct arena *a, const struct kube_container *c)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(a, c, &count, &script);
+    struct store_words out = {.words = words, .count = count};
+
+    if (c->init && !c->sidecar)
+        return (struct store_words){0}; /* it waits for one, or prepares one */
+    if (script < count)
+        return words_in_script(a, &words[script]);
+    if (kube_field(c, "command") != NULL)
+        out.kind = count > 0 ? program_kind(words[0].text) : JOB_STORE_NONE;
+    else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
+        out.kind = JOB_STORE_ETCD; /* of an image that is called otherwise */
+    else
+        out.kind = image_kind(a, c->image);
+    if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
+        out.kind = JOB_STORE_ETCD;
+    if (out.kind == JOB_STORE_RDZVD && has_word(words, count, "--upstream"))
+        out.kind = JOB_STORE_RELAY;
+    return out;
+}
+
+enum job_store_kind job_store_kind(struct arena *a, const struct kube_container *c)
+{
+    return find_words(a, c).kind;
+}
+
+/* --- Stores of a bundle. --- */
+
+static void add_store(struct job_view *v, struct job_store store)
+{
+    if (v->store_count == v->store_cap) {
+        size_t cap = v->store_cap == 0 ? 8 : v->store_cap * 2;
+
+        v->stores = arena_grow(&v->bundle->arena, v->stores, v->store_count * sizeof store,
+                               cap * sizeof store);
+        v->store_cap = cap;
+    }
+    v->stores[v->store_count++] = store;
+}
+
+void job_find_stores(struct job_view *v)
+{
+    struct arena *a = &v->bundle->arena;
+
+    v->first_store = arena_alloc(a, (v->bundle->pod_count + 1) * sizeof *v->first_store);
+    for (size_t i = 0; i < v->bundle->pod_count; i++) {
+        const struct kube_pods *p = v->bundle->pods[i];
+
+        for (size_t j = 0; j < p->count; j++) {
+            struct job_store store = {job_store_kind(a, &p->containers[j]), &p->containers[j]};
+
+            if (store.kind == JOB_STORE_NONE)
+                continue;
+            add_store(v, store);
+            if (v->first_store[i] == 0)
+                v->first_store[i] = v->store_count;
+        }
+    }
+}
+
+const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p)
+{
+    size_t first = v->first_store[p->index];
+
+    return first == 0 ? NULL : &v->stores[first - 1];
+}
+
+/* --- Options. --- */
+
+/* What stands behind the name in `--name` or `--name=...`: "" or "=..."; NULL for another word. */
+static const char *behind_name(const char *word, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (word[0] != '-')
+        return NULL;
+    word += word[1] == '-' ? 2 : 1; /* Go takes one dash as well */
+    return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
+                                                                                    : NULL;
+}
+
+static struct job_setting store_setting(struct job_view *v, const struct kube_container *c,
+                                        struct arg_text text, bool empty)
+{
+    struct job_scope scope = {.view = v, .container = c};
+    struct job_setting s = {
+        .from = JOB_FROM_FLAG, .node = text.node, .start = text.start, .end = text.end};
+
+    if (empty)
+        s.value = (struct job_value){.text = "", .known = true};
+    else
+        s.value = job_scope_value(&scope, &text);
+    return s;
+}
+
+bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
+                          const char *variable, size_t index, struct job_setting *out)
+{
+    struct store_words w = find_words(&v->bundle->arena, c);
+    const struct job_variable *found;
+
+    for (size_t i = 0; i < w.count; i++) {
+        const char *rest = behind_name(w.words[i].text, name);
+        bool next = i + 1 < w.count && w.words[i + 1].text[0] != '-';
+
+        if (rest == NULL || index-- > 0)
+            continue;
+        if (*rest == '=')
+            *out = store_setting(
+                v, c, arg_text_of(&w.words[i], (size_t)(rest + 1 - w.words[i].text)), false);
+        else
+            *out = store_setting(v, c, arg_text_of(&w.words[next ? i + 1 : i], 0), !next);
+        return true;
+    }
+    found = variable == NULL || index > 0 ? NULL : job_variable(v, c, variable);
+    if (found == NULL)
+        return false;
+    *out = (struct job_setting){
+        .from = JOB_FROM_ENV,
+        .node = found->value != NULL ? found->value : found->node,
+        .end = found->value != NULL ? found->value->len : 0,
+        .value = job_variable_value(v, c, found),
+    };
+    return true;
+}
+
+bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
+                      const char *variable, struct job_setting *out)
+{
+    return job_store_nth_option(v, c, name, variable, 0, out);
+}
+
+/* --- Where they listen. --- */
+
+static void add_listener(struct job_listener *out, size_t *count, const char *host, size_t len,
+                         const char *port, struct job_listener l)
+{
+    char copy[64];
+
+    if (*count == JOB_LISTENERS_MAX)
+        return;
+    snprintf(copy, sizeof copy, "%.*s", (int)(len < sizeof copy ? len : sizeof copy - 1), host);
+    l.local = strcmp(copy, "localhost") == 0 || strncmp(copy, "127.", 4) == 0 ||
+              strcmp(copy, "[::1]") == 0;
+    l.port = strtol(port, NULL, 10);
+    out[(*count)++] = l;
+}
+
+/* "http://0.0.0.0:2379,http://..." or "0.0.0.0:29400/space" */
+static void read_addresses(struct job_listener *out, size_t *count, const struct job_setting *s,
+                           const char *option)
+{
+    const char *text = s->value.text;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, ",");
+        const char *start = text, *colon = NULL;
+
+        if (len > 7 && strncmp(text, "http://", 7) == 0)
+            start += 7;
+        else if (len > 8 && strncmp(text, "https://", 8) == 0)
+            start += 8;
+        for (const char *p = start; p < text + len && *p != '/'; p++) {
+            if (*p == ':')
+                colon = p;
+        }
+        if (colon != NULL)
+            add_listener(out, count, start, (size_t)(colon - start), colon + 1,
+                         (struct job_listener){.setting = *s,
+                                               .option = option,
+                                               .tls = strncmp(text, "https://", 8) == 0});
+        text += len + (text[len] == ',');
+    }
+}
+
+bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
+                         struct job_listener *out, size_t *count)
+{
+    static const struct {
+        const char *option, *variable;
+        bool peer;
+    } sources[] = {
+        {"listen", NULL, false},
+        {"listen-client-urls", "ETCD_LISTEN_CLIENT_URLS", false},
+        {"listen-peer-urls", "ETCD_LISTEN_PEER_URLS", true},
+        {"listen-metrics-urls", "ETCD_LISTEN_METRICS_URLS", true},
+    };
+    struct job_setting found;
+    bool known = true;
+
+    *count = 0;
+    if (job_store_option(v, s->container, "config", NULL, &found) ||
+        job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
+        return false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        for (size_t n = 0; (peers || !sources[i].peer) && n < JOB_LISTENERS_MAX; n++) {
+            if (!job_store_nth_option(v, s->container, sources[i].option, sources[i].variable, n,
+                                      &found))
+                break;
+            known = known && found.value.known;
+            read_addresses(out, count, &found, sources[i].option);
+            if (found.from != JOB_FROM_FLAG)
+                break;
+        }
+    }
+    return known;
+}

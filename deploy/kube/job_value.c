@@ -1,0 +1,437 @@
+/* Which variables a container has, and what texts come to when Kubernetes and then a shell replace
+ * them. What is not in the manifests stays as it is written. */
+#include "deploy/kube/job_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Variables in variables, bytes of a result, and variables on the way: beyond that nothing is
+ * known. */
+#define DEPTH_MAX  5
+#define RESULT_MAX 4096
+#define STEPS_MAX  1000
+
+/* --- The variables of a container. --- */
+
+struct list {
+    struct arena *arena;
+    struct job_variable *items;
+    size_t count, cap;
+};
+
+static void append(struct list *l, struct job_variable variable)
+{
+    if (l->count == l->cap) {
+        size_t cap = l->cap == 0 ? 16 : l->cap * 2;
+
+        l->items =
+            arena_grow(l->arena, l->items, l->count * sizeof variable, cap * sizeof variable);
+        l->cap = cap;
+    }
+    l->items[l->count++] = variable;
+}
+
+static void add_env(struct list *l, const struct yaml_node *env)
+{
+    for (size_t i = 0; env != NULL && env->kind == YAML_SEQUENCE && i < env->count; i++) {
+        const struct yaml_node *entry = env->items[i], *value = kube_get(entry, "value");
+        const char *name = kube_text(entry, "name");
+
+        if (*name != '\0')
+            append(l, (struct job_variable){
+                          .name = name,
+                          .node = entry,
+                          .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
+                          .source = kube_get(entry, "valueFrom"),
+                      });
+    }
+}
+
+static void add_config_map(struct list *l, const struct kube_object *map, const char *prefix)
+{
+    const struct yaml_node *data = kube_get(map->node, "data");
+
+    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
+        const struct yaml_node *value = data->pairs[i].value;
+
+        if (value->kind == YAML_SCALAR)
+            append(l, (struct job_variable){
+                          .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
+                          .node = value,
+                          .value = value,
+                      });
+    }
+}
+
+static void add_env_from(struct list *l, const struct kube_bundle *b,
+                         const struct kube_container *c)
+{
+    const struct yaml_node *from = kube_get(c->node, "envFrom");
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_SEQUENCE && i < from->count; i++) {
+        const char *name = kube_text(from->items[i], "configMapRef.name");
+
+        for (size_t j = 0; j < b->count && *name != '\0'; j++) {
+            const struct kube_object *o = b->objects[j];
+
+            if (o->type == KUBE_CONFIG_MAP && strcmp(o->name, name) == 0 &&
+                kube_same_namespace(o, c->pods->object))
+                add_config_map(l, o, kube_text(from->items[i], "prefix"));
+        }
+    }
+}
+
+static void add_made(struct list *l, const char *name, const char *value)
+{
+    append(l, (struct job_variable){.name = name, .made = value});
+}
+
+static const struct yaml_node *container_named(const struct yaml_node *list, const char *name)
+{
+    for (size_t i = 0; list != NULL && list->kind == YAML_SEQUENCE && i < list->count; i++) {
+        if (strcmp(kube_text(list->items[i], "name"), name) == 0)
+            return list->items[i];
+    }
+    return NULL;
+}
+
+/* The port named pytorchjob-port of a replica's container pytorch. */
+static const char *master_port(const struct yaml_node *replica)
+{
+    const struct yaml_node *c =
+        container_named(kube_get(replica, "template.spec.containers"), "pytorch");
+    const struct yaml_node *port = container_named(kube_get(c, "ports"), "pytorchjob-port");
+    const char *text = kube_text(port, "containerPort");
+
+    return *text == '\0' ? "23456" : text;
+}
+
+static void add_pytorchjob(struct list *l, const struct kube_object *o)
+{
+    const struct yaml_node *master = kube_get(o->spec, "pytorchReplicaSpecs.Master");
+    const struct yaml_node *worker = kube_get(o->spec, "pytorchReplicaSpecs.Worker");
+    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
+    long workers = worker == NULL ? 0 : kube_int(worker, "replicas", 1);
+    long all = workers + (master == NULL ? 0 : kube_int(master, "replicas", 1));
+    long per_node = kube_int(o->spec, "nprocPerNode", 1);
+
+    if (master != NULL) {
+        const char *address = arena_text(l->arena, "%s-master-0", o->name);
+
+        add_made(l, "MASTER_ADDR", address);
+        add_made(l, "MASTER_PORT", master_port(master));
+        add_made(l, "WORLD_SIZE", arena_text(l->arena, "%ld", all * per_node));
+    }
+    if (policy != NULL) {
+        long low = kube_int(policy, "minReplicas", kube_int(policy, "maxReplicas", workers));
+        long high = kube_int(policy, "maxReplicas", low);
+
+        add_made(l, "PET_NNODES", arena_text(l->arena, "%ld:%ld", low, high));
+    } else {
+        add_made(l, "PET_NNODES", arena_text(l->arena, "%ld", all));
+    }
+}
+
+/* VC_WORKER_NUM and the like. */
+static void add_volcano(struct list *l, const struct kube_bundle *b, const struct kube_object *o)
+{
+    if (yaml_get(kube_get(o->spec, "plugins"), "svc") == NULL)
+        return;
+    for (size_t i = 0; i < b->pod_count; i++) {
+        const struct kube_pods *p = b->pods[i];
+        char *name;
+
+        if (p->object != o || p->replicas < 0)
+            continue;
+        name = arena_text(l->arena, "VC_%s_NUM", p->role);
+        for (char *c = name; *c != '\0'; c++)
+            *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c == '-' ? '_' : *c);
+        add_made(l, name, arena_text(l->arena, "%ld", p->replicas));
+    }
+}
+
+const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
+                                         size_t *count)
+{
+    struct list l = {.arena = &v->bundle->arena};
+    const struct kube_object *o = c->pods->object;
+
+    if (v->variables_of != c) {
+        add_env_from(&l, v->bundle, c);
+        add_env(&l, kube_get(c->node, "env"));
+        add_env(&l, kube_get(c->over, "env"));
+        if (!c->init && o->type == KUBE_PYTORCHJOB)
+            add_pytorchjob(&l, o);
+        if (o->type == KUBE_VOLCANO_JOB)
+            add_volcano(&l, v->bundle, o);
+        if (!c->init && o->type == KUBE_TRAINJOB && c->pods->replicas >= 0)
+            add_made(&l, "PET_NNODES", arena_text(l.arena, "%ld", c->pods->replicas));
+        v->variables_of = c;
+        v->variables = l.items;
+        v->variable_count = l.count;
+    }
+    *count = v->variable_count;
+    return v->variables;
+}
+
+const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
+                                        const char *name)
+{
+    size_t count;
+    const struct job_variable *list = job_variables(v, c, &count);
+
+    while (count > 0) {
+        if (strcmp(list[--count].name, name) == 0)
+            return &list[count];
+    }
+    return NULL;
+}
+
+/* --- Replacing. --- */
+
+struct expansion {
+    const struct job_scope *scope; /* `assigned` is empty where there is no script */
+    struct job_value value;
+    char *text;
+    size_t len;
+    int depth, steps;
+};
+
+static void expand(struct expansion *e, const char *text, size_t len, bool shell);
+
+static void put_text(struct expansion *e, const char *text, size_t len)
+{
+    if (len > RESULT_MAX - e->len) {
+        len = RESULT_MAX - e->len;
+        e->value.known = false;
+    }
+    memcpy(e->text + e->len, text, len);
+    e->len += len;
+}
+
+static void put_unknown(struct expansion *e, const char *text, size_t len)
+{
+    e->value.known = false;
+    put_text(e, text, len);
+}
+
+static void note_field(struct expansion *e, const char *path)
+{
+    if (e->value.field_count < JOB_FIELDS_MAX)
+        e->value.fields[e->value.field_count++] = path;
+}
+
+/* A label of the pod whose value the platform gives, or its namespace: known without a cluster. */
+static const char *field_value(const struct kube_container *c, const char *path)
+{
+    const char *key = strstr(path, "['");
+
+    if (strcmp(path, "metadata.namespace") == 0 && *c->pods->object->namespace != '\0')
+        return c->pods->object->namespace;
+    if (strncmp(path, "metadata.labels", 15) != 0 || key == NULL)
+        return NULL;
+    for (size_t i = 0; i < c->pods->label_count; i++) {
+        const struct kube_label *label = &c->pods->labels[i];
+        size_t len = strlen(label->key);
+
+        if (strncmp(key + 2, label->key, len) == 0 && strcmp(key + 2 + len, "']") == 0)
+            return label->value;
+    }
+    return NULL;
+}
+
+/* The variable's value, or what stood in the text for it. */
+static void put_variable(struct expansion *e, const struct job_variable *variable,
+                         const char *written, size_t len)
+{
+    const char *path = kube_text(variable->source, "fieldRef.fieldPath"), *known;
+
+    if (variable->made != NULL) {
+        put_text(e, variable->made, strlen(variable->made));
+    } else if (variable->value != NULL) {
+        expand(e, variable->value->text, variable->value->len, false);
+    } else if (*path != '\0') {
+        note_field(e, path);
+        known = field_value(e->scope->container, path);
+        if (known != NULL)
+            put_text(e, known, strlen(known));
+        else
+            put_unknown(e, written, len);
+    } else if (variable->source == NULL) {
+        /* neither value nor valueFrom: empty */
+    } else {
+        put_unknown(e, written, len);
+    }
+}
+
+static size_t name_length(const char *text, size_t len)
+{
+    size_t n = 0;
+
+    while (n < len && ((text[n] >= 'a' && text[n] <= 'z') || (text[n] >= 'A' && text[n] <= 'Z') ||
+                       text[n] == '_' || (n > 0 && text[n] >= '0' && text[n] <= '9')))
+        n++;
+    return n;
+}
+
+static const struct job_variable *variable_named(struct expansion *e, const char *name, size_t len)
+{
+    const char *copy = arena_copy(&e->scope->view->bundle->arena, name, len);
+
+    return job_variable(e->scope->view, e->scope->container, copy);
+}
+
+static const struct job_assignment *assigned(const struct job_scope *s, const char *name,
+                                             size_t len)
+{
+    for (size_t i = s->count; i > 0; i--) {
+        if (strlen(s->assigned[i - 1].name) == len &&
+            strncmp(s->assigned[i - 1].name, name, len) == 0)
+            return &s->assigned[i - 1];
+    }
+    return NULL;
+}
+
+/* At a $: how far it reaches, and the name in it (len 0: it is not a plain variable). */
+static size_t measure(const char *text, size_t len, const char **name, size_t *name_len)
+{
+    char open = len > 1 ? text[1] : '\0';
+    const char *close;
+
+    *name = text + 1;
+    *name_len = 0;
+    if (open == '{' || open == '(') {
+        close = memchr(text, open == '{' ? '}' : ')', len);
+        *name = text + 2;
+        if (close == NULL)
+            return len;
+        if (name_length(*name, (size_t)(close - *name)) == (size_t)(close - *name))
+            *name_len = (size_t)(close - *name);
+        return (size_t)(close - text) + 1;
+    }
+    *name_len = name_length(*name, len - 1);
+    return 1 + (*name_len > 0 ? *name_len : (size_t)(len > 1));
+}
+
+/* One $... of a text. Kubernetes replaces $(NAME) of variables that there are; a shell the rest. */
+static size_t expand_one(struct expansion *e, const char *text, size_t len, bool shell)
+{
+    const char *name;
+    size_t name_len, size = measure(text, len, &name, &name_len);
+    bool by_kubernetes = len > 1 && text[1] == '(';
+    const struct job_variable *variable = NULL;
+    const struct job_assignment *a = NULL;
+
+    if (name_len > 0 && (by_kubernetes || shell)) {
+        a = by_kubernetes ? NULL : assigned(e->scope, name, name_len);
+        variable = a == NULL ? variable_named(e, name, name_len) : NULL;
+    }
+    if (a != NULL)
+        expand(e, a->value.text, strlen(a->value.text), a->value.shell && a->value.expands);
+    else if (variable != NULL)
+        put_variable(e, variable, text, size);
+    else if (shell)
+        put_unknown(e, text, size);
+    else
+        put_text(e, text, size);
+    return size;
+}
+
+static void expand(struct expansion *e, const char *text, size_t len, bool shell)
+{
+    size_t i = 0;
+
+    if (e->depth >= DEPTH_MAX || e->steps++ > STEPS_MAX) {
+        put_unknown(e, text, len);
+        return;
+    }
+    e->depth++;
+    while (i < len && e->len < RESULT_MAX && e->steps < STEPS_MAX) {
+        size_t plain = 0;
+
+        while (i + plain < len && text[i + plain] != '$' && (!shell || text[i + plain] != '`'))
+            plain++;
+        put_text(e, text + i, plain);
+        i += plain;
+        if (i == len)
+            break;
+        if (text[i] == '`') {
+            put_unknown(e, text + i, len - i);
+            break;
+        }
+        if (!shell && i + 1 < len && text[i + 1] == '$') { /* $$(NAME) is $(NAME) */
+            put_text(e, "$", 1);
+            i += 2;
+            continue;
+        }
+        i += expand_one(e, text + i, len - i, shell);
+    }
+    e->value.known = e->value.known && i >= len;
+    e->depth--;
+}
+
+static struct job_value evaluate(const struct job_scope *scope, const char *text, bool shell)
+{
+    char buffer[RESULT_MAX + 1];
+    struct expansion e = {.scope = scope, .text = buffer, .value = {.known = true}};
+
+    expand(&e, text, strlen(text), shell);
+    e.value.text = arena_copy(&scope->view->bundle->arena, buffer, e.len);
+    return e.value;
+}
+
+struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text)
+{
+    return evaluate(s, text->text, text->shell && text->expands);
+}
+
+struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
+                                    const struct job_variable *variable)
+{
+    struct job_scope scope = {.view = v, .container = c};
+    char buffer[RESULT_MAX + 1];
+    struct expansion e = {.scope = &scope, .text = buffer, .value = {.known = true}};
+
+    put_variable(&e, variable, "", 0);
+    e.value.text = arena_copy(&v->bundle->arena, buffer, e.len);
+    return e.value;
+}
+
+/* --- Scripts. --- */
+
+void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value)
+{
+    if (s->count == s->cap) {
+        size_t cap = s->cap == 0 ? 8 : s->cap * 2;
+
+        s->assigned = arena_grow(&s->view->bundle->arena, s->assigned,
+                                 s->count * sizeof *s->assigned, cap * sizeof *s->assigned);
+        s->cap = cap;
+    }
+    s->assigned[s->count++] = (struct job_assignment){name, value};
+}
+
+bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_text *out)
+{
+    const char *name;
+    size_t name_len;
+    const struct job_assignment *a;
+    const struct job_variable *variable;
+
+    if (!word->expands || word->text[0] != '$' ||
+        measure(word->text, word->len, &name, &name_len) != word->len || name_len == 0 ||
+        word->text[1] == '(')
+        return false;
+    a = assigned(s, name, name_len);
+    if (a != NULL) {
+        *out = a->value;
+        return true;
+    }
+    variable =
+        job_variable(s->view, s->container, arena_copy(&s->view->bundle->arena, name, name_len));
+    if (variable == NULL || variable->value == NULL)
+        return false;
+    *out = (struct arg_text){
+        .text = variable->value->text, .node = variable->value, .end = variable->value->len};
+    return true;
+}

@@ -1,0 +1,417 @@
+/* One pass over the bytes; what is inside $( ), ${ } and ` ` is passed over as a whole. */
+#include "deploy/kube/shell_words.h"
+
+#include <string.h>
+
+/* Deeper substitutions are read as plain text: nobody writes them, and recursion has to end. */
+#define DEPTH_MAX 50
+
+struct shell_reader {
+    struct arena *arena;
+    const char *text;
+    size_t len, pos;
+    struct shell_script *out;
+    struct shell_command command; /* the current one */
+    char *word;                   /* the current word, and where its bytes come from */
+    size_t *at;
+    size_t word_len, word_cap, word_start;
+    bool in_word, expands;
+    bool drop_next;      /* the next word is where a redirection goes */
+    const char *heredoc; /* the word that ends the text behind the current line, or NULL */
+    size_t heredoc_len;
+    bool heredoc_tabs;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static char peek(const struct shell_reader *r, size_t ahead)
+{
+    return r->pos + ahead < r->len ? r->text[r->pos + ahead] : '\0';
+}
+
+/* --- What a word is made of. --- */
+
+static void put_byte(struct shell_reader *r, size_t from)
+{
+    if (r->word_len + 1 >= r->word_cap) {
+        size_t cap = r->word_cap == 0 ? 64 : r->word_cap * 2;
+
+        r->word = arena_grow(r->arena, r->word, r->word_len, cap);
+        r->at = arena_grow(r->arena, r->at, r->word_len * sizeof *r->at, cap * sizeof *r->at);
+        r->word_cap = cap;
+    }
+    r->word[r->word_len] = r->text[from];
+    r->at[r->word_len++] = from;
+}
+
+static void put_range(struct shell_reader *r, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        put_byte(r, i);
+}
+
+static void begin_word(struct shell_reader *r)
+{
+    if (r->in_word)
+        return;
+    r->in_word = true;
+    r->expands = false;
+    r->word_len = 0;
+    r->word_start = r->pos;
+}
+
+/* Where the current word ends: a line that is continued behind it is none of it. */
+static size_t word_end(const struct shell_reader *r)
+{
+    size_t end = r->pos, least = r->word_len > 0 ? r->at[r->word_len - 1] + 1 : r->word_start + 1;
+
+    while (end > least && r->text[end - 1] == '\n')
+        end -= end >= 2 && r->text[end - 2] == '\r' ? 3 : 2;
+    return end > least ? end : least;
+}
+
+static void end_word(struct shell_reader *r)
+{
+    struct shell_command *c = &r->command;
+    struct shell_word word;
+    size_t *at;
+
+    if (!r->in_word)
+        return;
+    r->in_word = false;
+    if (r->drop_next) {
+        r->drop_next = false;
+        return;
+    }
+    at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
+    if (r->word_len > 0)
+        memcpy(at, r->at, r->word_len * sizeof *at);
+    at[r->word_len] = word_end(r);
+    word = (struct shell_word){
+        .start = r->word_start,
+        .end = at[r->word_len],
+        .text = arena_copy(r->arena, r->word, r->word_len),
+        .len = r->word_len,
+        .at = at,
+        .expands = r->expands,
+    };
+    if (c->count == c->cap) {
+        size_t cap = c->cap == 0 ? 16 : c->cap * 2;
+
+        c->words = arena_grow(r->arena, c->words, c->count * sizeof word, cap * sizeof word);
+        c->cap = cap;
+    }
+    c->words[c->count++] = word;
+}
+
+static void end_command(struct shell_reader *r)
+{
+    struct shell_script *s = r->out;
+
+    end_word(r);
+    r->drop_next = false;
+    if (r->command.count == 0)
+        return;
+    if (s->count == s->cap) {
+        size_t cap = s->cap == 0 ? 8 : s->cap * 2;
+
+        s->commands = arena_grow(r->arena, s->commands, s->count * sizeof *s->commands,
+                                 cap * sizeof *s->commands);
+        s->cap = cap;
+    }
+    s->commands[s->count++] = r->command;
+    r->command = (struct shell_command){0};
+}
+
+/* --- What is passed over as a whole. Each returns the place behind it. --- */
+
+static size_t skip_substitution(const struct shell_reader *r, size_t i, int depth);
+
+static size_t skip_single(const struct shell_reader *r, size_t i)
+{
+    const char *end = memchr(r->text + i, '\'', r->len - i);
+
+    return end == NULL ? r->len : (size_t)(end - r->text) + 1;
+}
+
+/* i is behind the opening quote. */
+static size_t skip_double(const struct shell_reader *r, size_t i, int depth)
+{
+    while (i < r->len && r->text[i] != '"') {
+        if (r->text[i] == '\\')
+            i += 2;
+        else if (r->text[i] == '$' || r->text[i] == '`')
+            i = skip_substitution(r, i, depth);
+        else
+            i++;
+    }
+    return i < r->len ? i + 1 : r->len;
+}
+
+/* i is behind the opening parenthesis or brace. */
+static size_t skip_group(const struct shell_reader *r, size_t i, char open, char close, int depth)
+{
+    int nested = 1;
+
+    while (i < r->len && nested > 0) {
+        char c = r->text[i];
+
+        if (c == '\\') {
+            i += 2;
+        } else if (c == '\'') {
+            i = skip_single(r, i + 1);
+        } else if (c == '"') {
+            i = skip_double(r, i + 1, depth);
+        } else if (c == '$' || c == '`') {
+            i = skip_substitution(r, i, depth);
+        } else {
+            nested += (c == open) - (c == close);
+            i++;
+        }
+    }
+    return i < r->len ? i : r->len;
+}
+
+/* At a $ or `; behind whatever it begins, which may be the character alone. */
+static size_t skip_substitution(const struct shell_reader *r, size_t i, int depth)
+{
+    char next = i + 1 < r->len ? r->text[i + 1] : '\0';
+
+    if (depth >= DEPTH_MAX)
+        return i + 1;
+    if (r->text[i] == '`') {
+        for (i++; i < r->len && r->text[i] != '`'; i++)
+            i += r->text[i] == '\\';
+        return i < r->len ? i + 1 : r->len;
+    }
+    if (next == '(')
+        return skip_group(r, i + 2, '(', ')', depth + 1);
+    if (next == '{')
+        return skip_group(r, i + 2, '{', '}', depth + 1);
+    return i + 1;
+}
+
+/* --- The pieces of a word. --- */
+
+static void read_substitution(struct shell_reader *r)
+{
+    size_t end = skip_substitution(r, r->pos, 0);
+
+    r->expands = true;
+    put_range(r, r->pos, end);
+    r->pos = end;
+}
+
+static void read_single(struct shell_reader *r)
+{
+    size_t end = skip_single(r, r->pos + 1);
+
+    put_range(r, r->pos + 1, end > r->pos + 1 && r->text[end - 1] == '\'' ? end - 1 : end);
+    r->pos = end;
+}
+
+static void read_double(struct shell_reader *r)
+{
+    r->pos++;
+    while (r->pos < r->len && r->text[r->pos] != '"') {
+        char next = peek(r, 1);
+
+        if (r->text[r->pos] == '\\' && next == '\n') {
+            r->pos += 2;
+        } else if (r->text[r->pos] == '\\' && next != '\0' && strchr("\"\\$`", next) != NULL) {
+            put_byte(r, r->pos + 1);
+            r->pos += 2;
+        } else if (r->text[r->pos] == '$' || r->text[r->pos] == '`') {
+            read_substitution(r);
+        } else {
+            put_byte(r, r->pos++);
+        }
+    }
+    r->pos += r->pos < r->len;
+}
+
+static void read_backslash(struct shell_reader *r)
+{
+    if (peek(r, 1) == '\n' || (peek(r, 1) == '\r' && peek(r, 2) == '\n')) {
+        r->pos += peek(r, 1) == '\n' ? 2 : 3;
+        return;
+    }
+    begin_word(r);
+    if (r->pos + 1 < r->len)
+        put_byte(r, r->pos + 1);
+    r->pos = r->pos + 2 < r->len ? r->pos + 2 : r->len;
+}
+
+/* --- What is no word. --- */
+
+/* `<<EOF`: the lines behind this one, up to EOF, are no commands. */
+static void read_heredoc_mark(struct shell_reader *r)
+{
+    size_t start;
+    char quote = '\0';
+
+    r->pos += 2;
+    r->heredoc_tabs = peek(r, 0) == '-';
+    r->pos += r->heredoc_tabs;
+    while (is_blank(peek(r, 0)))
+        r->pos++;
+    if (peek(r, 0) == '\'' || peek(r, 0) == '"')
+        quote = r->text[r->pos++];
+    start = r->pos;
+    while (r->pos < r->len && r->text[r->pos] != quote && r->text[r->pos] != '\n' &&
+           (quote != '\0' ||
+            (!is_blank(r->text[r->pos]) && strchr(";&|<>()", r->text[r->pos]) == NULL)))
+        r->pos++;
+    r->heredoc = r->text + start;
+    r->heredoc_len = r->pos - start;
+    r->pos += quote != '\0' && peek(r, 0) == quote;
+}
+
+/* At the first line behind that of `<<EOF`. */
+static void skip_heredoc(struct shell_reader *r)
+{
+    const char *mark = r->heredoc;
+
+    r->heredoc = NULL;
+    while (r->pos < r->len) {
+        const char *line = r->text + r->pos, *end = memchr(line, '\n', r->len - r->pos);
+        size_t len = end == NULL ? r->len - r->pos : (size_t)(end - line);
+
+        r->pos += len + (end != NULL);
+        while (r->heredoc_tabs && len > 0 && *line == '\t') {
+            line++;
+            len--;
+        }
+        if (len == r->heredoc_len && memcmp(line, mark, len) == 0)
+            return;
+    }
+}
+
+static bool is_number(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    }
+    return len > 0;
+}
+
+/* At < or >. The word that follows is not one of the command's; neither is the number before it. */
+static void read_redirection(struct shell_reader *r)
+{
+    if (r->in_word && is_number(r->word, r->word_len))
+        r->in_word = false;
+    end_word(r);
+    if (peek(r, 1) == '(') { /* <(command): a word, of which nothing is known */
+        begin_word(r);
+        r->expands = true;
+        r->pos = skip_group(r, r->pos + 2, '(', ')', 1);
+        put_range(r, r->word_start, r->pos);
+        return;
+    }
+    if (peek(r, 0) == '<' && peek(r, 1) == '<' && peek(r, 2) != '<') {
+        read_heredoc_mark(r);
+        return;
+    }
+    while (peek(r, 0) == '<' || peek(r, 0) == '>')
+        r->pos++;
+    if (peek(r, 0) == '&' || peek(r, 0) == '|')
+        r->pos++;
+    r->drop_next = true;
+}
+
+static void read_newline(struct shell_reader *r)
+{
+    end_command(r);
+    r->pos++;
+    if (r->heredoc != NULL)
+        skip_heredoc(r);
+}
+
+static void read_comment(struct shell_reader *r)
+{
+    const char *end = memchr(r->text + r->pos, '\n', r->len - r->pos);
+
+    r->pos = end == NULL ? r->len : (size_t)(end - r->text);
+}
+
+/* `&> file` is no end. */
+static void end_command_or_redirect(struct shell_reader *r)
+{
+    bool redirect = peek(r, 0) == '&' && peek(r, 1) == '>';
+
+    if (redirect)
+        end_word(r);
+    else
+        end_command(r);
+    r->pos++;
+    if (redirect)
+        read_redirection(r);
+}
+
+static void read_one(struct shell_reader *r)
+{
+    char c = r->text[r->pos];
+
+    switch (c) {
+    case ' ':
+    case '\t':
+    case '\r':
+        end_word(r);
+        r->pos++;
+        break;
+    case '\n':
+        read_newline(r);
+        break;
+    case '&':
+    case ';':
+    case '|':
+    case '(':
+    case ')':
+        end_command_or_redirect(r);
+        break;
+    case '<':
+    case '>':
+        read_redirection(r);
+        break;
+    case '\\':
+        read_backslash(r);
+        break;
+    case '\'':
+        begin_word(r);
+        read_single(r);
+        break;
+    case '"':
+        begin_word(r);
+        read_double(r);
+        break;
+    case '$':
+    case '`':
+        begin_word(r);
+        read_substitution(r);
+        break;
+    case '#':
+        if (r->in_word)
+            put_byte(r, r->pos++);
+        else
+            read_comment(r);
+        break;
+    default:
+        begin_word(r);
+        put_byte(r, r->pos++);
+    }
+}
+
+void shell_read(struct arena *a, const char *text, size_t len, struct shell_script *out)
+{
+    struct shell_reader r = {.arena = a, .text = text, .len = len, .out = out};
+
+    *out = (struct shell_script){0};
+    while (r.pos < r.len)
+        read_one(&r);
+    r.pos = r.len;
+    end_command(&r);
+}

@@ -1,0 +1,257 @@
+/* A table of options, and argparse's rules for them. */
+#include "deploy/kube/torchrun_args.h"
+
+#include "deploy/kube/kube_view.h"
+#include "deploy/yaml/nearest.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum torchrun_option option;
+    bool takes_value;
+} options[] = {
+    {"nnodes", TORCHRUN_NNODES, true},
+    {"nproc_per_node", TORCHRUN_NPROC_PER_NODE, true},
+    {"rdzv_backend", TORCHRUN_RDZV_BACKEND, true},
+    {"rdzv_endpoint", TORCHRUN_RDZV_ENDPOINT, true},
+    {"rdzv_id", TORCHRUN_RDZV_ID, true},
+    {"rdzv_conf", TORCHRUN_RDZV_CONF, true},
+    {"standalone", TORCHRUN_STANDALONE, false},
+    {"max_restarts", TORCHRUN_MAX_RESTARTS, true},
+    {"node_rank", TORCHRUN_NODE_RANK, true},
+    {"master_addr", TORCHRUN_MASTER_ADDR, true},
+    {"master_port", TORCHRUN_MASTER_PORT, true},
+    {"local_addr", TORCHRUN_LOCAL_ADDR, true},
+    {"monitor_interval", TORCHRUN_OTHER, true},
+    {"start_method", TORCHRUN_OTHER, true},
+    {"role", TORCHRUN_OTHER, true},
+    {"module", TORCHRUN_OTHER, false},
+    {"no_python", TORCHRUN_OTHER, false},
+    {"run_path", TORCHRUN_OTHER, false},
+    {"log_dir", TORCHRUN_OTHER, true},
+    {"redirects", TORCHRUN_OTHER, true},
+    {"tee", TORCHRUN_OTHER, true},
+    {"local_ranks_filter", TORCHRUN_OTHER, true},
+    {"duplicate_stdout_filters", TORCHRUN_OTHER, true},
+    {"duplicate_stderr_filters", TORCHRUN_OTHER, true},
+    {"logs_specs", TORCHRUN_OTHER, true},
+    {"numa_binding", TORCHRUN_OTHER, true},
+    {"signals_to_handle", TORCHRUN_OTHER, true},
+    {"event_log_handler", TORCHRUN_OTHER, true},
+    {"virtual_local_rank", TORCHRUN_OTHER, false},
+    {"use_env", TORCHRUN_OTHER, false},
+    {"help", TORCHRUN_OTHER, false},
+};
+
+#define OPTION_COUNT (sizeof options / sizeof *options)
+
+const char *torchrun_option_name(enum torchrun_option option)
+{
+    return option < TORCHRUN_OPTIONS ? options[option].name : "";
+}
+
+struct arg_text arg_text_of(const struct arg_word *word, size_t from)
+{
+    struct arg_text out = {
+        .text = word->text + from,
+        .node = word->node,
+        .at = word->at == NULL ? NULL : word->at + from,
+        /* A value in quotes starts with the quote, which is no byte of the text. */
+        .start = from == 0          ? word->start
+                 : word->at == NULL ? word->start + from
+                                    : word->at[from - 1] + 1,
+        .end = word->end,
+        .shell = word->shell,
+        .expands = word->expands,
+    };
+
+    /* Quotes around the whole word, `"--name=value"`, are none of the value's. */
+    if (from > 0 && word->at != NULL && word->at[from - 1] - word->start != from - 1)
+        out.end = word->at[word->len - 1] + 1;
+    return out;
+}
+
+/* --- Finding torchrun. --- */
+
+static bool is_one_of(const char *text, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(text, *names) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What may stand before a command without being its program. */
+static bool may_precede(const char *text)
+{
+    static const char *const names[] = {
+        "exec",   "env",       "nohup",   "time", "nice",      "sudo",   "then",
+        "eval",   "do",        "else",    "if",   "while",     "until",  "!",
+        "{",      "numactl",   "taskset", "tini", "dumb-init", "stdbuf", "timeout",
+        "setsid", "catchsegv", "ionice",  "bash", "sh",        NULL};
+    const char *base = kube_base_name(text);
+
+    return is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||
+           strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
+}
+
+/* Profilers and the like, whose arguments may be anything. */
+static bool wraps_anything(const char *text)
+{
+    static const char *const names[] = {"nsys", "ncu", "numactl", "strace", "gdb", NULL};
+
+    return is_one_of(kube_base_name(text), names);
+}
+
+static bool is_torchrun(const char *text)
+{
+    const char *base = kube_base_name(text);
+
+    return strcmp(base, "torchrun") == 0 || strcmp(base, "torchrun.py") == 0;
+}
+
+size_t torchrun_find(const struct arg_word *words, size_t count)
+{
+    static const char *const modules[] = {"torch.distributed.run", "torch.distributed.launch",
+                                          "torchelastic.distributed.launch", NULL};
+    bool anything = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_torchrun(words[i].text))
+            return i + 1;
+        if (strcmp(words[i].text, "-m") == 0 && i + 1 < count)
+            return is_one_of(words[i + 1].text, modules) ? i + 2 : 0;
+        anything = anything || wraps_anything(words[i].text);
+        if (!anything && !may_precede(words[i].text))
+            return 0;
+    }
+    return 0;
+}
+
+/* --- Reading options. --- */
+
+/* argparse takes the start of a name, if there is but one name that starts so. */
+static size_t option_index(const char *name, size_t len)
+{
+    size_t found = OPTION_COUNT;
+
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (strncmp(options[i].name, name, len) != 0)
+            continue;
+        if (options[i].name[len] == '\0')
+            return i;
+        if (found != OPTION_COUNT)
+            return OPTION_COUNT;
+        found = i;
+    }
+    return found;
+}
+
+static const char *nearest_option(const char *name)
+{
+    const char *names[OPTION_COUNT + 1];
+
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        names[i] = options[i].name;
+    names[OPTION_COUNT] = NULL;
+    return nearest_name(name, names);
+}
+
+/* A word that is nothing but an expansion: it may stand for any words. */
+static bool is_opaque(const struct arg_word *word)
+{
+    const char *text = word->text;
+    size_t len = strcspn(text, "/.:=");
+
+    return word->expands && text[0] == '$' &&
+           (text[1] == '{' || text[1] == '(' ? strchr("})", text[word->len - 1]) != NULL
+                                             : text[len] == '\0');
+}
+
+/* `--name` or `--name=value`; *used is how many words it took. */
+static void parse_long(struct arena *a, const struct arg_word *words, size_t count,
+                       struct torchrun_flag *out, size_t *used)
+{
+    const char *text = words[0].text + 2, *equals = strchr(text, '=');
+    size_t len = equals == NULL ? strlen(text) : (size_t)(equals - text), index;
+    char *name = arena_copy(a, text, len);
+
+    for (char *c = name; *c != '\0'; c++)
+        *c = (char)(*c == '-' ? '_' : *c);
+    index = len == 0 ? OPTION_COUNT : option_index(name, len);
+    *out = (struct torchrun_flag){
+        .option = index == OPTION_COUNT ? TORCHRUN_UNKNOWN : options[index].option,
+        .flag = arg_text_of(&words[0], 0),
+    };
+    *used = 1;
+    if (index == OPTION_COUNT)
+        out->nearest = nearest_option(name);
+    if (equals != NULL) {
+        out->value = arg_text_of(&words[0], len + 3);
+    } else if (count > 1 &&
+               (index == OPTION_COUNT ? words[1].text[0] != '-' : options[index].takes_value)) {
+        out->value = arg_text_of(&words[1], 0);
+        out->separate = true;
+        *used = 2;
+    }
+}
+
+/* -m, -r, -t, -h */
+static void parse_short(const struct arg_word *words, size_t count, struct torchrun_flag *out,
+                        size_t *used)
+{
+    char letter = words[0].text[1];
+    bool takes_value = (letter == 'r' || letter == 't') && words[0].text[2] == '\0';
+
+    *out = (struct torchrun_flag){
+        .option = strchr("mrth", letter) != NULL ? TORCHRUN_OTHER : TORCHRUN_UNKNOWN,
+        .flag = arg_text_of(&words[0], 0),
+    };
+    *used = takes_value && count > 1 ? 2 : 1;
+}
+
+size_t torchrun_find_option(const struct arg_word *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct arena scratch = {0};
+        struct torchrun_flag flag;
+        size_t used;
+
+        if (strncmp(words[i].text, "--rdzv", 6) != 0)
+            continue;
+        parse_long(&scratch, words + i, count - i, &flag, &used);
+        arena_free(&scratch);
+        if (flag.option < TORCHRUN_OTHER)
+            return i;
+    }
+    return count;
+}
+
+void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
+                    struct torchrun_args *out)
+{
+    size_t i = first;
+
+    *out = (struct torchrun_args){.command = arg_text_of(&words[first > 0 ? first - 1 : 0], 0)};
+    out->flags = arena_alloc(a, (count - first + 1) * sizeof *out->flags);
+    while (i < count) {
+        const char *text = words[i].text;
+        size_t used = 1;
+
+        if (is_opaque(&words[i])) {
+            out->opaque = true; /* options, or the script: whatever follows may be either */
+        } else if (strncmp(text, "--", 2) == 0 && text[2] != '\0') {
+            parse_long(a, words + i, count - i, &out->flags[out->count++], &used);
+        } else if (text[0] == '-' && text[1] != '\0' && text[1] != '-') {
+            parse_short(words + i, count - i, &out->flags[out->count++], &used);
+        } else if (out->opaque && i + 1 < count && words[i + 1].text[0] == '-') {
+            /* the value of an option that a variable named */
+        } else {
+            out->program = &words[i];
+            return;
+        }
+        i += used;
+    }
+}

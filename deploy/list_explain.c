@@ -1,0 +1,235 @@
+/* The verbs list and explain: platforms, settings and the like from the data files, and the rules
+ * of check. */
+#include "deploy/check/check_print.h"
+#include "deploy/template/embedded.h"
+#include "deploy/template/schema.h"
+#include "deploy/verbs.h"
+#include "deploy/yaml/text_wrap.h"
+
+#include <string.h>
+
+const char list_help[] =
+    "rdzv-manifest list shows what emit knows, and the rules of check.\n"
+    "\n"
+    "  rdzv-manifest list [platforms|profiles|placements|formats|settings|rules]\n"
+    "\n"
+    "Without a word it lists all of these. `rdzv-manifest explain NAME` explains one setting or\n"
+    "rule.\n";
+
+const char explain_help[] =
+    "rdzv-manifest explain shows all about one setting of a user file, one rule of check, or one\n"
+    "of the files behind emit.\n"
+    "\n"
+    "  rdzv-manifest explain SETTING     such as numPods, rdzv, rdzv.placement\n"
+    "  rdzv-manifest explain RULE        such as rdzv-id-fixed\n"
+    "  rdzv-manifest explain KIND/NAME   the file of a platform, profile, placement or format, "
+    "such\n"
+    "                                    as platforms/volcano: a start for one of your own\n";
+
+static bool list_kind(const char *kind, struct diag *d)
+{
+    size_t at = 0;
+    char name[100];
+
+    printf("%s:\n", kind);
+    while (embedded_next(kind, &at, name, sizeof name) != NULL) {
+        struct embedded data = {0};
+        const struct yaml_node *file = embedded_load(&data, kind, name, NULL, d);
+        const char *about = yaml_text(yaml_get(file, "about"));
+        const struct yaml_node *supported = yaml_path(file, "placements.supported");
+
+        printf("  %s\n", name);
+        text_wrap(stdout, NULL, 6, about == NULL ? "" : about);
+        for (size_t i = 0; supported != NULL && i < supported->count; i++)
+            printf("%s%s%s", i == 0 ? "      placements: " : ", ", supported->items[i]->text,
+                   i + 1 == supported->count ? "\n" : "");
+        embedded_free(&data);
+        if (file == NULL)
+            return false;
+    }
+    return true;
+}
+
+static const char *type_name(const struct yaml_node *setting)
+{
+    const struct yaml_node *either = yaml_get(setting, "either");
+    const char *type = yaml_text(yaml_get(setting, "type"));
+
+    if (either != NULL && either->count == 2)
+        return type_name(either->items[1]);
+    if (yaml_get(setting, "values") != NULL)
+        return "one of";
+    return type == NULL ? "text" : type;
+}
+
+static void print_type(const struct yaml_node *setting)
+{
+    const struct yaml_node *either = yaml_get(setting, "either");
+    const struct yaml_node *values = yaml_get(setting, "values");
+    const char *min = yaml_text(yaml_get(setting, "min")),
+               *max = yaml_text(yaml_get(setting, "max"));
+
+    for (size_t i = 0; either != NULL && i < either->count; i++) {
+        if (i > 0)
+            printf(" or ");
+        print_type(either->items[i]);
+    }
+    if (either != NULL)
+        return;
+    for (size_t i = 0; values != NULL && i < values->count; i++)
+        printf("%s%s", i > 0 ? " | " : "", values->items[i]->text);
+    if (values == NULL)
+        printf("%s", type_name(setting));
+    if (min != NULL)
+        printf(", %s or more", min);
+    if (max != NULL)
+        printf(", %s at most", max);
+    if (strcmp(type_name(setting), "list") == 0) {
+        printf(" of ");
+        print_type(yaml_get(setting, "items"));
+    } else if (strcmp(type_name(setting), "map") == 0) {
+        printf(" to ");
+        print_type(yaml_get(setting, "each"));
+    }
+}
+
+static void print_setting(const char *name, const struct yaml_node *setting, int indent)
+{
+    const struct yaml_node *keys = yaml_get(setting, "keys");
+    const struct yaml_node *only = yaml_get(setting, "only");
+    const char *def = yaml_text(yaml_get(setting, "default"));
+    const char *about = yaml_text(yaml_get(setting, "about"));
+    bool required = false;
+
+    yaml_to_bool(yaml_get(setting, "required"), &required);
+    printf("%*s%s (", indent, "", name);
+    print_type(setting);
+    printf("%s)\n", required ? ", required" : "");
+    if (about != NULL)
+        text_wrap(stdout, NULL, indent + 4, about);
+    for (size_t i = 0; only != NULL && i < only->count; i++)
+        printf("%*s%s%s%s", i == 0 ? indent + 4 : 0, "", i == 0 ? "only on " : ", ",
+               only->items[i]->text, i + 1 == only->count ? "\n" : "");
+    if (def != NULL)
+        printf("%*sdefault: %s\n", indent + 4, "", def);
+    if (keys == NULL)
+        keys = yaml_path(setting, "items.keys");
+    if (keys == NULL)
+        keys = yaml_path(setting, "either[0].items.keys");
+    for (size_t i = 0; keys != NULL && i < keys->count; i++)
+        print_setting(keys->pairs[i].key->text, keys->pairs[i].value, indent + 4);
+}
+
+static bool list_settings(struct diag *d)
+{
+    struct embedded data = {0};
+    const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
+
+    puts("settings:");
+    for (size_t i = 0; settings != NULL && i < settings->count; i++)
+        print_setting(settings->pairs[i].key->text, settings->pairs[i].value, 2);
+    embedded_free(&data);
+    return settings != NULL;
+}
+
+static int end_verb(struct diag *d)
+{
+    int code = diag_exit(d);
+
+    diag_print(d, stderr);
+    diag_free(d);
+    return code;
+}
+
+static void list_rules(void)
+{
+    puts("rules:");
+    check_print_rules(stdout);
+}
+
+int verb_list(int argc, char **argv)
+{
+    static const char *const kinds[] = {"platforms", "profiles", "placements",
+                                        "formats",   "settings", "rules"};
+    struct diag d = {0};
+    bool known = argc == 1;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc <= 2; i++) {
+        if (argc == 2 && strcmp(argv[1], kinds[i]) != 0)
+            continue;
+        known = true;
+        if (strcmp(kinds[i], "settings") == 0)
+            list_settings(&d);
+        else if (strcmp(kinds[i], "rules") == 0)
+            list_rules();
+        else
+            list_kind(kinds[i], &d);
+    }
+    if (!known)
+        diag_error(&d, NULL, (struct yaml_mark){0},
+                   "%s: nothing to list: write platforms, profiles, placements, formats, settings "
+                   "or rules",
+                   argv[argc - 1]);
+    return end_verb(&d);
+}
+
+/* Finds `name` or `name.name`, in mappings and in lists of mappings. NULL: there is none, and an
+ * error in d. */
+static const struct yaml_node *find_setting(const struct yaml_node *settings, const char *path,
+                                            struct diag *d)
+{
+    const struct yaml_node *keys = settings, *setting = NULL;
+    char name[100];
+
+    while (*path != '\0') {
+        size_t len = strcspn(path, ".[");
+        const char *near;
+
+        snprintf(name, sizeof name, "%.*s", (int)len, path);
+        setting = yaml_get(keys, name);
+        if (setting == NULL) {
+            near = schema_nearest(keys, name);
+            if (near != NULL)
+                diag_error(d, NULL, (struct yaml_mark){0}, "%s: did you mean %s?", name, near);
+            else
+                diag_error(d, NULL, (struct yaml_mark){0},
+                           "%s: there is no such setting: see `rdzv-manifest list settings`", name);
+            return NULL;
+        }
+        path += len;
+        path += *path == '[' ? strcspn(path, "]") : 0;
+        path += *path == ']';
+        path += *path == '.';
+        keys = yaml_get(setting, "keys");
+        if (keys == NULL)
+            keys = yaml_path(setting, "items.keys");
+    }
+    return setting;
+}
+
+int verb_explain(int argc, char **argv)
+{
+    struct diag d = {0};
+    struct embedded data = {0};
+    const struct embedded_file *file = argc == 2 ? embedded_find("", argv[1]) : NULL;
+    const struct yaml_node *settings, *setting;
+
+    if (argc == 2 && check_print_rule(stdout, argv[1]))
+        return 0;
+    if (file != NULL && strchr(argv[1], '/') != NULL) {
+        fwrite(file->bytes, 1, file->len, stdout);
+        return 0;
+    }
+    settings = embedded_load(&data, "", "settings", NULL, &d);
+    if (argc != 2 || argv[1][0] == '\0') {
+        diag_error(&d, NULL, (struct yaml_mark){0},
+                   "one name is expected: write a setting or a rule, as in `rdzv-manifest explain "
+                   "numPods`");
+    } else if (settings != NULL) {
+        setting = find_setting(settings, argv[1], &d);
+        if (setting != NULL)
+            print_setting(argv[1], setting, 0);
+    }
+    embedded_free(&data);
+    return end_verb(&d);
+}

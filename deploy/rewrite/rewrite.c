@@ -1,0 +1,238 @@
+/* The verb rewrite: rdzvd in the place of an etcd, or of the store in worker 0, in manifests that
+ * are there already. What is not touched stays byte for byte. */
+#include "deploy/kube/job_show.h"
+#include "deploy/rewrite/atomic_save.h"
+#include "deploy/rewrite/rewrite_engine.h"
+#include "deploy/verbs.h"
+#include "deploy/yaml/text_diff.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE "registry.example/rdzvd:0.1.0"
+
+const char rewrite_help[] =
+    "rdzv-manifest rewrite [OPTION...] FILE...\n"
+    "\n"
+    "Puts rdzvd in the place of an etcd pod, or of a store in worker 0. The files (- is standard\n"
+    "input) are one bundle: the etcd may be in one, its Services and jobs in others. What has no\n"
+    "need to change stays byte for byte. Prints all files; what was found and done goes to "
+    "standard\n"
+    "error, with file, line and column.\n"
+    "\n"
+    "  --keep-backend       the jobs stay on etcd-v2, and as they are; else they move to c10d\n"
+    "  --backend=NAME       the same in the words of emit: c10d, or etcd-v2 for --keep-backend\n"
+    "  --from=etcd|c10d     only etcd and what meets there, or only jobs whose worker 0 is the "
+    "store;\n"
+    "                       else both\n"
+    "  --wiring=agent-store a PyTorchJob that calls no torchrun gets rdzvd beside its Master, at\n"
+    "                       the port where rank 0 would listen\n"
+    "  --etcd=NAME          which etcd is meant, or NAMESPACE/NAME, if there are several\n"
+    "  --keep-kind          a Pod or Deployment stays one; else it becomes a StatefulSet\n"
+    "  --image=IMAGE        of rdzvd (" IMAGE ")\n"
+    "  --diff               print a unified diff and not the files\n"
+    "  --in-place           write the files that change; each old one is kept as FILE.bak\n"
+    "  --show               print what is seen in the files, as JSON, and rewrite nothing\n"
+    "\n"
+    "Exit codes: 0 rewritten; 1 there is nothing to rewrite, and the output is the input; 2 the\n"
+    "files or the arguments are wrong, or cannot be edited safely, and nothing is written.\n";
+
+/* --- Arguments. --- */
+
+static void error(struct diag *d, const char *format, const char *word)
+{
+    char *text = NULL;
+
+    if (asprintf(&text, format, word) < 0)
+        abort();
+    diag_error(d, NULL, (struct yaml_mark){0}, "%s", text);
+    free(text);
+}
+
+static void read_choice(struct diag *d, struct rewrite_options *o, int option, const char *word)
+{
+    if (option == 'b' && (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
+        o->keep_backend = word[0] == 'e';
+    else if (option == 'b')
+        error(d, "--backend=%s: there are c10d and etcd-v2", word);
+    else if (option == 'f' && (strcmp(word, "etcd") == 0 || strcmp(word, "c10d") == 0))
+        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
+    else if (option == 'f')
+        error(d, "--from=%s: there are etcd and c10d", word);
+    else if (strcmp(word, "torchrun") == 0 || strcmp(word, "agent-store") == 0)
+        o->agent_store = word[0] == 'a';
+    else
+        error(d, "--wiring=%s: there are torchrun and agent-store", word);
+}
+
+static void read_arguments(int argc, char **argv, struct rewrite_options *o, struct diag *d)
+{
+    static const struct option options[] = {
+        {"keep-backend", no_argument, NULL, 'k'},
+        {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},
+        {"wiring", required_argument, NULL, 'w'},
+        {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},
+        {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},
+        {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},
+        {0},
+    };
+    int c;
+
+    *o = (struct rewrite_options){.image = IMAGE};
+    optind = 0; /* main() may have used it */
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
+        switch (c) {
+        case 'k':
+            o->keep_backend = true;
+            break;
+        case 'e':
+            o->etcd = optarg;
+            break;
+        case 'K':
+            o->keep_kind = true;
+            break;
+        case 'i':
+            o->image = optarg;
+            break;
+        case 'd':
+            o->diff = true;
+            break;
+        case 'p':
+            o->in_place = true;
+            break;
+        case 's':
+            o->show = true;
+            break;
+        case ':':
+            error(d, "%s needs a value: see rdzv-manifest rewrite --help", argv[optind - 1]);
+            break;
+        case '?':
+            error(d, "%s is no option of rewrite: see rdzv-manifest rewrite --help",
+                  argv[optind - 1]);
+            break;
+        default:
+            read_choice(d, o, c, optarg);
+        }
+    }
+    o->paths = argv + optind;
+    o->path_count = (size_t)(argc - optind);
+    if (o->path_count == 0)
+        error(d, "no %s to rewrite: name the manifests, or - for standard input", "file");
+    if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
+        error(d, "--image=%s is no name of an image", o->image);
+    for (size_t i = 0; i < o->path_count; i++) {
+        if (o->in_place && strcmp(o->paths[i], "-") == 0)
+            error(d, "%s cannot be written in place: leave out --in-place", "standard input");
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(o->paths[i], o->paths[j]) == 0)
+                error(d, "%s is named twice: name it once", o->paths[i]);
+        }
+    }
+}
+
+/* --- What is done. --- */
+
+/* Files one after the other are one stream only with a `---` between them. */
+static void print_files(const struct rewrite *w)
+{
+    char last = '\n';
+
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
+        const char *bytes = f->result.bytes;
+
+        if (i > 0 && last != '\n')
+            fputs(f->eol, stdout);
+        if (i > 0 && strncmp(bytes, "---", 3) != 0)
+            printf("---%s", f->eol);
+        fwrite(bytes, 1, f->result.len, stdout);
+        last = f->result.len > 0 ? bytes[f->result.len - 1] : '\n';
+    }
+}
+
+static void print_diffs(const struct rewrite *w)
+{
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
+
+        text_diff_print(stdout, f->yaml.name, f->yaml.name, f->yaml.bytes, f->yaml.len, &f->result);
+    }
+}
+
+static void save(struct rewrite *w)
+{
+    struct save *list = arena_alloc(&w->arena, (w->file_count + 1) * sizeof *list);
+    const char *failed;
+    size_t count = 0;
+
+    for (size_t i = 0; i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
+
+        if (rewrite_changed(f))
+            list[count++] =
+                (struct save){.path = f->path, .bytes = f->result.bytes, .len = f->result.len};
+    }
+    failed = save_files(list, count);
+    if (failed != NULL)
+        diag_error(w->diag, failed, (struct yaml_mark){0}, "cannot be written: %s",
+                   strerror(errno));
+    for (size_t i = 0; failed == NULL && i < count; i++)
+        diag_note(w->diag, list[i].path, (struct yaml_mark){0}, "written; the old one is %s",
+                  list[i].backup);
+    save_fini(list, count);
+}
+
+static int run(struct rewrite *w)
+{
+    bool changed = false;
+
+    if (!rewrite_read(w))
+        return 2;
+    if (w->options->show) {
+        job_show(stdout, &w->jobs);
+        return 0;
+    }
+    if (rewrite_run(w) == 0 && w->diag->errors == 0)
+        diag_note(w->diag, NULL, (struct yaml_mark){0},
+                  "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
+                  "job meets at an etcd of another file, name that file too");
+    for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
+        changed = changed || rewrite_changed(&w->files[i]);
+    if (changed && strcmp(w->options->image, IMAGE) == 0)
+        diag_note(w->diag, NULL, (struct yaml_mark){0},
+                  "the image " IMAGE " is a placeholder: build one from deploy/Containerfile, push "
+                  "it, and name it with --image");
+    if (w->diag->errors == 0 && w->options->in_place)
+        save(w);
+    if (w->diag->errors > 0)
+        return 2;
+    if (w->options->diff)
+        print_diffs(w);
+    else if (!w->options->in_place)
+        print_files(w);
+    return changed ? 0 : 1;
+}
+
+int verb_rewrite(int argc, char **argv)
+{
+    struct rewrite_options options;
+    struct diag d = {0};
+    struct rewrite w = {.diag = &d, .options = &options};
+    int code = 2;
+
+    read_arguments(argc, argv, &options, &d);
+    if (d.errors == 0)
+        code = run(&w);
+    diag_print(&d, stderr);
+    rewrite_free(&w);
+    diag_free(&d);
+    return code;
+}

@@ -1,0 +1,77 @@
+/* The order in which a bundle is looked at: its etcd, what meets there, and the jobs beside it; and
+ * at last what check says of the result. */
+#include "deploy/rewrite/rewrite_engine.h"
+
+#include "deploy/check/check.h"
+#include "deploy/rewrite/rewrite_edit.h"
+#include "deploy/rewrite/rewrite_plan.h"
+
+#include <string.h>
+
+bool rewrite_changed(const struct rewrite_file *f)
+{
+    return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
+}
+
+/* How many things there were to rewrite. */
+static size_t plan(struct rewrite *w)
+{
+    const struct rewrite_options *o = w->options;
+    struct etcd *e = o->from_c10d && !o->from_etcd ? NULL : etcd_find(w);
+    size_t found = 0, self;
+    bool look;
+
+    if (w->diag->errors > 0)
+        return 0;
+    if (e != NULL) {
+        found++;
+        move_from_etcd(w, e, !o->keep_backend);
+        etcd_replace(w, e, !o->keep_backend);
+    }
+    look = o->keep_backend || (o->from_etcd && !o->from_c10d);
+    self = move_self_hosted(w, look);
+    found += look ? 0 : self;
+    self = move_to_agent_store(w, !o->agent_store);
+    found += o->agent_store ? self : 0;
+    return found;
+}
+
+static bool is_moved(const struct rewrite *w, const struct kube_object *o)
+{
+    for (size_t i = 0; i < w->moved_count; i++) {
+        if (strcmp(w->moved[i]->kind, o->kind) == 0 && strcmp(w->moved[i]->name, o->name) == 0 &&
+            kube_same_namespace(w->moved[i], o))
+            return true;
+    }
+    return false;
+}
+
+/* What is wrong with the jobs that were moved, and was wrong before. */
+static void note_faults(struct rewrite *w)
+{
+    struct check c = {.file_count = w->file_count};
+
+    c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
+    for (size_t i = 0; i < w->file_count; i++)
+        c.files[i] = w->files[i].result.count > 0 ? w->files[i].again : w->files[i].yaml;
+    check_bundle(&c, NULL);
+    for (size_t i = 0; i < c.count; i++) {
+        const struct check_finding *f = &c.findings[i];
+
+        if (f->rule->severity >= CHECK_WARNING && is_moved(w, f->object))
+            diag_note(w->diag, f->file, f->mark, "%s: %s (%s, as it comes out)",
+                      rewrite_title(w, f->object), f->text, f->rule->id);
+    }
+    kube_free(&c.bundle);
+}
+
+size_t rewrite_run(struct rewrite *w)
+{
+    size_t found = plan(w);
+
+    for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
+        edit_apply(w, &w->files[i]);
+    if (w->moved_count > 0 && w->diag->errors == 0)
+        note_faults(w);
+    return found;
+}

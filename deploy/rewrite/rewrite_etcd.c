@@ -1,0 +1,482 @@
+/* What an etcd looks like in a manifest, which ones rdzvd cannot stand in for, and what becomes of
+ * the objects around it. */
+#include "deploy/rewrite/rewrite_etcd.h"
+
+#include "deploy/rewrite/rewrite_edit.h"
+#include "deploy/rewrite/rewrite_store.h"
+
+#include <string.h>
+
+/* --- Finding. --- */
+
+/* Only these can give way to another workload. */
+static bool is_candidate(const struct job_store *s)
+{
+    const struct kube_object *o = s->container->pods->object;
+
+    return s->kind == JOB_STORE_ETCD && !s->container->init &&
+           (o->type == KUBE_POD || o->type == KUBE_STATEFULSET || o->type == KUBE_JOB ||
+            strcmp(o->kind, "Deployment") == 0);
+}
+
+/* Every port of clients, each once, and that of other members. */
+static bool read_ports(struct rewrite *w, struct etcd *e, const struct job_store *s)
+{
+    struct job_listener l[JOB_LISTENERS_MAX];
+    size_t count;
+
+    e->peer_port = 2380;
+    job_store_listeners(&w->jobs, s, true, l, &count);
+    for (size_t i = count; i > 0; i--) {
+        if (strcmp(l[i - 1].option, "listen-peer-urls") == 0)
+            e->peer_port = l[i - 1].port;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+
+        if (strcmp(l[i].option, "listen-client-urls") != 0)
+            continue;
+        if (l[i].tls) {
+            rewrite_error(w, e->container->node,
+                          "this etcd serves TLS, which rdzvd does not: leave it, or serve http "
+                          "inside of the cluster");
+            return false;
+        }
+        if (l[i].port <= 0 || l[i].port > 65535)
+            l[i].port = ETCD_PORT;
+        while (k < e->port_count && e->ports[k] != l[i].port)
+            k++;
+        if (k == e->port_count)
+            e->ports[e->port_count++] = l[i].port;
+    }
+    if (e->port_count == 0)
+        e->ports[e->port_count++] = ETCD_PORT;
+    return true;
+}
+
+/* Whether rdzvd can stand in for it. */
+static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
+{
+    const struct kube_pods *p = e->container->pods;
+    const struct yaml_node *containers = kube_get(p->spec, "containers");
+    struct job_setting members;
+
+    if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster",
+                                             "ETCD_INITIAL_CLUSTER", &members) &&
+                            strchr(members.value.text, ',') != NULL)) {
+        rewrite_error(w, e->object->node,
+                      "this is an etcd of several members, which one rdzvd does not replace: leave "
+                      "it, or make it one member first");
+        return false;
+    }
+    if (containers->count > 1) {
+        rewrite_error(w, containers,
+                      "other containers stand beside etcd: move them to a pod of their own first");
+        return false;
+    }
+    if (*e->object->name == '\0' || strstr(e->object->name, "{{") != NULL) {
+        rewrite_error(w, e->object->node, "this etcd has no name: give it one");
+        return false;
+    }
+    return read_ports(w, e, s);
+}
+
+static bool is_meant(const struct rewrite *w, const struct kube_object *o)
+{
+    const char *want = w->options->etcd, *slash = want == NULL ? NULL : strchr(want, '/');
+
+    if (slash == NULL)
+        return want == NULL || strcmp(want, o->name) == 0;
+    return strlen(o->namespace) == (size_t)(slash - want) &&
+           memcmp(want, o->namespace, (size_t)(slash - want)) == 0 &&
+           strcmp(slash + 1, o->name) == 0;
+}
+
+static void find_services(struct rewrite *w, struct etcd *e)
+{
+    size_t size = (w->bundle.count + 1) * sizeof(struct kube_object *);
+
+    e->services = arena_alloc(&w->arena, size);
+    e->wanted = arena_alloc(&w->arena, size);
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o->type == KUBE_SERVICE && kube_same_namespace(o, e->object) &&
+            kube_selects(kube_get(o->spec, "selector"), e->container->pods))
+            e->services[e->service_count++] = o;
+    }
+}
+
+struct etcd *etcd_find(struct rewrite *w)
+{
+    const struct job_store *store = NULL;
+    struct etcd *e = NULL;
+
+    for (size_t i = 0; i < w->jobs.store_count; i++) {
+        const struct job_store *s = &w->jobs.stores[i];
+        const struct kube_object *o = s->container->pods->object;
+
+        if (!is_candidate(s) || !is_meant(w, o))
+            continue;
+        if (e != NULL) {
+            rewrite_error(
+                w, o->node,
+                "a second etcd (%s; the first is %s in %s, line %u): name the one that is "
+                "meant with --etcd=NAME or --etcd=NAMESPACE/NAME",
+                rewrite_title(w, o), rewrite_title(w, e->object), e->object->node->file,
+                e->object->node->start.line);
+            return NULL;
+        }
+        store = s;
+        e = arena_alloc(&w->arena, sizeof *e);
+        *e = (struct etcd){.object = o, .container = s->container};
+    }
+    if (e == NULL && w->options->etcd != NULL)
+        diag_error(w->diag, NULL, (struct yaml_mark){0}, "there is no etcd named %s",
+                   w->options->etcd);
+    if (e == NULL || !judge(w, e, store))
+        return NULL;
+    find_services(w, e);
+    return e;
+}
+
+bool etcd_serves(const struct etcd *e, const struct job_run *r)
+{
+    return e != NULL && r->found && r->store != NULL && r->target.reach != KUBE_ELSEWHERE &&
+           r->store->container->pods == e->container->pods;
+}
+
+/* The Service of a name, or of the domain of a pod's own name. */
+void etcd_want(struct etcd *e, const struct job_run *r)
+{
+    const struct kube_object *s = r->target.service;
+
+    for (size_t i = 0; i < e->service_count && s == NULL; i++) {
+        if (strcmp(e->services[i]->name, r->target.pods->host_domain) == 0)
+            s = e->services[i];
+    }
+    for (size_t i = 0; i < e->wanted_count && s != NULL; i++) {
+        if (e->wanted[i] == s)
+            s = NULL;
+    }
+    if (s != NULL)
+        e->wanted[e->wanted_count++] = s;
+}
+
+/* --- Its Services. --- */
+
+/* Whether a port of a Service or of a policy is that of the container, by number or by name. */
+static bool leads_to(const struct etcd *e, const struct yaml_node *port, const char *key,
+                     long number)
+{
+    const struct yaml_node *target = kube_get(port, key);
+
+    if (target == NULL)
+        target = kube_get(port, "port");
+    return kube_port_number(target, e->container->pods, e->container) == number;
+}
+
+static void publish_early(struct rewrite *w, const struct kube_object *s)
+{
+    const struct yaml_pair *pair = yaml_get_pair(s->spec, "publishNotReadyAddresses");
+
+    if (kube_true(s->spec, "publishNotReadyAddresses"))
+        return;
+    if (pair != NULL)
+        edit_value(w, pair->value, "true");
+    else
+        edit_add_pair(w, s->spec, yaml_get_pair(s->spec, "clusterIP"),
+                      "publishNotReadyAddresses: true\n");
+    rewrite_note(w, s->node, "%s: publishes the address before the pod is ready",
+                 rewrite_title(w, s));
+}
+
+static void remove_service(struct rewrite *w, const struct kube_object *s)
+{
+    rewrite_note(w, s->node, "%s led to the peer port alone, and goes", rewrite_title(w, s));
+    if (s->list != NULL)
+        edit_remove_item(w, s->list, s->item);
+    else if (s->wrapper == NULL)
+        edit_remove_document(w, s->doc);
+    else
+        rewrite_error(w, s->node, "%s led to the peer port alone: remove it from its AppWrapper",
+                      rewrite_title(w, s));
+}
+
+/* Ports need names as soon as there are two. */
+static void add_c10d_port(struct rewrite *w, const struct kube_object *s,
+                          const struct yaml_node *ports, size_t last, size_t left)
+{
+    const struct yaml_node *protocol = yaml_get(ports->items[last], "protocol");
+    const struct yaml_pair *first = yaml_get_pair(ports->items[last], "port");
+
+    if (left == 1 && yaml_get(ports->items[last], "name") == NULL && first != NULL)
+        edit_add_pair_before(w, ports->items[last], first, "name: etcd\n");
+    edit_add_item(w, ports, last, false,
+                  arena_text(&w->arena, "name: c10d\nport: %d\n%stargetPort: %d\n", C10D_PORT,
+                             protocol == NULL ? "" : "protocol: TCP\n", C10D_PORT));
+    rewrite_note(w, s->node, "%s: gets port %d, for c10d", rewrite_title(w, s), C10D_PORT);
+}
+
+static void rewrite_service(struct rewrite *w, const struct etcd *e, const struct kube_object *s,
+                            bool c10d)
+{
+    const struct yaml_node *ports = kube_get(s->spec, "ports");
+    size_t count = yaml_length(ports), left = 0, last = 0;
+    bool has_c10d = e->ports[0] == C10D_PORT;
+
+    for (size_t i = 0; i < count; i++) {
+        if (leads_to(e, ports->items[i], "targetPort", e->peer_port))
+            continue;
+        has_c10d = has_c10d || leads_to(e, ports->items[i], "targetPort", C10D_PORT);
+        left++;
+        last = i;
+    }
+    if (count > 0 && left == 0) {
+        remove_service(w, s);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!leads_to(e, ports->items[i], "targetPort", e->peer_port))
+            continue;
+        edit_remove_item(w, ports, i);
+        rewrite_note(w, ports->items[i], "%s: the peer port goes", rewrite_title(w, s));
+    }
+    if (kube_is_headless(s))
+        publish_early(w, s);
+    if (c10d && !has_c10d && left > 0)
+        add_c10d_port(w, s, ports, last, left);
+}
+
+/* A policy that lets clients in at etcd's port lets them in at c10d's as well. */
+static void rewrite_policy(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
+{
+    const struct yaml_node *rules = kube_get(o->spec, "ingress");
+
+    for (size_t r = 0; r < yaml_length(rules); r++) {
+        const struct yaml_node *ports = kube_get(rules->items[r], "ports");
+        size_t i = 0;
+
+        while (i < yaml_length(ports) && !leads_to(e, ports->items[i], "port", e->ports[0]))
+            i++;
+        if (i == yaml_length(ports))
+            continue;
+        edit_add_item(w, ports, i, false,
+                      arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
+        rewrite_note(w, o->node, "%s: lets clients in at %d, too", rewrite_title(w, o), C10D_PORT);
+    }
+}
+
+static bool is_wanted(const struct etcd *e, const struct kube_object *s)
+{
+    for (size_t i = 0; i < e->wanted_count; i++) {
+        if (e->wanted[i] == s)
+            return true;
+    }
+    return false;
+}
+
+static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
+{
+    for (size_t i = 0; i < e->service_count; i++) {
+        const struct kube_object *s = e->services[i];
+
+        rewrite_service(w, e, s,
+                        c10d && (yaml_length(kube_get(s->spec, "ports")) > 1 ||
+                                 kube_is_headless(s) || is_wanted(e, s)));
+    }
+    for (size_t i = 0; c10d && e->ports[0] != C10D_PORT && i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o->type == KUBE_NETWORK_POLICY && kube_same_namespace(o, e->object) &&
+            kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods))
+            rewrite_policy(w, e, o);
+    }
+}
+
+/* --- The store in its place. --- */
+
+/* The mapping without a key. */
+static struct yaml_node *without(struct rewrite *w, const struct yaml_node *m, const char *key)
+{
+    struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
+
+    for (size_t i = 0; m != NULL && m->kind == YAML_MAPPING && i < m->count; i++) {
+        if (strcmp(m->pairs[i].key->text, key) != 0)
+            yaml_put(&w->arena, out, m->pairs[i].key->text, m->pairs[i].value);
+    }
+    return out;
+}
+
+/* Where it may run and what it may pull; not what etcd did there. */
+static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
+{
+    static const char *const fields[] = {
+        "nodeSelector",      "affinity",      "tolerations",      "topologySpreadConstraints",
+        "priorityClassName", "schedulerName", "imagePullSecrets", "runtimeClassName",
+        "hostname",          "subdomain",
+    };
+    struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const struct yaml_node *value = kube_get(e->container->pods->spec, fields[i]);
+
+        if (value != NULL)
+            yaml_put(&w->arena, out, fields[i], (struct yaml_node *)value);
+    }
+    return out;
+}
+
+/* Whether the Service is more than a way to the peer port, and so stays. */
+static bool serves_clients(const struct etcd *e, const struct kube_object *s)
+{
+    const struct yaml_node *ports = kube_get(s->spec, "ports");
+    size_t i = 0;
+
+    while (i < yaml_length(ports) && leads_to(e, ports->items[i], "targetPort", e->peer_port))
+        i++;
+    return yaml_length(ports) == 0 || i < yaml_length(ports);
+}
+
+/* Its own serviceName, or the headless Service that selects it, or whatever there is. */
+static const char *service_name(const struct etcd *e)
+{
+    const char *own = kube_text(e->object->spec, "serviceName"), *any = NULL;
+
+    if (*own != '\0' && e->object->type == KUBE_STATEFULSET)
+        return own;
+    for (size_t i = 0; i < e->service_count; i++) {
+        if (!serves_clients(e, e->services[i]))
+            continue;
+        if (kube_is_headless(e->services[i]))
+            return e->services[i]->name;
+        any = any == NULL ? e->services[i]->name : any;
+    }
+    return any == NULL ? e->object->name : any;
+}
+
+/* A Service may lead to the port by its name. */
+static const char *etcd_port_name(const struct etcd *e)
+{
+    for (size_t i = 0; i < e->service_count; i++) {
+        const struct yaml_node *ports = kube_get(e->services[i]->spec, "ports");
+
+        for (size_t p = 0; p < yaml_length(ports); p++) {
+            const struct yaml_node *target = kube_get(ports->items[p], "targetPort");
+            int64_t n;
+
+            if (yaml_text(target) != NULL && !yaml_to_int(target, &n) &&
+                leads_to(e, ports->items[p], "targetPort", e->ports[0]))
+                return yaml_text(target);
+        }
+    }
+    return "etcd";
+}
+
+static void note_losses(struct rewrite *w, const struct etcd *e)
+{
+    static const char *const lost[] = {"initContainers", "volumes", "hostNetwork"};
+    const struct kube_object *o = e->object;
+
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        const struct yaml_node *n = kube_get(e->container->pods->spec, lost[i]);
+
+        if (n != NULL && !yaml_is(n, "false"))
+            rewrite_note(w, n, "%s: its %s go with etcd: rdzvd needs none", rewrite_title(w, o),
+                         lost[i]);
+    }
+    if (kube_get(o->spec, "volumeClaimTemplates") != NULL)
+        rewrite_note(w, o->node, "%s: what etcd kept on its volume is not taken over",
+                     rewrite_title(w, o));
+    if (o->type == KUBE_STATEFULSET)
+        rewrite_note(w, o->node,
+                     "%s: its selector changes, which a cluster refuses: delete the old "
+                     "one first",
+                     rewrite_title(w, o));
+    if (o->wrapper != NULL)
+        rewrite_note(w, o->node,
+                     "%s never ends, and so keeps its AppWrapper from ending: better "
+                     "have it outside",
+                     rewrite_title(w, o));
+}
+
+/* Where agents come to, their workers can come, too: the name that the jobs use, or the headless
+ * one of several. */
+static const char *address_of(struct rewrite *w, const struct etcd *e)
+{
+    const struct kube_object *s = e->wanted_count == 0 ? NULL : e->wanted[0];
+
+    for (size_t i = 0; i < e->wanted_count; i++) {
+        if (kube_is_headless(e->wanted[i]) && !kube_is_headless(s))
+            s = e->wanted[i];
+    }
+    return s == NULL ? NULL
+                     : arena_text(&w->arena, "%s%s%s:%d", s->name, *s->namespace == '\0' ? "" : ".",
+                                  s->namespace, C10D_PORT);
+}
+
+/* As storeWorkload of parts.yaml wants it. */
+static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const char *kind)
+{
+    const struct kube_pods *p = e->container->pods;
+    struct yaml_node *found = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *ports = yaml_new(&w->arena, YAML_SEQUENCE);
+    struct arena *a = &w->arena;
+
+    rewrite_put(w, found, "kind", kind, false);
+    yaml_put(a, found, "labels",
+             without(w, yaml_path(e->object->node, "metadata.labels"), "rdzvd"));
+    yaml_put(a, found, "podLabels", without(w, kube_get(p->meta, "labels"), "rdzvd"));
+    yaml_put(a, found, "annotations",
+             without(w, kube_get(p->meta, "annotations"),
+                     "kubectl.kubernetes.io/last-applied-configuration"));
+    yaml_put(a, found, "podFields", pod_fields(w, e));
+    rewrite_put(w, found, "portName", etcd_port_name(e), false);
+    for (size_t i = 1; i < e->port_count; i++)
+        yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", e->ports[i])));
+    yaml_put(a, found, "morePorts", ports);
+    return found;
+}
+
+static void note_replaced(struct rewrite *w, const struct etcd *e, const char *kind)
+{
+    const struct kube_object *o = e->object;
+    bool pod = o->type == KUBE_POD;
+
+    rewrite_note(w, o->node, "%s was etcd: %s %s with rdzvd stands in its place, at port %ld%s",
+                 rewrite_title(w, o), kind, o->name, e->ports[0],
+                 e->ports[0] == C10D_PORT ? "" : " and 29400");
+    if ((pod || strcmp(o->kind, "Deployment") == 0) && strcmp(kind, o->kind) != 0)
+        rewrite_note(w, o->node,
+                     "kubectl apply does not remove the old %s, which its Services still select: "
+                     "kubectl delete %s %s%s%s first",
+                     rewrite_title(w, o), pod ? "pod" : "deployment", o->name,
+                     *o->namespace == '\0' ? "" : " -n ", o->namespace);
+}
+
+void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d)
+{
+    const struct kube_object *o = e->object;
+    bool keep = w->options->keep_kind || o->wrapper != NULL;
+    const char *kind = keep && o->type != KUBE_JOB ? o->kind : "StatefulSet";
+    struct emit_job job;
+    struct store_settings s = {
+        .platform = "pods",
+        .placement = "service",
+        .protocol = c10d ? "c10d" : "etcd-v2",
+        .name = o->name,
+        .service = service_name(e),
+        .advertise = c10d ? address_of(w, e) : NULL,
+        .nodes = e->nodes,
+        .etcd_port = e->ports[0],
+        .open = true,
+        .found = describe(w, e, kind),
+    };
+
+    if (rewrite_open_store(w, o, &s, &job))
+        edit_replace(w, o->node, rewrite_text(w, emit_job_part(&job, "storeWorkload")));
+    emit_job_free(&job);
+    note_replaced(w, e, kind);
+    note_losses(w, e);
+    rewrite_around(w, e, c10d);
+}

@@ -1,0 +1,135 @@
+/* Reads files, and has them looked at as check does. */
+#include "deploy/rewrite/rewrite_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Messages. --- */
+
+void rewrite_note(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_note(w->diag, at->file, at->start, "%s", arena_vtext(&w->arena, format, args));
+    va_end(args);
+}
+
+void rewrite_error(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_error(w->diag, at->file, at->start, "%s", arena_vtext(&w->arena, format, args));
+    va_end(args);
+}
+
+const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
+{
+    return arena_text(&w->arena, "%s %s", *o->kind == '\0' ? "object" : o->kind,
+                      *o->name == '\0' ? "without a name" : o->name);
+}
+
+/* --- Files. --- */
+
+/* A template of helm's, or of another engine's, is no YAML before it is rendered; what the reader
+ * of YAML says about it helps nobody, so the line with the braces is named. */
+static void explain_template(struct rewrite *w, const char *path)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    struct yaml_mark mark = {0};
+    FILE *f = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
+
+    while (f != NULL && getline(&line, &cap, f) >= 0) {
+        const char *at = strstr(line, "{{");
+
+        mark.line++;
+        if (at == NULL)
+            at = strstr(line, "{%");
+        if (at == NULL || line[strspn(line, " ")] == '#')
+            continue;
+        mark.column = (unsigned)(at - line) + 1;
+        diag_error(w->diag, path, mark,
+                   "this is a template: render it first (helm template), and rewrite what comes "
+                   "out");
+        break;
+    }
+    free(line);
+    if (f != NULL)
+        fclose(f);
+}
+
+static void start_file(struct rewrite_file *f)
+{
+    const char *nl = memchr(f->yaml.bytes, '\n', f->yaml.len);
+
+    f->eol = nl != NULL && nl > f->yaml.bytes && nl[-1] == '\r' ? "\r\n" : "\n";
+}
+
+static bool look(struct rewrite *w)
+{
+    for (size_t i = 0; i < w->file_count; i++)
+        kube_add_file(&w->bundle, &w->files[i].yaml);
+    if (w->bundle.overflow)
+        diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
+                   "more than %d objects, all files together: rewrite them in parts",
+                   KUBE_OBJECTS_MAX);
+    else
+        kube_find_pods(&w->bundle);
+    if (!w->bundle.overflow)
+        job_find(&w->jobs, &w->bundle);
+    w->moved = arena_alloc(&w->arena, (2 * w->bundle.count + 1) * sizeof(struct kube_object *));
+    return !w->bundle.overflow;
+}
+
+bool rewrite_read(struct rewrite *w)
+{
+    const struct rewrite_options *o = w->options;
+    bool ok = true;
+
+    w->files = arena_alloc(&w->arena, o->path_count * sizeof *w->files);
+    for (; w->file_count < o->path_count; w->file_count++) {
+        struct rewrite_file *f = &w->files[w->file_count];
+
+        f->path = o->paths[w->file_count];
+        if (yaml_file_read(&f->yaml, f->path, YAML_SIZE_MAX, w->diag)) {
+            start_file(f);
+        } else {
+            explain_template(w, f->path);
+            ok = false;
+        }
+    }
+    return ok && look(w);
+}
+
+bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len)
+{
+    w->files = arena_alloc(&w->arena, sizeof *w->files);
+    w->files->path = name;
+    if (!yaml_file_parse(&w->files->yaml, name, bytes, len, w->diag))
+        return false;
+    w->file_count = 1;
+    start_file(w->files);
+    return look(w);
+}
+
+void rewrite_free(struct rewrite *w)
+{
+    for (size_t i = 0; i < w->file_count; i++) {
+        yaml_file_free(&w->files[i].yaml);
+        yaml_file_free(&w->files[i].again);
+    }
+    kube_free(&w->bundle);
+    arena_free(&w->arena);
+}
+
+struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n)
+{
+    for (size_t i = 0; i < w->file_count; i++) {
+        if (w->files[i].yaml.name == n->file)
+            return &w->files[i];
+    }
+    return NULL;
+}

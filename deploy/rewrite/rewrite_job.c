@@ -1,0 +1,296 @@
+/* Moves torchrun's words, PET_* variables and elasticPolicies to c10d. */
+#include "deploy/rewrite/rewrite_job.h"
+
+#include "deploy/kube/rdzv_conf.h"
+#include "deploy/rewrite/rewrite_edit.h"
+#include "deploy/rewrite/rewrite_setting.h"
+#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/yaml/scalar_text.h"
+
+#include <string.h>
+
+bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *out)
+{
+    const struct job_view *v = &w->jobs;
+
+    if (*at == v->all_count)
+        return false;
+    *out = (struct rewrite_job){.object = job_run_object(v->runs[*at]), .runs = v->runs + *at};
+    for (; *at < v->all_count && job_run_object(v->runs[*at]) == out->object; ++*at)
+        out->count++;
+    if (out->object->type == KUBE_PYTORCHJOB)
+        out->policy = kube_get(out->object->spec, "elasticPolicy");
+    if (out->policy != NULL && out->policy->kind != YAML_MAPPING)
+        out->policy = NULL;
+    return true;
+}
+
+long rewrite_job_nodes(const struct rewrite_job *j)
+{
+    long most = 1, pods = 0;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct kube_pods *p = j->runs[i]->container->pods;
+
+        if (j->runs[i]->nodes_max > most)
+            most = j->runs[i]->nodes_max;
+        if ((i == 0 || p != j->runs[i - 1]->container->pods) && p->replicas > 0)
+            pods += p->replicas;
+    }
+    return pods > most ? pods : most;
+}
+
+/* A training pod serves an endpoint that is written, or an operator leads all to its Master. */
+static bool is_told(const struct rewrite_job *j, const struct job_run *r)
+{
+    return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
+           (j->object->type == KUBE_PYTORCHJOB && j->policy == NULL && r->args != NULL &&
+            kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
+}
+
+bool rewrite_is_self_hosted(const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->runs[i]->hosted && is_told(j, j->runs[i]))
+            return j->object->type != KUBE_CONFIG_MAP;
+    }
+    return false;
+}
+
+/* --- Configurations. --- */
+
+/* The conf with is_host=0 in the place of an entry. */
+static const char *without_host(struct rewrite *w, const char *conf,
+                                const struct rdzv_conf_entry *e)
+{
+    return arena_text(&w->arena, "%.*sis_host=0%s", (int)e->start, conf, conf + e->end);
+}
+
+static void set_is_host(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
+{
+    const char *conf = s->written.text, *all = s->value.text;
+    struct rdzv_conf_entry e;
+
+    if (rdzv_conf_find(conf, "is_host", &e)) {
+        if (!rdzv_conf_is_false(conf, &e) && !setting_write_part(w, s, e.start, e.end, "is_host=0"))
+            setting_write(w, r, s, without_host(w, conf, &e));
+    } else if (rdzv_conf_find(all, "is_host", &e)) { /* it comes with a variable */
+        setting_write(w, r, s, without_host(w, all, &e));
+    } else if (*conf == '\0') {
+        setting_write(w, r, s, "is_host=0");
+    } else if (!setting_write_part(w, s, 0, 0, "is_host=0,")) {
+        setting_write(w, r, s, arena_text(&w->arena, "is_host=0,%s", conf));
+    }
+}
+
+/* --- Runs. --- */
+
+/* HOST:29400. What is not the port stays as it is written, where it can. */
+static void set_port(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
+{
+    const char *text = s->written.text, *colon = strrchr(text, ':');
+    const char *port = arena_text(&w->arena, "%d", C10D_PORT);
+    size_t from = colon == NULL ? 0 : (size_t)(colon + 1 - text), len = strlen(text);
+
+    if (colon != NULL && strcmp(colon + 1, port) == 0)
+        return;
+    if (colon != NULL && len > from && strspn(colon + 1, "0123456789") == len - from &&
+        setting_write_part(w, s, from, len, port))
+        return;
+    setting_write(w, r, s, arena_text(&w->arena, "%s:%s", r->host, port));
+}
+
+static bool is_written(const struct job_setting *s)
+{
+    return s->from != JOB_FROM_NOWHERE && s->from != JOB_FROM_OPERATOR && s->written.text != NULL;
+}
+
+static bool is_host(const char *endpoint, const char *host)
+{
+    size_t len = strlen(host);
+
+    return strncmp(endpoint, host, len) == 0 && (endpoint[len] == ':' || endpoint[len] == '\0');
+}
+
+/* The endpoint wherever it is said; but not another one that this one overrides. */
+static void move_endpoint(struct rewrite *w, const struct job_run *r, const char *host)
+{
+    const struct job_setting *first = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+
+    for (const struct job_setting *s = first; s != NULL; s = s->weaker) {
+        if (!is_written(s) || (s != first && !is_host(s->value.text, r->host)))
+            continue;
+        if (host == NULL)
+            set_port(w, r, s);
+        else
+            setting_write(w, r, s, arena_text(&w->arena, "%s:%d", host, C10D_PORT));
+    }
+}
+
+static bool is_other_backend(const char *name)
+{
+    return strcmp(name, "etcd") == 0 || strcmp(name, "etcd-v2") == 0 || strcmp(name, "static") == 0;
+}
+
+/* A container port of the store that was: on the host network it would keep a second pod away. */
+static void remove_port(struct rewrite *w, const struct job_run *r, long port)
+{
+    const struct yaml_pair *pair = yaml_get_pair(r->container->node, "ports");
+
+    for (size_t i = 0; pair != NULL && i < yaml_length(pair->value); i++) {
+        const struct yaml_node *item = pair->value->items[i];
+
+        if (kube_int(item, "containerPort", -1) != port ||
+            yaml_is(yaml_get(item, "name"), "pytorchjob-port"))
+            continue;
+        rewrite_note(w, item, "%s: nothing listens at %ld in its pods any more: the port goes",
+                     rewrite_title(w, job_run_object(r)), port);
+        if (pair->value->count == 1)
+            edit_remove_pair(w, r->container->node, pair);
+        else
+            edit_remove_item(w, pair->value, i);
+        return;
+    }
+}
+
+void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
+                      const char *host, long old_port)
+{
+    const struct job_setting *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+    const struct job_setting *backend = &r->settings[TORCHRUN_RDZV_BACKEND];
+    const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+
+    for (const struct job_setting *s = backend; s != NULL; s = s->weaker) {
+        if (is_written(s) && is_other_backend(s->value.text))
+            setting_write(w, r, s, "c10d");
+    }
+    for (const struct job_setting *s = conf; s != NULL; s = s->weaker) {
+        if (is_written(s))
+            set_is_host(w, r, s);
+    }
+    move_endpoint(w, r, host);
+    if (is_written(endpoint) && j->policy == NULL) {
+        if (backend->from == JOB_FROM_NOWHERE)
+            setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
+        if (conf->from == JOB_FROM_NOWHERE)
+            setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, "is_host=0");
+    }
+    if (old_port > 0)
+        remove_port(w, r, old_port);
+}
+
+/* --- elasticPolicy. --- */
+
+static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
+                    const char *value, struct buf *missing)
+{
+    const struct yaml_node *old = yaml_get(policy, key);
+
+    if (old == NULL) {
+        bool number = value[strspn(value, "0123456789")] == '\0';
+
+        buf_print(missing, "%s: %s\n", key, number ? value : scalar_text(&w->arena, value));
+    } else if (!yaml_is(old, value)) {
+        edit_value(w, old, value);
+    }
+}
+
+static void set_policy_conf(struct rewrite *w, const struct yaml_node *policy, struct buf *missing)
+{
+    const struct yaml_node *conf = yaml_get(policy, "rdzvConf");
+
+    if (conf == NULL) {
+        buf_print(missing, "rdzvConf:\n- key: is_host\n  value: \"0\"\n");
+        return;
+    }
+    if (conf->kind != YAML_SEQUENCE) {
+        rewrite_error(w, conf, "rdzvConf is a list of `key` and `value`: write it as one");
+        return;
+    }
+    for (size_t i = 0; i < conf->count; i++) {
+        const struct yaml_node *value = yaml_get(conf->items[i], "value");
+
+        if (!yaml_is(yaml_get(conf->items[i], "key"), "is_host"))
+            continue;
+        if (yaml_text(value) != NULL &&
+            !rdzv_conf_is_false(value->text, &(struct rdzv_conf_entry){.end = value->len}))
+            edit_value(w, value, "0");
+        return;
+    }
+    edit_append_item(w, conf, "key: is_host\nvalue: \"0\"\n");
+}
+
+void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host)
+{
+    static const char *const keys[] = {"rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend"};
+    struct buf missing = {.arena = &w->arena};
+    const struct yaml_pair *after = NULL;
+
+    set_key(w, j->policy, "rdzvBackend", "c10d", &missing);
+    if (host != NULL)
+        set_key(w, j->policy, "rdzvHost", host, &missing);
+    set_key(w, j->policy, "rdzvPort", arena_text(&w->arena, "%d", C10D_PORT), &missing);
+    if (kube_get(j->policy, "rdzvId") == NULL) {
+        set_key(w, j->policy, "rdzvId", j->object->name, &missing);
+        rewrite_note(w, j->policy,
+                     "%s had no rdzvId, and so the id of every job without one: it gets its own "
+                     "name",
+                     rewrite_title(w, j->object));
+    }
+    set_policy_conf(w, j->policy, &missing);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
+        after = yaml_get_pair(j->policy, keys[i]);
+    if (missing.len == 0)
+        return;
+    if (after != NULL || j->policy->count == 0)
+        edit_add_pair(w, j->policy, after, missing.text);
+    else
+        edit_add_pair_before(w, j->policy, &j->policy->pairs[0], missing.text);
+}
+
+/* --- Variables. --- */
+
+static bool has_variable(const struct yaml_node *env, const char *name)
+{
+    for (size_t i = 0; i < yaml_length(env); i++) {
+        if (yaml_is(yaml_get(env->items[i], "name"), name))
+            return true;
+    }
+    return false;
+}
+
+/* An option that torchrun is given as a flag wants no variable. */
+static bool is_said(const struct job_run *r, const char *name)
+{
+    for (int o = 0; r != NULL && o < TORCHRUN_OPTIONS; o++) {
+        if (r->settings[o].from != JOB_FROM_NOWHERE &&
+            strcmp(job_variable_name((enum torchrun_option)o), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
+                           const struct job_run *r, const struct yaml_node *env)
+{
+    const struct yaml_pair *old = yaml_get_pair(c->node, "env");
+    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *added = yaml_new(&w->arena, YAML_SEQUENCE);
+
+    if (old != NULL && old->value->kind != YAML_SEQUENCE) {
+        rewrite_error(w, old->value, "env is a list of variables: write it as one, or remove it");
+        return;
+    }
+    for (size_t i = 0; i < yaml_length(env); i++) {
+        const char *name = kube_text(env->items[i], "name");
+
+        if (!is_said(r, name) && !(old != NULL && has_variable(old->value, name)))
+            yaml_append(&w->arena, added, env->items[i]);
+    }
+    for (size_t i = 0; old != NULL && i < added->count; i++)
+        edit_append_item(w, old->value, rewrite_text(w, added->items[i]));
+    if (old != NULL || added->count == 0)
+        return;
+    yaml_put(&w->arena, block, "env", added);
+    edit_add_pair(w, c->node, &c->node->pairs[c->node->count - 1], rewrite_text(w, block));
+}

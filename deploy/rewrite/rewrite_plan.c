@@ -1,0 +1,410 @@
+/* Which job goes which way, and what has to stand beside it. */
+#include "deploy/rewrite/rewrite_plan.h"
+
+#include "deploy/rewrite/rewrite_edit.h"
+#include "deploy/rewrite/rewrite_job.h"
+#include "deploy/rewrite/rewrite_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add_moved(struct rewrite *w, const struct kube_object *o)
+{
+    w->moved[w->moved_count++] = o;
+}
+
+/* --- From an etcd. --- */
+
+/* An etcd backend at an endpoint that cannot be followed goes on working: rdzvd speaks etcd v2. */
+static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        const char *backend = j->runs[i]->backend;
+
+        if (strncmp(backend, "etcd", 4) != 0)
+            continue;
+        rewrite_note(w, j->object->node,
+                     "%s meets over %s at an endpoint that leads to nothing in these files: it "
+                     "stays as it is",
+                     rewrite_title(w, j->object), backend);
+        return;
+    }
+}
+
+static bool is_served(const struct etcd *e, const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (etcd_serves(e, j->runs[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool obeys_policy(const struct rewrite_job *j, const struct job_run *r)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+
+    while (s != NULL && s->from != JOB_FROM_OPERATOR)
+        s = s->weaker;
+    return s != NULL && j->policy != NULL;
+}
+
+/* `e`: those that meet there stay at its name; NULL: those that worker 0 serves come to `host`. */
+static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
+                      const char *host)
+{
+    bool policy = false;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+
+        if (e != NULL ? !etcd_serves(e, r) : !r->hosted)
+            continue;
+        if (obeys_policy(j, r) && !policy) {
+            rewrite_move_policy(w, j, host);
+            policy = true;
+        }
+        rewrite_move_run(w, j, r, host, e != NULL ? e->ports[0] : r->port);
+    }
+}
+
+static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
+{
+    static const char variable[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+
+        if ((r->nodes_max >= 0 && !job_is_elastic(r)) ||
+            job_variable(&w->jobs, r->container, variable) != NULL)
+            continue;
+        rewrite_note(w, j->object->node,
+                     "%s: if it is elastic, torch 2.6 and later need %s=1 on every agent over "
+                     "etcd-v2, or a node that joins or replaces another one waits for ever: set "
+                     "it, or leave out --keep-backend",
+                     rewrite_title(w, j->object), variable);
+        return;
+    }
+}
+
+void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
+{
+    struct rewrite_job j;
+    size_t at = 0;
+
+    while (rewrite_next_job(w, &at, &j)) {
+        if (!is_served(e, &j)) {
+            note_unknown_endpoint(w, &j);
+            continue;
+        }
+        rewrite_note(w, j.object->node, "%s meets at this etcd: %s", rewrite_title(w, j.object),
+                     c10d ? "it moves to c10d" : "it stays on etcd-v2, and as it is");
+        for (size_t i = 0; i < j.count; i++) {
+            if (etcd_serves(e, j.runs[i]))
+                etcd_want(e, j.runs[i]);
+        }
+        e->nodes += rewrite_job_nodes(&j);
+        if (c10d)
+            move_runs(w, &j, e, NULL);
+        else
+            note_shared_store(w, &j);
+        add_moved(w, j.object);
+    }
+}
+
+/* --- From worker 0. --- */
+
+static const char *platform_of(const struct kube_object *o)
+{
+    static const char *const names[] = {
+        [KUBE_VOLCANO_JOB] = "volcano",
+        [KUBE_PYTORCHJOB] = "pytorchjob",
+        [KUBE_JOBSET] = "jobset",
+        [KUBE_TRAINJOB] = "trainjob",
+        [KUBE_JOB] = "job",
+    };
+
+    return (size_t)o->type < sizeof names / sizeof *names ? names[o->type] : NULL;
+}
+
+static bool is_on_host_network(const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->runs[i]->container->pods->host_network)
+            return true;
+    }
+    return false;
+}
+
+/* Documents in front of what holds the object; items in front of it in a List. */
+static void put_in_front(struct rewrite *w, const struct kube_object *o,
+                         const struct yaml_node *documents)
+{
+    const char *text = "";
+
+    o = kube_top(o);
+    for (size_t i = 0; i < yaml_length(documents); i++) {
+        const char *one = rewrite_text(w, documents->items[i]);
+
+        if (o->list != NULL)
+            edit_add_item(w, o->list, o->item, true, one);
+        else
+            text = arena_text(&w->arena, "%s%s%s", text, i == 0 ? "" : "---\n", one);
+    }
+    if (o->list == NULL)
+        edit_add_documents(w, o->doc, text);
+}
+
+static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
+{
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o->type == KUBE_SERVICE && strcmp(o->name, name) == 0 && kube_same_namespace(o, job)) {
+            rewrite_error(w, o->node,
+                          "the store of %s is to be named %s, and here is a Service of that name: "
+                          "rename it",
+                          rewrite_title(w, job), name);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
+{
+    const struct kube_object *o = j->object;
+    bool is_static = true;
+
+    rewrite_note(w, o->node,
+                 "%s: its worker 0 was the store; now it is StatefulSet %s, behind a Service of "
+                 "that name at port %d",
+                 rewrite_title(w, o), name, C10D_PORT);
+    rewrite_note(w, o->node,
+                 "the store is not deleted with the job; this is: kubectl delete "
+                 "statefulset,service,poddisruptionbudget,networkpolicy -l "
+                 "app.kubernetes.io/instance=%s,app.kubernetes.io/name=rdzvd%s%s",
+                 o->name, *o->namespace == '\0' ? "" : " -n ", o->namespace);
+    if (host || platform_of(o) == NULL)
+        rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
+                     host ? "none can admit pods on the host network alone"
+                          : "the label of its pods is not known");
+    for (size_t i = 0; i < j->count; i++)
+        is_static =
+            is_static && j->runs[i]->settings[TORCHRUN_RDZV_BACKEND].from == JOB_FROM_NOWHERE;
+    if (is_static)
+        rewrite_note(w, o->node,
+                     "%s named no backend, and ranks were those of --node_rank; c10d gives them in "
+                     "the order of the pods' addresses",
+                     rewrite_title(w, o));
+}
+
+static void give_store(struct rewrite *w, const struct rewrite_job *j)
+{
+    const struct kube_object *o = j->object;
+    const char *name = arena_text(&w->arena, "%s-rdzv", o->name);
+    bool host = is_on_host_network(j);
+    struct emit_job job = {0};
+    struct store_settings s = {
+        .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
+        .placement = "service",
+        .service = name,
+        .nodes = rewrite_job_nodes(j),
+        .host_network = host,
+        .open = platform_of(o) == NULL,
+    };
+
+    if (*o->name == '\0')
+        rewrite_error(w, o->node, "this job has no name: give it one (generateName will not do)");
+    if (w->diag->errors > 0 || is_taken(w, o, name))
+        return;
+    if (rewrite_open_store(w, o, &s, &job)) {
+        put_in_front(w, o, emit_job_part(&job, "documents"));
+        note_store(w, j, name, host);
+        for (size_t i = 0; i < j->count; i++) {
+            const struct job_run *r = j->runs[i];
+
+            if (r->hosted && r->settings[TORCHRUN_RDZV_ENDPOINT].from == JOB_FROM_NOWHERE)
+                rewrite_add_variables(w, r->container, r, emit_job_part(&job, "runEnv"));
+        }
+        move_runs(w, j, NULL, name);
+    }
+    emit_job_free(&job);
+    add_moved(w, o);
+}
+
+size_t move_self_hosted(struct rewrite *w, bool look)
+{
+    struct rewrite_job j;
+    size_t found = 0, at = 0;
+
+    while (rewrite_next_job(w, &at, &j)) {
+        if (!rewrite_is_self_hosted(&j))
+            continue;
+        if (j.object->type == KUBE_POD) {
+            rewrite_note(w, j.object->node,
+                         "%s: one of the training pods is the store, and stays it: which Pods are "
+                         "a job together is not written here",
+                         rewrite_title(w, j.object));
+            continue;
+        }
+        found++;
+        if (look)
+            rewrite_note(w, j.object->node,
+                         "%s: its worker 0 is the store, and stays it: without --keep-backend and "
+                         "--from=etcd rdzvd takes its place",
+                         rewrite_title(w, j.object));
+        else
+            give_store(w, &j);
+    }
+    return found;
+}
+
+/* --- Without torchrun. --- */
+
+/* The container of these pods that the training operator means. */
+static const struct kube_container *main_container(const struct kube_pods *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->containers[i].init && strcmp(p->containers[i].name, "pytorch") == 0)
+            return &p->containers[i];
+    }
+    return NULL;
+}
+
+/* The port at which the others look for rank 0. */
+static long agent_store_port(struct rewrite *w, const struct kube_container *c)
+{
+    const struct job_variable *port = job_variable(&w->jobs, c, "MASTER_PORT");
+    long number = port == NULL || port->made == NULL ? 0 : strtol(port->made, NULL, 10);
+
+    return number > 0 && number < 65536 ? number : 23456;
+}
+
+/* A second attempt would find the keys of the first. */
+static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
+{
+    const struct yaml_pair *policy = yaml_get_pair(p->part, "restartPolicy");
+
+    if (policy != NULL && yaml_is(policy->value, "Never"))
+        return;
+    if (policy != NULL)
+        edit_value(w, policy->value, "Never");
+    else
+        edit_add_pair_before(w, p->part, &p->part->pairs[0], "restartPolicy: Never\n");
+    rewrite_note(w, policy != NULL ? policy->value : p->part,
+                 "%s: restartPolicy is Never: a second attempt would find the keys of the first",
+                 rewrite_title(w, p->object));
+}
+
+/* The item in front of (or behind) all others of a list of the pod's, which may not be there. */
+static void add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
+                       struct yaml_node *item)
+{
+    const struct yaml_pair *pair = yaml_get_pair(p->spec, key);
+    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
+
+    if (pair != NULL && yaml_length(pair->value) > 0) {
+        edit_add_item(w, pair->value, before ? 0 : pair->value->count - 1, before,
+                      rewrite_text(w, item));
+        return;
+    }
+    if (pair != NULL) {
+        rewrite_error(w, pair->value, "%s is empty: remove it", key);
+        return;
+    }
+    yaml_append(&w->arena, list, item);
+    yaml_put(&w->arena, block, key, list);
+    if (before)
+        edit_add_pair_before(w, p->spec, yaml_get_pair(p->spec, "containers"),
+                             rewrite_text(w, block));
+    else
+        edit_add_pair(w, p->spec, &p->spec->pairs[p->spec->count - 1], rewrite_text(w, block));
+}
+
+static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
+{
+    if (main_container(p) == NULL)
+        rewrite_error(w, p->part,
+                      "there is no container named pytorch in this %s, which the operator wants: "
+                      "name one so",
+                      p->role);
+    else if (p->host_network)
+        rewrite_error(w, p->spec,
+                      "a store beside worker 0 on the host network may meet another one there: "
+                      "take the job off it, or use torchrun");
+    else
+        return true;
+    return false;
+}
+
+static void give_agent_store(struct rewrite *w, const struct kube_object *o,
+                             const struct kube_pods *master)
+{
+    const struct kube_container *c = main_container(master);
+    long port = agent_store_port(w, c);
+    struct emit_job job;
+    struct store_settings s = {
+        .platform = "pytorchjob",
+        .placement = "sidecar",
+        .wiring = "agent-store",
+        .port = port,
+        .resources = kube_get(c->node, "resources"),
+    };
+
+    for (size_t i = 0; i < w->bundle.pod_count; i++)
+        s.nodes += w->bundle.pods[i]->object == o ? w->bundle.pods[i]->replicas : 0;
+    if (rewrite_open_store(w, o, &s, &job)) {
+        for (size_t i = 0; i < w->bundle.pod_count; i++) {
+            const struct kube_pods *p = w->bundle.pods[i];
+
+            if (p->object != o || !can_have_agent_store(w, p))
+                continue;
+            set_restart_policy(w, p);
+            rewrite_add_variables(w, main_container(p), NULL, emit_job_part(&job, "runEnv"));
+        }
+        add_to_pod(w, master, "initContainers", true, emit_job_part(&job, "rdzvdSidecar"));
+        add_to_pod(w, master, "volumes", false, emit_job_part(&job, "rdzvdVolume"));
+        rewrite_note(w, o->node,
+                     "%s: rdzvd is a native sidecar of its Master, at port %ld, where rank 0 would "
+                     "have listened (needs Kubernetes 1.29 and Training Operator 1.8)",
+                     rewrite_title(w, o), port);
+    }
+    emit_job_free(&job);
+    add_moved(w, o);
+}
+
+/* Whether it could be told of a store, or was: by torchrun, by a policy, by a variable. */
+static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
+{
+    for (size_t i = 0; i < w->jobs.count; i++) {
+        if (job_run_object(w->jobs.runs[i]) == master->object)
+            return true;
+    }
+    return kube_get(master->object->spec, "elasticPolicy") != NULL ||
+           job_variable(&w->jobs, main_container(master), "TORCHELASTIC_USE_AGENT_STORE") != NULL;
+}
+
+size_t move_to_agent_store(struct rewrite *w, bool look)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < w->bundle.pod_count; i++) {
+        const struct kube_pods *p = w->bundle.pods[i];
+        const struct kube_object *o = p->object;
+
+        if (o->type != KUBE_PYTORCHJOB || strcmp(p->role, "Master") != 0 ||
+            main_container(p) == NULL || has_wiring(w, p))
+            continue;
+        found++;
+        if (look)
+            rewrite_note(w, o->node,
+                         "%s calls no torchrun that could be told of a store: "
+                         "--wiring=agent-store puts rdzvd where its rank 0 would listen",
+                         rewrite_title(w, o));
+        else
+            give_agent_store(w, o, p);
+    }
+    return found;
+}

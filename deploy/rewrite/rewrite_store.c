@@ -1,0 +1,79 @@
+/* Writes settings as a user file would have them; the templates do the rest. */
+#include "deploy/rewrite/rewrite_store.h"
+
+#include "deploy/yaml/yaml_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void rewrite_put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text,
+                 bool plain)
+{
+    if (text != NULL)
+        yaml_put(&w->arena, mapping, key,
+                 plain ? yaml_new_plain(&w->arena, text)
+                       : yaml_new_text(&w->arena, text, strlen(text)));
+}
+
+static void set_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)
+{
+    if (number > 0)
+        rewrite_put(w, mapping, key, arena_text(&w->arena, "%ld", number), true);
+}
+
+static struct yaml_node *store_part(struct rewrite *w, const struct store_settings *s)
+{
+    struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
+
+    rewrite_put(w, rdzv, "placement", s->placement, false);
+    rewrite_put(w, rdzv, "protocol", s->protocol, false);
+    rewrite_put(w, rdzv, "wiring", s->wiring, false);
+    rewrite_put(w, rdzv, "image", w->options->image, false);
+    rewrite_put(w, rdzv, "name", s->name, false);
+    rewrite_put(w, rdzv, "serviceName", s->service, false);
+    rewrite_put(w, rdzv, "advertise", s->advertise, false);
+    rewrite_put(w, rdzv, "networkPolicy", s->open ? "false" : NULL, true);
+    set_number(w, rdzv, "port", s->port);
+    set_number(w, rdzv, "etcdPort", s->etcd_port);
+    return rdzv;
+}
+
+bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
+                        const struct store_settings *s, struct emit_job *out)
+{
+    struct yaml_node *all = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *name = yaml_path(o->node, "metadata.name");
+
+    rewrite_put(w, all, "jobName", o->name, false);
+    if (name != NULL) { /* where errors are */
+        all->pairs[0].value->file = name->file;
+        all->pairs[0].value->start = name->start;
+    }
+    rewrite_put(w, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace, false);
+    rewrite_put(w, all, "platform", s->platform, false);
+    rewrite_put(w, all, "hostNetwork", s->host_network ? "true" : NULL, true);
+    set_number(w, all, "numPods", s->nodes);
+    if (s->resources != NULL)
+        yaml_put(&w->arena, all, "masterResources", (struct yaml_node *)s->resources);
+    yaml_put(&w->arena, all, "rdzv", store_part(w, s));
+    return emit_job_open(out, all, s->found, o->node->file, w->diag);
+}
+
+const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree)
+{
+    struct yaml_node root = *tree;
+    char *text = NULL;
+    const char *copy;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    root.comment = NULL; /* it would come between a dash and its item */
+    yaml_write(out, &root);
+    if (fclose(out) != 0)
+        abort();
+    copy = arena_copy(&w->arena, text, size);
+    free(text);
+    return copy;
+}

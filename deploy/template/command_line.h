@@ -1,0 +1,14 @@
+/* Command lines of the user file: split into words if no shell is needed, and escaped so that
+ * Kubernetes passes them on unchanged. */
+#pragma once
+
+#include "deploy/yaml/yaml_doc.h"
+
+/* The words of a line as a list, without quotes and backslashes, as sh reads them. NULL if only a
+ * shell can tell: there is an active character outside of quotes, or quotes that do not end. */
+struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *line);
+
+/* In commands, arguments and values of variables, Kubernetes replaces $(NAME) by the value of a
+ * variable, and $$ by $. Returns the text with each such $ doubled, so that Kubernetes gives back
+ * the original; the same node if there is none. */
+struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text);

@@ -1,0 +1,94 @@
+/* Finds data files by name, and parses them. */
+#include "deploy/template/embedded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *embedded_next(const char *kind, size_t *at, char *name, size_t size)
+{
+    size_t len = strlen(kind);
+
+    while (*at < embedded_file_count) {
+        const char *path = embedded_files[(*at)++].path, *dot = strrchr(path, '.');
+
+        if (strncmp(path, kind, len) != 0 || path[len] != '/' || dot == NULL)
+            continue;
+        snprintf(name, size, "%.*s", (int)(dot - path - (ptrdiff_t)len - 1), path + len + 1);
+        return name;
+    }
+    return NULL;
+}
+
+const struct embedded_file *embedded_find(const char *kind, const char *name)
+{
+    char path[200];
+
+    snprintf(path, sizeof path, "%s%s%s.yaml", kind, kind[0] == '\0' ? "" : "/", name);
+    for (size_t i = 0; i < embedded_file_count; i++) {
+        if (strcmp(embedded_files[i].path, path) == 0)
+            return &embedded_files[i];
+    }
+    return NULL;
+}
+
+static void fail_unknown(const char *kind, const char *name, const struct yaml_node *where,
+                         struct diag *d)
+{
+    char list[400] = "", one[100];
+    size_t at = 0;
+
+    while (embedded_next(kind, &at, one, sizeof one) != NULL) {
+        size_t len = strlen(list);
+
+        snprintf(list + len, sizeof list - len, "%s%s", len == 0 ? "" : ", ", one);
+    }
+    diag_error(d, where == NULL ? NULL : where->file,
+               where == NULL ? (struct yaml_mark){0} : where->start,
+               "there is no %.*s %s: choose one of %s; or name a file, "
+               "such as ./mine.yaml",
+               (int)strlen(kind) - 1, kind, name, list);
+}
+
+static bool is_path(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return strchr(name, '/') != NULL || (dot != NULL && strcmp(dot, ".yaml") == 0);
+}
+
+struct yaml_node *embedded_load(struct embedded *data, const char *kind, const char *name,
+                                const struct yaml_node *at, struct diag *d)
+{
+    struct yaml_file *f = &data->files[data->count];
+    bool own = is_path(name);
+    const struct embedded_file *built_in = own ? NULL : embedded_find(kind, name);
+    bool ok;
+
+    if (data->count == sizeof data->files / sizeof *data->files) {
+        diag_error(d, NULL, (struct yaml_mark){0}, "too many files: give fewer profiles");
+        return NULL;
+    }
+    if (!own && built_in == NULL) {
+        fail_unknown(kind, name, at, d);
+        return NULL;
+    }
+    ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)
+             : yaml_file_parse(f, built_in->path, built_in->bytes, built_in->len, d);
+    if (!ok)
+        return NULL;
+    data->count++;
+    if (f->count != 1 || f->docs[0].root == NULL || f->docs[0].root->kind != YAML_MAPPING) {
+        diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
+                   "a mapping is expected: see deploy/data/%s for examples", kind);
+        return NULL;
+    }
+    return f->docs[0].root;
+}
+
+void embedded_free(struct embedded *data)
+{
+    for (size_t i = 0; i < data->count; i++)
+        yaml_file_free(&data->files[i]);
+    data->count = 0;
+}

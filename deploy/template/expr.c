@@ -1,0 +1,431 @@
+/* A recursive descent parser that evaluates while it reads. */
+#include "deploy/template/expr.h"
+
+#include "deploy/template/functions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGS_MAX 8
+
+struct expr_reader {
+    struct template_state *t;
+    const struct scope *scope;
+    const struct yaml_node *at;
+    const char *p, *end;
+    unsigned depth;
+};
+
+static struct yaml_node *read_any(struct expr_reader *w);
+
+/* --- Values. --- */
+
+bool expr_true(const struct yaml_node *value)
+{
+    int64_t number;
+    bool flag;
+
+    if (value == NULL || yaml_is_null(value))
+        return false;
+    if (value->kind != YAML_SCALAR)
+        return value->count > 0;
+    if (yaml_to_bool(value, &flag))
+        return flag;
+    if (yaml_to_int(value, &number))
+        return number != 0;
+    return value->len > 0;
+}
+
+bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
+{
+    if (yaml_is_null(a) || yaml_is_null(b))
+        return yaml_is_null(a) && yaml_is_null(b);
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == YAML_SCALAR)
+        return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct yaml_node *other;
+
+        if (a->kind == YAML_SEQUENCE)
+            other = b->items[i];
+        else
+            other = yaml_get(b, a->pairs[i].key->text);
+        if (!expr_equal(a->kind == YAML_SEQUENCE ? a->items[i] : a->pairs[i].value, other))
+            return false;
+    }
+    return true;
+}
+
+static struct yaml_node *truth(struct expr_reader *w, bool value)
+{
+    return yaml_new_plain(w->t->arena, value ? "true" : "false");
+}
+
+static struct yaml_node *bad(struct expr_reader *w, const char *what)
+{
+    w->p = w->end;
+    return template_error(w->t, w->at, "%s: mend the template", what);
+}
+
+/* --- Words of the text. --- */
+
+static void skip_blanks(struct expr_reader *w)
+{
+    while (w->p < w->end && (*w->p == ' ' || *w->p == '\n'))
+        w->p++;
+}
+
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Skips `text` if it comes next. If it is a word, it has to end there. */
+static bool take_token(struct expr_reader *w, const char *text)
+{
+    size_t len = strlen(text);
+
+    skip_blanks(w);
+    if ((size_t)(w->end - w->p) < len || memcmp(w->p, text, len) != 0)
+        return false;
+    if (is_name(*text) && w->p + len < w->end && is_name(w->p[len]))
+        return false;
+    w->p += len;
+    return true;
+}
+
+static size_t name_len(const struct expr_reader *w)
+{
+    size_t len = 0;
+
+    while (w->p + len < w->end && is_name(w->p[len]))
+        len++;
+    return len;
+}
+
+/* --- The grammar, from the tightest binding to the loosest. --- */
+
+static struct yaml_node *read_string(struct expr_reader *w)
+{
+    const char *start = ++w->p, *close = memchr(start, '\'', (size_t)(w->end - start));
+
+    if (close == NULL)
+        return bad(w, "a quote does not end");
+    w->p = close + 1;
+    return yaml_new_text(w->t->arena, start, (size_t)(close - start));
+}
+
+static struct yaml_node *read_list(struct expr_reader *w)
+{
+    struct yaml_node *list = yaml_new(w->t->arena, YAML_SEQUENCE);
+
+    if (take_token(w, "]"))
+        return list;
+    do {
+        struct yaml_node *item = read_any(w);
+
+        if (item != NULL)
+            yaml_append(w->t->arena, list, item);
+    } while (take_token(w, ","));
+    return take_token(w, "]") ? list : bad(w, "a list does not end in ]");
+}
+
+static struct yaml_node *read_call(struct expr_reader *w, const char *name, size_t len)
+{
+    struct yaml_node *args[ARGS_MAX] = {NULL};
+    size_t count = 0;
+
+    if (!take_token(w, ")")) {
+        do {
+            if (count == ARGS_MAX)
+                return bad(w, "too many arguments");
+            args[count++] = read_any(w);
+        } while (take_token(w, ","));
+        if (!take_token(w, ")"))
+            return bad(w, "the arguments do not end in )");
+    }
+    if (w->t->failed)
+        return NULL;
+    return function_call(w->t, w->at, name, len, args, count);
+}
+
+/* `.key` and `[index]` after a value. */
+static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *value)
+{
+    for (;;) {
+        if (w->p < w->end && *w->p == '.' && w->p + 1 < w->end && is_name(w->p[1])) {
+            char key[128];
+            size_t len;
+
+            w->p++;
+            len = name_len(w);
+            if (len >= sizeof key)
+                return bad(w, "a name is too long");
+            memcpy(key, w->p, len);
+            key[len] = '\0';
+            w->p += len;
+            value = yaml_get(value, key);
+        } else if (w->p < w->end && *w->p == '[') {
+            const struct yaml_node *index;
+            int64_t number;
+
+            w->p++;
+            index = read_any(w);
+            if (!take_token(w, "]"))
+                return bad(w, "an index does not end in ]");
+            if (yaml_to_int(index, &number))
+                value = number < 0 ? NULL : yaml_at(value, (size_t)number);
+            else
+                value = index == NULL ? NULL : yaml_get(value, index->text);
+        } else {
+            return value == NULL || yaml_is_null(value) ? NULL : value;
+        }
+    }
+}
+
+static struct yaml_node *read_name(struct expr_reader *w)
+{
+    const char *name = w->p;
+    size_t len = name_len(w);
+    struct yaml_node *value;
+
+    if (len == 0)
+        return bad(w, "a value is expected");
+    w->p += len;
+    if (*name >= '0' && *name <= '9')
+        return yaml_new_plain(w->t->arena, arena_copy(w->t->arena, name, len));
+    if (w->p < w->end && *w->p == '(') {
+        w->p++;
+        return read_parts(w, read_call(w, name, len));
+    }
+    if ((len == 4 && memcmp(name, "true", 4) == 0) || (len == 5 && memcmp(name, "false", 5) == 0))
+        return truth(w, len == 4);
+    if (len == 4 && memcmp(name, "null", 4) == 0)
+        return NULL;
+    value = scope_get(w->scope, name, len);
+    if (value == NULL)
+        return template_error(w->t, w->at, "%.*s is not defined: mend the template", (int)len,
+                              name);
+    return read_parts(w, value);
+}
+
+static struct yaml_node *read_primary(struct expr_reader *w)
+{
+    struct yaml_node *value;
+
+    skip_blanks(w);
+    if (w->p == w->end)
+        return bad(w, "the expression ends too early");
+    if (++w->depth > 50)
+        return bad(w, "the expression is nested too deep");
+    if (*w->p == '\'') {
+        value = read_string(w);
+    } else if (take_token(w, "[")) {
+        value = read_list(w);
+    } else if (take_token(w, "(")) {
+        value = read_any(w);
+        value = take_token(w, ")") ? read_parts(w, value) : bad(w, "a ( does not end in )");
+    } else if (take_token(w, "not")) {
+        value = truth(w, !expr_true(read_primary(w)));
+    } else {
+        value = read_name(w);
+    }
+    w->depth--;
+    return value;
+}
+
+static struct yaml_node *read_default(struct expr_reader *w)
+{
+    struct yaml_node *value = read_primary(w);
+
+    while (take_token(w, "??")) {
+        struct yaml_node *other = read_primary(w);
+
+        if (value == NULL)
+            value = other;
+    }
+    return value;
+}
+
+static struct yaml_node *read_sum(struct expr_reader *w)
+{
+    struct yaml_node *left = read_default(w);
+
+    for (;;) {
+        char op = take_token(w, "+") ? '+' : take_token(w, "-") ? '-' : '\0';
+        struct yaml_node *right;
+        int64_t a, b;
+
+        if (op == '\0')
+            return left;
+        right = read_default(w);
+        if (w->t->failed)
+            return NULL;
+        if (left == NULL || right == NULL) {
+            left = NULL;
+            continue;
+        }
+        if (yaml_to_int(left, &a) && yaml_to_int(right, &b)) {
+            bool over =
+                op == '+' ? __builtin_add_overflow(a, b, &a) : __builtin_sub_overflow(a, b, &a);
+
+            if (over)
+                return bad(w, "the number is too large");
+            left = yaml_new_plain(w->t->arena, arena_text(w->t->arena, "%lld", (long long)a));
+        } else if (op == '+' && yaml_text(left) != NULL && yaml_text(right) != NULL) {
+            const char *sum = arena_text(w->t->arena, "%s%s", left->text, right->text);
+
+            left = yaml_new_text(w->t->arena, sum, strlen(sum));
+        } else {
+            return bad(w, "these two cannot be added");
+        }
+    }
+}
+
+static bool is_in(const struct yaml_node *needle, const struct yaml_node *hay)
+{
+    if (needle == NULL || hay == NULL)
+        return false;
+    if (hay->kind == YAML_MAPPING)
+        return yaml_text(needle) != NULL && yaml_get_pair(hay, needle->text) != NULL;
+    for (size_t i = 0; hay->kind == YAML_SEQUENCE && i < hay->count; i++) {
+        if (expr_equal(needle, hay->items[i]))
+            return true;
+    }
+    return false;
+}
+
+static struct yaml_node *read_comparison(struct expr_reader *w)
+{
+    static const char *const ops[] = {"==", "!=", "<=", ">=", "<", ">", "in"};
+    struct yaml_node *left = read_sum(w);
+
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        struct yaml_node *right;
+        int64_t a, b;
+
+        if (!take_token(w, ops[i]))
+            continue;
+        right = read_sum(w);
+        if (w->t->failed)
+            return NULL;
+        if (i < 2)
+            return truth(w, expr_equal(left, right) == (i == 0));
+        if (i == 6)
+            return truth(w, is_in(left, right));
+        if (!yaml_to_int(left, &a) || !yaml_to_int(right, &b))
+            return bad(w, "only integers have an order");
+        return truth(w, i == 2 ? a <= b : i == 3 ? a >= b : i == 4 ? a < b : a > b);
+    }
+    return left;
+}
+
+static struct yaml_node *read_and(struct expr_reader *w)
+{
+    struct yaml_node *value = read_comparison(w);
+
+    while (take_token(w, "and")) {
+        bool left = expr_true(value);
+        bool right = expr_true(read_comparison(w));
+
+        value = truth(w, left && right);
+    }
+    return value;
+}
+
+static struct yaml_node *read_any(struct expr_reader *w)
+{
+    struct yaml_node *value = read_and(w);
+
+    while (take_token(w, "or")) {
+        bool left = expr_true(value);
+        bool right = expr_true(read_and(w));
+
+        value = truth(w, left || right);
+    }
+    return value;
+}
+
+struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,
+                            const struct scope *s, const struct yaml_node *at)
+{
+    struct expr_reader w = {.t = t, .scope = s, .at = at, .p = text, .end = text + len};
+    struct yaml_node *value = read_any(&w);
+
+    skip_blanks(&w);
+    if (w.p < w.end && !t->failed)
+        return template_error(t, at, "`%.*s` after the end of an expression: mend the template",
+                              (int)(w.end - w.p), w.p);
+    return t->failed ? NULL : value;
+}
+
+/* --- Texts with expressions in them. --- */
+
+/* The `}` that ends the expression which starts at p, or NULL. */
+static const char *find_close(const char *p)
+{
+    bool quoted = false;
+
+    for (; *p != '\0'; p++) {
+        if (*p == '\'')
+            quoted = !quoted;
+        else if (*p == '}' && !quoted)
+            return p;
+    }
+    return NULL;
+}
+
+struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
+                                   const struct scope *s)
+{
+    const char *p = text->text;
+    char *out = NULL;
+    size_t size = 0;
+    FILE *stream;
+    struct yaml_node *result;
+
+    if (strstr(p, "${") == NULL)
+        return yaml_new_text(t->arena, p, text->len);
+    if (p[0] == '$' && p[1] == '{') {
+        const char *close = find_close(p);
+
+        if (close != NULL && close[1] == '\0')
+            return expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
+    }
+    stream = open_memstream(&out, &size);
+    if (stream == NULL)
+        return template_error(t, text, "out of memory: free some memory");
+    while (*p != '\0' && !t->failed) {
+        const char *close;
+        const struct yaml_node *value;
+
+        if (strncmp(p, "$${", 3) == 0) {
+            fputs("${", stream);
+            p += 3;
+            continue;
+        }
+        if (strncmp(p, "${", 2) != 0) {
+            fputc(*p++, stream);
+            continue;
+        }
+        close = find_close(p);
+        if (close == NULL) {
+            template_error(t, text, "a ${ does not end in }: mend the template");
+            break;
+        }
+        value = expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
+        if (value != NULL && value->kind != YAML_SCALAR)
+            template_error(t, text, "a collection stands inside of a text: mend the template");
+        else if (value != NULL)
+            fwrite(value->text, 1, value->len, stream);
+        p = close + 1;
+    }
+    fclose(stream);
+    result = yaml_new_text(t->arena, out, size);
+    free(out);
+    return t->failed ? NULL : result;
+}

@@ -1,0 +1,351 @@
+/* The functions of expressions. No function changes its arguments. */
+#include "deploy/template/functions.h"
+
+#include "deploy/template/command_line.h"
+#include "deploy/template/expr.h"
+#include "deploy/template/merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct call {
+    struct template_state *template;
+    struct arena *arena;
+    const struct yaml_node *at;
+    struct yaml_node **args;
+    size_t count;
+};
+
+typedef struct yaml_node *(*function)(const struct call *c);
+
+static struct yaml_node *new_text(const struct call *c, const char *text)
+{
+    return yaml_new_text(c->arena, text, strlen(text));
+}
+
+static struct yaml_node *new_int(const struct call *c, int64_t value)
+{
+    return yaml_new_plain(c->arena, arena_text(c->arena, "%lld", (long long)value));
+}
+
+static struct yaml_node *new_bool(const struct call *c, bool value)
+{
+    return yaml_new_plain(c->arena, value ? "true" : "false");
+}
+
+static bool is_list(const struct yaml_node *n)
+{
+    return n != NULL && n->kind == YAML_SEQUENCE;
+}
+
+/* if(c, a) or if(c, a, b) */
+static struct yaml_node *fn_if(const struct call *c)
+{
+    return expr_true(c->args[0]) ? c->args[1] : c->count == 3 ? c->args[2] : NULL;
+}
+
+/* len(x): items, pairs, or bytes */
+static struct yaml_node *fn_len(const struct call *c)
+{
+    const struct yaml_node *n = c->args[0];
+
+    return new_int(c, n == NULL ? 0 : (int64_t)(n->kind == YAML_SCALAR ? n->len : n->count));
+}
+
+/* join(list, separator): the texts of a list, or key=value of a mapping */
+static struct yaml_node *fn_join(const struct call *c)
+{
+    const struct yaml_node *list = c->args[0];
+    const char *between = yaml_text(c->args[1]), *text = "";
+
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        const char *part = list->kind == YAML_SEQUENCE ? yaml_text(list->items[i])
+                                                       : yaml_text(list->pairs[i].value);
+
+        text = arena_text(c->arena, "%s%s%s%s%s", text, i > 0 ? between : "",
+                          list->kind == YAML_MAPPING ? list->pairs[i].key->text : "",
+                          list->kind == YAML_MAPPING ? "=" : "", part == NULL ? "" : part);
+    }
+    return new_text(c, text);
+}
+
+/* str(x): a scalar as text */
+static struct yaml_node *fn_str(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_text(c, text == NULL ? "" : text);
+}
+
+/* some(x): x, or null if it is empty */
+static struct yaml_node *fn_some(const struct call *c)
+{
+    return expr_true(c->args[0]) ? c->args[0] : NULL;
+}
+
+/* names(list): the name of each item */
+static struct yaml_node *fn_names(const struct call *c)
+{
+    struct yaml_node *names = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        struct yaml_node *name = yaml_get(c->args[0]->items[i], "name");
+
+        if (name != NULL)
+            yaml_append(c->arena, names, name);
+    }
+    return names;
+}
+
+/* concat(list, ...) */
+static struct yaml_node *fn_concat(const struct call *c)
+{
+    struct yaml_node *all = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < c->count; i++) {
+        for (size_t j = 0; is_list(c->args[i]) && j < c->args[i]->count; j++)
+            yaml_append(c->arena, all, c->args[i]->items[j]);
+    }
+    return all;
+}
+
+static struct yaml_node *fn_merge(const struct call *c)
+{
+    struct yaml_node *all = c->args[0];
+
+    for (size_t i = 1; i < c->count; i++)
+        all = merge_values(c->arena, all, c->args[i]);
+    return all;
+}
+
+/* extended(mapping): its pairs whose key has a slash, as extended resources have */
+static struct yaml_node *fn_extended(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+    const struct yaml_node *from = c->args[0];
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
+        if (strchr(from->pairs[i].key->text, '/') != NULL)
+            yaml_put(c->arena, m, from->pairs[i].key->text, from->pairs[i].value);
+    }
+    return m;
+}
+
+/* words(text): its words, or null if only a shell can tell */
+static struct yaml_node *fn_words(const struct call *c)
+{
+    return yaml_text(c->args[0]) == NULL ? NULL : command_line_split(c->arena, c->args[0]);
+}
+
+/* keep(text or list): escaped so that Kubernetes passes it on unchanged */
+static struct yaml_node *fn_keep(const struct call *c)
+{
+    struct yaml_node *n = c->args[0], *list;
+
+    if (n == NULL || n->kind == YAML_MAPPING)
+        return n;
+    if (n->kind == YAML_SCALAR)
+        return command_line_escape(c->arena, n);
+    list = yaml_new(c->arena, YAML_SEQUENCE);
+    for (size_t i = 0; i < n->count; i++)
+        yaml_append(c->arena, list,
+                    n->items[i]->kind == YAML_SCALAR ? command_line_escape(c->arena, n->items[i])
+                                                     : n->items[i]);
+    return list;
+}
+
+/* starts(text, 'a') */
+static struct yaml_node *fn_starts(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+
+    return new_bool(c, text != NULL && a != NULL && strncmp(text, a, strlen(a)) == 0);
+}
+
+/* contains(text, 'a') */
+static struct yaml_node *fn_contains(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+
+    return new_bool(c, text != NULL && a != NULL && strstr(text, a) != NULL);
+}
+
+/* trim(text): without newlines at its end */
+static struct yaml_node *fn_trim(const struct call *c)
+{
+    const struct yaml_node *n = c->args[0];
+    size_t len;
+
+    if (yaml_text(n) == NULL)
+        return NULL;
+    for (len = n->len; len > 0 && strchr("\n\r", n->text[len - 1]) != NULL; len--)
+        ;
+    return yaml_new_text(c->arena, n->text, len);
+}
+
+static struct yaml_node *fn_is_list(const struct call *c)
+{
+    return new_bool(c, is_list(c->args[0]));
+}
+
+static struct yaml_node *fn_is_mapping(const struct call *c)
+{
+    return new_bool(c, c->args[0] != NULL && c->args[0]->kind == YAML_MAPPING);
+}
+
+/* pairs(list): a mapping made of items {key, value}, or of texts, each with an empty value */
+static struct yaml_node *fn_pairs(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        const struct yaml_node *item = c->args[0]->items[i];
+
+        if (item->kind == YAML_SCALAR)
+            yaml_put(c->arena, m, item->text, new_text(c, ""));
+        else if (yaml_text(yaml_get(item, "key")) != NULL)
+            yaml_put(c->arena, m, yaml_get(item, "key")->text, yaml_get(item, "value"));
+    }
+    return m;
+}
+
+/* prefix_keys(mapping, 'p'): the same values, with p in front of each key */
+static struct yaml_node *fn_prefix_keys(const struct call *c)
+{
+    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
+    const struct yaml_node *from = c->args[0];
+    const char *prefix = yaml_text(c->args[1]);
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++)
+        yaml_put(
+            c->arena, m,
+            arena_text(c->arena, "%s%s", prefix == NULL ? "" : prefix, from->pairs[i].key->text),
+            from->pairs[i].value);
+    return m;
+}
+
+/* repeated(list): the items that occur earlier in the list, too */
+static struct yaml_node *fn_repeated(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (!expr_equal(c->args[0]->items[i], c->args[0]->items[j]))
+                continue;
+            yaml_append(c->arena, list, c->args[0]->items[i]);
+            break;
+        }
+    }
+    return list;
+}
+
+/* starts_digit(text) */
+static struct yaml_node *fn_starts_digit(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_bool(c, text != NULL && text[0] >= '0' && text[0] <= '9');
+}
+
+/* hash(text, n): a number from 0 to n - 1, the same for the same text */
+static struct yaml_node *fn_hash(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+    uint64_t h = 14695981039346656037u;
+    int64_t n;
+
+    if (text == NULL || !yaml_to_int(c->args[1], &n) || n < 1)
+        return template_error(c->template, c->at,
+                              "hash() takes a text and a number: mend the template");
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
+}
+
+/* before_last(text, 'a') and after_last(text, 'a'): the whole text if there is no a */
+static struct yaml_node *fn_before_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : yaml_new_text(c->arena, text, (size_t)(hit - text));
+}
+
+static struct yaml_node *fn_after_last(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
+    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+
+    return hit == NULL ? c->args[0] : new_text(c, hit + 1);
+}
+
+/* range(n): 0 to n - 1 */
+static struct yaml_node *fn_range(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+    int64_t n;
+
+    if (!yaml_to_int(c->args[0], &n) || n > 100000)
+        return template_error(c->template, c->at, "range() takes a number: mend the template");
+    for (int64_t i = 0; i < n; i++)
+        yaml_append(c->arena, list, new_int(c, i));
+    return list;
+}
+
+/* int(text): 0 if it is no number */
+static struct yaml_node *fn_int(const struct call *c)
+{
+    const char *text = yaml_text(c->args[0]);
+
+    return new_int(c, text == NULL ? 0 : strtoll(text, NULL, 10));
+}
+
+static const struct {
+    const char *name;
+    size_t min, max;
+    function run;
+} functions[] = {
+    {"after_last", 2, 2, fn_after_last},
+    {"before_last", 2, 2, fn_before_last},
+    {"concat", 1, 8, fn_concat},
+    {"contains", 2, 2, fn_contains},
+    {"extended", 1, 1, fn_extended},
+    {"hash", 2, 2, fn_hash},
+    {"if", 2, 3, fn_if},
+    {"int", 1, 1, fn_int},
+    {"is_list", 1, 1, fn_is_list},
+    {"is_mapping", 1, 1, fn_is_mapping},
+    {"join", 2, 2, fn_join},
+    {"keep", 1, 1, fn_keep},
+    {"len", 1, 1, fn_len},
+    {"merge", 1, 8, fn_merge},
+    {"names", 1, 1, fn_names},
+    {"pairs", 1, 1, fn_pairs},
+    {"prefix_keys", 2, 2, fn_prefix_keys},
+    {"range", 1, 1, fn_range},
+    {"repeated", 1, 1, fn_repeated},
+    {"some", 1, 1, fn_some},
+    {"starts", 2, 2, fn_starts},
+    {"starts_digit", 1, 1, fn_starts_digit},
+    {"str", 1, 1, fn_str},
+    {"trim", 1, 1, fn_trim},
+    {"words", 1, 1, fn_words},
+};
+
+struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
+                                const char *name, size_t len, struct yaml_node **args, size_t count)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        struct call c = {t, t->arena, at, args, count};
+
+        if (strlen(functions[i].name) != len || memcmp(functions[i].name, name, len) != 0)
+            continue;
+        if (count < functions[i].min || count > functions[i].max)
+            return template_error(t, at, "%s() takes %zu to %zu arguments: mend the template",
+                                  functions[i].name, functions[i].min, functions[i].max);
+        return functions[i].run(&c);
+    }
+    return template_error(t, at, "there is no function %.*s(): mend the template", (int)len, name);
+}

@@ -1,0 +1,133 @@
+/* Three ways to merge: values, patches, and settings over defaults. */
+#include "deploy/template/merge.h"
+
+#include <string.h>
+
+enum lists { REPLACE, PATCH, OVER_DEFAULTS };
+
+static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over, enum lists how);
+
+static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
+{
+    struct yaml_node *n = arena_alloc(a, sizeof *n);
+
+    *n = *from;
+    n->pairs = NULL;
+    n->items = NULL;
+    n->count = n->cap = 0;
+    return n;
+}
+
+/* A value that has nothing below it: nulls in it remove nothing and are dropped. */
+static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *value)
+{
+    struct yaml_node *n;
+
+    if (value->kind != YAML_MAPPING)
+        return (struct yaml_node *)value;
+    n = copy_shallow(a, value);
+    for (size_t i = 0; i < value->count; i++) {
+        if (!yaml_is_null(value->pairs[i].value))
+            yaml_add(a, n, value->pairs[i].key, without_nulls(a, value->pairs[i].value));
+    }
+    return n;
+}
+
+static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node *base,
+                                        const struct yaml_node *over, enum lists how)
+{
+    struct yaml_node *n = copy_shallow(a, over);
+
+    n->style = base->style;
+    n->comment = over->comment != NULL ? over->comment : base->comment;
+    for (size_t i = 0; i < base->count; i++)
+        yaml_add(a, n, base->pairs[i].key, base->pairs[i].value);
+    for (size_t i = 0; i < over->count; i++) {
+        const struct yaml_pair *pair = &over->pairs[i];
+        struct yaml_pair *below = yaml_get_pair(n, pair->key->text);
+
+        if (yaml_is_null(pair->value))
+            yaml_remove(n, pair->key->text);
+        else if (below != NULL)
+            below->value = merge(a, below->value, pair->value, how);
+        else
+            yaml_add(a, n, pair->key, merge(a, NULL, pair->value, how));
+    }
+    return n;
+}
+
+/* The key that identifies the items of a list, or NULL. */
+static const char *item_key(const struct yaml_node *item)
+{
+    static const char *const keys[] = {"mountPath", "name", "key"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (yaml_text(yaml_get(item, keys[i])) != NULL)
+            return keys[i];
+    }
+    return NULL;
+}
+
+/* Whether two items of a list have the same identity. */
+static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
+{
+    const char *key = item_key(b);
+
+    if (b->kind == YAML_SCALAR)
+        return yaml_is(a, b->text);
+    return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
+}
+
+static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
+                                     const struct yaml_node *over, enum lists how)
+{
+    struct yaml_node *n = copy_shallow(a, over);
+
+    for (size_t i = 0; i < base->count; i++)
+        yaml_append(a, n, base->items[i]);
+    for (size_t i = 0; i < over->count; i++) {
+        struct yaml_node *item = over->items[i];
+        bool found = false;
+
+        for (size_t j = 0; j < base->count && !found; j++) {
+            found = is_same_item(n->items[j], item);
+            if (found)
+                n->items[j] = how == PATCH ? merge(a, n->items[j], item, how) : item;
+        }
+        if (!found)
+            yaml_append(a, n, item);
+    }
+    return n;
+}
+
+static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over, enum lists how)
+{
+    if (over == NULL)
+        return (struct yaml_node *)base;
+    if (base != NULL && base->kind == YAML_MAPPING && over->kind == YAML_MAPPING)
+        return merge_mappings(a, base, over, how);
+    if (how != REPLACE && base != NULL && base->kind == YAML_SEQUENCE &&
+        over->kind == YAML_SEQUENCE)
+        return merge_lists(a, base, over, how);
+    return without_nulls(a, over);
+}
+
+struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over)
+{
+    return merge(a, base, over, REPLACE);
+}
+
+struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over)
+{
+    return merge(a, base, over, PATCH);
+}
+
+struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
+                                      const struct yaml_node *over)
+{
+    return merge(a, base, over, OVER_DEFAULTS);
+}

@@ -1,0 +1,348 @@
+/* Walks through settings and their description in parallel. */
+#include "deploy/template/schema.h"
+
+#include "deploy/template/value_types.h"
+#include "deploy/yaml/nearest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The place of a setting, for messages: "rdzv.conf", "volumes[2].name". */
+struct setting_path {
+    char path[200];
+};
+
+static struct setting_path at_key(const struct setting_path *up, const char *key)
+{
+    struct setting_path p = {""};
+    size_t len = strlen(up->path);
+
+    memcpy(p.path, up->path, len);
+    if (len + strlen(key) + 2 < sizeof p.path) {
+        if (len > 0)
+            p.path[len++] = '.';
+        strcpy(p.path + len, key);
+    }
+    return p;
+}
+
+static struct setting_path at_index(const struct setting_path *up, size_t index)
+{
+    struct setting_path p = *up;
+    size_t len = strlen(p.path);
+
+    snprintf(p.path + len, sizeof p.path - len, "[%zu]", index);
+    return p;
+}
+
+const char *schema_nearest(const struct yaml_node *keys, const char *name)
+{
+    struct nearest n = nearest_to(name);
+
+    for (size_t i = 0; keys != NULL && i < keys->count; i++)
+        nearest_try(&n, keys->pairs[i].key->text);
+    return n.found;
+}
+
+static struct yaml_node *wrong(struct schema *s, const struct yaml_node *value,
+                               const struct setting_path *at, const char *what, const char *remedy)
+{
+    const char *text = yaml_text(value);
+
+    if (text == NULL)
+        diag_error(s->diag, value->file, value->start, "%s: a %s is not %s: %s", at->path,
+                   value->kind == YAML_MAPPING ? "mapping" : "list", what, remedy);
+    else
+        diag_error(s->diag, value->file, value->start, "%s: \"%.60s\" is not %s: %s", at->path,
+                   text, what, remedy);
+    return NULL;
+}
+
+static struct yaml_node *copy_marks(struct yaml_node *to, const struct yaml_node *from)
+{
+    to->file = from->file;
+    to->start = from->start;
+    to->end = from->end;
+    return to;
+}
+
+static struct yaml_node *check_setting(struct schema *s, const struct yaml_node *schema,
+                                       const struct yaml_node *value,
+                                       const struct setting_path *at);
+
+static struct yaml_node *check_int(struct schema *s, const struct yaml_node *schema,
+                                   const struct yaml_node *value, const struct setting_path *at)
+{
+    int64_t number, limit;
+
+    if (!yaml_to_int(value, &number))
+        return wrong(s, value, at, "a whole number", "write digits alone, without quotes");
+    if (yaml_to_int(yaml_get(schema, "min"), &limit) && number < limit) {
+        diag_error(s->diag, value->file, value->start, "%s: %lld is too small: write %lld or more",
+                   at->path, (long long)number, (long long)limit);
+        return NULL;
+    }
+    if (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit) {
+        diag_error(s->diag, value->file, value->start, "%s: %lld is too large: write %lld or less",
+                   at->path, (long long)number, (long long)limit);
+        return NULL;
+    }
+    return copy_marks(yaml_new_plain(s->arena, arena_text(s->arena, "%lld", (long long)number)),
+                      value);
+}
+
+static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *value,
+                                    const struct setting_path *at)
+{
+    bool flag;
+
+    if (!yaml_to_bool(value, &flag))
+        return wrong(s, value, at, "true or false", "write one of them, without quotes");
+    return copy_marks(yaml_new_plain(s->arena, flag ? "true" : "false"), value);
+}
+
+/* Whether the value is one of `values:`. */
+static bool is_allowed(struct schema *s, const struct yaml_node *values,
+                       const struct yaml_node *value, const struct setting_path *at)
+{
+    const char *list = "";
+
+    for (size_t i = 0; i < values->count; i++) {
+        if (yaml_is(values->items[i], value->text))
+            return true;
+        list = arena_text(s->arena, "%s%s%s", list,
+                          i == 0                   ? ""
+                          : i + 1 == values->count ? " or "
+                                                   : ", ",
+                          values->items[i]->len > 0 ? values->items[i]->text : "\"\"");
+    }
+    diag_error(s->diag, value->file, value->start, "%s: there is no \"%.60s\": write %s", at->path,
+               value->text, list);
+    return false;
+}
+
+static struct yaml_node *check_text(struct schema *s, const struct yaml_node *schema,
+                                    const struct yaml_node *value, const struct setting_path *at)
+{
+    const struct yaml_node *values = yaml_get(schema, "values");
+    const char *name = yaml_text(yaml_get(schema, "type"));
+    const struct value_type *type = value_type_find(name);
+    struct yaml_node *text;
+
+    if (value->kind != YAML_SCALAR)
+        return wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
+    if (type != NULL && !type->fits(value->text, value->len))
+        return wrong(s, value, at, type->what, type->remedy);
+    if (values != NULL && !is_allowed(s, values, value, at))
+        return NULL;
+    text = yaml_new_text(s->arena, value->text, value->len);
+    /* Custom resources accept quantities as integers or texts, not as fractions. */
+    if (strcmp(name, "quantity") == 0 && value->len < 18 &&
+        strspn(value->text, "0123456789") == value->len) {
+        long long number = strtoll(value->text, NULL, 10);
+
+        text = yaml_new_plain(s->arena, arena_text(s->arena, "%lld", number));
+    }
+    return copy_marks(text, value);
+}
+
+static void unknown(struct schema *s, const struct yaml_node *keys, const struct yaml_node *key,
+                    const struct setting_path *at)
+{
+    const char *near = schema_nearest(keys, key->text);
+
+    if (near != NULL)
+        diag_error(s->diag, key->file, key->start, "%.100s: did you mean %s?", key->text, near);
+    else if (at->path[0] == '\0')
+        diag_error(s->diag, key->file, key->start,
+                   "%.100s: there is no such setting: see `rdzv-manifest list settings`",
+                   key->text);
+    else
+        diag_error(s->diag, key->file, key->start,
+                   "%s: there is no key %.100s in it: see `rdzv-manifest explain %s`", at->path,
+                   key->text, at->path);
+}
+
+static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node *keys,
+                                       const struct yaml_node *value, const struct setting_path *at)
+{
+    struct yaml_node *n;
+
+    if (value->kind != YAML_MAPPING)
+        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
+    n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
+    for (size_t i = 0; i < value->count; i++) {
+        const struct yaml_pair *pair = &value->pairs[i];
+        const struct yaml_node *schema = yaml_get(keys, pair->key->text);
+        struct setting_path below = at_key(at, pair->key->text);
+        struct yaml_node *result;
+
+        if (schema == NULL) {
+            unknown(s, keys, pair->key, at);
+            continue;
+        }
+        result = check_setting(s, schema, pair->value, &below);
+        if (result != NULL)
+            yaml_add(s->arena, n, pair->key, result);
+    }
+    return n;
+}
+
+static void find_missing(struct schema *s, const struct yaml_node *keys,
+                         const struct yaml_node *value, const char *file,
+                         const struct setting_path *at)
+{
+    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
+        const char *key = keys->pairs[i].key->text;
+        struct setting_path below = at_key(at, key);
+        const struct yaml_node *example = yaml_get(keys->pairs[i].value, "example");
+        bool required = false;
+
+        yaml_to_bool(yaml_get(keys->pairs[i].value, "required"), &required);
+        if (required && yaml_is_null(yaml_get(value, key)))
+            diag_error(s->diag, value->file != NULL ? value->file : file,
+                       value->file != NULL ? value->start : (struct yaml_mark){0, 1, 1},
+                       "%s is missing: add it, as `%s: %s`", below.path, key,
+                       example == NULL ? "..." : example->text);
+    }
+}
+
+static struct yaml_node *check_list(struct schema *s, const struct yaml_node *schema,
+                                    const struct yaml_node *value, const struct setting_path *at)
+{
+    struct yaml_node *n;
+
+    if (value->kind != YAML_SEQUENCE)
+        return wrong(s, value, at, "a list", "write each value on a line of its own behind `- `");
+    n = copy_marks(yaml_new(s->arena, YAML_SEQUENCE), value);
+    for (size_t i = 0; i < value->count; i++) {
+        struct setting_path below = at_index(at, i);
+        struct yaml_node *result;
+
+        if (yaml_is_null(value->items[i])) {
+            diag_error(s->diag, value->items[i]->file, value->items[i]->start,
+                       "%s is empty: write a value, or remove the `-`", below.path);
+            continue;
+        }
+        result = check_setting(s, yaml_get(schema, "items"), value->items[i], &below);
+        if (result != NULL)
+            yaml_append(s->arena, n, result);
+    }
+    return n;
+}
+
+/* A mapping with keys of the user's choice. */
+static struct yaml_node *check_map(struct schema *s, const struct yaml_node *schema,
+                                   const struct yaml_node *value, const struct setting_path *at)
+{
+    const struct yaml_node *key_type = yaml_get(schema, "key");
+    struct yaml_node *n;
+
+    if (value->kind != YAML_MAPPING)
+        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
+    n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
+    for (size_t i = 0; i < value->count; i++) {
+        const struct yaml_pair *pair = &value->pairs[i];
+        struct setting_path below = at_key(at, pair->key->text);
+        struct yaml_node *result = check_setting(s, yaml_get(schema, "each"), pair->value, &below);
+
+        if (key_type != NULL)
+            check_text(s, key_type, pair->key, &below);
+        if (result != NULL)
+            yaml_add(s->arena, n, pair->key, result);
+    }
+    return n;
+}
+
+/* Accepts anything that a manifest may contain. Nulls are dropped: in a merge they would remove. */
+static struct yaml_node *check_any(struct schema *s, const struct yaml_node *value,
+                                   const struct setting_path *at)
+{
+    struct yaml_node *n;
+
+    if (value->kind == YAML_SCALAR) {
+        enum yaml_type type = yaml_type(value);
+        int64_t number;
+        bool flag;
+
+        if (type == YAML_INT && yaml_to_int(value, &number))
+            return check_int(s, NULL, value, at);
+        if (type == YAML_BOOL && yaml_to_bool(value, &flag))
+            return check_bool(s, value, at);
+        return copy_marks(yaml_new_text(s->arena, value->text, value->len), value);
+    }
+    n = copy_marks(yaml_new(s->arena, value->kind), value);
+    for (size_t i = 0; i < value->count; i++) {
+        const struct yaml_node *part =
+            value->kind == YAML_MAPPING ? value->pairs[i].value : value->items[i];
+        struct yaml_node *result = yaml_is_null(part) ? NULL : check_any(s, part, at);
+
+        if (result == NULL)
+            continue;
+        if (value->kind == YAML_SEQUENCE)
+            yaml_append(s->arena, n, result);
+        else
+            yaml_add(s->arena, n, value->pairs[i].key, result);
+    }
+    return n;
+}
+
+/* Whether the value has the kind that this description is about. */
+static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *value)
+{
+    const char *type = yaml_text(yaml_get(schema, "type"));
+    bool flag;
+
+    if (strcmp(type, "list") == 0)
+        return value->kind == YAML_SEQUENCE;
+    if (strcmp(type, "mapping") == 0 || strcmp(type, "map") == 0)
+        return value->kind == YAML_MAPPING;
+    if (strcmp(type, "bool") == 0)
+        return yaml_to_bool(value, &flag);
+    return value->kind == YAML_SCALAR;
+}
+
+static struct yaml_node *check_setting(struct schema *s, const struct yaml_node *schema,
+                                       const struct yaml_node *value, const struct setting_path *at)
+{
+    const struct yaml_node *either = yaml_get(schema, "either");
+    const char *type;
+    struct yaml_node *result;
+
+    if (yaml_is_null(value))
+        return NULL;
+    for (size_t i = 0; either != NULL && i < either->count; i++) {
+        if (i + 1 == either->count || is_of_kind(either->items[i], value))
+            return check_setting(s, either->items[i], value, at);
+    }
+    type = yaml_text(yaml_get(schema, "type"));
+    if (strcmp(type, "int") == 0)
+        return check_int(s, schema, value, at);
+    if (strcmp(type, "bool") == 0)
+        return check_bool(s, value, at);
+    if (strcmp(type, "list") == 0)
+        return check_list(s, schema, value, at);
+    if (strcmp(type, "map") == 0)
+        return check_map(s, schema, value, at);
+    if (strcmp(type, "any") == 0)
+        return check_any(s, value, at);
+    if (strcmp(type, "mapping") != 0)
+        return check_text(s, schema, value, at);
+    result = check_mapping(s, yaml_get(schema, "keys"), value, at);
+    if (result != NULL)
+        find_missing(s, yaml_get(schema, "keys"), result, NULL, at);
+    return result;
+}
+
+struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
+                               const struct yaml_node *required, const struct yaml_node *value,
+                               const char *file)
+{
+    struct setting_path top = {""};
+    struct yaml_node *result = check_mapping(s, keys, value, &top);
+
+    if (result != NULL)
+        find_missing(s, required, result, file, &top);
+    return result;
+}

@@ -1,0 +1,286 @@
+/* Walks through a template and builds the result. */
+#include "deploy/template/template.h"
+
+#include "deploy/template/expr.h"
+#include "deploy/template/merge.h"
+
+#include <string.h>
+
+/* No file is nested deeper than this; parts that include themselves are. */
+#define FILL_DEPTH_MAX 200
+
+struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
+{
+    for (; s != NULL; s = s->up) {
+        for (size_t i = 0; i < s->vars->count; i++) {
+            const struct yaml_pair *pair = &s->vars->pairs[i];
+
+            if (pair->key->len == len && memcmp(pair->key->text, name, len) == 0)
+                return pair->value;
+        }
+    }
+    return NULL;
+}
+
+struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
+                                 const char *format, ...)
+{
+    va_list args;
+    struct arena text = {0};
+
+    va_start(args, format);
+    if (!t->failed) /* the first error causes the others */
+        diag_error(t->diag, at->file, at->start, "%s", arena_vtext(&text, format, args));
+    va_end(args);
+    arena_free(&text);
+    t->failed = true;
+    return NULL;
+}
+
+/* A variable that is null is defined all the same: a template may use it. */
+static struct yaml_node *or_null(struct template_state *t, struct yaml_node *value)
+{
+    return value != NULL ? value : yaml_new_plain(t->arena, "null");
+}
+
+bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
+                             const struct scope *s)
+{
+    for (size_t i = 0; let != NULL && i < let->count && !t->failed; i++)
+        yaml_put(t->arena, s->vars, let->pairs[i].key->text,
+                 or_null(t, template_fill(t, let->pairs[i].value, s)));
+    return !t->failed;
+}
+
+static struct yaml_node *with_comment(struct template_state *t, struct yaml_node *n,
+                                      const char *comment)
+{
+    struct yaml_node *copy;
+
+    if (n == NULL || comment == NULL)
+        return n;
+    copy = arena_alloc(t->arena, sizeof *copy);
+    *copy = *n;
+    copy->comment = comment;
+    return copy;
+}
+
+static bool is_directive(const struct yaml_pair *pair)
+{
+    return pair->key->text[0] == '$' && pair->key->text[1] != '{' && pair->key->text[1] != '(';
+}
+
+/* Nodes that a template makes get its place, for messages. */
+static struct yaml_node *at(struct yaml_node *n, const struct yaml_node *template)
+{
+    if (n != NULL && n->file == NULL) {
+        n->file = template->file;
+        n->start = template->start;
+    }
+    return n;
+}
+
+/* The mapping's own keys (no directives), filled in. */
+static struct yaml_node *fill_keys(struct template_state *t, const struct yaml_node *node,
+                                   const struct scope *s)
+{
+    struct yaml_node *n = yaml_new(t->arena, YAML_MAPPING);
+
+    for (size_t i = 0; i < node->count && !t->failed; i++) {
+        const struct yaml_pair *pair = &node->pairs[i];
+        const struct yaml_node *key;
+        struct yaml_node *value;
+
+        if (is_directive(pair))
+            continue;
+        key = expr_interpolate(t, pair->key, s);
+        value = template_fill(t, pair->value, s);
+        if (key == NULL || key->kind != YAML_SCALAR || value == NULL)
+            continue;
+        yaml_put(t->arena, n, key->text, value);
+        at(yaml_get_pair(n, key->text)->key, pair->key);
+    }
+    return at(n, node);
+}
+
+static const struct yaml_node *merge_all(struct template_state *t, const struct yaml_node *template,
+                                         const struct yaml_node *base, const struct scope *s)
+{
+    const struct yaml_node *list = template_fill(t, template, s);
+
+    if (list == NULL || list->kind != YAML_SEQUENCE)
+        return merge_values(t->arena, base, list);
+    for (size_t i = 0; i < list->count; i++)
+        base = merge_values(t->arena, base, list->items[i]);
+    return base;
+}
+
+/* The result of a mapping whose $if is true or absent. */
+static struct yaml_node *fill_body(struct template_state *t, const struct yaml_node *node,
+                                   const struct scope *s)
+{
+    const struct yaml_node *include = yaml_get(node, "$include"), *merge = yaml_get(node, "$merge");
+    const struct yaml_node *patch = yaml_get(node, "$patch"), *value = yaml_get(node, "$value");
+    const struct yaml_node *base = NULL;
+    struct yaml_node *own;
+
+    if (value != NULL)
+        return template_fill(t, value, s);
+    if (include != NULL) {
+        const struct yaml_node *part = yaml_get(t->parts, include->text);
+
+        if (part == NULL)
+            return template_error(t, include, "there is no part %s: mend the template",
+                                  include->text);
+        base = template_fill(t, part, s);
+        if (base == NULL || base->kind != YAML_MAPPING)
+            return (struct yaml_node *)base;
+    }
+    if (merge != NULL)
+        base = merge_all(t, merge, base, s);
+    own = fill_keys(t, node, s);
+    if (base != NULL)
+        own = merge_values(t->arena, base, own);
+    if (patch != NULL)
+        own = merge_patch(t->arena, own, template_fill(t, patch, s));
+    return own->count > 0 ? own : NULL;
+}
+
+/* A mapping without its $for: $vars, then $if, then the rest. */
+static struct yaml_node *fill_one(struct template_state *t, const struct yaml_node *node,
+                                  const struct scope *s)
+{
+    const struct yaml_node *condition = yaml_get(node, "$if"), *vars = yaml_get(node, "$vars");
+    const struct yaml_node *comment = yaml_get(node, "$comment");
+    struct scope inner = {NULL, s};
+    struct yaml_node *result;
+
+    if (vars != NULL) {
+        inner.vars = yaml_new(t->arena, YAML_MAPPING);
+        if (!template_fill_variables(t, vars, &inner))
+            return NULL;
+        s = &inner;
+    }
+    if (condition != NULL &&
+        !expr_true(expr_eval(t, condition->text, condition->len, s, condition))) {
+        const struct yaml_node *other = yaml_get(node, "$else");
+
+        return t->failed || other == NULL ? NULL : template_fill(t, other, s);
+    }
+    result = t->failed ? NULL : fill_body(t, node, s);
+    if (comment != NULL && result != NULL)
+        comment = expr_interpolate(t, comment, s);
+    return t->failed ? NULL : with_comment(t, result, yaml_text(comment));
+}
+
+struct yaml_node *template_item(struct template_state *t, const struct yaml_node *over,
+                                size_t index)
+{
+    const struct yaml_pair *pair;
+    struct yaml_node *n;
+
+    if (over->kind == YAML_SEQUENCE)
+        return over->items[index];
+    pair = &over->pairs[index];
+    n = at(yaml_new(t->arena, YAML_MAPPING), pair->key);
+    yaml_put(t->arena, n, "key", pair->key);
+    yaml_put(t->arena, n, "value", pair->value);
+    return n;
+}
+
+/* `$for: name in EXPR` */
+static void fill_for(struct template_state *t, struct yaml_node *list, const struct yaml_node *node,
+                     const struct scope *s)
+{
+    const struct yaml_node *loop = yaml_get(node, "$for");
+    const char *in = strstr(loop->text, " in ");
+    const struct yaml_node *over;
+    char name[64];
+
+    if (in == NULL || (size_t)(in - loop->text) >= sizeof name) {
+        template_error(t, loop, "$for is `name in expression`: mend the template");
+        return;
+    }
+    memcpy(name, loop->text, (size_t)(in - loop->text));
+    name[in - loop->text] = '\0';
+    over = expr_eval(t, in + 4, strlen(in + 4), s, loop);
+    for (size_t i = 0; over != NULL && over->kind != YAML_SCALAR && i < over->count; i++) {
+        struct scope inner = {yaml_new(t->arena, YAML_MAPPING), s};
+        struct yaml_node *result;
+
+        yaml_put(t->arena, inner.vars, name, template_item(t, over, i));
+        result = fill_one(t, node, &inner);
+        if (t->failed)
+            return;
+        if (result != NULL)
+            yaml_append(t->arena, list, result);
+    }
+}
+
+/* Appends an item, filled in; $for and $concat make any number of items of one. */
+static void append_item(struct template_state *t, struct yaml_node *list,
+                        const struct yaml_node *item, const struct scope *s)
+{
+    const struct yaml_node *condition, *concat;
+    struct yaml_node *value;
+
+    if (yaml_get(item, "$for") != NULL) {
+        fill_for(t, list, item, s);
+        return;
+    }
+    concat = yaml_get(item, "$concat");
+    if (concat == NULL) {
+        value = template_fill(t, item, s);
+        if (value != NULL)
+            yaml_append(t->arena, list, value);
+        return;
+    }
+    condition = yaml_get(item, "$if");
+    if (condition != NULL &&
+        !expr_true(expr_eval(t, condition->text, condition->len, s, condition)))
+        return;
+    value = template_fill(t, concat, s);
+    if (value != NULL && value->kind != YAML_SEQUENCE) {
+        template_error(t, concat, "$concat takes a list: mend the template");
+        return;
+    }
+    for (size_t i = 0; value != NULL && i < value->count; i++)
+        yaml_append(t->arena, list, value->items[i]);
+}
+
+static struct yaml_node *fill_any(struct template_state *t, const struct yaml_node *node,
+                                  const struct scope *s)
+{
+    struct yaml_node *list;
+
+    if (node->kind == YAML_SCALAR) {
+        if (node->style == YAML_PLAIN && yaml_type(node) != YAML_STRING)
+            return yaml_is_null(node) ? NULL : (struct yaml_node *)node;
+        return at(expr_interpolate(t, node, s), node);
+    }
+    if (node->count == 0)
+        return (struct yaml_node *)node;
+    if (node->kind == YAML_MAPPING && yaml_get(node, "$for") == NULL)
+        return fill_one(t, node, s);
+    list = at(yaml_new(t->arena, YAML_SEQUENCE), node);
+    if (node->kind == YAML_MAPPING)
+        fill_for(t, list, node, s);
+    for (size_t i = 0; node->kind == YAML_SEQUENCE && i < node->count && !t->failed; i++)
+        append_item(t, list, node->items[i], s);
+    return list->count > 0 ? list : NULL;
+}
+
+struct yaml_node *template_fill(struct template_state *t, const struct yaml_node *node,
+                                const struct scope *s)
+{
+    struct yaml_node *result;
+
+    if (t->failed || node == NULL)
+        return NULL;
+    if (t->depth == FILL_DEPTH_MAX)
+        return template_error(t, node, "parts include each other in a circle: mend the template");
+    t->depth++;
+    result = fill_any(t, node, s);
+    t->depth--;
+    return t->failed ? NULL : result;
+}

@@ -1,0 +1,103 @@
+/* A list of blocks that are filled from the front. A large allocation gets a block of its own. */
+#include "deploy/yaml/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_block {
+    struct arena_block *next;
+    size_t used, size;
+    _Alignas(max_align_t) unsigned char bytes[];
+};
+
+#define BLOCK_SIZE ((size_t)64 << 10)
+
+static struct arena_block *block_new(size_t size)
+{
+    struct arena_block *b = calloc(1, sizeof *b + size);
+
+    if (b == NULL)
+        abort();
+    b->size = size;
+    return b;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    struct arena_block *b = a->blocks;
+    void *p;
+
+    if (size > SIZE_MAX / 2)
+        abort();
+    size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+    if (b == NULL || b->size - b->used < size) {
+        b = block_new(size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE);
+        if (size > BLOCK_SIZE / 4 && a->blocks != NULL) {
+            b->next = a->blocks->next; /* the block that still has room stays first */
+            a->blocks->next = b;
+        } else {
+            b->next = a->blocks;
+            a->blocks = b;
+        }
+    }
+    p = b->bytes + b->used;
+    b->used += size;
+    return p;
+}
+
+void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size)
+{
+    void *p = arena_alloc(a, new_size);
+
+    if (old_size > 0)
+        memcpy(p, old, old_size);
+    return p;
+}
+
+char *arena_copy(struct arena *a, const char *text, size_t len)
+{
+    char *copy = arena_alloc(a, len + 1);
+
+    if (len > 0)
+        memcpy(copy, text, len);
+    return copy;
+}
+
+char *arena_vtext(struct arena *a, const char *format, va_list args)
+{
+    va_list again;
+    char *text;
+    int len;
+
+    va_copy(again, args);
+    len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (len < 0)
+        abort();
+    text = arena_alloc(a, (size_t)len + 1);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    return text;
+}
+
+char *arena_text(struct arena *a, const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = arena_vtext(a, format, args);
+    va_end(args);
+    return text;
+}
+
+void arena_free(struct arena *a)
+{
+    while (a->blocks != NULL) {
+        struct arena_block *next = a->blocks->next;
+
+        free(a->blocks);
+        a->blocks = next;
+    }
+}

@@ -1,0 +1,26 @@
+/* Memory that is freed all at once: a verb reads, builds, prints, and ends. Nothing in an arena is
+ * freed alone, so trees may share nodes. If memory runs out, the program aborts. */
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* the newest first */
+};
+
+/* The memory is zeroed, and aligned for any type. */
+void *arena_alloc(struct arena *a, size_t size);
+
+/* Returns a larger copy of an array that is full. The old array stays where it is. */
+void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size);
+
+/* A copy of len bytes, with a NUL after them. */
+char *arena_copy(struct arena *a, const char *text, size_t len);
+char *arena_text(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vtext(struct arena *a, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+void arena_free(struct arena *a);

@@ -1,0 +1,100 @@
+/* Keeps errors and notes in their order, each once, and prints them. */
+#include "deploy/yaml/diag.h"
+
+#include <string.h>
+
+/* Users do not read more, and usually all errors have one cause. */
+#define ERRORS_MAX 50
+
+static bool is_repeated(const struct diag *d, const struct diag_entry *e)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct diag_entry *old = &d->entries[i];
+
+        if (old->kind == e->kind && old->mark.line == e->mark.line &&
+            old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_entry(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+                      const char *format, va_list args)
+{
+    struct diag_entry e = {.kind = kind, .mark = mark};
+
+    if (kind == DIAG_ERROR && ++d->errors > ERRORS_MAX)
+        return;
+    e.text = arena_vtext(&d->arena, format, args);
+    if (is_repeated(d, &e))
+        return;
+    e.file = file == NULL ? NULL : arena_copy(&d->arena, file, strlen(file));
+    if (d->count == d->cap) {
+        size_t cap = d->cap == 0 ? 8 : d->cap * 2;
+
+        d->entries = arena_grow(&d->arena, d->entries, d->cap * sizeof e, cap * sizeof e);
+        d->cap = cap;
+    }
+    d->entries[d->count++] = e;
+}
+
+void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_entry(d, DIAG_ERROR, file, mark, format, args);
+    va_end(args);
+}
+
+void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_entry(d, DIAG_NOTE, file, mark, format, args);
+    va_end(args);
+}
+
+static void print_text(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\x%02x", c);
+        else
+            fputc(c, out);
+    }
+}
+
+void diag_print(const struct diag *d, FILE *out)
+{
+    enum diag_kind kind = d->errors > 0 ? DIAG_ERROR : DIAG_NOTE;
+
+    for (size_t i = 0; i < d->count; i++) {
+        const struct diag_entry *e = &d->entries[i];
+
+        if (e->kind != kind)
+            continue;
+        print_text(e->file == NULL ? "rdzv-manifest" : e->file, out);
+        if (e->file != NULL && e->mark.line > 0)
+            fprintf(out, ":%u:%u", e->mark.line, e->mark.column);
+        fputs(kind == DIAG_NOTE ? ": note: " : ": ", out);
+        print_text(e->text, out);
+        fputc('\n', out);
+    }
+    if (d->errors > ERRORS_MAX)
+        fprintf(out, "rdzv-manifest: %zu more errors: mend these first\n", d->errors - ERRORS_MAX);
+}
+
+int diag_exit(const struct diag *d)
+{
+    return d->errors > 0 ? 2 : 0;
+}
+
+void diag_free(struct diag *d)
+{
+    arena_free(&d->arena);
+    *d = (struct diag){0};
+}

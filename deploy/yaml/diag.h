@@ -1,0 +1,47 @@
+/* Errors and notes about an input, as `file:line:column: what: remedy`, collected until the verb
+ * ends. A verb with an error prints the errors and nothing else, and returns 2. */
+#pragma once
+
+#include "deploy/yaml/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct yaml_mark {
+    size_t offset;         /* in bytes, from the start of the file */
+    unsigned line, column; /* from 1; columns count characters */
+};
+
+enum diag_kind {
+    DIAG_ERROR, /* the input is refused */
+    DIAG_NOTE,  /* the input is accepted, but the user should know this */
+};
+
+struct diag_entry {
+    enum diag_kind kind;
+    const char *file;      /* NULL: no file, but an argument */
+    struct yaml_mark mark; /* line 0: the file as a whole */
+    const char *text;
+};
+
+struct diag {
+    struct arena arena; /* of the texts */
+    struct diag_entry *entries;
+    size_t count, cap, errors;
+};
+
+/* `format` has what is wrong and, after a colon, the remedy. File and text are copied. */
+void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Prints all errors or, if there are none, all notes, one line each. Control characters are
+ * escaped, so that a file cannot send them to a terminal. */
+void diag_print(const struct diag *d, FILE *out);
+
+/* The exit code so far: 2 after an error, else 0. */
+int diag_exit(const struct diag *d);
+
+void diag_free(struct diag *d);

@@ -1,0 +1,42 @@
+/* Edits of bytes that leave all other bytes as they are: a list of replacements, applied at
+ * once. */
+#pragma once
+
+#include "deploy/yaml/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct text_edit {
+    size_t at, len; /* the bytes of the old text to remove; len 0 inserts before `at` */
+    const char *text;
+    size_t text_len;
+    size_t order; /* insertions at one place keep the order in which they were added */
+};
+
+struct text_edits {
+    struct text_edit *list;
+    size_t count, cap;
+};
+
+/* Where an edit was made, in the old and in the new text. */
+struct text_region {
+    size_t old_start, old_end;
+    size_t new_start, new_end;
+};
+
+struct text_result {
+    char *bytes; /* a NUL behind them */
+    size_t len;
+    struct text_region *regions; /* in order, not touching each other */
+    size_t count;
+};
+
+/* The text is copied. A replacement that is already in the list is not added again. */
+void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
+                    size_t text_len);
+
+/* Applies the edits, sorting the list; *out lies in the arena. False: two edits change the same
+ * bytes, at *where. */
+bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
+                      struct text_result *out, size_t *where);

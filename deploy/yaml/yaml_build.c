@@ -1,0 +1,475 @@
+/* Builds trees from libyaml's events. It is stricter than libyaml wherever two readers of one file
+ * could disagree: keys do not repeat, aliases form no cycles and do not grow without bound. */
+#include "deploy/yaml/yaml_build.h"
+
+#include "deploy/yaml/yaml_position.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+struct anchor {
+    const char *name;
+    struct yaml_node *node;
+    bool open; /* we are still inside it */
+};
+
+struct yaml_builder {
+    struct yaml_file *file;
+    struct diag *diag;
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one; zeroed if there is none */
+    struct yaml_positions places;
+    struct anchor *anchors; /* of the current document */
+    size_t anchor_count, anchor_cap;
+    size_t nodes;    /* made so far */
+    size_t expanded; /* for which aliases stand, so far */
+};
+
+static bool fail_at(struct yaml_builder *r, struct yaml_mark at, const char *what)
+{
+    diag_error(r->diag, r->file->name, at, "%s", what);
+    return false;
+}
+
+static struct yaml_mark file_mark(const struct yaml_builder *r, yaml_mark_t mark)
+{
+    return yaml_positions_mark(&r->places, mark.index, mark.line, mark.column);
+}
+
+/* libyaml's message for bytes that are not YAML, with a remedy for the usual causes. */
+static bool fail_syntax(struct yaml_builder *r)
+{
+    static const struct {
+        const char *part, *remedy;
+    } remedies[] = {
+        {"cannot start any token",
+         "indent with spaces, not tabs, and quote a value that starts with @, ` or %"},
+        {"alphabetic or numeric character", "quote a value that starts with * or &"},
+        {"tab character", "indent with spaces"},
+        {"mapping values are not allowed", "quote a value that contains `: `, and look at the "
+                                           "indentation"},
+        {"block sequence entries are not allowed", "put the list on lines of its own below its "
+                                                   "key"},
+        {"could not find expected ':'", "write `key: value`"},
+        {"did not find expected key", "look at the indentation, and at quotes that do not end"},
+        {"unexpected end of stream", "end the quotes or brackets"},
+        {"unknown escape", "in double quotes write \\\\ for a backslash, or use single quotes"},
+    };
+    const yaml_parser_t *p = &r->parser;
+    const char *problem = p->problem == NULL ? "out of memory" : p->problem;
+    const char *remedy = "write it as YAML";
+    struct yaml_mark at = file_mark(r, p->problem_mark);
+
+    if (p->error == YAML_READER_ERROR) {
+        at = yaml_positions_offset(&r->places, r->places.base + p->problem_offset);
+        remedy = "write the file as UTF-8 text";
+        if (strstr(problem, "control characters") != NULL)
+            remedy = "remove this character";
+    }
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        if (strstr(problem, remedies[i].part) != NULL)
+            remedy = remedies[i].remedy;
+    }
+    diag_error(r->diag, r->file->name, at, "%s: %s", problem, remedy);
+    return false;
+}
+
+static bool next(struct yaml_builder *r)
+{
+    yaml_event_delete(&r->event);
+    memset(&r->event, 0, sizeof r->event);
+    return yaml_parser_parse(&r->parser, &r->event) ? true : fail_syntax(r);
+}
+
+static struct yaml_node *new_node(struct yaml_builder *r, enum yaml_kind kind,
+                                  const yaml_char_t *tag)
+{
+    struct yaml_node *n = arena_alloc(&r->file->arena, sizeof *n);
+
+    n->kind = kind;
+    n->file = r->file->name;
+    n->start = file_mark(r, r->event.start_mark);
+    n->end = file_mark(r, r->event.end_mark);
+    n->weight = 1;
+    if (tag != NULL)
+        n->tag = arena_copy(&r->file->arena, (const char *)tag, strlen((const char *)tag));
+    return n;
+}
+
+/* From here on aliases find the node; but as long as it is open they must not. An anchor may be
+ * defined again. */
+static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct yaml_node *n,
+                       bool open)
+{
+    struct anchor *last;
+
+    if (name == NULL)
+        return;
+    if (r->anchor_count == r->anchor_cap) {
+        size_t cap = r->anchor_cap == 0 ? 8 : r->anchor_cap * 2;
+
+        r->anchors = arena_grow(&r->file->arena, r->anchors, r->anchor_cap * sizeof *last,
+                                cap * sizeof *last);
+        r->anchor_cap = cap;
+    }
+    last = &r->anchors[r->anchor_count++];
+    n->anchor = arena_copy(&r->file->arena, (const char *)name, strlen((const char *)name));
+    *last = (struct anchor){n->anchor, n, open};
+}
+
+static void close_anchor(struct yaml_builder *r, const struct yaml_node *n)
+{
+    for (size_t i = r->anchor_count; n->anchor != NULL && i > 0; i--) {
+        if (r->anchors[i - 1].node == n)
+            r->anchors[i - 1].open = false;
+    }
+}
+
+static struct yaml_node *read_alias(struct yaml_builder *r)
+{
+    const char *name = (const char *)r->event.data.alias.anchor;
+    struct yaml_mark at = file_mark(r, r->event.start_mark), end = file_mark(r, r->event.end_mark);
+
+    for (size_t i = r->anchor_count; i > 0; i--) {
+        const struct anchor *a = &r->anchors[i - 1];
+        struct yaml_node *n;
+
+        if (strcmp(a->name, name) != 0)
+            continue;
+        if (a->open) {
+            diag_error(r->diag, r->file->name, at,
+                       "*%s is part of the node that it refers to: write the text out", name);
+            return NULL;
+        }
+        r->expanded += a->node->weight;
+        if (r->expanded > YAML_EXPANDED_MAX) {
+            diag_error(r->diag, r->file->name, at,
+                       "the aliases up to *%s stand for more than %d values: write the text out",
+                       name, YAML_EXPANDED_MAX);
+            return NULL;
+        }
+        n = arena_alloc(&r->file->arena, sizeof *n);
+        *n = *a->node;
+        n->alias = true;
+        n->anchor = NULL;
+        n->start = at;
+        n->end = end;
+        return n;
+    }
+    diag_error(r->diag, r->file->name, at,
+               "no &%s stands before *%s: define it, or quote a value that starts with *", name,
+               name);
+    return NULL;
+}
+
+static struct yaml_node *read_scalar(struct yaml_builder *r)
+{
+    static const enum yaml_style styles[] = {
+        [YAML_ANY_SCALAR_STYLE] = YAML_PLAIN,
+        [YAML_PLAIN_SCALAR_STYLE] = YAML_PLAIN,
+        [YAML_SINGLE_QUOTED_SCALAR_STYLE] = YAML_SINGLE,
+        [YAML_DOUBLE_QUOTED_SCALAR_STYLE] = YAML_DOUBLE,
+        [YAML_LITERAL_SCALAR_STYLE] = YAML_LITERAL,
+        [YAML_FOLDED_SCALAR_STYLE] = YAML_FOLDED,
+    };
+    const yaml_event_t *e = &r->event;
+    struct yaml_node *n = new_node(r, YAML_SCALAR, e->data.scalar.tag);
+
+    n->style = styles[e->data.scalar.style];
+    n->text =
+        arena_copy(&r->file->arena, (const char *)e->data.scalar.value, e->data.scalar.length);
+    n->len = e->data.scalar.length;
+    if (memchr(n->text, '\0', n->len) != NULL) {
+        fail_at(r, n->start, "there is a NUL character in this text: remove it");
+        return NULL;
+    }
+    add_anchor(r, e->data.scalar.anchor, n, false);
+    return n;
+}
+
+static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth);
+
+static bool read_items(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
+{
+    for (;;) {
+        struct yaml_node *item;
+
+        if (!next(r))
+            return false;
+        if (r->event.type == YAML_SEQUENCE_END_EVENT)
+            return true;
+        item = read_node(r, depth + 1);
+        if (item == NULL)
+            return false;
+        n->weight += item->weight;
+        n->end = item->end;
+        yaml_append(&r->file->arena, n, item);
+    }
+}
+
+static uint32_t hash_text(const char *text, size_t len)
+{
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+static bool same_text(const struct yaml_node *a, const struct yaml_node *b)
+{
+    return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+}
+
+static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
+                       const struct yaml_node *second)
+{
+    diag_error(r->diag, r->file->name, second->start,
+               "%s occurs twice, first in line %u: keep one of them", second->text,
+               first->start.line);
+    return false;
+}
+
+/* Small mappings are searched key by key, large ones through a table: one mapping may be a whole
+ * file. */
+static bool check_keys(struct yaml_builder *r, const struct yaml_node *n)
+{
+    size_t size = 64;
+    struct yaml_node **table;
+    bool ok = true;
+
+    if (n->count <= 16) {
+        for (size_t i = 1; i < n->count; i++) {
+            for (size_t j = 0; j < i; j++) {
+                if (same_text(n->pairs[i].key, n->pairs[j].key))
+                    return fail_twice(r, n->pairs[j].key, n->pairs[i].key);
+            }
+        }
+        return true;
+    }
+    while (size < n->count * 2)
+        size *= 2;
+    table = calloc(size, sizeof *table);
+    if (table == NULL)
+        abort();
+    for (size_t i = 0; i < n->count && ok; i++) {
+        struct yaml_node *key = n->pairs[i].key;
+        size_t slot = hash_text(key->text, key->len) & (size - 1);
+
+        while (table[slot] != NULL && !same_text(table[slot], key))
+            slot = (slot + 1) & (size - 1);
+        if (table[slot] != NULL)
+            ok = fail_twice(r, table[slot], key);
+        table[slot] = key;
+    }
+    free(table);
+    return ok;
+}
+
+static bool merge_one(struct yaml_builder *r, struct yaml_node *n, const struct yaml_node *from)
+{
+    if (from->kind != YAML_MAPPING)
+        return fail_at(r, from->start,
+                       "<<: takes a mapping, or a list of them: write the keys out");
+    for (size_t i = 0; i < from->count; i++) {
+        const struct yaml_pair *pair = &from->pairs[i];
+
+        if (yaml_get_pair(n, pair->key->text) != NULL)
+            continue;
+        yaml_add(&r->file->arena, n, pair->key, pair->value);
+        n->pairs[n->count - 1].merged = true;
+    }
+    return true;
+}
+
+/* Replaces `<<: *base` by the pairs of the other mapping, after our own pairs, which win. */
+static bool merge_keys(struct yaml_builder *r, struct yaml_node *n)
+{
+    struct yaml_pair *merge = yaml_get_pair(n, "<<");
+    struct yaml_node *from;
+
+    if (merge == NULL || merge->key->style != YAML_PLAIN)
+        return true;
+    from = merge->value;
+    yaml_remove(n, "<<");
+    if (from->kind != YAML_SEQUENCE)
+        return merge_one(r, n, from);
+    for (size_t i = 0; i < from->count; i++) {
+        if (!merge_one(r, n, from->items[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool read_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
+{
+    for (;;) {
+        struct yaml_pair pair = {0};
+
+        if (!next(r))
+            return false;
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            return check_keys(r, n) && merge_keys(r, n);
+        pair.key = read_node(r, depth + 1);
+        if (pair.key == NULL)
+            return false;
+        if (pair.key->kind != YAML_SCALAR)
+            return fail_at(r, pair.key->start, "a collection is no key: write `key: value`");
+        if (!next(r))
+            return false;
+        pair.value = read_node(r, depth + 1);
+        if (pair.value == NULL)
+            return false;
+        n->weight += pair.key->weight + pair.value->weight;
+        n->end = pair.value->end;
+        yaml_add(&r->file->arena, n, pair.key, pair.value);
+    }
+}
+
+static struct yaml_node *read_collection(struct yaml_builder *r, enum yaml_kind kind,
+                                         unsigned depth)
+{
+    const yaml_event_t *e = &r->event;
+    bool mapping = kind == YAML_MAPPING, flow, ok;
+    struct yaml_node *n =
+        new_node(r, kind, mapping ? e->data.mapping_start.tag : e->data.sequence_start.tag);
+
+    flow = mapping ? e->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE
+                   : e->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
+    n->style = flow ? YAML_FLOW : YAML_BLOCK;
+    add_anchor(r, mapping ? e->data.mapping_start.anchor : e->data.sequence_start.anchor, n, true);
+    ok = mapping ? read_pairs(r, n, depth) : read_items(r, n, depth);
+    if (!ok)
+        return NULL;
+    close_anchor(r, n);
+    /* libyaml ends a block collection where the next token begins, after comments. The collection
+     * keeps the end of its last part. */
+    if (flow)
+        n->end = file_mark(r, r->event.end_mark);
+    return n;
+}
+
+static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth)
+{
+    struct yaml_mark at = file_mark(r, r->event.start_mark);
+
+    if (depth > YAML_DEPTH_MAX) {
+        diag_error(r->diag, r->file->name, at,
+                   "more than %d levels of nesting: no manifest needs more", YAML_DEPTH_MAX);
+        return NULL;
+    }
+    if (++r->nodes > YAML_NODES_MAX) {
+        diag_error(r->diag, r->file->name, at, "more than %d values: split the file",
+                   YAML_NODES_MAX);
+        return NULL;
+    }
+    switch (r->event.type) {
+    case YAML_ALIAS_EVENT:
+        return read_alias(r);
+    case YAML_SCALAR_EVENT:
+        return read_scalar(r);
+    case YAML_SEQUENCE_START_EVENT:
+        return read_collection(r, YAML_SEQUENCE, depth);
+    default:
+        return read_collection(r, YAML_MAPPING, depth);
+    }
+}
+
+/* `key:` and nothing else is a document; so is `---` alone, whose root libyaml takes for an empty
+ * scalar of no bytes. That one has no root for us. */
+static bool is_nothing(const struct yaml_node *n)
+{
+    return n->kind == YAML_SCALAR && n->len == 0 && n->style == YAML_PLAIN && n->tag == NULL &&
+           n->anchor == NULL && n->start.offset == n->end.offset;
+}
+
+static bool read_document(struct yaml_builder *r, size_t *cap)
+{
+    struct yaml_file *f = r->file;
+    struct yaml_doc doc = {.marked = !r->event.data.document_start.implicit};
+    struct yaml_mark end = file_mark(r, r->event.end_mark);
+    const yaml_version_directive_t *version = r->event.data.document_start.version_directive;
+
+    doc.body = end.offset;
+    if (version != NULL && (version->major != 1 || version->minor > 2))
+        return fail_at(r, file_mark(r, r->event.start_mark), "not a version of YAML: remove %YAML");
+    r->anchor_count = 0;
+    if (!next(r))
+        return false;
+    doc.root = read_node(r, 0);
+    if (doc.root == NULL || !next(r)) /* the document's end */
+        return false;
+    doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
+    if (is_nothing(doc.root))
+        doc.root = NULL;
+    if (f->count == *cap) {
+        *cap = *cap == 0 ? 4 : *cap * 2;
+        f->docs = arena_grow(&f->arena, f->docs, f->count * sizeof doc, *cap * sizeof doc);
+    }
+    f->docs[f->count++] = doc;
+    return true;
+}
+
+/* Documents partition the file: each takes the lines in front of its own `---`, but the first of
+ * them belong to the document before if they are the rest of its last line. */
+static void set_ranges(struct yaml_file *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        struct yaml_doc *doc = &f->docs[i];
+
+        if (i == 0) {
+            doc->start = 0;
+        } else {
+            size_t at =
+                f->docs[i - 1].end; /* so far the end of what libyaml read for the document */
+
+            if (doc->marked) { /* back from behind `---` to its line */
+                at = doc->body;
+                while (at > 0 && f->bytes[at - 1] != '\n')
+                    at--;
+            }
+            doc->start = at;
+            f->docs[i - 1].end = at;
+        }
+        if (!doc->marked)
+            doc->body = doc->start;
+    }
+    if (f->count > 0)
+        f->docs[f->count - 1].end = f->len;
+}
+
+static bool read_stream(struct yaml_builder *r)
+{
+    size_t cap = 0;
+
+    if (!next(r)) /* the stream's start */
+        return false;
+    for (;;) {
+        if (!next(r))
+            return false;
+        if (r->event.type == YAML_STREAM_END_EVENT)
+            break;
+        if (!read_document(r, &cap))
+            return false;
+    }
+    set_ranges(r->file);
+    return true;
+}
+
+bool yaml_doc_build(struct yaml_file *f, struct diag *d)
+{
+    struct yaml_builder r = {.file = f, .diag = d};
+    bool ok;
+
+    yaml_positions_init(&r.places, &f->arena, f->bytes, f->len);
+    if (!yaml_parser_initialize(&r.parser))
+        abort(); /* out of memory before the first byte */
+    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)f->bytes + r.places.base,
+                                 f->len - r.places.base);
+    ok = read_stream(&r);
+    yaml_event_delete(&r.event);
+    yaml_parser_delete(&r.parser);
+    return ok;
+}

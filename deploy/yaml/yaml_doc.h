@@ -1,0 +1,119 @@
+/* A YAML file as trees of nodes that know their place, byte for byte. It reads any stream of
+ * documents, within limits; the verbs know what they mean. */
+#pragma once
+
+#include "deploy/yaml/arena.h"
+#include "deploy/yaml/diag.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define YAML_DEPTH_MAX    100
+#define YAML_NODES_MAX    4000000 /* read, or represented by aliases */
+#define YAML_SIZE_MAX     ((size_t)64 << 20)
+#define YAML_USER_MAX     ((size_t)4 << 20) /* for a file of settings, which a person writes */
+#define YAML_EXPANDED_MAX 1000000           /* nodes for which all aliases of a file stand */
+
+enum yaml_kind { YAML_SCALAR, YAML_MAPPING, YAML_SEQUENCE };
+
+enum yaml_style {
+    YAML_PLAIN,
+    YAML_SINGLE,
+    YAML_DOUBLE,
+    YAML_LITERAL,
+    YAML_FOLDED,
+    YAML_BLOCK, /* collections */
+    YAML_FLOW,
+};
+
+/* The type that Kubernetes, a YAML 1.1 reader, sees in a scalar: `yes` and `off` are booleans, 010
+ * is 8. Quoted and block scalars are strings. */
+enum yaml_type { YAML_NULL, YAML_BOOL, YAML_INT, YAML_FLOAT, YAML_STRING };
+
+struct yaml_node {
+    enum yaml_kind kind;
+    enum yaml_style style;
+    bool alias;       /* *name: shares the content of the anchored node, has marks of its own */
+    const char *file; /* for messages; NULL in trees that the program makes */
+    const char *anchor, *tag; /* NULL: none; a tag is written out: tag:yaml.org,2002:str */
+    struct yaml_mark start;   /* the first byte, of an anchor or a tag if there is one */
+    struct yaml_mark end; /* after the last byte. A block collection ends where its last part does;
+                             a block scalar after its last newline; an empty value (`key:`) starts
+                             and ends after the colon */
+    const char *text;     /* scalar: the value, NUL-terminated, no NUL inside */
+    size_t len;           /* of text */
+    struct yaml_pair *pairs;  /* mapping, in the order of the file */
+    struct yaml_node **items; /* sequence */
+    size_t count, cap;        /* of pairs or items */
+    uint32_t weight;          /* nodes in it, itself and what aliases stand for included */
+    const char *comment;      /* in trees that the program makes: written above the node */
+};
+
+struct yaml_pair {
+    struct yaml_node *key, *value; /* keys are scalars, and differ */
+    bool merged;                   /* written elsewhere: it came with `<<: *base`, which is gone */
+};
+
+struct yaml_doc {
+    struct yaml_node *root; /* NULL: nothing, or comments alone */
+    /* [start, end) of all documents together is the whole file: comments belong to the document
+     * that they stand in front of, up to its `---`; those behind its last node are its own. */
+    size_t start;
+    size_t body; /* behind the `---`, if there is one, else start */
+    size_t end;
+    bool marked; /* has a `---` */
+};
+
+struct yaml_file {
+    struct arena arena; /* of everything below but the bytes */
+    const char *name;   /* as in messages; `-` is shown as <stdin> */
+    char *bytes;        /* as they were read, and a NUL */
+    size_t len;
+    struct yaml_doc *docs;
+    size_t count;
+};
+
+/* Reads the file (`-`: standard input). False: there is an error in d, and nothing to free. */
+bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, struct diag *d);
+
+/* The same for bytes, which are copied. */
+bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes, size_t len,
+                     struct diag *d);
+void yaml_file_free(struct yaml_file *f);
+
+/* --- Looking into trees. NULL in, NULL out; a node of another kind has nothing in it. --- */
+
+/* The value of a key, or NULL. */
+struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key);
+struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key);
+struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index);
+size_t yaml_length(const struct yaml_node *sequence);
+
+/* yaml_path(root, "spec.template.spec.containers[0].image"); in a key, `\.` is a dot. */
+struct yaml_node *yaml_path(const struct yaml_node *node, const char *path);
+
+/* A scalar's text, else NULL. */
+const char *yaml_text(const struct yaml_node *node);
+/* Whether it is a scalar with exactly this text. */
+bool yaml_is(const struct yaml_node *node, const char *text);
+
+/* --- What scalars mean. Collections and NULL have the type YAML_STRING and no value. --- */
+
+enum yaml_type yaml_type(const struct yaml_node *node);
+bool yaml_is_null(const struct yaml_node *node); /* true for NULL, too: absent */
+bool yaml_to_bool(const struct yaml_node *node, bool *out);
+bool yaml_to_int(const struct yaml_node *node, int64_t *out); /* false when it does not fit */
+
+/* --- Making trees. Texts are copied. --- */
+
+struct yaml_node *yaml_new(struct arena *a, enum yaml_kind kind);
+struct yaml_node *yaml_new_text(struct arena *a, const char *text, size_t len); /* a string */
+struct yaml_node *yaml_new_plain(struct arena *a, const char *text); /* a number, true, null */
+void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item);
+/* Replaces the value of the key, or adds the pair. */
+void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value);
+/* Adds a pair. The caller knows that the key is not there yet. */
+void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
+              struct yaml_node *value);
+bool yaml_remove(struct yaml_node *mapping, const char *key);

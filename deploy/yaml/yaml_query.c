@@ -1,0 +1,307 @@
+/* Finds nodes in trees, tells types of scalars, and makes trees. */
+#include "deploy/yaml/yaml_doc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Finding. --- */
+
+struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key)
+{
+    size_t len = strlen(key);
+
+    if (mapping == NULL || mapping->kind != YAML_MAPPING)
+        return NULL;
+    for (size_t i = 0; i < mapping->count; i++) {
+        const struct yaml_node *k = mapping->pairs[i].key;
+
+        if (k->len == len && memcmp(k->text, key, len) == 0)
+            return &mapping->pairs[i];
+    }
+    return NULL;
+}
+
+struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key)
+{
+    struct yaml_pair *pair = yaml_get_pair(mapping, key);
+
+    return pair == NULL ? NULL : pair->value;
+}
+
+struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index)
+{
+    if (sequence == NULL || sequence->kind != YAML_SEQUENCE || index >= sequence->count)
+        return NULL;
+    return sequence->items[index];
+}
+
+size_t yaml_length(const struct yaml_node *sequence)
+{
+    return sequence != NULL && sequence->kind == YAML_SEQUENCE ? sequence->count : 0;
+}
+
+struct yaml_node *yaml_path(const struct yaml_node *node, const char *path)
+{
+    char key[256];
+
+    while (node != NULL && *path != '\0') {
+        size_t len = 0;
+
+        if (*path == '[') {
+            char *end;
+            size_t index = strtoul(path + 1, &end, 10);
+
+            node = *end == ']' ? yaml_at(node, index) : NULL;
+            path = *end == ']' ? end + 1 : "";
+        } else {
+            while (*path != '\0' && *path != '.' && *path != '[' && len < sizeof key - 1) {
+                if (*path == '\\' && path[1] != '\0')
+                    path++;
+                key[len++] = *path++;
+            }
+            key[len] = '\0';
+            node = yaml_get(node, key);
+        }
+        if (*path == '.')
+            path++;
+    }
+    return (struct yaml_node *)node;
+}
+
+const char *yaml_text(const struct yaml_node *node)
+{
+    return node == NULL || node->kind != YAML_SCALAR ? NULL : node->text;
+}
+
+bool yaml_is(const struct yaml_node *node, const char *text)
+{
+    const char *own = yaml_text(node);
+
+    return own != NULL && strcmp(own, text) == 0;
+}
+
+/* --- Meaning. --- */
+
+static bool is_word_of(const char *text, const char *const *words)
+{
+    for (; *words != NULL; words++) {
+        if (strcmp(text, *words) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+static const char *const trues[] = {"y",    "Y",    "yes", "Yes", "YES", "true",
+                                    "True", "TRUE", "on",  "On",  "ON",  NULL};
+static const char *const falses[] = {"n",     "N",     "no",  "No",  "NO",  "false",
+                                     "False", "FALSE", "off", "Off", "OFF", NULL};
+static const char *const odd_floats[] = {".inf",  ".Inf",  ".INF",  "+.inf", "+.Inf",
+                                         "+.INF", "-.inf", "-.Inf", "-.INF", ".nan",
+                                         ".NaN",  ".NAN",  NULL};
+
+/* The digits of an integer without its `_`, and its base; false if it is none. */
+static bool int_digits(const char *text, char *digits, size_t size, bool *negative, int *base)
+{
+    size_t len = 0;
+
+    *negative = *text == '-';
+    if (*text == '-' || *text == '+')
+        text++;
+    *base = 10;
+    if (*text == '0' && text[1] != '\0') {
+        *base = text[1] == 'x' || text[1] == 'X' ? 16 : text[1] == 'b' || text[1] == 'B' ? 2 : 8;
+        text += *base != 8 || text[1] == 'o' || text[1] == 'O' ? 2 : 1;
+    }
+    if (*text == '_' && *base == 10)
+        return false;
+    for (; *text != '\0'; text++) {
+        int value = *text >= '0' && *text <= '9'   ? *text - '0'
+                    : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
+                    : *text >= 'A' && *text <= 'F' ? *text - 'A' + 10
+                                                   : 99;
+
+        if (*text == '_')
+            continue;
+        if (value >= *base || len == size - 1)
+            return false;
+        digits[len++] = *text;
+    }
+    digits[len] = '\0';
+    return len > 0;
+}
+
+/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)? without regard to `_` */
+static bool is_float(const char *text)
+{
+    size_t digits = 0;
+
+    if (is_word_of(text, odd_floats))
+        return true;
+    if (*text == '-' || *text == '+')
+        text++;
+    if (*text == '_')
+        return false;
+    for (; (*text >= '0' && *text <= '9') || *text == '_'; text++)
+        digits += *text != '_';
+    if (*text == '.') {
+        for (text++; (*text >= '0' && *text <= '9') || *text == '_'; text++)
+            digits += *text != '_';
+    }
+    if (digits == 0)
+        return false;
+    if (*text == 'e' || *text == 'E') {
+        text++;
+        if (*text == '-' || *text == '+')
+            text++;
+        if (*text < '0' || *text > '9')
+            return false;
+        while (*text >= '0' && *text <= '9')
+            text++;
+    }
+    return *text == '\0';
+}
+
+static const char *core_tag(const struct yaml_node *node)
+{
+    static const char prefix[] = "tag:yaml.org,2002:";
+
+    if (node->tag == NULL || strncmp(node->tag, prefix, sizeof prefix - 1) != 0)
+        return NULL;
+    return node->tag + sizeof prefix - 1;
+}
+
+enum yaml_type yaml_type(const struct yaml_node *node)
+{
+    char digits[72];
+    bool negative;
+    int base;
+    const char *tag;
+
+    if (node == NULL || node->kind != YAML_SCALAR)
+        return YAML_STRING;
+    tag = core_tag(node);
+    if (tag != NULL && (strcmp(tag, "str") == 0 || strcmp(tag, "binary") == 0))
+        return YAML_STRING;
+    /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */
+    if (node->style != YAML_PLAIN && tag == NULL)
+        return YAML_STRING;
+    if (is_word_of(node->text, nulls))
+        return YAML_NULL;
+    if (is_word_of(node->text, trues) || is_word_of(node->text, falses))
+        return YAML_BOOL;
+    if (int_digits(node->text, digits, sizeof digits, &negative, &base))
+        return tag != NULL && strcmp(tag, "float") == 0 ? YAML_FLOAT : YAML_INT;
+    return is_float(node->text) ? YAML_FLOAT : YAML_STRING;
+}
+
+bool yaml_is_null(const struct yaml_node *node)
+{
+    return node == NULL || (node->kind == YAML_SCALAR && yaml_type(node) == YAML_NULL);
+}
+
+bool yaml_to_bool(const struct yaml_node *node, bool *out)
+{
+    if (node == NULL || yaml_type(node) != YAML_BOOL)
+        return false;
+    *out = is_word_of(node->text, trues);
+    return true;
+}
+
+bool yaml_to_int(const struct yaml_node *node, int64_t *out)
+{
+    char digits[72];
+    bool negative;
+    unsigned long long value;
+    int base;
+
+    if (node == NULL || yaml_type(node) != YAML_INT ||
+        !int_digits(node->text, digits, sizeof digits, &negative, &base))
+        return false;
+    errno = 0;
+    value = strtoull(digits, NULL, base);
+    if (errno != 0 || value > INT64_MAX)
+        return false;
+    *out = negative ? -(int64_t)value : (int64_t)value;
+    return true;
+}
+
+/* --- Making. --- */
+
+struct yaml_node *yaml_new(struct arena *a, enum yaml_kind kind)
+{
+    struct yaml_node *n = arena_alloc(a, sizeof *n);
+
+    n->kind = kind;
+    n->style = kind == YAML_SCALAR ? YAML_PLAIN : YAML_BLOCK;
+    n->text = kind == YAML_SCALAR ? "" : NULL;
+    n->weight = 1;
+    return n;
+}
+
+struct yaml_node *yaml_new_text(struct arena *a, const char *text, size_t len)
+{
+    struct yaml_node *n = yaml_new(a, YAML_SCALAR);
+
+    n->style = YAML_DOUBLE;
+    n->text = arena_copy(a, text, len);
+    n->len = len;
+    return n;
+}
+
+struct yaml_node *yaml_new_plain(struct arena *a, const char *text)
+{
+    struct yaml_node *n = yaml_new_text(a, text, strlen(text));
+
+    n->style = YAML_PLAIN;
+    return n;
+}
+
+void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item)
+{
+    if (sequence->count == sequence->cap) {
+        size_t cap = sequence->cap == 0 ? 4 : sequence->cap * 2;
+
+        sequence->items =
+            arena_grow(a, sequence->items, sequence->count * sizeof item, cap * sizeof item);
+        sequence->cap = cap;
+    }
+    sequence->items[sequence->count++] = item;
+}
+
+void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
+              struct yaml_node *value)
+{
+    if (mapping->count == mapping->cap) {
+        size_t cap = mapping->cap == 0 ? 4 : mapping->cap * 2;
+
+        mapping->pairs = arena_grow(a, mapping->pairs, mapping->count * sizeof *mapping->pairs,
+                                    cap * sizeof *mapping->pairs);
+        mapping->cap = cap;
+    }
+    mapping->pairs[mapping->count++] = (struct yaml_pair){key, value, false};
+}
+
+void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value)
+{
+    struct yaml_pair *pair = yaml_get_pair(mapping, key);
+
+    if (pair != NULL)
+        pair->value = value;
+    else
+        yaml_add(a, mapping, yaml_new_plain(a, key), value);
+}
+
+bool yaml_remove(struct yaml_node *mapping, const char *key)
+{
+    struct yaml_pair *pair = yaml_get_pair(mapping, key);
+    size_t index;
+
+    if (pair == NULL)
+        return false;
+    index = (size_t)(pair - mapping->pairs);
+    memmove(pair, pair + 1, (mapping->count - index - 1) * sizeof *pair);
+    mapping->count--;
+    return true;
+}

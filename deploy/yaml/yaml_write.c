@@ -1,0 +1,339 @@
+/* Writes trees. A text gets quotes if any reader needs them: YAML 1.1, YAML 1.2, and tools that
+ * guess. */
+#include "deploy/yaml/yaml_write.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* --- Scalars. --- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Words that some reader takes for a boolean or for null, in lower or upper case. */
+static bool is_word(const char *text, size_t len)
+{
+    static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
+                                        "on", "off", "null", ".inf", ".nan"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i]) == len && strncasecmp(text, words[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether it looks like a number, date, time, base-60 number or version (1.2.3): it begins like a
+ * number and has only characters of numbers. Too many quotes do no harm. */
+static bool is_like_number(const char *text, size_t len)
+{
+    const char *p = text + (*text == '-' || *text == '+');
+
+    if (!is_digit(*p) && !(*p == '.' && (is_digit(p[1]) || p[1] == '\0')))
+        return is_word(p, len - (size_t)(p - text)) && *p == '.';
+    if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
+        return strspn(p + 2, "0123456789abcdefABCDEF_") == strlen(p + 2);
+    if (p[0] == '0' && (p[1] == 'o' || p[1] == 'O' || p[1] == 'b' || p[1] == 'B'))
+        return strspn(p + 2, "0123456789_") == strlen(p + 2);
+    if (strspn(p, "0123456789.,_:+-") == strlen(p))
+        return true;
+    p += strspn(p, "0123456789._");
+    if (*p == 'e' || *p == 'E')
+        return strspn(p + 1, "+-0123456789_") == strlen(p + 1);
+    /* 2001-01-01T00:00:00Z, also with blanks */
+    return strspn(p, "0123456789.,_:+-TtZz ") == strlen(p);
+}
+
+/* Whether the first characters alone have another meaning to a reader. */
+static bool is_marked(const char *text)
+{
+    if (text[0] == '-') /* a list item, a document; not -x and --x */
+        return text[1] == '\0' || strchr(" .,:[]{}-", text[1]) != NULL
+                   ? text[1] != '-' || text[2] == '-' || text[2] == '\0'
+                   : is_digit(text[1]);
+    return strchr("?:,[]{}#&*!|>'\"%@`", text[0]) != NULL || strncmp(text, "...", 3) == 0 ||
+           strcmp(text, "~") == 0 || strcmp(text, "=") == 0 || strcmp(text, "<<") == 0;
+}
+
+/* Whether all readers take the plain text, in a block, for this text. */
+static bool may_be_plain(const char *text, size_t len)
+{
+    if (len == 0 || is_marked(text))
+        return false;
+    if (is_word(text, len) || is_like_number(text, len))
+        return false;
+    if (text[0] == ' ' || text[len - 1] == ' ' || text[len - 1] == ':')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+
+        if (c < 0x20 || c >= 0x7f)
+            return false;
+        if ((c == ':' && text[i + 1] == ' ') || (c == ' ' && text[i + 1] == '#'))
+            return false;
+    }
+    return true;
+}
+
+/* The length of one UTF-8 character that YAML may show as it is, and its code; 0 if it must be
+ * escaped. */
+static size_t printable(const unsigned char *p, uint32_t *code)
+{
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+    *code = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++)
+        *code = *code << 6 | (p[i] & 0x3fu);
+    if (*code < 0x20 || (*code >= 0x7f && *code < 0xa0) || *code == 0x2028 || *code == 0x2029 ||
+        *code == 0xfeff || *code >= 0x10000)
+        return 0;
+    return len;
+}
+
+static void write_quoted(FILE *out, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    fputc('"', out);
+    while (*p != '\0') {
+        uint32_t code;
+        size_t len = printable(p, &code);
+
+        if (*p == '"' || *p == '\\')
+            fprintf(out, "\\%c", *p);
+        else if (*p == '\n')
+            fputs("\\n", out);
+        else if (*p == '\t')
+            fputs("\\t", out);
+        else if (*p == '\r')
+            fputs("\\r", out);
+        else if (len > 0)
+            fwrite(p, 1, len, out);
+        else
+            fprintf(out, code < 0x100 ? "\\x%02X" : code < 0x10000 ? "\\u%04X" : "\\U%08X", code);
+        p += *p < 0x80 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+    }
+    fputc('"', out);
+}
+
+static bool is_number_or_word(const struct yaml_node *n)
+{
+    return n->style == YAML_PLAIN && yaml_type(n) != YAML_STRING;
+}
+
+void yaml_write_scalar(FILE *out, const struct yaml_node *scalar)
+{
+    if (is_number_or_word(scalar))
+        fputs(scalar->len > 0 ? scalar->text : "null", out);
+    else if (may_be_plain(scalar->text, scalar->len))
+        fputs(scalar->text, out);
+    else
+        write_quoted(out, scalar->text);
+}
+
+/* Whether it can be written as it is, line by line, after a `|`. */
+static bool is_literal(const struct yaml_node *n)
+{
+    const unsigned char *p = (const unsigned char *)n->text;
+    uint32_t code;
+
+    if (is_number_or_word(n) || memchr(n->text, '\n', n->len) == NULL)
+        return false;
+    if (strspn(n->text, " \n") == n->len) /* blanks only: no line shows the indentation */
+        return false;
+    while (*p != '\0') {
+        size_t len = printable(p, &code);
+
+        if (len == 0 && *p != '\n' && *p != '\t')
+            return false;
+        p += len > 0 ? len : 1;
+    }
+    return true;
+}
+
+static void indent(FILE *out, unsigned depth)
+{
+    for (unsigned i = 0; i < depth; i++)
+        fputs("  ", out);
+}
+
+static void write_literal(FILE *out, const struct yaml_node *n, unsigned depth)
+{
+    size_t len = n->len, ends = 0;
+    const char *p = n->text;
+
+    while (ends < len && p[len - 1 - ends] == '\n')
+        ends++;
+    fputc('|', out);
+    if (p[0] == ' ' || p[0] == '\n' || p[0] == '\t')
+        fputc('2', out); /* the first line does not show the indentation */
+    fputs(ends == 0 ? "-\n" : ends == 1 ? "\n" : "+\n", out);
+    while (*p != '\0') {
+        size_t line = strcspn(p, "\n");
+
+        if (line > 0)
+            indent(out, depth);
+        fwrite(p, 1, line, out);
+        fputc('\n', out);
+        p += line + (p[line] == '\n');
+    }
+}
+
+/* --- Collections. --- */
+
+static void write_comment(FILE *out, const char *comment, unsigned depth)
+{
+    while (comment != NULL && *comment != '\0') {
+        size_t len = strcspn(comment, "\n");
+
+        indent(out, depth);
+        fprintf(out, "# %.*s\n", (int)len, comment);
+        comment += len + (comment[len] == '\n');
+    }
+}
+
+static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
+
+/* After 1024 characters, escapes counted, readers do not look for a `:` any more. */
+#define LONG_KEY 100
+
+/* `first`: the line has begun already, with `- `. */
+static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, bool first)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        const struct yaml_node *value = n->pairs[i].value;
+        struct yaml_node key = *n->pairs[i].key;
+
+        key.style = YAML_DOUBLE; /* keys are always texts */
+        if (!(first && i == 0)) {
+            write_comment(out, value->comment, depth);
+            indent(out, depth);
+        }
+        if (key.len > (may_be_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
+            fputs("? ", out);
+            yaml_write_scalar(out, &key);
+            fputc('\n', out);
+            indent(out, depth);
+        } else {
+            yaml_write_scalar(out, &key);
+        }
+        fputc(':', out);
+        write_value(out, value, depth, false);
+    }
+}
+
+static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        const struct yaml_node *item = n->items[i];
+
+        write_comment(out, item->comment, depth);
+        if (item->kind == YAML_MAPPING && item->count > 0) {
+            write_comment(out, item->pairs[0].value->comment, depth);
+            indent(out, depth);
+            fputs("- ", out);
+            write_mapping(out, item, depth + 1, true);
+        } else {
+            indent(out, depth);
+            fputc('-', out);
+            write_value(out, item, depth, true);
+        }
+    }
+}
+
+/* Writes the part after `key:` or `-`, with the end of the line. */
+static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list)
+{
+    if (n->kind == YAML_SCALAR) {
+        fputc(' ', out);
+        if (is_literal(n)) {
+            write_literal(out, n, depth + 1);
+        } else {
+            yaml_write_scalar(out, n);
+            fputc('\n', out);
+        }
+    } else if (n->count == 0) {
+        fputs(n->kind == YAML_MAPPING ? " {}\n" : " []\n", out);
+    } else if (n->kind == YAML_MAPPING) {
+        fputc('\n', out);
+        write_mapping(out, n, depth + 1, false);
+    } else {
+        fputc('\n', out);
+        write_sequence(out, n, in_list ? depth + 1 : depth);
+    }
+}
+
+void yaml_write(FILE *out, const struct yaml_node *root)
+{
+    write_comment(out, root->comment, 0);
+    if (root->kind == YAML_MAPPING && root->count > 0) {
+        write_mapping(out, root, 0, false);
+    } else if (root->kind == YAML_SEQUENCE && root->count > 0) {
+        write_sequence(out, root, 0);
+    } else if (root->kind == YAML_SCALAR) {
+        if (is_literal(root))
+            write_quoted(out, root->text);
+        else
+            yaml_write_scalar(out, root);
+        fputc('\n', out);
+    } else {
+        fputs(root->kind == YAML_MAPPING ? "{}\n" : "[]\n", out);
+    }
+}
+
+/* --- JSON. --- */
+
+static cJSON *json_scalar(const struct yaml_node *n)
+{
+    int64_t number;
+    bool flag;
+    cJSON *item;
+
+    if (yaml_to_bool(n, &flag)) {
+        item = cJSON_CreateBool(flag);
+    } else if (yaml_to_int(n, &number)) {
+        char digits[24];
+
+        snprintf(digits, sizeof digits, "%lld", (long long)number);
+        item = cJSON_CreateRaw(digits);
+    } else if (yaml_is_null(n)) {
+        item = cJSON_CreateNull();
+    } else {
+        item = cJSON_CreateString(n->text);
+    }
+    return item;
+}
+
+static cJSON *json_of(const struct yaml_node *n)
+{
+    cJSON *item = n->kind == YAML_SCALAR     ? json_scalar(n)
+                  : n->kind == YAML_SEQUENCE ? cJSON_CreateArray()
+                                             : cJSON_CreateObject();
+
+    if (item == NULL)
+        abort();
+    for (size_t i = 0; n->kind != YAML_SCALAR && i < n->count; i++) {
+        if (n->kind == YAML_SEQUENCE)
+            cJSON_AddItemToArray(item, json_of(n->items[i]));
+        else
+            cJSON_AddItemToObject(item, n->pairs[i].key->text, json_of(n->pairs[i].value));
+    }
+    return item;
+}
+
+void yaml_write_json(FILE *out, const struct yaml_node *root)
+{
+    cJSON *json = json_of(root);
+    char *text = cJSON_Print(json);
+
+    if (text == NULL)
+        abort();
+    fputs(text, out);
+    fputc('\n', out);
+    cJSON_free(text);
+    cJSON_Delete(json);
+}

@@ -1,0 +1,300 @@
+#!/usr/bin/python3
+"""One model of manifests: check, rewrite and emit say the same of the same files.
+
+    agree.py [TEST]...
+
+Every manifest under this folder, and of ../shared/corpus/manifests when it is beside the checkout, is
+shown to check and to rewrite (--show): both must see the same jobs, stores and endpoints. What
+rewrite then says and does must follow from that, and check must see the result in what comes out. The
+stores that rewrite writes are those of emit, byte for byte. $RDZV_MANIFEST names the tool.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from servers import rdzvd_binary  # noqa: E402
+
+try:
+    import yaml
+except ImportError:
+    sys.exit("agree.py: python3-yaml is missing: run tests/support/install.sh test")
+
+CORPUS = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
+MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
+
+
+def check(truth, text, *more):
+    if not truth:
+        raise AssertionError("\n".join([text] + [str(m) for m in more]))
+
+
+def run(*args, data=""):
+    done = subprocess.run([MANIFEST, *args], input=data.encode(), capture_output=True, check=False,
+                          timeout=120)
+    out, err = done.stdout.decode(), done.stderr.decode(errors="replace")
+    check(done.returncode in (0, 1, 2), "%s ended with %d" % (" ".join(args), done.returncode), err)
+    return done.returncode, out, err
+
+
+def manifests():
+    """Every file; those that are no YAML, or no Kubernetes objects, among them."""
+    found = []
+    for folder in (HERE, CORPUS):
+        for base, _, files in os.walk(folder):
+            found += [os.path.join(base, f) for f in files if f.endswith((".yaml", ".json"))]
+    return sorted(found)
+
+
+def title(seen):
+    return "%s %s" % (seen.get("kind") or "object", seen.get("name", "without a name"))
+
+
+def both_see_the_same():
+    """check --show and rewrite --show of every manifest."""
+    count, jobs, stores = 0, 0, 0
+    for path in manifests():
+        code, by_check, _ = run("check", "--show", path)
+        if code == 2:  # check refuses what is no object at all
+            continue
+        code, by_rewrite, err = run("rewrite", "--show", path)
+        check(code == 0, "rewrite cannot read %s" % path, err)
+        check(by_check == by_rewrite, "%s: check sees\n%s\nand rewrite\n%s" % (
+            path, by_check, by_rewrite))
+        seen = json.loads(by_check)
+        count += 1
+        jobs += len(seen["jobs"])
+        stores += len(seen["stores"])
+    check(count > 250 and jobs > 200 and stores > 100, "%d files, %d jobs, %d stores" % (
+        count, jobs, stores))
+
+
+def served_by_etcd(seen):
+    return [j for j in seen["jobs"] if j.get("store") == "etcd" and
+            j["leadsTo"].get("reached") != "not from this namespace"]
+
+
+def hosted(seen):
+    """Those to which rewrite can give a store: Pods are a job together, and nothing says which."""
+    return [j for j in seen["jobs"] if j.get("store") == "a training pod" and "endpoint" in j and
+            j["kind"] not in ("Pod", "ConfigMap")]
+
+
+def rewrite_does_what_is_seen():
+    """The jobs that it moves are those that are seen at an etcd or at worker 0; in what comes out
+    they meet at rdzvd over c10d."""
+    moved = 0
+    for path in manifests():
+        if run("check", "--show", path)[0] == 2:
+            continue
+        seen = json.loads(run("rewrite", "--show", path)[1])
+        code, out, err = run("rewrite", path)
+        if code == 2:
+            continue
+        etcd = {title(j) for j in served_by_etcd(seen)}
+        if not re.search(r" was etcd: ", err):
+            etcd = set()  # it is of a kind that does not give way, or there is none
+        check(set(re.findall(r"note: (\S+ \S+) meets at this etcd", err)) == etcd,
+              "%s: seen at the etcd are %s" % (path, etcd), err)
+        own = {title(j) for j in hosted(seen)}
+        said = set(re.findall(r"note: (\S+ \S+): its worker 0 was the store", err))
+        check(own <= said, "%s: seen at worker 0 are %s" % (path, own), err)
+        after = json.loads(run("check", "--show", "-", data=out)[1])
+        for job in after["jobs"]:
+            if title(job) not in etcd | own or job.get("store") == "etcd":
+                continue
+            moved += 1
+            check(job["backend"] == "c10d" and job.get("port") == 29400 and "leadsTo" in job and
+                  job.get("store") in ("rdzvd", "a training pod", None),
+                  "%s: %s comes out so:" % (path, title(job)), json.dumps(job, indent=2))
+        check(not served_by_etcd(after) or not etcd, "%s: still at an etcd" % path)
+        check(not hosted(after), "%s: still at worker 0" % path, json.dumps(after, indent=2))
+    check(moved >= 30, "only %d jobs moved" % moved)
+
+
+# ------------------------------------------------------------ stores
+
+SETTINGS = """\
+jobName: train
+namespace: ml
+containerImage: registry.example/trainer:1
+numGpusPerPod: 8
+totalMemoryPerPod: 64Gi
+numCpusPerPod: 8
+mainProgram: train.py
+rdzv: {image: "registry.example/rdzvd:7", id: the-run}
+"""
+# A platform, the name of its worker 0, and more settings.
+HOSTED = [
+    ("volcano", "train-worker-0.train", "numPods=4"),
+    ("volcano", "train-worker-0.train", "numPods=400"),
+    ("volcano", "train-worker-0.train", "numPods=2000,hostNetwork=true"),
+    ("jobset", "train-node-0-0.train", "numPods=100"),
+    ("job", "train-0.train", "numPods=4,pod.subdomain=train"),
+    ("pytorchjob", "train-worker-0", "nodes.min=2,nodes.max=300"),
+]
+
+
+def stores_are_those_of_emit():
+    """A job whose worker 0 is the store, rewritten, is the job that emit makes with a store."""
+    for platform, host, more in HOSTED:
+        common = ["emit", "-f", "-", "--platform", platform, "--set", more, "--set"]
+        code, job, err = run(*common, "rdzv.placement=external,rdzv.endpoint=%s:29400" % host,
+                             data=SETTINGS)
+        check(code == 0, "emit %s" % platform, err)
+        code, want, err = run(*common, "rdzv.placement=service,rdzv.serviceName=train-rdzv",
+                              data=SETTINGS)
+        check(code == 0, "emit %s" % platform, err)
+        code, got, err = run("rewrite", "--image=registry.example/rdzvd:7", "-", data=job)
+        check(code == 0, "rewrite %s" % platform, err)
+        check(got == want, "%s %s: rewrite makes\n%s\nand emit\n%s" % (platform, more, got, want))
+
+
+ETCD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: etcd, %slabels: {app: etcd}}
+spec: {containers: [{name: etcd, image: "quay.io/coreos/etcd:v3.5.9"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: meet, %s}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {app: etcd}, ports: [{name: c, port: 2379}]}
+---
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, %s}
+spec:
+  parallelism: %d
+  template:
+    spec:
+      containers:
+      - name: main
+        image: trainer
+        command: [%s]
+"""
+WORDS = ("torchrun, --rdzv-backend=etcd-v2, --rdzv-endpoint=meet:2379, --rdzv-id=train, "
+         "--local-addr=$(IP), t.py")
+
+
+def containers(out, kind):
+    for doc in yaml.safe_load_all(out):
+        if doc and doc["kind"] == kind:
+            yield from doc["spec"]["template"]["spec"]["containers"]
+
+
+def stores_grow_with_their_jobs():
+    """In the place of an etcd, too: as emit has it for as many pods."""
+    for pods, memory in ((4, "256Mi"), (400, "1Gi"), (2000, "2Gi")):
+        code, out, err = run("rewrite", "-", data=ETCD % ("", "") + JOB % ("", pods, WORDS))
+        check(code == 0, "%d pods" % pods, err)
+        store, = containers(out, "StatefulSet")
+        check(store["resources"]["limits"]["memory"] == memory, "%d pods: %s" % (
+            pods, store["resources"]))
+        emitted = run("emit", "-f", "-", "--platform", "job", "--set", "numPods=%d" % pods,
+                      data=SETTINGS)[1]
+        check(store["resources"] == list(containers(emitted, "StatefulSet"))[0]["resources"],
+              "%d pods: emit has other resources" % pods, emitted)
+
+
+# ------------------------------------------------------------ where they disagreed
+
+
+def abbreviations_are_options():
+    """argparse takes --rdzv_endp for --rdzv_endpoint; so do both verbs."""
+    text = ETCD % ("", "") + JOB % ("", 2, "torchrun, --rdzv_b=etcd-v2, --rdzv_endp=meet:2379, t.py")
+    job, = json.loads(run("check", "--show", "-", data=text)[1])["jobs"]
+    check(job["endpoint"] == "meet:2379" and job["store"] == "etcd", str(job))
+    code, out, err = run("rewrite", "-", data=text)
+    check(code == 0 and "Job train meets at this etcd" in err, err)
+    words = list(containers(out, "Job"))[0]["command"]
+    check(words == ["torchrun", "--rdzv_b=c10d", "--rdzv_endp=meet:29400", "--rdzv_conf=is_host=0",
+                    "t.py"], str(words))
+
+
+def namespaces_that_are_not_said():
+    """kubectl puts a job without a namespace into that of its context: it meets at a store with a
+    namespace only if that is the same, and both verbs say so."""
+    undecided = ETCD % ("namespace: ml, ", "namespace: ml") + JOB % ("", 2, WORDS)
+    found = json.loads(run("check", "-o", "json", "-", data=undecided)[1])["findings"]
+    said = [f["message"] for f in found if f["rule"] == "rdzv-endpoint-namespace"]
+    check(len(said) == 1 and "context" in said[0], json.dumps(found, indent=2))
+    code, out, err = run("rewrite", "-", data=undecided)
+    check(code == 0 and "Job train meets at this etcd" in err and said[0] in err, err)
+    check("--rdzv-endpoint=meet:29400" in out, out)
+
+    other = undecided.replace("{name: train, }", "{name: train, namespace: other}")
+    found = json.loads(run("check", "-o", "json", "-", data=other)[1])["findings"]
+    check("rdzv-endpoint-namespace" in [f["rule"] for f in found], json.dumps(found, indent=2))
+    code, out, err = run("rewrite", "-", data=other)
+    check(code == 0 and "meets at this etcd" not in err and "leads to nothing" in err, err)
+    check("--rdzv-endpoint=meet:2379" in out, out)
+
+
+def launchers_and_scripts_are_read():
+    """What one of the two saw alone: options without a torchrun, scripts in scripts, ConfigMaps."""
+    options = "--rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-id=train"
+    script = "|\n              %s"
+    for command in ("torchrun, " + ", ".join(options.split()), "accelerate, launch, '--x=1', " +
+                    ", ".join(options.split()), "sh, -c, \"exec bash -c 'torchrun %s t.py'\"" % options,
+                    "sh, -c, 'A=\"torchrun %s\"; eval $A'" % options):
+        seen = json.loads(run("check", "--show", "-", data=ETCD % ("", "") + JOB % ("", 2, command))[1])
+        check([j.get("store") for j in seen["jobs"]] == ["etcd"], command, seen)
+    text = ETCD % ("", "") + ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scripts}\ndata:\n"
+                              "  run.sh: " + script % ("torchrun %s t.py\n" % options))
+    seen = json.loads(run("check", "--show", "-", data=text)[1])
+    check([(j["kind"], j["store"]) for j in seen["jobs"]] == [("ConfigMap", "etcd")], str(seen))
+
+
+def no_name_ends_it():
+    """Names that are no names, in files of JSON: an error, or quotes, and never an abort."""
+    for name in ("{h}", "a: b", "x'y", '"q', "#c", "- d", "[", "&a", "*a", "!t", "%x", "|", "\n", ""):
+        for kind, api in (("Job", "batch.volcano.sh/v1alpha1"), ("PyTorchJob", "kubeflow.org/v1")):
+            pods = {"template": {"spec": {"containers": [{
+                "name": "pytorch", "image": name,
+                "command": ["torchrun", "--rdzv-backend=c10d", "--rdzv-endpoint=$VC_A_HOSTS:1"]}]}}}
+            spec = {"tasks": [dict(pods, name="a")], "pytorchReplicaSpecs": {"Worker": pods}}
+            job = {"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": name},
+                   "spec": spec}
+            etcd = json.loads(json.dumps(list(yaml.safe_load_all(ETCD % ("", "")))[:2]))
+            for doc in etcd:
+                doc["metadata"]["name"] = name
+            for objects in ([job], etcd + [job]):
+                run("rewrite", "-", data=json.dumps({"apiVersion": "v1", "kind": "List",
+                                                     "items": objects}))
+    for text in ("{h}", "{h", "[{}]", "{a: {h}}", "&a {b: *a}"):
+        run("rewrite", "-", data=text)
+
+
+TESTS = [both_see_the_same, rewrite_does_what_is_seen, stores_are_those_of_emit,
+         stores_grow_with_their_jobs, abbreviations_are_options, namespaces_that_are_not_said,
+         launchers_and_scripts_are_read, no_name_ends_it]
+
+
+def main():
+    failed = 0
+    if not os.path.isdir(CORPUS):
+        print("skip: ../shared/corpus/manifests is not there: the manifests of this folder alone")
+    for test in TESTS:
+        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+            continue
+        try:
+            test()
+            print("ok %s" % test.__name__, flush=True)
+        except AssertionError as e:
+            failed += 1
+            print("FAIL %s: %s\n---- again: tests/manifest/agree.py %s" % (
+                test.__name__, e, test.__name__), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
