@@ -1,8 +1,8 @@
 /* Clients that wait for something to happen in the store: who they are and what woke them.
  *
  * The store calls no function of theirs. A change moves the waiters that it wakes to the ready list
- * of the store, and the server takes them off it with store_next_ready() when its iteration is over,
- * in the order in which they were woken. */
+ * of the store, and the server takes them off it with store_next_ready() when its iteration is
+ * over, in the order in which they were woken. */
 #pragma once
 
 #include <sys/queue.h>
