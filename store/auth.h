@@ -71,8 +71,8 @@ const struct auth_role *auth_find_role(const struct auth *a, struct slice name);
 
 bool auth_list_has(const struct command_list *list, struct slice item);
 
-/* May a user (NULL: whoever gave no credentials, with the role guest) do this, if the switch is on?
- * `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that
+/* May a user (NULL: a client without credentials, who has the role guest) do this, if the switch is
+ * on? `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that
  * ends in `*` covers all keys that begin with the rest of it, any other one exactly itself. What a
  * user does recursively is covered by the first kind only; guests are not told apart there. */
 bool auth_allows(const struct auth *a, const struct auth_user *user, struct slice key, bool write,

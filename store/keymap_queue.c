@@ -1,4 +1,4 @@
-/* Queues of the c10d world (torch 2.8 on). See keymap.h for the contract. */
+/* The c10d queues of a space (torch 2.8 on). See keymap.h for the contract. */
 #include "store/keymap_entry.h"
 
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name)

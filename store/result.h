@@ -12,7 +12,7 @@ enum store_status {
     STORE_MISMATCH,     /* compare-and-set: the value differs, and nothing changed */
     STORE_NOT_A_NUMBER, /* ADD or BARRIER on a value that holds no integer */
     STORE_FULL,         /* the space has no room for it */
-    STORE_IN_USE,       /* a worker store that a run record names, or that somebody waits in */
+    STORE_IN_USE,       /* a worker store that a run record names, or in which a client waits */
     STORE_NO_MEMORY,    /* the machine has none */
 };
 

@@ -167,8 +167,10 @@ static bool decide(struct space *space, const struct command *c, struct change *
         return check_key(space, c, change, out);
     change->worker_store = 0;
     if (command_is_tree(c->kind)) {
-        out->count = tree_check(&space->tree, c, change, &out->tree);
-        return out->count != 0;
+        bool changes = tree_check(&space->tree, c, change, &out->tree);
+
+        out->count = changes && c->kind == COMMAND_TREE_EXPIRE;
+        return changes;
     }
     if (command_is_auth(c->kind))
         return auth_check(&space->auth, c, change, &out->auth);

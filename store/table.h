@@ -16,7 +16,7 @@ struct table {
     struct table_node *first; /* the one bucket of a table that has not grown yet */
     size_t mask;              /* number of buckets - 1 */
     size_t count;
-    uint64_t seed; /* secret from peers: whoever can guess hashes can make one long chain */
+    uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
     const struct reserve *reserve;
 };
 

@@ -1,4 +1,4 @@
-/* The etcd v2 world of a space: a tree of keys and directories with indexes, TTLs and events.
+/* The etcd v2 tree of a space: keys and directories with indexes, TTLs and events.
  *
  * The rules are those of etcd 3.4's v2store (store.go, node.go), which the spec folder's etcd-v2.md
  * sections 3 to 10 write down. Paths begin with '/' and do not end with one, except the root, which

@@ -1,8 +1,8 @@
-/* Those who wait for something to happen in the store: who they are and what woke them.
+/* Clients that wait for something to happen in the store: who they are and what woke them.
  *
- * Nobody is called back. A change moves whoever it wakes to the ready list of the store, and the
- * server takes them off it with store_next_ready() when its iteration is over, in the order in
- * which they were woken. */
+ * The store calls no function of theirs. A change moves the waiters that it wakes to the ready list
+ * of the store, and the server takes them off it with store_next_ready() when its iteration is
+ * over, in the order in which they were woken. */
 #pragma once
 
 #include <sys/queue.h>
@@ -51,7 +51,7 @@ struct delivery {
     struct blob *bytes;
 };
 
-/* One who is told of events, each rendered once and shared by all who are told. */
+/* A client that gets events; each is rendered once, and all who get it share the bytes. */
 struct subscription {
     struct wake wake;
     STAILQ_HEAD(, delivery) queue;

@@ -330,7 +330,7 @@ plant() {
     first-lines-sh) sed -i '2s/.*/set -u/' tests/support/install.sh && echo 'install.sh:1: its first line' ;;
     blanks-end) sed -i '5s/$/ /' README.md && echo 'README.md:5: blanks at the end' ;;
     blanks-tab) sed -i 's/^    return/\treturn/' proto/url.c && echo 'a tab' ;;
-    blanks-cr) sed -i '3s/$/\r/' proto/record.proto && echo 'command.proto:3: a carriage return' ;;
+    blanks-cr) sed -i '3s/$/\r/' proto/record.proto && echo 'record.proto:3: a carriage return' ;;
     blanks-last) printf 'x' >>README.md && echo 'the last line has no end' ;;
     blanks-empty) echo >>proto/json.h && echo 'an empty line at the end' ;;
     built) echo '/* A module that nobody builds. */' >store/orphan.c && echo 'store/orphan.c:1: no' ;;

@@ -288,6 +288,40 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
     store_fini(&s);
 }
 
+/* The store reads no rendezvous state: what comes of one does not depend on who could parse it. */
+static void a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other(void **state)
+{
+    const struct slice key = slice_str("/torch.rendezvous.job");
+    const struct run_record *run;
+    struct store s;
+    struct space *a;
+
+    (void)state;
+    open_store(&s);
+    a = store_space(&s, "a");
+    apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = key, .value = BYTES("Y2FuaW1hZGFt")));
+    assert_true(TAILQ_EMPTY(&a->runs.list));
+    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count, 1);
+    apply(&s, a,
+          COMMAND(.kind = COMMAND_RUN_PUT, .key = key, .value = BYTES("host"), .port = 29400,
+                  .placement = WORKER_STORE_RDZVD, .worker_store = 1, .number = 3));
+    apply(&s, a, COMMAND(.kind = COMMAND_KEY_DELETE, .key = key));
+    run = TAILQ_FIRST(&a->runs.list);
+    assert_non_null(run);
+    assert_true(slice_equal(run->node.key, key) && slice_is(run->address, "host"));
+    assert_true(run->port == 29400 && run->placement == WORKER_STORE_RDZVD);
+    assert_true(run->worker_store == 1 && run->round == 3);
+    assert_int_equal(
+        apply(&s, a, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 1)).status,
+        STORE_IN_USE);
+    apply(&s, a, COMMAND(.kind = COMMAND_SPACE_FORGET));
+    assert_true(TAILQ_EMPTY(&a->runs.list) && a->runs.bytes == 0);
+    assert_int_equal(
+        apply(&s, a, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 1)).status,
+        STORE_OK);
+    store_fini(&s);
+}
+
 static void kinds_that_are_not_known_change_nothing(void **state)
 {
     struct store s;
@@ -376,6 +410,7 @@ int main(void)
         cmocka_unit_test(those_who_wait_change_no_outcome),
         cmocka_unit_test(results_say_what_came_of_it),
         cmocka_unit_test(forgetting_keeps_the_tree_and_resetting_its_index),
+        cmocka_unit_test(a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other),
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),
         cmocka_unit_test(who_was_woken_first_is_ready_first_whatever_his_space),
         cmocka_unit_test(a_full_space_leaves_the_others_their_room),
