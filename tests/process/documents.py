@@ -167,16 +167,13 @@ def arguments(text, at):
 
 
 def events():
-    """The names of the events in the log. A call that takes its name out of a table of notes
-    ([NOTE_…] = {…, "name"…}) has all names of that table."""
+    """The names of the events in the log: the first text in a call, and the other one of `? :`."""
     found = set()
     for path, text in source().items():
         for call in re.finditer(r"\b(log_event|log_limited|write_event)\(", text):
             names = [re.findall(r'"(\w+)"', a) for a in arguments(text, call.end())[1:3]]
             names = next((n for n in names if n), [])
-            if not names and call.group(1) != "write_event":
-                names = re.findall(r'\[NOTE_\w+\] = [^"]*"(\w+)"', text)
-                check(names, "%s: a log call without a name" % os.path.relpath(path, ROOT))
+            check(names or call.group(1) == "write_event", path + ": a log call without a name")
             found.update(names)
     return found
 
