@@ -417,6 +417,13 @@ static const char *why_forget(const struct step *s)
     return NULL;
 }
 
+static bool slot_is_overdue(const struct step *s)
+{
+    uint64_t deadline_ms = s->run->slot.deadline_ms;
+
+    return deadline_ms != 0 && s->now->ms >= deadline_ms;
+}
+
 static void gc(struct step *s)
 {
     const char *reason = why_forget(s);
@@ -427,6 +434,8 @@ static void gc(struct step *s)
     }
     rejoin_reject_overdue(s);
     worker_store_retry(s);
+    if (slot_is_overdue(s))
+        cas_queue_pass(s); /* its timer could not be set */
 }
 
 static void restored(struct step *s)
@@ -439,11 +448,9 @@ static void on_timer(struct step *s)
 {
     uint64_t deadline_ms = s->run->slot.deadline_ms;
 
-    if (deadline_ms == 0)
-        return;
-    if (s->now->ms >= deadline_ms)
+    if (slot_is_overdue(s))
         cas_queue_pass(s);
-    else
+    else if (deadline_ms != 0)
         step_emit(s, POLICY_TIMER)->deadline_ms = deadline_ms; /* it came early */
 }
 

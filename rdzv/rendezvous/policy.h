@@ -114,7 +114,7 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
 
 enum policy_event_kind {
     AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
-    AGENT_DISCONNECTED,  /* is told once; the agent is the caller's again */
+    AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key */
     AGENT_ASKED,         /* any other request, but AGENT_SET_ROUND_KEY */

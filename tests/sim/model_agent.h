@@ -29,7 +29,7 @@ enum model_phase {
     MODEL_TRAINING, /* its workers run */
     MODEL_CLOSING,
     MODEL_DONE,   /* its job is done */
-    MODEL_FAILED, /* whoever runs it starts it anew */
+    MODEL_FAILED, /* its platform starts it anew */
 };
 
 enum model_request_kind {

@@ -89,6 +89,11 @@ static void holder_stalls(struct scene *s)
     scene_pass(s, HOLD_MS);
     scene_event(s, RUN_TIMER, NULL);
 }
+static void holder_stalls_without_a_timer(struct scene *s)
+{
+    scene_pass(s, HOLD_MS);
+    scene_event(s, RUN_TICK, NULL);
+}
 static void holder_sets(struct scene *s)
 {
     scene_set(s, &s->agents[0], 0, "MASTER_ADDR", "x");
@@ -109,6 +114,10 @@ static void a_holder_that_asks_passes_the_slot(void **state)
 static void a_holder_that_stalls_loses_the_slot(void **state)
 {
     the_slot_passes(state, holder_stalls);
+}
+static void a_tick_passes_a_slot_whose_timer_could_not_be_set(void **state)
+{
+    the_slot_passes(state, holder_stalls_without_a_timer);
 }
 static void a_holder_that_sets_passes_the_slot(void **state)
 {
@@ -252,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_holder_that_asks_passes_the_slot),
         cmocka_unit_test(a_holder_that_stalls_loses_the_slot),
         cmocka_unit_test(a_holder_that_sets_passes_the_slot),
+        cmocka_unit_test(a_tick_passes_a_slot_whose_timer_could_not_be_set),
         cmocka_unit_test(a_timer_that_comes_early_is_set_again),
         cmocka_unit_test(quick_agents_make_the_time_short),
         cmocka_unit_test(an_agent_that_is_queued_may_leave),
