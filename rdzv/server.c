@@ -83,7 +83,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (timeout != 0 && now > timeout)
         transport_drop_stalled(&s->net, now - timeout);
     engine_tick(&s->engine);
-    elastic_tick(&s->rendezvous);
+    rendezvous_tick(&s->rendezvous);
     exit_when_idle(s);
 }
 
@@ -137,7 +137,7 @@ static void end_iteration(struct server *s)
 {
     transport_end_iteration(&s->net);
     arm_expiry(s);
-    elastic_make_up(&s->rendezvous); /* the process may have stood still within the iteration */
+    rendezvous_end_iteration(&s->rendezvous);
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
 }

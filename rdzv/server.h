@@ -7,7 +7,7 @@
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/net.h"
-#include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/rendezvous.h"
 
 struct server {
     const struct config *config;

@@ -164,10 +164,10 @@ check_arrows() {
     done < <(c_files | grep '\.c$')
 }
 
-# A file and its header are one module; within a folder of rdzv/ modules include each other one way.
+# A file and its header are one module; within these folders modules include each other one way.
 check_circles() {
     local folder loop
-    for folder in $(c_files | sed -nE 's,^(rdzv/[a-z0-9]+)/.*,\1,p' | sort -u); do
+    for folder in rdzv/{engine,config,net,c10d,http,etcd,admin}; do
         while IFS= read -r loop; do
             violation "$loop.h" 1 "is in a circle of includes within $folder/"
         done < <(c_files | grep "^$folder/" |

@@ -11,7 +11,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/members.h"
 #include "rdzv/net/conn.h"
-#include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/rendezvous.h"
 
 /* The head of a metric: what it is and which kind. */
 static void head(FILE *out, const char *name, const char *type, const char *help)
@@ -117,9 +117,12 @@ static uint64_t space_worker_stores(const struct engine_space *space)
 
 static uint64_t space_runs(const struct engine_space *space)
 {
-    const struct rendezvous_space *home = space->rendezvous;
+    const struct run *run;
+    uint64_t count = 0;
 
-    return home == NULL ? 0 : home->known.table.count;
+    for (run = rendezvous_first(space); run != NULL; run = rendezvous_next(run))
+        count++;
+    return count;
 }
 
 static uint64_t space_watchers(const struct engine_space *space)

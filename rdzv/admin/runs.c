@@ -1,13 +1,13 @@
 /* Torch's runs over HTTP. See runs.h for the contract. */
 #include "rdzv/admin/runs.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "proto/json.h"
 #include "rdzv/admin/access.h"
 #include "rdzv/http/body.h"
 #include "rdzv/net/conn.h"
-#include "rdzv/rendezvous/elastic.h"
+#include "rdzv/rendezvous/rendezvous.h"
 
 /* ,"name":"text" */
 static void member(struct writer *w, const char *name, struct slice text)
@@ -57,59 +57,61 @@ static void write_node(struct writer *w, const struct torch_state *state,
     writer_u8(w, '}');
 }
 
-static void write_run(struct writer *w, struct engine_space *space, const struct run *run)
+static void write_nodes(struct writer *w, const struct run *run)
 {
-    static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
-                                         [WORKER_STORE_WORKER0] = "worker0",
-                                         [WORKER_STORE_RDZVD] = "rdzvd"};
-    const struct torch_state *state = &run->state;
-    struct elastic_presence presence;
+    const struct torch_state *state = &run->view.state;
 
-    elastic_presence(space, run, &presence);
-    writer_str(w, "{\"id\":");
-    json_string(w, run->id);
-    member(w, "state",
-           slice_str(!run->known       ? "empty"
-                     : state->closed   ? "closed"
-                     : state->complete ? "complete"
-                                       : "joining"));
-    number(w, "round", state->round);
-    number(w, "nodes_joined", (int64_t)torch_state_participants(state));
-    if (state->has_deadline && !state->complete)
-        write_time(w, "last_call_ends", state->deadline_us);
-    member(w, "worker_store", slice_str(stores[run->workers]));
-    if (run->workers == WORKER_STORE_RDZVD) {
-        member(w, "address", blob_slice(run->place[RUN_ADDR]));
-        member(w, "port", blob_slice(run->place[RUN_PORT]));
-    }
-    number(w, "agents", (int64_t)presence.agents);
-    number(w, "agents_waiting", (int64_t)presence.held);
     writer_str(w, ",\"nodes\":[");
     for (size_t i = 0; i < state->count; i++) {
         if (i > 0)
             writer_u8(w, ',');
-        write_node(w, state, &state->nodes[i], presence.nodes == NULL ? NULL : presence.nodes[i]);
+        write_node(w, state, &state->nodes[i], rendezvous_conn_of(run, &state->nodes[i]));
     }
-    writer_str(w, "]}");
-    free(presence.nodes);
+    writer_u8(w, ']');
 }
 
-static const struct run *first_run(const struct engine_space *space)
+static void write_run(struct writer *w, const struct run *run)
 {
-    const struct rendezvous_space *home = space->rendezvous;
+    static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
+                                         [WORKER_STORE_WORKER0] = "worker0",
+                                         [WORKER_STORE_RDZVD] = "rdzvd"};
+    const struct torch_state *state = &run->view.state;
+    const struct view_record *record = &run->view.record;
 
-    return home == NULL ? NULL : TAILQ_FIRST(&home->known.list);
+    writer_str(w, "{\"id\":");
+    json_string(w, run->view.id);
+    member(w, "state",
+           slice_str(!run->view.is_state ? "empty"
+                     : state->closed     ? "closed"
+                     : state->complete   ? "complete"
+                                         : "joining"));
+    number(w, "round", state->round);
+    number(w, "nodes_joined", (int64_t)torch_state_participants(state));
+    if (state->has_deadline && !state->complete)
+        write_time(w, "last_call_ends", state->deadline_us);
+    member(w, "worker_store", slice_str(stores[record->placement]));
+    if (record->placement == WORKER_STORE_RDZVD) {
+        char port[8];
+
+        snprintf(port, sizeof port, "%u", record->port);
+        member(w, "address", record->address);
+        member(w, "port", slice_str(port));
+    }
+    number(w, "agents", (int64_t)run->agent_count);
+    number(w, "agents_waiting", (int64_t)run->waiting_count);
+    write_nodes(w, run);
+    writer_u8(w, '}');
 }
 
-static void write_runs(struct writer *w, struct engine_space *space)
+static void write_runs(struct writer *w, const struct engine_space *space)
 {
-    const struct run *run;
+    const struct run *first = rendezvous_first(space), *run;
 
     writer_str(w, "{\"runs\":[");
-    for (run = first_run(space); run != NULL; run = TAILQ_NEXT(run, order)) {
-        if (run != first_run(space))
+    for (run = first; run != NULL; run = rendezvous_next(run)) {
+        if (run != first)
             writer_u8(w, ',');
-        write_run(w, space, run);
+        write_run(w, run);
     }
     writer_str(w, "]}\n");
 }
@@ -127,32 +129,33 @@ static void show_all(const struct http_request *r, struct engine_space *space)
 
 static void show_one(const struct http_request *r, struct engine_space *space, struct slice id)
 {
+    const struct run *run = rendezvous_find(space, id);
     struct reply_body body;
-    const struct run *run;
 
-    for (run = first_run(space); run != NULL; run = TAILQ_NEXT(run, order)) {
-        if (!slice_equal(run->id, id))
-            continue;
-        reply_body_begin(&body);
-        write_run(&body.w, space, run);
-        writer_u8(&body.w, '\n');
-        http_reply_body(r, &ok, &body);
+    if (run == NULL) {
+        HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
         return;
     }
-    HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
+    reply_body_begin(&body);
+    write_run(&body.w, run);
+    writer_u8(&body.w, '\n');
+    http_reply_body(r, &ok, &body);
 }
 
 static void forget_run(const struct http_request *r, struct engine_space *space, struct slice id)
 {
+    const struct run *run;
     struct reply_body body;
     uint64_t removed;
 
     if (!admin_may_change(r))
         return;
-    if (!elastic_forget(space, id, &removed)) {
+    run = rendezvous_find(space, id);
+    if (run == NULL) {
         HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
         return;
     }
+    removed = rendezvous_forget(run);
     reply_body_begin(&body);
     writer_str(&body.w, "{\"run\":");
     json_string(&body.w, id);

@@ -248,7 +248,7 @@ def a_full_space_is_logged_and_nothing_half_told():
                     filler.ping()
         with store_of_agent_0() as port:
             a.say_where(0, b"agent-0.example", port)
-            server.wait_log(r"level=error event=repair_failed run=job reason=.*--space-limit")
+            server.wait_log(r"level=error event=repair_failed space=default run=job reason=.*--space-limit")
         check(not b.check(b.round_key(0, b"MASTER_ADDR")), "MASTER_ADDR is told")
         check(not b.check(b.round_key(0, b"MASTER_PORT")), "MASTER_PORT is told")
         check("event=workers_" not in server.log(), "said to be decided")
@@ -381,7 +381,7 @@ def what_a_full_space_could_not_take_is_said_later():
         filler.fill()
         with store_of_agent_0() as port:
             agents[0].say_where(0, b"a", port)
-            server.wait_log(r"event=repair_failed run=job reason=.*--space-limit")
+            server.wait_log(r"event=repair_failed space=default run=job reason=.*--space-limit")
         check(agents[1].is_silent(filler.peers[-1]), "nobody is told")
         filler.make_room()
         agents[1].expect(b"\0")
@@ -473,7 +473,7 @@ def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
     with daemon("--closed-run-ttl", "100ms") as server:
         a = closed_run(server)
         early = [knock(server, name) for name in "bcd"]
-        server.wait_log(r"event=agents_waiting space=default run=job first=127.0.0.1:\d+ for_ms=")
+        server.wait_log(r"event=agents_waiting space=default run=job first=127.0.0.1:\d+ max_wait_ms=")
         check(all(e.is_silent(Peer(server.port)) for e in early), "held while one is there")
         check(a.read().closed, "who was in it is told at once")
         early.pop().close()
@@ -1000,7 +1000,7 @@ def a_stop_of_the_daemon_moves_heartbeats_on():
         same(after.participants, before.participants, "nothing else")
         same(closed.get(closed.key), closed.seen, "a closed run is left alone")
         server.wait_log(r"level=warn event=repaired space=default run=job "
-                        r"heartbeats_moved_ms=(\d+) reason=")
+                        r"heartbeats_shifted_ms=(\d+) reason=")
         # Who writes from what it saw before merges.
         state = a.state()
         a.beat(state)
@@ -1020,7 +1020,7 @@ def one_taken_for_dead_is_put_back_into_its_round():
         check(b.node in seen.last_heartbeats and not seen.wait_list, "its heartbeat")
         age = abs((ts.now() - seen.last_heartbeats[b.node]).total_seconds())
         check(age < 5, "a fresh heartbeat: %s s" % age)
-        server.wait_log(r"event=repaired .*node=b/100/0 .*round=0 done=\"is a participant again\"")
+        server.wait_log(r"event=repaired .*node=b/100/0 .*round=0 action=\"is a participant again\"")
         # By a heartbeat too: it fails or merges, and either way it is in.
         a.write(a.beat)
         same(a.read().participants, ranks, "all of them, with their ranks")
@@ -1036,7 +1036,7 @@ def one_taken_for_dead_is_put_back_when_there_is_room():
         check(a.node not in a.read().participants, "the space is full")
         filler.make_room()
         check(a.node in a.read().participants, "and is not any more")
-        server.wait_log(r"event=repaired .*node=a/100/0 .*round=0 done=\"is a participant again\"")
+        server.wait_log(r"event=repaired .*node=a/100/0 .*round=0 action=\"is a participant again\"")
 
 
 @case
@@ -1052,7 +1052,7 @@ def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
         seen = a.read()
         check(a.node in seen.wait_list and a.node not in seen.participants, "it waits")
         same((seen.round, seen.complete), (1, True), "the round goes on")
-        server.wait_log(r"event=repaired .*node=a/100/0 .*done=\"waits to be let in\"")
+        server.wait_log(r"event=repaired .*node=a/100/0 .*action=\"waits to be let in\"")
 
 
 @case
@@ -1086,7 +1086,7 @@ def one_who_comes_back_late_has_a_heartbeat_again():
         seen = a.read()
         check(seen.last_heartbeats[a.node] > late + datetime.timedelta(seconds=15), "it asks")
         same(sorted(n.addr for n in seen.participants), ["a", "b"], "participants")
-        server.wait_log(r"event=repaired .*node=a/100/0 .*done=\"has a heartbeat again\"")
+        server.wait_log(r"event=repaired .*node=a/100/0 .*action=\"has a fresh heartbeat\"")
         stored = a.seen
         same(a.get(a.key), stored, "and it is not made younger each time")
 
@@ -1113,7 +1113,7 @@ def one_taken_for_dead_and_replaced_is_cut():
         rejoin([b, c])
         a.send(wait_request(a.key))
         a.expect_end()
-        server.wait_log(r"event=dropped .*reason=\"?taken for dead and replaced.*detail=\"?a\"?")
+        server.wait_log(r"event=dropped .*reason=\"?presumed dead and replaced.*detail=\"?a\"?")
         same(sorted(n.addr for n in b.read().participants), ["b", "c"], "who is in")
         again = Agent(server.port, "job", "a")
         again.wait_in_line()
@@ -1141,7 +1141,7 @@ def close_is_ignored_while_others_are_in():
         state = a.state()
         state.closed = True
         check(a.try_write(ts.dumps(state)), "looks like success")
-        server.wait_log(r"event=close_ignored run=job by=a reason=.*--close-needs-all")
+        server.wait_log(r"event=close_ignored space=default run=job by=a/100/0 .*reason=.*--close-needs-all")
         check(not b.read().closed, "the run is open")
         b.write(b.beat)
         check(not b.state().closed, "and stays open")
@@ -1254,7 +1254,7 @@ def the_log_explains():
         a.join()
         here = r"space=default run=job round=0 "
         server.wait_log(r"event=run_started " + here.strip())
-        server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s as=participant was=nowhere"
+        server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s role=participant previous=nowhere"
                         % (here, a.name))
         b = Agent(server.port, "job", "b")
 
@@ -1267,10 +1267,10 @@ def the_log_explains():
         check(20000 < int(m.group(1)) <= 31000, m.group(0))
         c = Agent(server.port, "job", "c")
         c.join(complete=True)
-        server.wait_log(r'event=round_complete %sworld=3 ranks="0=a/100/0 1=b/100/0 2=c/100/0"' % here)
+        server.wait_log(r'event=round_complete %snodes=3 ranks="0=a/100/0 1=b/100/0 2=c/100/0"' % here)
         d = Agent(server.port, "job", "d")
         d.wait_in_line()
-        server.wait_log(r"event=node_joined %snode=d/100/0 peer=%s as=waiting was=nowhere"
+        server.wait_log(r"event=node_joined %snode=d/100/0 peer=%s role=waiting previous=nowhere"
                         % (here, d.name))
 
         def leave(state):
@@ -1278,15 +1278,15 @@ def the_log_explains():
             state.last_heartbeats.pop(b.node)
         b.read()
         b.write(leave)
-        server.wait_log(r'event=node_left %snode=b/100/0 peer=%s was=participant reason="by itself"'
+        server.wait_log(r'event=node_left %snode=b/100/0 peer=%s previous=participant reason="by itself"'
                         % (here, b.name))
         c.close()
         server.wait_log(r"level=warn event=node_disconnected %snode=c/100/0 peer=%s "
-                        r"was=participant reason=.*15s" % (here, c.name))
+                        r"previous=participant reason=.*15s" % (here, c.name))
         d.read()
         prune(d, c)
         m = server.wait_log(r"level=warn event=node_presumed_dead %snode=c/100/0 peer=disconnected "
-                            r"was=participant silent_ms=(-?\d+) by=d/100/0" % here)[0]
+                            r"previous=participant heartbeat_age_ms=(-?\d+) by=d/100/0" % here)[0]
         check(0 <= int(m.group(1)) < 20000, m.group(0))
         # Its container is started again: the same name, the same pid, and its first step is to leave.
         a.close()
@@ -1294,7 +1294,7 @@ def the_log_explains():
         a = Agent(server.port, "job", "a")
         a.write(lambda s: (s.participants.pop(a.node), s.last_heartbeats.pop(a.node)))
         server.wait_log(r"level=info event=node_left %snode=a/100/0 peer=disconnected "
-                        r"was=participant reason=.*same name.* by=%s" % (here, a.name))
+                        r"previous=participant reason=.*same name.* by=%s" % (here, a.name))
         d.read()
         d.close_run()
         server.wait_log(r"event=run_closed %sby=d/100/0 peer=%s" % (here, d.name))
@@ -1337,7 +1337,7 @@ def runs_tell_who_is_missing():
         a.read()
         a.close_run()
         early = knock(server, "c")
-        server.wait_log(r"event=agents_waiting .*run=job .*for_ms=45000 ")
+        server.wait_log(r"event=agents_waiting .*run=job .*max_wait_ms=45000 ")
         run = get_json(server.port, here + "/job")
         same((run["agents"], run["agents_waiting"], run["state"]), (1, 1, "closed"), "who is there")
         check(early.is_silent(a), "held")
