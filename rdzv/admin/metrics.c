@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/members.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/elastic.h"
 

@@ -3,9 +3,9 @@
  * printed or logged here.
  *
  * Two front ends fill the struct: our own flags (config.c, config_file.c), and etcd's flags,
- * ETCD_* variables and config file (etcd_flags.c). Both may be mixed on one command line, since no
- * name means two things. Flags are Go's style: -flag or --flag, =value or the next argument,
- * booleans without value or =true, =false.
+ * ETCD_* variables and config file (etcd_flags.c, etcd_apply.c). Both may be mixed on one command
+ * line, since no name means two things. Flags are Go's style: -flag or --flag, =value or the next
+ * argument, booleans without value or =true, =false.
  *
  * When ETCD_* variables count: under the name `etcd`; or when a flag that only etcd has is given;
  * or when no --listen is given (by flag or file), so that a pod whose image runs `rdzvd` and whose

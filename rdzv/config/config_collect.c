@@ -105,7 +105,9 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
 
 static bool takes_no_value(const struct setting *s)
 {
-    return s->option != NULL ? s->option->kind == OPTION_ACTION : s->etcd->type == ETCD_TYPE_BOOL;
+    if (s->option != NULL)
+        return s->option->kind == OPTION_ACTION;
+    return s->etcd->type == ETCD_TYPE_BOOL || s->etcd->type == ETCD_TYPE_ANCIENT;
 }
 
 /* One word of the command line that starts with a dash. *i is its index, and moves on if the next

@@ -1,6 +1,7 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
+#include "rdzv/config/etcd_url.h"
 #include "rdzv/config/units.h"
 #include "store/xalloc.h"
 

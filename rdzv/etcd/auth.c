@@ -281,6 +281,16 @@ static bool make_hash(struct slice password, struct slice old, char made[PASSWOR
     return true;
 }
 
+/* False: the password cannot be one, and the answer says so. */
+static bool check_password(const struct http_request *r, const struct auth_user_json *in)
+{
+    if (password_is_usable(in->password))
+        return true;
+    REPLY_ERROR(r, 400, slice_str("The password of user "), in->user,
+                slice_str(" is longer than 511 bytes; choose a shorter one"));
+    return false;
+}
+
 /* Stores a user and answers with it. The name and the roles are the caller's, not borrowed from the
  * user that is replaced, which is gone before the command is written down. */
 static void put_user(const struct http_request *r, unsigned status, const struct auth_user *user,
@@ -376,6 +386,8 @@ static void change_user(const struct http_request *r, struct slice name,
     else if (changes_roles && in->roles.count != 0)
         http_reply_message(r, 400, "User JSON contains both roles and grant/revoke",
                            HTTP_ETCD_CLUSTER);
+    else if (!check_password(r, in))
+        return;
     else if (in->roles.count != 0)
         create_user(r, 200, in);
     else if (changes_roles || auth_find_user(&r->space->store->auth, name) != NULL)
@@ -413,7 +425,7 @@ static void handle_user(const struct http_request *r, struct slice name)
         http_reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {
         change_user(r, name, &in);
-        free(in.memory);
+        auth_json_free(&in.memory);
     }
 }
 
@@ -587,7 +599,7 @@ static void handle_role(const struct http_request *r, struct slice name)
         http_reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {
         change_role(r, name, &in);
-        free(in.memory);
+        auth_json_free(&in.memory);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "rdzv/etcd/stats.h"
 
 #include "proto/json.h"
-#include "rdzv/etcd/members.h"
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/http/body.h"
 
 /* value / one with its fraction, without zeros at the end, and its unit. */
