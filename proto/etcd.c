@@ -256,7 +256,7 @@ bool etcd_select_form(enum http_method method, struct slice content_type, struct
     if ((method != HTTP_PUT && method != HTTP_POST) || content_type.len == 0)
         return true;
     if (!slice_is(content_type, form_type)) { /* which it mostly is, to the byte */
-        if (mime_parse_type(content_type, &type, &error) != MIME_OK)
+        if (!mime_parse_type(content_type, &type, &error))
             return refuse(&p, ETCD_INVALID_FORM, error);
         if (!mime_type_is(type, form_type))
             return true;

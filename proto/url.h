@@ -8,8 +8,8 @@
 /* The target of a request line. The slices point into it and are still escaped; every escape in
  * `path` is known to be good. An absent part is empty. */
 struct url_target {
-    struct slice scheme;
-    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user */
+    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user;
+                           any bytes but controls */
     struct slice path;  /* "" for `http://host`, "*" for `OPTIONS *` */
     struct slice query; /* what follows the first '?' */
     bool asterisk;      /* the target is `*` alone */
