@@ -10,19 +10,20 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/json_body.h"
+#include "rdzv/http/message.h"
 #include "rdzv/http/reply.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)
 {
-    http_reply(r, &(struct http_answer){
-                      .status = 200, .content_type = content_type, .body = slice_str(body)});
+    reply_send(
+        r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
 }
 
 static bool is_method(const struct http_request *r, enum http_method method, const char *allow)
 {
     if (r->head->method == method)
         return true;
-    http_reply_not_allowed(r, allow, HTTP_ETCD_NONE);
+    reply_not_allowed(r, allow, HTTP_ETCD_NONE);
     return false;
 }
 
@@ -87,12 +88,12 @@ static void set_level(const struct http_request *r, struct slice name)
     struct log_options options = {.format = r->http->config->log_format, .fd = 2};
 
     if (!parse_level(name, &options.level)) {
-        HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
         return;
     }
     log_event(LOG_INFO, "log_level", log_bytes("level", name));
     log_init(&options);
-    http_reply(r, &(struct http_answer){.status = 204});
+    reply_send(r, &(struct reply){.status = 204});
 }
 
 /* {"Level":"INFO"} */
@@ -108,6 +109,6 @@ void etcd_log_level_handle(const struct http_request *r)
     if (cJSON_IsString(level))
         set_level(r, slice_str(level->valuestring));
     else
-        http_reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
+        reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
     cJSON_Delete(body);
 }

@@ -15,6 +15,7 @@
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/json_body.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/message.h"
 
 /* --- Reading. --- */
 
@@ -31,7 +32,7 @@ static void write_urls(struct writer *w, const char *name, const struct string_l
     writer_u8(w, ']');
 }
 
-/* The name under which the client has reached us: its Host header, if that can stand in a list of
+/* The name under which the client reached rdzvd: its Host header, if that can stand in a list of
  * URLs. Empty when there is none. */
 static struct slice find_host(const struct http_request *r)
 {
@@ -44,8 +45,8 @@ static struct slice find_host(const struct http_request *r)
     return host;
 }
 
-/* Started without etcd's flags, nobody said under which URLs clients reach us, and the default is
- * wrong for most listeners. Then it is the name that this client used, and nothing else. */
+/* Without etcd's flags no setting says under which URLs clients reach rdzvd, and the default is
+ * wrong for most listeners. Then the URL is the name that this client used, and nothing else. */
 static bool host_is_the_url(const struct http_request *r)
 {
     return !r->http->config->etcd_mode && find_host(r).len != 0;
@@ -86,22 +87,21 @@ static void reply_member(const struct http_request *r, bool list)
         writer_str(&body.w, "{\"members\":[");
     write_member(&body.w, r);
     writer_str(&body.w, list ? "]}\n" : "\n");
-    http_reply_body(
-        r,
-        &(struct http_answer){.status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER},
+    reply_body_send(
+        r, &(struct reply){.status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER},
         &body);
 }
 
 /* --- Changes, which are checked as etcd checks them, and then refused. --- */
 
-#define REPLY(r, status, ...) HTTP_REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, __VA_ARGS__)
+#define REPLY(r, status, ...) REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, __VA_ARGS__)
 
-/* As etcd answers when it will not remove its only member. */
+/* The reply of an etcd that will not remove its only member. */
 static void reply_refused(const struct http_request *r)
 {
     log_limited(LOG_WARN, "member_change_refused", log_bytes("method", r->head->method_text),
                 log_bytes("path", r->path));
-    http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
+    reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
 }
 
 static bool check_content_type(const struct http_request *r)
@@ -156,7 +156,7 @@ static const char *count_urls(const struct http_request *r, const cJSON *body,
     return counts->given == 0 ? "no valid URLs given" : NULL;
 }
 
-/* Reads the body of a POST or a PUT. False: the answer has been sent. */
+/* Reads the body of a POST or a PUT. False: the reply has been sent. */
 static bool read_urls(const struct http_request *r, struct url_counts *counts)
 {
     const char *problem;
@@ -168,7 +168,7 @@ static bool read_urls(const struct http_request *r, struct url_counts *counts)
     problem = count_urls(r, body, counts);
     cJSON_Delete(body);
     if (problem != NULL)
-        http_reply_message(r, 400, problem, HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, problem, HTTP_ETCD_CLUSTER);
     return problem == NULL;
 }
 
@@ -179,7 +179,7 @@ static void add_member(const struct http_request *r)
     if (!read_urls(r, &counts))
         return;
     if (counts.ours != 0)
-        http_reply_message(r, 409, "membership: peerURL exists", HTTP_ETCD_CLUSTER);
+        reply_message(r, 409, "membership: peerURL exists", HTTP_ETCD_CLUSTER);
     else
         reply_refused(r);
 }
@@ -214,7 +214,7 @@ static void change_member(const struct http_request *r, struct slice name)
     uint64_t id;
 
     if (name.len == 0) {
-        http_reply_not_allowed(r, NULL, HTTP_ETCD_CLUSTER);
+        reply_not_allowed(r, NULL, HTTP_ETCD_CLUSTER);
         return;
     }
     if (!parse_id(name, &id)) {
@@ -227,7 +227,7 @@ static void change_member(const struct http_request *r, struct slice name)
     if (id != r->http->member_id)
         reply_no_member(r, slice_str(text));
     else if (counts.given != 0 && counts.given == counts.ours)
-        http_reply(r, &(struct http_answer){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
+        reply_send(r, &(struct reply){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
     else
         reply_refused(r);
 }
@@ -242,7 +242,7 @@ void etcd_members_handle(const struct http_request *r)
     if (name.len != 0)
         name = slice_from(name, 1);
     if (method != HTTP_GET && method != HTTP_POST && method != HTTP_DELETE && method != HTTP_PUT)
-        http_reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
     else if (method != HTTP_GET && !etcd_auth_is_root(r))
         etcd_auth_reply_refused(r);
     else if (method == HTTP_POST)
@@ -252,7 +252,7 @@ void etcd_members_handle(const struct http_request *r)
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else
-        http_reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
+        reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
 }
 
 static bool is_url_of(const char *url, struct slice host)
@@ -290,10 +290,10 @@ void etcd_machines_handle(const struct http_request *r)
     struct reply_body body;
 
     if (r->head->method != HTTP_GET && r->head->method != HTTP_HEAD) {
-        http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
         return;
     }
     reply_body_begin(&body);
     write_machines(&body.w, r, &r->http->config->advertise_client_urls);
-    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_TEXT}, &body);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_TEXT}, &body);
 }

@@ -3,6 +3,6 @@
 
 #include "rdzv/http/reply.h"
 
-/* Answers any request whose path is /v2/members or below it. */
+/* Handles any request whose path is /v2/members or below it. */
 void etcd_members_handle(const struct http_request *r);
 void etcd_machines_handle(const struct http_request *r);
