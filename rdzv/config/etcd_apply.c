@@ -37,7 +37,7 @@ static bool check_value(struct draft *d, const struct setting *s)
 static void note_ignored(struct draft *d, const struct setting *s)
 {
     char label[CONFIG_LABEL_MAX];
-    /* Of what is ignored, these two would have made a different server of this one. */
+    /* Of the flags that are ignored, these make a different server of an etcd. */
     bool matters = (strcmp(s->name, "proxy") == 0 && strcmp(s->value, "off") != 0) ||
                    strcmp(s->name, "discovery") == 0 || strcmp(s->name, "discovery-srv") == 0;
 
@@ -48,9 +48,7 @@ static void note_ignored(struct draft *d, const struct setting *s)
 static void replace_text(char **field, const char *text)
 {
     free(*field);
-    *field = strdup(text);
-    if (*field == NULL)
-        abort();
+    *field = config_copy_text(text, strlen(text));
 }
 
 static void apply_log_outputs(struct draft *d, const struct setting *s)
@@ -201,12 +199,8 @@ static char *default_cluster(const struct config *c)
     size_t len = 1;
     char *text;
 
-    if (strcmp(c->name, "default") == 0) {
-        text = strdup("default=http://localhost:2380");
-        if (text == NULL)
-            abort();
-        return text;
-    }
+    if (strcmp(c->name, "default") == 0)
+        return config_copy_text("default=http://localhost:2380", 29);
     for (size_t i = 0; i < c->advertise_peer_urls.count; i++)
         len += strlen(c->name) + strlen(c->advertise_peer_urls.items[i]) + 2;
     text = xcalloc(len, 1);
@@ -216,8 +210,7 @@ static char *default_cluster(const struct config *c)
     return text;
 }
 
-/* Whether two peer URLs certainly name different places. Host names are not resolved: etcd would,
- * but what it finds is of no use to us. */
+/* Do two peer URLs certainly name different places? Host names are not resolved. */
 static bool certainly_differ(const char *a, const char *b)
 {
     struct etcd_url one = {0}, two = {0};
@@ -242,7 +235,7 @@ static bool certainly_differ(const char *a, const char *b)
     return literal;
 }
 
-/* --initial-cluster names this member once, nobody else, and agrees with what it advertises. */
+/* --initial-cluster names this member once and no other, and agrees with what it advertises. */
 static bool check_cluster(struct draft *d)
 {
     struct config *c = &d->config;
@@ -313,7 +306,7 @@ bool etcd_flags_finish(struct draft *d)
         return false;
     if (c->etcd_mode && !d->v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",
-                    "%s, but the v2 API is served all the same: it is what this daemon is for",
+                    "%s, but this daemon serves the v2 API all the same",
                     d->v2_from == NULL ? "is not given" : "is false");
     return true;
 }
