@@ -1,9 +1,11 @@
 /* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
- * of the tree are in store/tree.h, those of parameters and JSON in proto/etcd.h. */
+ * of the tree are in store/tree.h, those of parameters in proto/etcd.h, those of JSON in
+ * proto/etcd_types.h. */
 #include "rdzv/etcd/keys.h"
 
 #include <stdio.h>
 
+#include "proto/etcd.h"
 #include "rdzv/etcd/auth.h"
 #include "rdzv/http/body.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/etcd.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/reply.h"
