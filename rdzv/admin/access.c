@@ -1,4 +1,4 @@
-/* Who may change what others rely on. See access.h for the contract. */
+/* Which requests may change what other clients rely on. See access.h for the contract. */
 #include "rdzv/admin/access.h"
 
 #include "rdzv/http/message.h"
