@@ -1,6 +1,6 @@
-/* Bytes without owners: a slice of somebody's memory, a reader that walks one, a writer that fills
- * one. No I/O and no allocation. Integers on the wire are little-endian, as torch's clients on
- * every supported machine send them (c10d's "native order"). */
+/* Bytes without owners: a slice of memory, a reader that walks one, a writer that fills one. No I/O
+ * and no allocation. Integers on the wire are little-endian, as torch's clients on every supported
+ * machine send them (c10d's "native order"). */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Borrowed bytes. Whoever makes one says how long they live. ptr may be NULL when len is 0. */
+/* Borrowed bytes. The function that makes one says how long they live. ptr may be NULL when len is
+ * 0.
+ */
 struct slice {
     const uint8_t *ptr;
     size_t len;

@@ -40,11 +40,10 @@ static const bool is_plain[256] = {
     ['='] = true,         ['?' ... '['] = true, [']' ... 0x7f] = true,
 };
 
-void json_string(struct writer *w, struct slice text)
+void json_text(struct writer *w, struct slice text)
 {
     size_t plain = 0, at = 0; /* text[plain..at) stands for itself and is not written yet */
 
-    writer_u8(w, '"');
     for (;;) {
         char buf[7];
         const char *instead = NULL;
@@ -76,6 +75,12 @@ void json_string(struct writer *w, struct slice text)
     }
     if (at > plain)
         writer_put(w, text.ptr + plain, at - plain);
+}
+
+void json_string(struct writer *w, struct slice text)
+{
+    writer_u8(w, '"');
+    json_text(w, text);
     writer_u8(w, '"');
 }
 

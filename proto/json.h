@@ -8,6 +8,9 @@
  * that is not valid UTF-8 as the six characters \ufffd. */
 void json_string(struct writer *w, struct slice text);
 
+/* A part of a string: the same without quotes. */
+void json_text(struct writer *w, struct slice text);
+
 void json_u64(struct writer *w, uint64_t v);
 void json_i64(struct writer *w, int64_t v);
 

@@ -1,4 +1,4 @@
-/* Every path that the daemon answers over HTTP, and who answers it. */
+/* Every HTTP path of the daemon, and the endpoint that handles it. */
 #include "rdzv/routes.h"
 
 #include "rdzv/admin/health.h"

@@ -1,4 +1,4 @@
-/* Every path that the daemon answers over HTTP. */
+/* Every HTTP path of the daemon. */
 #pragma once
 
 #include "rdzv/http/route.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/members.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"

@@ -7,7 +7,7 @@
  * out, and a decoded change has zeros there. */
 #pragma once
 
-#include "proto/etcd.h"
+#include "proto/etcd_types.h"
 #include "store/command.h"
 
 struct entry;

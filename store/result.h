@@ -1,7 +1,7 @@
 /* What a command came to: why the store refused it, or what it answers. */
 #pragma once
 
-#include "proto/etcd.h"
+#include "proto/etcd_types.h"
 
 struct blob;
 struct tree_event;

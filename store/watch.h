@@ -2,7 +2,7 @@
  * etcd's, quirks included (v2store/event_history.go, watcher_hub.go). */
 #pragma once
 
-#include "proto/etcd.h"
+#include "proto/etcd_types.h"
 #include "store/table.h"
 #include "store/wake.h"
 

@@ -48,10 +48,10 @@ static void reply_checks(const struct http_request *r, const char *name, const s
         writer_str(&w, name);
         writer_str(&w, ok ? " check passed\n" : " check failed\n");
     }
-    http_reply(r, &(struct http_answer){.status = ok ? 200 : 503,
-                                        .content_type = HTTP_TEXT,
-                                        .nosniff = true,
-                                        .body = {w.ptr, w.len}});
+    reply_send(r, &(struct reply){.status = ok ? 200 : 503,
+                                  .content_type = HTTP_TEXT,
+                                  .nosniff = true,
+                                  .body = {w.ptr, w.len}});
 }
 
 /* That this code runs is what /livez says. The store has no way of its own to fail. */
@@ -66,7 +66,7 @@ static void handle(const struct http_request *r, const char *name, size_t count)
     };
 
     if (!http_is_reading(r))
-        http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else
         reply_checks(r, name, checks, count == 0 ? sizeof checks / sizeof checks[0] : count);
 }

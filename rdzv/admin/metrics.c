@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/members.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
@@ -271,12 +271,12 @@ void admin_metrics_handle(const struct http_request *r)
         ok = fclose(out) == 0;
     }
     if (ok)
-        http_reply(r, &(struct http_answer){
+        reply_send(r, &(struct reply){
                           .status = 200,
                           .content_type = "text/plain; version=0.0.4; charset=utf-8",
                           .body = {(const uint8_t *)text, len},
                       });
     else
-        http_reply(r, &(struct http_answer){.status = 500});
+        reply_send(r, &(struct reply){.status = 500});
     free(text);
 }

@@ -6,6 +6,7 @@
 #include "proto/json.h"
 #include "rdzv/admin/access.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/message.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
@@ -116,7 +117,7 @@ static void write_runs(struct writer *w, const struct engine_space *space)
     writer_str(w, "]}\n");
 }
 
-static const struct http_answer ok = {.status = 200, .content_type = HTTP_JSON};
+static const struct reply ok = {.status = 200, .content_type = HTTP_JSON};
 
 static void show_all(const struct http_request *r, struct engine_space *space)
 {
@@ -124,7 +125,7 @@ static void show_all(const struct http_request *r, struct engine_space *space)
 
     reply_body_begin(&body);
     write_runs(&body.w, space);
-    http_reply_body(r, &ok, &body);
+    reply_body_send(r, &ok, &body);
 }
 
 static void show_one(const struct http_request *r, struct engine_space *space, struct slice id)
@@ -133,13 +134,13 @@ static void show_one(const struct http_request *r, struct engine_space *space, s
     struct reply_body body;
 
     if (run == NULL) {
-        HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
         return;
     }
     reply_body_begin(&body);
     write_run(&body.w, run);
     writer_u8(&body.w, '\n');
-    http_reply_body(r, &ok, &body);
+    reply_body_send(r, &ok, &body);
 }
 
 static void forget_run(const struct http_request *r, struct engine_space *space, struct slice id)
@@ -152,7 +153,7 @@ static void forget_run(const struct http_request *r, struct engine_space *space,
         return;
     run = rendezvous_find(space, id);
     if (run == NULL) {
-        HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
         return;
     }
     removed = rendezvous_forget(run);
@@ -161,7 +162,7 @@ static void forget_run(const struct http_request *r, struct engine_space *space,
     json_string(&body.w, id);
     number(&body.w, "removed", (int64_t)removed);
     writer_str(&body.w, "}\n");
-    http_reply_body(r, &ok, &body);
+    reply_body_send(r, &ok, &body);
 }
 
 void admin_runs_handle(const struct http_request *r, struct engine_space *space, struct slice name,
@@ -170,15 +171,15 @@ void admin_runs_handle(const struct http_request *r, struct engine_space *space,
     bool reads = http_is_reading(r);
 
     if (space == NULL)
-        HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else if (rest.len == 0 && reads)
         show_all(r, space);
     else if (rest.len == 0)
-        http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else if (r->head->method == HTTP_DELETE)
         forget_run(r, space, slice_from(rest, 1));
     else if (reads)
         show_one(r, space, slice_from(rest, 1));
     else
-        http_reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
 }

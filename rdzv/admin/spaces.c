@@ -6,6 +6,7 @@
 #include "rdzv/admin/runs.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/message.h"
 
 static void write_space(struct writer *w, const struct engine_space *entry)
 {
@@ -46,7 +47,7 @@ static void list_spaces(const struct http_request *r)
 
     reply_body_begin(&body);
     write_spaces(&body.w, http_engine(r));
-    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_JSON}, &body);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }
 
 static void reset_space(const struct http_request *r, struct engine_space *space)
@@ -70,7 +71,7 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     writer_str(&body.w, ",\"removed\":");
     json_u64(&body.w, removed);
     writer_str(&body.w, "}\n");
-    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_JSON}, &body);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }
 
 static void handle_space(const struct http_request *r, struct slice name)
@@ -78,11 +79,11 @@ static void handle_space(const struct http_request *r, struct slice name)
     struct engine_space *space = engine_find_space(http_engine(r), name);
 
     if (r->head->method != HTTP_DELETE)
-        http_reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
     else if (!admin_may_change(r))
         return;
     else if (space == NULL)
-        HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else
         reset_space(r, space);
 }
@@ -106,7 +107,7 @@ static void handle_below(const struct http_request *r, struct slice path)
             return;
         }
     }
-    http_reply_not_found(r);
+    reply_not_found(r);
 }
 
 void admin_spaces_handle(const struct http_request *r)
@@ -116,9 +117,9 @@ void admin_spaces_handle(const struct http_request *r)
     if (name.len > 1)
         handle_below(r, slice_from(name, 1));
     else if (name.len == 1)
-        http_reply_not_found(r);
+        reply_not_found(r);
     else if (http_is_reading(r))
         list_spaces(r);
     else
-        http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
 }

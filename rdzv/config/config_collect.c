@@ -1,5 +1,5 @@
-/* Gathers settings from the command line, ETCD_* variables and a file, in the order in which they
- * count, and refuses names that nobody knows. What the values mean is left to others. */
+/* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
+ * apply, and refuses unknown names. Does not look at what the values mean. */
 #include "rdzv/config/config_internal.h"
 #include "store/xalloc.h"
 
@@ -20,7 +20,7 @@ static const struct option *find_option(const char *name, size_t len)
 #define DISTANCE_NAME_MAX 48
 
 /* Edits (insert, remove, replace, swap neighbours) between two names; DISTANCE_NAME_MAX for names
- * too long to be a slip of ours. */
+ * that are longer than any of ours. */
 static unsigned distance(const char *a, size_t a_len, const char *b)
 {
     unsigned rows[3][DISTANCE_NAME_MAX + 1];
@@ -105,7 +105,9 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
 
 static bool takes_no_value(const struct setting *s)
 {
-    return s->option != NULL ? s->option->kind == OPTION_ACTION : s->etcd->type == ETCD_TYPE_BOOL;
+    if (s->option != NULL)
+        return s->option->kind == OPTION_ACTION;
+    return s->etcd->type == ETCD_TYPE_BOOL || s->etcd->type == ETCD_TYPE_ANCIENT;
 }
 
 /* One word of the command line that starts with a dash. *i is its index, and moves on if the next
@@ -199,7 +201,8 @@ static bool split_variable(const char *variable, char *name, size_t cap, const c
     return true;
 }
 
-/* Images set ETCD_VERSION to say which etcd they carry, on which etcd itself then stumbles. */
+/* Images set ETCD_VERSION to say which etcd they carry; etcd itself takes it for a flag and fails.
+ */
 static bool is_variable_flag(const struct etcd_flag *flag)
 {
     return flag != NULL && strcmp(flag->name, "version") != 0;
@@ -244,8 +247,8 @@ static bool read_environment(struct parse *p, char *const environment[])
     return true;
 }
 
-/* Variables that look like flags and are none: a typing error, or what a Kubernetes Service of the
- * name etcd puts into every pod beside it. */
+/* Variables that look like flags and are none: a typing error, or one of those that Kubernetes puts
+ * into every pod for a Service called etcd. */
 static void note_unknown_variables(struct parse *p, char *const environment[])
 {
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
@@ -276,8 +279,8 @@ static bool takes_list(const struct setting *s)
     return s->etcd->type == ETCD_TYPE_URLS || s->etcd->type == ETCD_TYPE_LIST;
 }
 
-/* A list of the file's as the one comma-separated value that a flag would have. The file's tree
- * keeps it. */
+/* Joins a list of the file into the one comma-separated value that a flag would have. The file's
+ * tree owns it. */
 static const char *join_values(struct config_entry *entry)
 {
     size_t len = 1;
@@ -371,7 +374,7 @@ static bool add_entries(struct parse *p, bool etcd_file)
             if (!etcd_file)
                 return fail_unknown(p, &s, entry->key, len, "");
             config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
-                        "etcd knows no such setting, and passes over it too");
+                        "etcd has no such setting, and ignores it too");
             continue;
         }
         if (s.option == NULL && !etcd_file)
@@ -383,7 +386,7 @@ static bool add_entries(struct parse *p, bool etcd_file)
     return true;
 }
 
-/* Reads a file of settings, into the place behind those that are there. */
+/* Reads a file of settings, and adds them behind those that are there. */
 static bool read_file(struct parse *p, const struct setting *from, bool etcd_file)
 {
     struct config_file_error error;
@@ -416,7 +419,7 @@ static bool read_file(struct parse *p, const struct setting *from, bool etcd_fil
     return add_entries(p, etcd_file);
 }
 
-/* Moves the settings from index `first` on to the front: what a file says counts least. */
+/* Moves the settings from index `first` on to the front: the settings of a file apply first. */
 static void move_to_front(struct settings *s, size_t first)
 {
     size_t moved = s->count - first;
@@ -431,7 +434,7 @@ static void move_to_front(struct settings *s, size_t first)
     s->items = copy;
 }
 
-/* etcd's --config-file puts an end to its other flags and to its variables; ours go on. */
+/* With its --config-file etcd ignores its other flags and its variables; ours stay in force. */
 static void drop_etcd_settings(struct parse *p)
 {
     size_t kept = 0;
@@ -446,7 +449,7 @@ static void drop_etcd_settings(struct parse *p)
         }
         if (strcmp(s->name, "config-file") != 0)
             config_note(&p->draft.config, CONFIG_NOTE_IGNORED, config_label(s, label),
-                        "--config-file is given, and then etcd looks at nothing else");
+                        "--config-file is given, and then etcd reads nothing else");
     }
     p->settings.count = kept;
 }
@@ -503,7 +506,7 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
         return true;
     }
 
-    /* Between the other two there is no order to keep: one flag in both is an error. */
+    /* Between environment and command line any order will do: one flag in both is an error. */
     move_to_front(&p->settings, arguments);
     if (!read_environment(p, environment))
         return false;

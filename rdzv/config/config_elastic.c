@@ -1,5 +1,5 @@
-/* How --advertise and --worker-ports are spelled, and which settings of elastic jobs do not go
- * together. */
+/* Reads --advertise and --worker-ports, and notes which settings of elastic jobs contradict each
+ * other. */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
-#define READ_TIMEOUT_MS 60000 /* torch's, for an answer of a c10d store */
+#define READ_TIMEOUT_MS 60000 /* torch's, for a reply of a c10d store */
 
 void config_note_elastic(struct config *c)
 {
@@ -96,6 +96,6 @@ void config_note_elastic(struct config *c)
     if (e->closed_run_wait_ms <= e->closed_run_ttl_ms)
         config_note(
             c, CONFIG_NOTE_WARNING, "--closed-run-wait",
-            "is not above --closed-run-ttl: who comes at once for a run that has just ended "
-            "is always told that it is closed");
+            "is not above --closed-run-ttl: an agent that comes right after its run has ended "
+            "always gets the answer that the run is closed");
 }

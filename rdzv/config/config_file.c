@@ -1,5 +1,5 @@
-/* Walks libyaml's events over a flat file of settings. Stricter than YAML, since a settings file
- * that can be read in two ways is a bug report to come. */
+/* Reads a flat file of settings with libyaml. Stricter than YAML, so that no file can be read in
+ * two ways. */
 #include "rdzv/config/config_file.h"
 
 #include "store/xalloc.h"
@@ -54,27 +54,27 @@ static struct config_place place_of_offset(const struct walk *w, size_t offset)
     return at;
 }
 
-/* libyaml's own words for bytes that are no YAML, with the remedy for the usual reasons. */
+/* libyaml's own words for bytes that are no YAML, with a hint for the usual reasons. */
 static bool fail_syntax(struct walk *w)
 {
     const char *problem = w->parser.problem == NULL ? "out of memory" : w->parser.problem;
-    const char *remedy = "";
+    const char *hint = "";
 
     if (w->parser.error == YAML_READER_ERROR)
         return fail(w, place_of_offset(w, w->parser.problem_offset),
                     "%s; the file must be UTF-8 text", problem);
     if (strstr(problem, "cannot start any token") != NULL)
-        remedy = "; indent with spaces, not tabs, and quote a value that starts with @, ` or %";
+        hint = "; indent with spaces, not tabs, and quote a value that starts with @, ` or %";
     else if (strstr(problem, "alphabetic or numeric character") != NULL)
-        remedy = "; quote a value that starts with * or &, as in \"*:29400\"";
+        hint = "; quote a value that starts with * or &, as in \"*:29400\"";
     else if (strstr(problem, "tab character") != NULL)
-        remedy = "; indent with spaces";
+        hint = "; indent with spaces";
     else if (strstr(problem, "mapping values are not allowed") != NULL)
-        remedy = "; quote a value that contains `: `";
+        hint = "; quote a value that contains `: `";
     else if (strstr(problem, "could not find expected ':'") != NULL ||
              strstr(problem, "did not find expected") != NULL)
-        remedy = "; settings are lines of `key: value`";
-    return fail(w, place_of(w->parser.problem_mark), "%s%s", problem, remedy);
+        hint = "; settings are lines of `key: value`";
+    return fail(w, place_of(w->parser.problem_mark), "%s%s", problem, hint);
 }
 
 static bool next(struct walk *w)

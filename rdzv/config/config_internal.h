@@ -1,6 +1,6 @@
 /* What the parts of config share while a struct config is being made: settings as they were given,
  * where each came from, and the draft they are applied to. For config*.c and
- * etcd_flags.c only. */
+ * etcd_apply.c only. */
 #pragma once
 
 #include "rdzv/config/config.h"
@@ -150,16 +150,7 @@ void string_list_sort(struct string_list *list);
 /* Splits at commas and trims blanks; empty parts are kept. */
 void string_list_split(struct string_list *list, const char *text);
 
-/* etcd_flags.c */
-
-/* Checks a URL as etcd checks those on its command line. NULL if it is fine, else what is wrong.
- * The pieces (out may be NULL) point into `url`. */
-struct url_parts {
-    const char *scheme, *host;
-    size_t scheme_len, host_len;
-    uint16_t port;
-};
-const char *etcd_url_check(const char *url, struct url_parts *out);
+/* etcd_apply.c */
 
 /* Applies a setting whose name only etcd has. */
 bool etcd_flag_apply(struct draft *d, const struct setting *setting);

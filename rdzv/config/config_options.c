@@ -1,10 +1,10 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
+#include "rdzv/config/etcd_url.h"
 #include "rdzv/config/units.h"
 #include "store/xalloc.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ const struct option config_options[] = {
      .choices = switch_names,
      .group = listening,
      .value_name = "on|off",
-     .help = "take the c10d version of torch 1.9 to 2.0"},
+     .help = "accept the c10d version of torch 1.9 to 2.0"},
     {.name = "c10d-snapshot-opcodes",
      .kind = OPTION_CHOICE,
      .offset = AT(snapshot_opcodes),
@@ -53,7 +53,7 @@ const struct option config_options[] = {
      .offset = AT(data_dir),
      .group = keeping,
      .value_name = "DIR",
-     .help = "taken for etcd's sake: state is in memory, nothing is kept there yet"},
+     .help = "accepted for etcd's sake; state is in memory only"},
     {.name = "space-idle-timeout",
      .kind = OPTION_DURATION,
      .offset = AT(space_idle_timeout_ms),
@@ -61,7 +61,7 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = keeping,
      .value_name = "DURATION",
-     .help = "reset a space that had no c10d peer for so long"},
+     .help = "reset a space after this time without a c10d client"},
     {.name = "exit-when-idle",
      .kind = OPTION_DURATION,
      .offset = AT(exit_when_idle_ms),
@@ -69,7 +69,7 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = keeping,
      .value_name = "DURATION",
-     .help = "end, once it was in use and then was not for so long"},
+     .help = "exit after this time without use, once there was use"},
     {.name = "drain-timeout",
      .kind = OPTION_DURATION,
      .offset = AT(drain_timeout_ms),
@@ -77,7 +77,7 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = keeping,
      .value_name = "DURATION",
-     .help = "after SIGTERM, how long answers may still take to leave"},
+     .help = "after SIGTERM, time for queued replies to leave"},
 
     {.name = "elastic-fixes",
      .kind = OPTION_SWITCH,
@@ -85,7 +85,7 @@ const struct option config_options[] = {
      .choices = switch_names,
      .group = elastic,
      .value_name = "on|off",
-     .help = "repair elastic jobs, or be a bare store as torch's"},
+     .help = "repair elastic jobs, or be a plain store like torch's"},
     {.name = "advertise",
      .kind = OPTION_TEXT,
      .offset = AT(elastic.advertise),
@@ -107,7 +107,7 @@ const struct option config_options[] = {
      .most = UINT64_MAX,
      .group = elastic,
      .value_name = "DURATION",
-     .help = "forget a closed run that had no agent for so long"},
+     .help = "forget a closed run after this time without an agent"},
     {.name = "closed-run-wait",
      .kind = OPTION_DURATION,
      .offset = AT(elastic.closed_run_wait_ms),
@@ -115,7 +115,7 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = elastic,
      .value_name = "DURATION",
-     .help = "agents of a closed run wait so long for a new one"},
+     .help = "agents wait this long for a closed run to be replaced"},
     {.name = "idle-run-ttl",
      .kind = OPTION_DURATION,
      .offset = AT(elastic.idle_run_ttl_ms),
@@ -123,21 +123,21 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = elastic,
      .value_name = "DURATION",
-     .help = "forget an open run that had no agent for so long"},
+     .help = "forget an open run after this time without an agent"},
     {.name = "close-needs-all",
      .kind = OPTION_SWITCH,
      .offset = AT(elastic.close_needs_all),
      .choices = switch_names,
      .group = elastic,
      .value_name = "on|off",
-     .help = "a run closes only when all in it ask (torch 2.3-2.7)"},
+     .help = "close a run only when all its agents ask (torch 2.3-2.7)"},
     {.name = "merge-heartbeats",
      .kind = OPTION_SWITCH,
      .offset = AT(elastic.merge_heartbeats),
      .choices = switch_names,
      .group = elastic,
      .value_name = "on|off",
-     .help = "let heartbeats of different agents pass each other"},
+     .help = "merge heartbeats that agents write at the same time"},
 
     {.name = "key-size-limit",
      .kind = OPTION_SIZE32,
@@ -178,7 +178,7 @@ const struct option config_options[] = {
      .most = INT64_MAX,
      .group = limits,
      .value_name = "SIZE",
-     .help = "unread answers of one peer; above it is cut"},
+     .help = "unread replies of one client; above, it is dropped"},
     {.name = "connection-limit",
      .kind = OPTION_COUNT,
      .offset = AT(limits.connections_max),
@@ -210,7 +210,7 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = limits,
      .value_name = "DURATION",
-     .help = "for a whole request to arrive; idle peers are never cut"},
+     .help = "for a whole request to arrive; idle clients stay"},
 
     {.name = "log-format",
      .kind = OPTION_CHOICE,
@@ -250,7 +250,7 @@ const struct option config_options[] = {
      .offset = AT(host_whitelist),
      .group = as_etcd,
      .value_name = "NAMES",
-     .help = "Host headers that are answered; * is any"},
+     .help = "Host headers that rdzvd accepts; * is any"},
 
     {.name = "config",
      .kind = OPTION_FILE,
@@ -313,9 +313,7 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
         if (len == 0 || strspn(s->value, "0123456789") < len)
             return config_fail(d, s, "%s: not a whole number%s", config_show(s->value).text,
                                o->may_be_off ? "; write one, or off" : "; write one");
-        errno = 0;
-        value = strtoull(s->value, NULL, 10);
-        if (errno != 0)
+        if (!slice_to_u64(slice_str(s->value), UINT64_MAX, &value))
             value = UINT64_MAX;
     } else {
         enum units_result result = duration ? units_parse_duration(s->value, &value, NULL)
@@ -323,8 +321,7 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
 
         if (result != UNITS_OK)
             return config_fail(d, s, "%s: %s", config_show(s->value).text,
-                               duration ? units_duration_remedy(result)
-                                        : units_size_remedy(result));
+                               duration ? units_duration_hint(result) : units_size_hint(result));
     }
     if (value < o->least || value > o->most) {
         char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
@@ -467,7 +464,7 @@ bool config_apply_option(struct draft *d, const struct setting *s)
         apply_names(s, field);
         return true;
     case OPTION_FILE:
-        return true; /* read long ago */
+        return true; /* config_collect() has read it */
     case OPTION_ACTION:
         if (s->value != NULL && !etcd_flag_parse_bool(s->value, &flag))
             return config_fail(d, s, "%s: takes no value", config_show(s->value).text);

@@ -99,12 +99,11 @@ void config_note(struct config *c, enum config_note_kind kind, const char *flag,
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
     c->notes = xrealloc(c->notes, (c->note_count + 1) * sizeof *c->notes);
-    c->notes[c->note_count].kind = kind;
-    c->notes[c->note_count].flag = strdup(flag);
-    c->notes[c->note_count].why = strdup(why);
-    if (c->notes[c->note_count].flag == NULL || c->notes[c->note_count].why == NULL)
-        abort();
-    c->note_count++;
+    c->notes[c->note_count++] = (struct config_note){
+        .kind = kind,
+        .flag = config_copy_text(flag, strlen(flag)),
+        .why = config_copy_text(why, strlen(why)),
+    };
 }
 
 char *config_copy_text(const char *text, size_t len)

@@ -1,4 +1,4 @@
-/* What the daemon says of itself on stdout: help, version, and the settings in effect. */
+/* What the daemon prints on stdout: help, version, and the settings in effect. */
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
 #include "rdzv/config/units.h"
@@ -127,7 +127,7 @@ static bool write_value(FILE *out, const struct config *c, const struct option *
     return false;
 }
 
-/* Whether the next one is the ::1 of this localhost. */
+/* Is the next listener the ::1 of this localhost? */
 static bool is_localhost_pair(const struct config *c, size_t i)
 {
     return strcmp(c->listeners[i].host, "127.0.0.1") == 0 && i + 1 < c->listener_count &&
@@ -249,8 +249,8 @@ void config_write_help(FILE *out, const struct config *config)
     fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
           "\n"
           "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
-          "Takes etcd's flags, ETCD_* variables and --config-file too, and started under the\n"
-          "name etcd it is one.\n",
+          "Accepts etcd's flags, ETCD_* variables and --config-file too; called as `etcd` it\n"
+          "starts as one.\n",
           out);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct option *o = &config_options[i];
@@ -268,14 +268,14 @@ void config_write_help(FILE *out, const struct config *config)
         "\n"
         "DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.\n"
         "SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.\n"
-        "off ends a limit or a time where (off) is the default, and also --drain-timeout,\n"
-        "--space-limit, --watcher-limit and --request-timeout.\n",
+        "off means no limit, or never; --drain-timeout, --space-limit, --watcher-limit,\n"
+        "--request-timeout and the flags with the default off accept it.\n",
         out);
 }
 
 void config_write_version(FILE *out, const struct config *config, const char *version)
 {
-    /* Scripts take the word behind `etcd Version:`, and what they may expect of an etcd is 3.4. */
+    /* Scripts read the word behind `etcd Version:`; they may expect an etcd 3.4. */
     if (config->etcd_mode)
         fprintf(out,
                 "etcd Version: 3.4.23\n"

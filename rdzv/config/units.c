@@ -184,7 +184,7 @@ enum units_result units_parse_size(const char *text, uint64_t *out_bytes, size_t
     return result;
 }
 
-const char *units_duration_remedy(enum units_result result)
+const char *units_duration_hint(enum units_result result)
 {
     switch (result) {
     case UNITS_OK:
@@ -202,7 +202,7 @@ const char *units_duration_remedy(enum units_result result)
     return "longer than can be counted; give a smaller number";
 }
 
-const char *units_size_remedy(enum units_result result)
+const char *units_size_hint(enum units_result result)
 {
     switch (result) {
     case UNITS_OK:
@@ -238,7 +238,7 @@ const char *units_format_duration(uint64_t ms, char *text)
     return text;
 }
 
-/* What sizes are written in, the first of size_units: nobody wants to see 8389MB. */
+/* How many of size_units formatting uses, from the first: 8MiB, and never 8389kB. */
 #define POWERS_OF_1024 4
 
 const char *units_format_size(uint64_t bytes, char *text)

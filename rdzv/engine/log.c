@@ -23,7 +23,7 @@ struct limit {
     enum log_level level;
     uint64_t milli_tokens; /* thousandths of a line */
     uint64_t filled_ms;
-    uint64_t asked_ms; /* when a line of that name last wanted out */
+    uint64_t asked_ms; /* of the last line of that name, written or not */
     uint64_t suppressed;
 };
 
@@ -31,9 +31,9 @@ static struct {
     enum log_format format;
     int fd;
     uint64_t (*now_ms)(void);
-    bool torn;        /* the last line ended in its middle */
-    uint64_t dropped; /* in all */
-    uint64_t told;    /* of them, those a line has told about */
+    bool torn;         /* the last line ended in its middle */
+    uint64_t dropped;  /* in all */
+    uint64_t reported; /* of them, those that a log_dropped line has counted */
     uint64_t suppressed;
     struct limit limits[LIMITED_NAMES_MAX];
     size_t limit_count;
@@ -265,7 +265,7 @@ static void put_time(struct line *line, uint64_t ms)
 
 /* Gives a line to the kernel, whole and at once, or not at all. Asking poll() first keeps a
  * blocking descriptor from blocking (a pipe with room for anything has room for PIPE_BUF) without
- * making it non-blocking for everybody else who shares it, and spares us SIGPIPE. */
+ * making it non-blocking for other processes that share it, and avoids SIGPIPE. */
 static bool write_line(const struct line *line)
 {
     struct pollfd poller = {.fd = state.fd, .events = POLLOUT};
@@ -337,7 +337,7 @@ static struct limit *find_limit(const char *event, uint64_t now)
 /* Whether a line of that name may pass; a line that may not is counted. */
 static bool take_token(struct limit *limit, enum log_level level, uint64_t now)
 {
-    /* The clock is the wall's: it may stand still for us or jump, never back into an underflow. */
+    /* The wall clock may jump, back too: that must not underflow. */
     uint64_t passed = now > limit->filled_ms ? now - limit->filled_ms : 0;
 
     if (passed > LOG_BURST * 1000 / LOG_REFILL_PER_S)
@@ -357,17 +357,17 @@ static bool take_token(struct limit *limit, enum log_level level, uint64_t now)
     return true;
 }
 
-/* Lines that were dropped are told about before the next one, as soon as that can be written. */
-static void tell_dropped(uint64_t now)
+/* Reports dropped lines before the next line, as soon as one can be written. */
+static void report_dropped(uint64_t now)
 {
     uint64_t before = state.dropped;
-    struct log_field fields[] = {log_u64("lines", before - state.told), LOG_END_};
+    struct log_field fields[] = {log_u64("lines", before - state.reported), LOG_END_};
 
-    if (before == state.told)
+    if (before == state.reported)
         return;
     write_event(now, LOG_WARN, "log_dropped", 0, fields);
     if (state.dropped == before)
-        state.told = before;
+        state.reported = before;
     else
         state.dropped = before; /* the notice itself is no loss */
 }
@@ -387,7 +387,7 @@ void log_write_(enum log_level level, bool limited, const char *event,
         suppressed = limit->suppressed;
         limit->suppressed = 0;
     }
-    tell_dropped(now);
+    report_dropped(now);
     write_event(now, level, event, suppressed, fields);
     errno = saved;
 }
@@ -396,7 +396,7 @@ void log_tick(void)
 {
     uint64_t now = now_ms();
 
-    tell_dropped(now);
+    report_dropped(now);
     for (size_t i = 0; i < state.limit_count; i++) {
         struct limit *limit = &state.limits[i];
         struct log_field fields[] = {log_str("name", limit->name), LOG_END_};

@@ -1,4 +1,4 @@
-/* The daemon's voice: one event, one line, one write(2) on stderr, as logfmt or as JSON.
+/* The daemon's log: one event, one line, one write(2) on stderr, as logfmt or as JSON.
  *
  *     log_event(LOG_INFO, "listening", log_str("address", text), log_u64("backlog", n));
  *     time=2026-11-20T20:58:18.123Z level=info event=listening address=127.0.0.1:29400 backlog=4096

@@ -5,25 +5,25 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <sys/resource.h>
 
-#include "proto/json_read.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/etcd/json_body.h"
+#include "rdzv/http/message.h"
 #include "rdzv/http/reply.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)
 {
-    http_reply(r, &(struct http_answer){
-                      .status = 200, .content_type = content_type, .body = slice_str(body)});
+    reply_send(
+        r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
 }
 
 static bool is_method(const struct http_request *r, enum http_method method, const char *allow)
 {
     if (r->head->method == method)
         return true;
-    http_reply_not_allowed(r, allow, HTTP_ETCD_NONE);
+    reply_not_allowed(r, allow, HTTP_ETCD_NONE);
     return false;
 }
 
@@ -83,60 +83,32 @@ static bool parse_level(struct slice name, enum log_level *level)
     return false;
 }
 
-/* The member "Level" of a JSON object; *level is a string with its quotes, or empty. False: the
- * body is something else. */
-static bool find_level(struct slice body, struct slice *level)
-{
-    struct json_error why;
-    struct slice text, name, value;
-
-    if (!json_take(body, false, &text, &why))
-        return false;
-    if (json_kind(text) == JSON_NULL)
-        return true;
-    if (json_kind(text) != JSON_OBJECT)
-        return false;
-    while (json_next_member(&text, &name, &value)) {
-        if (!json_name_is(name, "Level") || json_kind(value) == JSON_NULL)
-            continue;
-        if (json_kind(value) != JSON_STRING)
-            return false;
-        *level = value;
-    }
-    return true;
-}
-
 static void set_level(const struct http_request *r, struct slice name)
 {
     struct log_options options = {.format = r->http->config->log_format, .fd = 2};
 
     if (!parse_level(name, &options.level)) {
-        HTTP_REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
         return;
     }
     log_event(LOG_INFO, "log_level", log_bytes("level", name));
     log_init(&options);
-    http_reply(r, &(struct http_answer){.status = 204});
+    reply_send(r, &(struct reply){.status = 204});
 }
 
+/* {"Level":"INFO"} */
 void etcd_log_level_handle(const struct http_request *r)
 {
-    struct slice level = {0}, name = {0};
-    uint8_t *bytes;
+    const cJSON *level;
+    cJSON *body;
 
     if (!is_method(r, HTTP_PUT, "PUT"))
         return;
-    if (!find_level(r->body, &level)) {
-        http_reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
-        return;
-    }
-    bytes = malloc(JSON_UNQUOTED_MAX(level.len) + 1);
-    if (bytes == NULL) {
-        http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_NONE);
-        return;
-    }
-    if (level.len != 0)
-        name = (struct slice){bytes, json_unquote(level, bytes)};
-    set_level(r, name);
-    free(bytes);
+    body = json_body_parse(r->body);
+    level = cJSON_GetObjectItem(body, "Level");
+    if (cJSON_IsString(level))
+        set_level(r, slice_str(level->valuestring));
+    else
+        reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
+    cJSON_Delete(body);
 }

@@ -1,4 +1,4 @@
-/* What etcd answers beside keys, auth, members and stats. */
+/* etcd's small endpoints beside keys, auth, members and stats. */
 #pragma once
 
 #include "rdzv/http/reply.h"

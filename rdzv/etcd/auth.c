@@ -1,4 +1,4 @@
-/* /v2/auth over HTTP. See etcd_auth.h.
+/* /v2/auth over HTTP. See auth.h.
  *
  * Upstream: etcd 3.4, etcdserver/api/v2http/client_auth.go and v2auth/auth.go, texts included; the
  * spec folder's etcd-v2.md, section 12. What the store does is in store/auth.h. */
@@ -13,57 +13,58 @@
 #include "rdzv/etcd/basic_auth.h"
 #include "rdzv/etcd/password.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/message.h"
 
 /* The list of users repeats each role for each of its users, so it can be far longer than all that
  * clients sent. etcd has no limit and runs out of memory instead. */
-#define ANSWER_MAX (64u << 20)
+#define REPLY_MAX (64u << 20)
 
-/* --- Answers. --- */
+/* --- Replies. --- */
 
 static void reply_bytes(const struct http_request *r, unsigned status, struct slice body)
 {
-    http_reply(r, &(struct http_answer){.status = status,
-                                        .content_type = HTTP_JSON,
-                                        .etcd = HTTP_ETCD_CLUSTER,
-                                        .body = body});
+    reply_send(r, &(struct reply){.status = status,
+                                  .content_type = HTTP_JSON,
+                                  .etcd = HTTP_ETCD_CLUSTER,
+                                  .body = body});
 }
 
-/* What cannot be done; the reason is for the log alone. */
+/* A 500; the reason goes to the log alone. */
 static void reply_internal_error(const struct http_request *r, const char *reason)
 {
     log_limited(LOG_WARN, "auth_failed", log_str("space", r->space->store->name),
                 log_bytes("path", r->path), log_str("reason", reason));
-    http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
+    reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
 }
 
 static void reply_written(const struct http_request *r, unsigned status,
                           void (*write)(struct writer *w, const void *what), const void *what)
 {
-    const struct http_answer answer = {
+    const struct reply reply = {
         .status = status, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER};
     struct reply_body body;
 
     reply_body_begin(&body);
-    body.max = ANSWER_MAX;
+    body.max = REPLY_MAX;
     write(&body.w, what);
     if (reply_body_is_whole(&body)) {
-        http_reply_body(r, &answer, &body);
+        reply_body_send(r, &reply, &body);
         return;
     }
     reply_body_drop(&body);
-    reply_internal_error(r, body.w.len > ANSWER_MAX ? "the answer is too long" : "out of memory");
+    reply_internal_error(r, body.w.len > REPLY_MAX ? "the reply is too long" : "out of memory");
 }
 
 /* {"message":"auth: …"} */
 #define REPLY_ERROR(r, status, ...) \
-    HTTP_REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, slice_str("auth: "), __VA_ARGS__)
+    REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, slice_str("auth: "), __VA_ARGS__)
 
 void etcd_auth_reply_refused(const struct http_request *r)
 {
-    http_reply_message(r, 401, "Insufficient credentials", HTTP_ETCD_NONE);
+    reply_message(r, 401, "Insufficient credentials", HTTP_ETCD_NONE);
 }
 
-/* --- Who is asking. --- */
+/* --- The user behind a request. --- */
 
 /* The user whose credentials a request has; NULL when they are none, or wrong. */
 static const struct auth_user *find_sender(const struct http_request *r)
@@ -110,14 +111,14 @@ bool etcd_auth_allows_keys(const struct http_request *r, bool write, bool recurs
     if (r->head->authorization.len != 0) {
         user = find_sender(r);
         if (user == NULL)
-            return false; /* never as guest: whoever has a wrong password should learn that */
+            return false; /* not as guest: a client with a wrong password should learn that */
     }
     return auth_allows(auth, user, key, write, recursive);
 }
 
 /* --- Changes. --- */
 
-/* Carries out a change. AUTH_NO_ROOM has been answered, anything else is the caller's to answer. */
+/* Carries out a change. Of AUTH_NO_ROOM this sends the reply, of all else the caller. */
 static enum auth_status apply(const struct http_request *r, const struct command *command)
 {
     struct store_result result;
@@ -180,7 +181,7 @@ static void write_user_with_roles(struct writer *w, const struct auth *a, const 
 
     writer_str(w, "{\"user\":");
     json_string(w, u->name);
-    for (size_t i = 0; i < u->roles.count && w->len <= ANSWER_MAX; i++) {
+    for (size_t i = 0; i < u->roles.count && w->len <= REPLY_MAX; i++) {
         const struct auth_role *role = auth_find_role(a, u->roles.items[i]);
 
         if (role == NULL)
@@ -204,7 +205,7 @@ static void write_users(struct writer *w, const void *what)
     bool any = false;
 
     writer_str(w, "{\"users\":");
-    for (size_t i = 0; i < a->user_count && w->len <= ANSWER_MAX; i++) {
+    for (size_t i = 0; i < a->user_count && w->len <= REPLY_MAX; i++) {
         if (is_hidden(a->users[i]->name))
             continue;
         writer_str(w, any ? "," : "[");
@@ -227,7 +228,7 @@ static void write_one_user(struct writer *w, const void *what)
     writer_u8(w, '\n');
 }
 
-/* What a PUT is answered with: names of roles, not objects. */
+/* The reply to a PUT: names of roles, not objects. */
 static void write_user_names(struct writer *w, const void *what)
 {
     const struct auth_user *u = what;
@@ -281,7 +282,17 @@ static bool make_hash(struct slice password, struct slice old, char made[PASSWOR
     return true;
 }
 
-/* Stores a user and answers with it. The name and the roles are the caller's, not borrowed from the
+/* False: the password cannot be kept, and the reply has been sent. */
+static bool check_password(const struct http_request *r, const struct auth_user_json *in)
+{
+    if (password_is_usable(in->password))
+        return true;
+    REPLY_ERROR(r, 400, slice_str("The password of user "), in->user,
+                slice_str(" is longer than 511 bytes; choose a shorter one"));
+    return false;
+}
+
+/* Stores a user and replies with it. The name and the roles are the caller's, not borrowed from the
  * user that is replaced, which is gone before the command is written down. */
 static void put_user(const struct http_request *r, unsigned status, const struct auth_user *user,
                      struct slice password)
@@ -314,7 +325,7 @@ static void create_user(const struct http_request *r, unsigned status,
         REPLY_ERROR(r, 409, slice_str("User "), in->user, slice_str(" already exists."));
         return;
     }
-    /* The store does the same; it is done here for the sake of the answer. */
+    /* The store does the same; it is done here for the sake of the reply. */
     if (slice_is(in->user, "root") && !auth_list_has(&in->roles, slice_str("root"))) {
         roles = malloc((in->roles.count + 1) * sizeof *roles);
         if (roles == NULL) {
@@ -371,11 +382,12 @@ static void change_user(const struct http_request *r, struct slice name,
     bool changes_roles = in->grant.count != 0 || in->revoke.count != 0;
 
     if (!slice_equal(in->user, name))
-        http_reply_message(r, 400, "User JSON name does not match the name in the URL",
-                           HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "User JSON name does not match the name in the URL",
+                      HTTP_ETCD_CLUSTER);
     else if (changes_roles && in->roles.count != 0)
-        http_reply_message(r, 400, "User JSON contains both roles and grant/revoke",
-                           HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "User JSON contains both roles and grant/revoke", HTTP_ETCD_CLUSTER);
+    else if (!check_password(r, in))
+        return;
     else if (in->roles.count != 0)
         create_user(r, 200, in);
     else if (changes_roles || auth_find_user(&r->space->store->auth, name) != NULL)
@@ -410,10 +422,10 @@ static void handle_user(const struct http_request *r, struct slice name)
     } else if (r->head->method == HTTP_DELETE) {
         delete_user(r, name);
     } else if (!auth_json_read_user(r->body, &in)) {
-        http_reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {
         change_user(r, name, &in);
-        free(in.memory);
+        auth_json_free(&in.memory);
     }
 }
 
@@ -425,7 +437,7 @@ static void write_roles(struct writer *w, const void *what)
     bool any = false;
 
     writer_str(w, "{\"roles\":[");
-    for (size_t i = 0; i < a->role_count && w->len <= ANSWER_MAX; i++) {
+    for (size_t i = 0; i < a->role_count && w->len <= REPLY_MAX; i++) {
         if (is_hidden(a->roles[i]->name))
             continue;
         if (any)
@@ -457,7 +469,7 @@ static void get_role(const struct http_request *r, struct slice name)
         reply_written(r, 200, write_one_role, role);
 }
 
-/* Stores a role and answers with it. All of it is the caller's, as with put_user(). */
+/* Stores a role and replies with it. All of it is the caller's, as with put_user(). */
 static void put_role(const struct http_request *r, unsigned status, const struct auth_role *role)
 {
     const struct command command = {.kind = COMMAND_AUTH_ROLE_PUT,
@@ -485,7 +497,7 @@ static void create_role(const struct http_request *r, const struct auth_role_jso
         put_role(r, 201, &role);
 }
 
-/* The whole of what grants and revocations make of one list; false: the answer has been sent. */
+/* The whole of what grants and revocations make of one list; false: the reply has been sent. */
 static bool merge_patterns(const struct http_request *r, const char *kind,
                            const struct command_list *old, const struct command_list *grant,
                            const struct command_list *revoke, struct command_list *out)
@@ -545,11 +557,11 @@ static void change_role(const struct http_request *r, struct slice name,
     bool changes = !is_empty(&in->grant) || !is_empty(&in->revoke);
 
     if (!slice_equal(in->role, name))
-        http_reply_message(r, 400, "Role JSON name does not match the name in the URL",
-                           HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "Role JSON name does not match the name in the URL",
+                      HTTP_ETCD_CLUSTER);
     else if (changes && !is_empty(&in->permissions))
-        http_reply_message(r, 400, "Role JSON contains both permissions and grant/revoke",
-                           HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "Role JSON contains both permissions and grant/revoke",
+                      HTTP_ETCD_CLUSTER);
     else if (slice_is(name, "root"))
         reply_root_role(r);
     else if (changes)
@@ -584,10 +596,10 @@ static void handle_role(const struct http_request *r, struct slice name)
     } else if (r->head->method == HTTP_DELETE) {
         delete_role(r, name);
     } else if (!auth_json_read_role(r->body, &in)) {
-        http_reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
+        reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {
         change_role(r, name, &in);
-        free(in.memory);
+        auth_json_free(&in.memory);
     }
 }
 
@@ -604,7 +616,7 @@ static void handle_list(const struct http_request *r,
     struct url_error why;
 
     if (r->head->method != HTTP_GET)
-        http_reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
     else if (!etcd_auth_is_root(r))
         etcd_auth_reply_refused(r);
     else if (!url_check_form(r->query, &why))
@@ -617,7 +629,7 @@ static void handle_item(const struct http_request *r, struct slice name,
                         void (*handle)(const struct http_request *r, struct slice name))
 {
     if (!is_item_method(r->head->method))
-        http_reply_not_allowed(r, "GET,PUT,DELETE", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,PUT,DELETE", HTTP_ETCD_NONE);
     else if (!etcd_auth_is_root(r))
         etcd_auth_reply_refused(r);
     else
@@ -652,13 +664,13 @@ void etcd_auth_handle(const struct http_request *r)
         if (name.len == 0)
             handle_list(r, users ? write_users : write_roles);
         else if (memchr(name.ptr, '/', name.len) != NULL)
-            http_reply_message(r, 400, "Invalid path", HTTP_ETCD_NONE);
+            reply_message(r, 400, "Invalid path", HTTP_ETCD_NONE);
         else
             handle_item(r, name, users ? handle_user : handle_role);
     } else if (!slice_is(path, "/enable")) {
-        http_reply_not_found(r);
+        reply_not_found(r);
     } else if (!is_item_method(r->head->method)) {
-        http_reply_not_allowed(r, "GET,PUT,DELETE", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,PUT,DELETE", HTTP_ETCD_NONE);
     } else if (r->head->method != HTTP_GET && !etcd_auth_is_root(r)) {
         etcd_auth_reply_refused(r);
     } else {

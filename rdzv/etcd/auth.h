@@ -1,10 +1,10 @@
-/* /v2/auth: users, roles and the switch of etcd's v2 auth over HTTP, and what they allow whoever
- * sends a request. */
+/* /v2/auth: users, roles and the switch of etcd's v2 auth over HTTP, and which requests they
+ * allow. */
 #pragma once
 
 #include "rdzv/http/reply.h"
 
-/* Answers any request whose path is /v2/auth or below it. */
+/* Handles any request whose path is /v2/auth or below it. */
 void etcd_auth_handle(const struct http_request *r);
 
 /* May this request to /v2/keys do what it asks? `write` is anything but GET and HEAD. */

@@ -1,24 +1,18 @@
 /* The JSON of etcd's auth endpoints. See auth_json.h for the contract.
  *
  * Upstream: Go's encoding/json on the structs User and Role of etcd 3.4's
- * etcdserver/api/v2auth/auth.go: member names are found in upper and lower case, a later member
- * wins over an earlier one, null leaves a string or a struct as it is and unsets a list. */
+ * etcdserver/api/v2auth/auth.go: member names are found in upper and lower case, null leaves a
+ * string or a struct as it is and unsets a list. */
 #include "rdzv/etcd/auth_json.h"
 
 #include <stdlib.h>
 
 #include "proto/json.h"
-#include "proto/json_read.h"
+#include "rdzv/etcd/json_body.h"
 
 /* --- Reading. --- */
 
-/* Room for every list element and every string of a text, allocated at once. */
-struct room {
-    struct slice *slices;
-    uint8_t *bytes;
-};
-
-/* Every element of an array stands behind a bracket or a comma. */
+/* Every element of a list stands behind a bracket or a comma. */
 static size_t count_elements(struct slice text)
 {
     size_t count = 0;
@@ -28,42 +22,32 @@ static size_t count_elements(struct slice text)
     return count;
 }
 
-/* Returns the memory, NULL when there is none. */
-static void *make_room(struct slice text, struct room *room)
+static bool read_string(const cJSON *value, struct slice *out)
 {
-    size_t slices = count_elements(text) * sizeof *room->slices;
-    uint8_t *memory = malloc(slices + JSON_UNQUOTED_MAX(text.len));
-
-    room->slices = (struct slice *)(void *)memory;
-    room->bytes = memory + slices;
-    return memory;
-}
-
-static bool read_string(struct room *room, struct slice value, struct slice *out)
-{
-    if (json_kind(value) == JSON_NULL)
+    if (cJSON_IsNull(value))
         return true;
-    if (json_kind(value) != JSON_STRING)
+    if (!cJSON_IsString(value))
         return false;
-    *out = (struct slice){room->bytes, json_unquote(value, room->bytes)};
-    room->bytes += out->len;
+    *out = slice_str(value->valuestring);
     return true;
 }
 
-static bool read_list(struct room *room, struct slice value, struct command_list *out)
+/* *items: room for as many elements as are left in the body. */
+static bool read_list(struct slice **items, const cJSON *value, struct command_list *out)
 {
-    struct command_list list = {.items = room->slices};
-    struct slice element;
+    struct command_list list = {.items = *items};
+    const cJSON *element;
 
-    if (json_kind(value) == JSON_NULL) {
+    if (cJSON_IsNull(value)) {
         *out = (struct command_list){.absent = true};
         return true;
     }
-    if (json_kind(value) != JSON_ARRAY)
+    if (!cJSON_IsArray(value))
         return false;
-    while (json_next_element(&value, &element)) {
-        *room->slices = (struct slice){0};
-        if (!read_string(room, element, room->slices++))
+    cJSON_ArrayForEach(element, value)
+    {
+        **items = (struct slice){0};
+        if (!read_string(element, (*items)++))
             return false;
         list.count++;
     }
@@ -71,18 +55,17 @@ static bool read_list(struct room *room, struct slice value, struct command_list
     return true;
 }
 
-static bool read_patterns(struct room *room, struct slice value, struct auth_permissions *out)
+static bool read_patterns(struct slice **items, const cJSON *value, struct auth_permissions *out)
 {
-    struct slice name, member;
+    const cJSON *member;
 
-    if (json_kind(value) == JSON_NULL)
-        return true;
-    if (json_kind(value) != JSON_OBJECT)
-        return false;
-    while (json_next_member(&value, &name, &member)) {
-        if (json_name_is(name, "read") && !read_list(room, member, &out->reads))
+    if (!cJSON_IsObject(value))
+        return cJSON_IsNull(value);
+    cJSON_ArrayForEach(member, value)
+    {
+        if (json_body_is_named(member, "read") && !read_list(items, member, &out->reads))
             return false;
-        if (json_name_is(name, "write") && !read_list(room, member, &out->writes))
+        if (json_body_is_named(member, "write") && !read_list(items, member, &out->writes))
             return false;
     }
     return true;
@@ -93,87 +76,74 @@ static const struct auth_permissions no_permissions = {
     .writes = {.absent = true},
 };
 
-static bool read_permissions(struct room *room, struct slice value, struct auth_permissions *out)
+static bool read_permissions(struct slice **items, const cJSON *value, struct auth_permissions *out)
 {
-    struct slice name, member;
+    const cJSON *member;
 
-    if (json_kind(value) == JSON_NULL)
-        return true;
-    if (json_kind(value) != JSON_OBJECT)
-        return false;
+    if (!cJSON_IsObject(value))
+        return cJSON_IsNull(value);
     out->given = true;
-    while (json_next_member(&value, &name, &member)) {
-        if (json_name_is(name, "kv") && !read_patterns(room, member, out))
+    cJSON_ArrayForEach(member, value)
+    {
+        if (json_body_is_named(member, "kv") && !read_patterns(items, member, out))
             return false;
     }
     return true;
 }
 
-/* Grants and revocations are pointers in etcd: null takes away what an earlier member said. */
-static bool read_change(struct room *room, struct slice value, struct auth_permissions *out)
+static bool read_user_member(struct slice **items, const cJSON *member, struct auth_user_json *out)
 {
-    if (json_kind(value) == JSON_NULL)
-        *out = no_permissions;
-    return read_permissions(room, value, out);
-}
-
-static bool read_user_member(struct room *room, struct slice name, struct slice value,
-                             struct auth_user_json *out)
-{
-    if (json_name_is(name, "user"))
-        return read_string(room, value, &out->user);
-    if (json_name_is(name, "password"))
-        return read_string(room, value, &out->password);
-    if (json_name_is(name, "roles"))
-        return read_list(room, value, &out->roles);
-    if (json_name_is(name, "grant"))
-        return read_list(room, value, &out->grant);
-    if (json_name_is(name, "revoke"))
-        return read_list(room, value, &out->revoke);
+    if (json_body_is_named(member, "user"))
+        return read_string(member, &out->user);
+    if (json_body_is_named(member, "password"))
+        return read_string(member, &out->password);
+    if (json_body_is_named(member, "roles"))
+        return read_list(items, member, &out->roles);
+    if (json_body_is_named(member, "grant"))
+        return read_list(items, member, &out->grant);
+    if (json_body_is_named(member, "revoke"))
+        return read_list(items, member, &out->revoke);
     return true;
 }
 
-static bool read_role_member(struct room *room, struct slice name, struct slice value,
-                             struct auth_role_json *out)
+static bool read_role_member(struct slice **items, const cJSON *member, struct auth_role_json *out)
 {
-    if (json_name_is(name, "role"))
-        return read_string(room, value, &out->role);
-    if (json_name_is(name, "permissions"))
-        return read_permissions(room, value, &out->permissions);
-    if (json_name_is(name, "grant"))
-        return read_change(room, value, &out->grant);
-    if (json_name_is(name, "revoke"))
-        return read_change(room, value, &out->revoke);
+    if (json_body_is_named(member, "role"))
+        return read_string(member, &out->role);
+    if (json_body_is_named(member, "permissions"))
+        return read_permissions(items, member, &out->permissions);
+    if (json_body_is_named(member, "grant"))
+        return read_permissions(items, member, &out->grant);
+    if (json_body_is_named(member, "revoke"))
+        return read_permissions(items, member, &out->revoke);
     return true;
 }
 
-/* The value that a body begins with: an object, or null, which has no members. */
-static bool take_object(struct slice body, struct slice *value)
+/* An object, or null, which has no members. */
+static bool begin(struct slice body, struct auth_json_memory *memory)
 {
-    struct json_error why;
-
-    if (!json_take(body, false, value, &why))
-        return false;
-    if (json_kind(*value) == JSON_NULL)
-        *value = slice_str("{}");
-    return json_kind(*value) == JSON_OBJECT;
+    memory->tree = json_body_parse(body);
+    memory->items = calloc(count_elements(body) + 1, sizeof *memory->items);
+    if (memory->items != NULL && (cJSON_IsObject(memory->tree) || cJSON_IsNull(memory->tree)))
+        return true;
+    auth_json_free(memory);
+    return false;
 }
 
 bool auth_json_read_user(struct slice body, struct auth_user_json *out)
 {
     struct auth_user_json user = {
         .roles = {.absent = true}, .grant = {.absent = true}, .revoke = {.absent = true}};
-    struct slice text, name, value;
-    struct room room;
+    struct slice *items;
+    const cJSON *member;
 
-    if (!take_object(body, &text))
+    if (!begin(body, &user.memory))
         return false;
-    user.memory = make_room(text, &room);
-    if (user.memory == NULL)
-        return false;
-    while (json_next_member(&text, &name, &value)) {
-        if (!read_user_member(&room, name, value, &user)) {
-            free(user.memory);
+    items = user.memory.items;
+    cJSON_ArrayForEach(member, user.memory.tree)
+    {
+        if (!read_user_member(&items, member, &user)) {
+            auth_json_free(&user.memory);
             return false;
         }
     }
@@ -185,22 +155,28 @@ bool auth_json_read_role(struct slice body, struct auth_role_json *out)
 {
     struct auth_role_json role = {
         .permissions = no_permissions, .grant = no_permissions, .revoke = no_permissions};
-    struct slice text, name, value;
-    struct room room;
+    struct slice *items;
+    const cJSON *member;
 
-    if (!take_object(body, &text))
+    if (!begin(body, &role.memory))
         return false;
-    role.memory = make_room(text, &room);
-    if (role.memory == NULL)
-        return false;
-    while (json_next_member(&text, &name, &value)) {
-        if (!read_role_member(&room, name, value, &role)) {
-            free(role.memory);
+    items = role.memory.items;
+    cJSON_ArrayForEach(member, role.memory.tree)
+    {
+        if (!read_role_member(&items, member, &role)) {
+            auth_json_free(&role.memory);
             return false;
         }
     }
     *out = role;
     return true;
+}
+
+void auth_json_free(struct auth_json_memory *memory)
+{
+    cJSON_Delete(memory->tree);
+    free(memory->items);
+    *memory = (struct auth_json_memory){0};
 }
 
 /* --- Writing. --- */

@@ -12,13 +12,19 @@ struct auth_permissions {
     struct command_list writes;
 };
 
+/* What the slices of a user or a role point into. */
+struct auth_json_memory {
+    struct cJSON *tree;
+    struct slice *items; /* of all lists */
+};
+
 struct auth_user_json {
     struct slice user;
     struct slice password;
     struct command_list roles;
     struct command_list grant;
     struct command_list revoke;
-    void *memory;
+    struct auth_json_memory memory;
 };
 
 struct auth_role_json {
@@ -26,14 +32,14 @@ struct auth_role_json {
     struct auth_permissions permissions;
     struct auth_permissions grant;
     struct auth_permissions revoke;
-    void *memory;
+    struct auth_json_memory memory;
 };
 
-/* Reads the first JSON value of a body as Go's Decoder does; what follows it is not looked at.
- * False: not JSON, a member of the wrong type, or no memory. Else the caller frees out->memory, in
- * which all slices end. */
+/* Reads the first JSON value of a body; what follows it is not looked at. False: not JSON, a member
+ * of the wrong type, or no memory. Else the caller ends it with auth_json_free(&out->memory). */
 bool auth_json_read_user(struct slice body, struct auth_user_json *out);
 bool auth_json_read_role(struct slice body, struct auth_role_json *out);
+void auth_json_free(struct auth_json_memory *memory);
 
 /* null, or an array of strings. */
 void auth_json_write_list(struct writer *w, const struct command_list *list);

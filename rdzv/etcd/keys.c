@@ -1,9 +1,11 @@
-/* /v2/keys: a request becomes a command or a read of the tree, and its result an answer. The rules
- * of the tree are in store/tree.h, those of parameters and JSON in proto/etcd.h. */
+/* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
+ * of the tree are in store/tree.h, those of parameters in proto/etcd.h, those of JSON in
+ * proto/etcd_types.h. */
 #include "rdzv/etcd/keys.h"
 
 #include <stdio.h>
 
+#include "proto/etcd.h"
 #include "rdzv/etcd/auth.h"
 #include "rdzv/http/body.h"
 
@@ -19,11 +21,11 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
 
     reply_body_begin(&body);
     etcd_write_error(&body.w, code, cause, index);
-    http_reply_body(r,
-                    &(struct http_answer){.status = etcd_status(code),
-                                          .content_type = HTTP_JSON,
-                                          .etcd = HTTP_ETCD_ERROR,
-                                          .index = index},
+    reply_body_send(r,
+                    &(struct reply){.status = etcd_status(code),
+                                    .content_type = HTTP_JSON,
+                                    .etcd = HTTP_ETCD_ERROR,
+                                    .index = index},
                     &body);
 }
 
@@ -42,7 +44,7 @@ static bool is_torch_store(const struct http_request *r, struct slice key)
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     struct tree *t = &r->space->store->tree;
-    const struct http_answer a = {
+    const struct reply reply = {
         .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
     struct reply_body body;
     const struct node *n;
@@ -64,7 +66,7 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
         reply_no_memory(r);
         return;
     }
-    http_reply_body(r, &a, &body);
+    reply_body_send(r, &reply, &body);
 }
 
 static void start_watch(const struct http_request *r, struct slice key,
@@ -137,28 +139,28 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
 static void reply_changed(const struct http_request *r, const struct etcd_request *q,
                           struct tree_event *e)
 {
-    struct http_answer a = {.status = 200,
-                            .content_type = HTTP_JSON,
-                            .etcd = HTTP_ETCD_KEYS,
-                            .index = r->space->store->tree.index};
+    struct reply reply = {.status = 200,
+                          .content_type = HTTP_JSON,
+                          .etcd = HTTP_ETCD_KEYS,
+                          .index = r->space->store->tree.index};
     bool brief =
         q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
                                    e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
     char text[64];
 
     if (e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev))
-        a.status = 201;
+        reply.status = 201;
     if (brief) {
         snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
-        a.body = slice_str(text);
+        reply.body = slice_str(text);
     } else {
-        a.shared = tree_event_json(e);
-        if (a.shared == NULL) {
+        reply.shared = tree_event_json(e);
+        if (reply.shared == NULL) {
             reply_no_memory(r);
             return;
         }
     }
-    http_reply(r, &a);
+    reply_send(r, &reply);
 }
 
 /* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
@@ -238,7 +240,7 @@ void etcd_keys_handle(const struct http_request *r)
 
     if (method != HTTP_GET && method != HTTP_HEAD && method != HTTP_PUT && method != HTTP_POST &&
         method != HTTP_DELETE) {
-        http_reply_not_allowed(r, "HEAD,GET,PUT,POST,DELETE", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "HEAD,GET,PUT,POST,DELETE", HTTP_ETCD_NONE);
         return;
     }
     if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {

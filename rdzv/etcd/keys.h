@@ -3,5 +3,5 @@
 
 #include "rdzv/http/reply.h"
 
-/* Answers any request whose path is /v2/keys or below it. */
+/* Handles any request whose path is /v2/keys or below it. */
 void etcd_keys_handle(const struct http_request *r);

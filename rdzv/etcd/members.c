@@ -1,100 +1,38 @@
-/* /v2/members and /v2/machines. See etcd_members.h.
+/* /v2/members and /v2/machines. See members.h.
  *
  * Upstream: etcd 3.4, etcdserver/api/v2http/client.go and api/membership/member.go; the spec
  * folder's etcd-v2.md, sections 10 and 11. */
 #include "rdzv/etcd/members.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #include "proto/json.h"
-#include "proto/json_read.h"
-#include "rdzv/config/peer_url.h"
-#include "rdzv/config/sha1.h"
+#include "proto/mime.h"
+#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/etcd_url.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/auth.h"
+#include "rdzv/etcd/json_body.h"
 #include "rdzv/http/body.h"
-#include "store/xalloc.h"
-
-/* --- Sorted URLs: etcd never shows them in the order in which they were given. --- */
-
-static int compare_strings(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A list whose items are those of `list`; the caller frees the array. */
-static struct string_list sort_urls(const struct string_list *list)
-{
-    struct string_list sorted = {xcalloc(list->count + 1, sizeof *sorted.items), list->count};
-
-    for (size_t i = 0; i < list->count; i++)
-        sorted.items[i] = list->items[i];
-    qsort(sorted.items, sorted.count, sizeof *sorted.items, compare_strings);
-    return sorted;
-}
-
-/* --- Ids. --- */
-
-static uint64_t id_of(struct slice bytes)
-{
-    uint8_t digest[SHA1_SIZE];
-    uint64_t id = 0;
-
-    sha1(bytes, digest);
-    for (size_t i = 0; i < 8; i++)
-        id = id << 8 | digest[i];
-    return id;
-}
-
-void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
-{
-    struct string_list urls = sort_urls(&config->advertise_peer_urls);
-    size_t cap = strlen(config->initial_cluster_token);
-    uint8_t member_bytes[8];
-    struct writer w;
-
-    for (size_t i = 0; i < urls.count; i++)
-        cap += strlen(urls.items[i]);
-    w = (struct writer){.ptr = xcalloc(1, cap + 1), .cap = cap};
-    for (size_t i = 0; i < urls.count; i++)
-        writer_str(&w, urls.items[i]);
-    writer_str(&w, config->initial_cluster_token);
-    *member = id_of((struct slice){w.ptr, w.len});
-    for (size_t i = 0; i < 8; i++)
-        member_bytes[i] = (uint8_t)(*member >> (56 - 8 * i));
-    *cluster = id_of((struct slice){member_bytes, sizeof member_bytes});
-    free(w.ptr);
-    free(urls.items);
-}
-
-void etcd_format_id(uint64_t id, char text[17])
-{
-    snprintf(text, 17, "%" PRIx64, id);
-}
+#include "rdzv/http/message.h"
 
 /* --- Reading. --- */
 
-static void write_urls(struct writer *w, const char *name, const struct string_list *list)
+static void write_urls(struct writer *w, const char *name, const struct string_list *urls)
 {
-    struct string_list urls = sort_urls(list);
-
     writer_str(w, ",\"");
     writer_str(w, name);
     writer_str(w, "\":[");
-    for (size_t i = 0; i < urls.count; i++) {
+    for (size_t i = 0; i < urls->count; i++) {
         if (i > 0)
             writer_u8(w, ',');
-        json_string(w, slice_str(urls.items[i]));
+        json_string(w, slice_str(urls->items[i]));
     }
     writer_u8(w, ']');
-    free(urls.items);
 }
 
-/* The name under which the client has reached us: its Host header, if that can stand in a list of
+/* The name under which the client reached rdzvd: its Host header, if that can stand in a list of
  * URLs. Empty when there is none. */
 static struct slice find_host(const struct http_request *r)
 {
@@ -107,8 +45,8 @@ static struct slice find_host(const struct http_request *r)
     return host;
 }
 
-/* Started without etcd's flags, nobody said under which URLs clients reach us, and the default is
- * wrong for most listeners. Then it is the name that this client used, and nothing else. */
+/* Without etcd's flags no setting says under which URLs clients reach rdzvd, and the default is
+ * wrong for most listeners. Then the URL is the name that this client used, and nothing else. */
 static bool host_is_the_url(const struct http_request *r)
 {
     return !r->http->config->etcd_mode && find_host(r).len != 0;
@@ -149,117 +87,42 @@ static void reply_member(const struct http_request *r, bool list)
         writer_str(&body.w, "{\"members\":[");
     write_member(&body.w, r);
     writer_str(&body.w, list ? "]}\n" : "\n");
-    http_reply_body(
-        r,
-        &(struct http_answer){.status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER},
+    reply_body_send(
+        r, &(struct reply){.status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_CLUSTER},
         &body);
 }
 
 /* --- Changes, which are checked as etcd checks them, and then refused. --- */
 
-#define REPLY(r, status, ...) HTTP_REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, __VA_ARGS__)
+#define REPLY(r, status, ...) REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, __VA_ARGS__)
 
-/* As etcd answers when it will not remove its only member. */
+/* The reply of an etcd that will not remove its only member. */
 static void reply_refused(const struct http_request *r)
 {
     log_limited(LOG_WARN, "member_change_refused", log_bytes("method", r->head->method_text),
                 log_bytes("path", r->path));
-    http_reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
-}
-
-/* The media type, without parameters and in lower case if it has any: that is how etcd compares it.
- * `out` has room for it. */
-static struct slice trim_type(struct slice type, uint8_t *out)
-{
-    const uint8_t *semicolon = type.len == 0 ? NULL : memchr(type.ptr, ';', type.len);
-
-    if (semicolon == NULL)
-        return type;
-    type.len = (size_t)(semicolon - type.ptr);
-    for (size_t i = 0; i < type.len; i++) {
-        uint8_t c = type.ptr[i];
-
-        out[i] = c >= 'A' && c <= 'Z' ? c | 0x20 : c;
-    }
-    return peer_url_trim((struct slice){out, type.len});
+    reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
 }
 
 static bool check_content_type(const struct http_request *r)
 {
-    uint8_t *room = malloc(r->head->content_type.len + 1);
-    struct slice type = {0};
-    bool ok;
+    struct slice type = r->head->content_type;
+    const uint8_t *semicolon = type.len == 0 ? NULL : memchr(type.ptr, ';', type.len);
 
-    if (room != NULL)
-        type = trim_type(r->head->content_type, room);
-    ok = slice_is(type, HTTP_JSON);
-    if (!ok)
-        REPLY(r, 415, slice_str("Bad Content-Type "), type, slice_str(", accept application/json"));
-    free(room);
-    return ok;
-}
-
-static const char *go_kind(struct slice value)
-{
-    static const char *const names[] = {
-        [JSON_NULL] = "null",     [JSON_BOOL] = "bool",   [JSON_NUMBER] = "number",
-        [JSON_STRING] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
-    };
-
-    return names[json_kind(value)];
-}
-
-static bool reply_wrong_kind(const struct http_request *r, struct slice value, const char *wanted)
-{
-    REPLY(r, 400, slice_str("json: cannot unmarshal "), slice_str(go_kind(value)),
-          slice_str(" into Go "), slice_str(wanted));
+    if (semicolon != NULL)
+        type.len = (size_t)(semicolon - type.ptr);
+    if (mime_type_is(type, HTTP_JSON))
+        return true;
+    REPLY(r, 415, slice_str("Bad Content-Type "), type, slice_str(", accept application/json"));
     return false;
 }
 
-/* Finds the list of URLs: the last member that is one, as in Go. *list is empty when there is
- * none. Go goes on reading behind a value of the wrong kind and reports the first such one. */
-static bool find_urls(const struct http_request *r, struct slice body, struct slice *list)
-{
-    struct slice name, value, element, elements;
-
-    if (json_kind(body) == JSON_NULL)
-        return true;
-    if (json_kind(body) != JSON_OBJECT)
-        return reply_wrong_kind(
-            r, body, "value of type struct { PeerURLs []string \"json:\\\"peerURLs\\\"\" }");
-    while (json_next_member(&body, &name, &value)) {
-        if (!json_name_is(name, "peerURLs"))
-            continue;
-        *list = (struct slice){0};
-        if (json_kind(value) == JSON_NULL)
-            continue;
-        if (json_kind(value) != JSON_ARRAY)
-            return reply_wrong_kind(r, value, "struct field .peerURLs of type []string");
-        *list = elements = value;
-        while (json_next_element(&elements, &element)) {
-            if (json_kind(element) != JSON_STRING && json_kind(element) != JSON_NULL)
-                return reply_wrong_kind(r, element, "struct field .peerURLs of type string");
-        }
-    }
-    return true;
-}
-
-/* Two spellings of one URL; Go writes schemes in lower case. */
-static bool is_same_url(struct slice url, const char *ours)
-{
-    const uint8_t *colon = memchr(url.ptr, ':', url.len);
-    size_t scheme = colon == NULL ? 0 : (size_t)(colon - url.ptr);
-
-    return url.len == strlen(ours) && strncasecmp((const char *)url.ptr, ours, scheme) == 0 &&
-           memcmp(url.ptr + scheme, ours + scheme, url.len - scheme) == 0;
-}
-
-static bool is_ours(const struct http_request *r, struct slice url)
+static bool is_ours(const struct http_request *r, const char *url)
 {
     const struct string_list *ours = &r->http->config->advertise_peer_urls;
 
     for (size_t i = 0; i < ours->count; i++) {
-        if (is_same_url(url, ours->items[i]))
+        if (strcasecmp(url, ours->items[i]) == 0)
             return true;
     }
     return false;
@@ -271,59 +134,42 @@ struct url_counts {
     size_t ours;
 };
 
-/* False: the answer has been sent. `bytes` and `text` have room for any URL and what is wrong with
- * it. */
-static bool check_urls(const struct http_request *r, struct slice list, uint8_t *bytes,
-                       struct writer *text, struct url_counts *counts)
+/* NULL when all URLs of {"peerURLs":["http://HOST:PORT"]} are good ones, else what is wrong. */
+static const char *count_urls(const struct http_request *r, const cJSON *body,
+                              struct url_counts *counts)
 {
-    struct slice element;
+    const cJSON *urls = cJSON_GetObjectItem(body, "peerURLs"), *url;
 
-    while (list.len != 0 && json_next_element(&list, &element)) {
-        struct slice url = {bytes, 0};
+    if (body == NULL)
+        return "Invalid JSON in request body.";
+    cJSON_ArrayForEach(url, urls)
+    {
+        const char *problem = "a URL must be a string; write http://HOST:PORT";
 
-        if (json_kind(element) == JSON_STRING)
-            url.len = json_unquote(element, bytes);
-        url = peer_url_trim(url);
-        if (!peer_url_check(url, text)) {
-            REPLY(r, 400, {text->ptr, text->len});
-            return false;
-        }
+        if (cJSON_IsString(url))
+            problem = etcd_url_check(url->valuestring, NULL);
+        if (problem != NULL)
+            return problem;
         counts->given++;
-        counts->ours += is_ours(r, url);
+        counts->ours += is_ours(r, url->valuestring);
     }
-    if (counts->given == 0)
-        http_reply_message(r, 400, "no valid URLs given", HTTP_ETCD_CLUSTER);
-    return counts->given != 0;
+    return counts->given == 0 ? "no valid URLs given" : NULL;
 }
 
-/* Reads the body of a POST or a PUT. False: the answer has been sent. */
+/* Reads the body of a POST or a PUT. False: the reply has been sent. */
 static bool read_urls(const struct http_request *r, struct url_counts *counts)
 {
-    size_t bytes_cap = JSON_UNQUOTED_MAX(r->body.len) + 1;
-    size_t text_cap = 4 * bytes_cap + 128; /* quoting makes four characters of a control */
-    struct slice body, list = {0};
-    struct json_error why;
-    struct writer text;
-    uint8_t *bytes;
-    bool ok;
+    const char *problem;
+    cJSON *body;
 
     if (!check_content_type(r))
         return false;
-    if (!json_take(r->body, true, &body, &why)) {
-        REPLY(r, 400, slice_str(why.text));
-        return false;
-    }
-    if (!find_urls(r, body, &list))
-        return false;
-    bytes = malloc(bytes_cap + text_cap);
-    if (bytes == NULL) {
-        reply_refused(r);
-        return false;
-    }
-    text = (struct writer){.ptr = bytes + bytes_cap, .cap = text_cap};
-    ok = check_urls(r, list, bytes, &text, counts);
-    free(bytes);
-    return ok;
+    body = json_body_parse(r->body);
+    problem = count_urls(r, body, counts);
+    cJSON_Delete(body);
+    if (problem != NULL)
+        reply_message(r, 400, problem, HTTP_ETCD_CLUSTER);
+    return problem == NULL;
 }
 
 static void add_member(const struct http_request *r)
@@ -333,7 +179,7 @@ static void add_member(const struct http_request *r)
     if (!read_urls(r, &counts))
         return;
     if (counts.ours != 0)
-        http_reply_message(r, 409, "membership: peerURL exists", HTTP_ETCD_CLUSTER);
+        reply_message(r, 409, "membership: peerURL exists", HTTP_ETCD_CLUSTER);
     else
         reply_refused(r);
 }
@@ -368,7 +214,7 @@ static void change_member(const struct http_request *r, struct slice name)
     uint64_t id;
 
     if (name.len == 0) {
-        http_reply_not_allowed(r, NULL, HTTP_ETCD_CLUSTER);
+        reply_not_allowed(r, NULL, HTTP_ETCD_CLUSTER);
         return;
     }
     if (!parse_id(name, &id)) {
@@ -381,7 +227,7 @@ static void change_member(const struct http_request *r, struct slice name)
     if (id != r->http->member_id)
         reply_no_member(r, slice_str(text));
     else if (counts.given != 0 && counts.given == counts.ours)
-        http_reply(r, &(struct http_answer){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
+        reply_send(r, &(struct reply){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
     else
         reply_refused(r);
 }
@@ -396,7 +242,7 @@ void etcd_members_handle(const struct http_request *r)
     if (name.len != 0)
         name = slice_from(name, 1);
     if (method != HTTP_GET && method != HTTP_POST && method != HTTP_DELETE && method != HTTP_PUT)
-        http_reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
     else if (method != HTTP_GET && !etcd_auth_is_root(r))
         etcd_auth_reply_refused(r);
     else if (method == HTTP_POST)
@@ -406,7 +252,7 @@ void etcd_members_handle(const struct http_request *r)
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else
-        http_reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
+        reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
 }
 
 static bool is_url_of(const char *url, struct slice host)
@@ -441,16 +287,13 @@ static void write_machines(struct writer *w, const struct http_request *r,
 
 void etcd_machines_handle(const struct http_request *r)
 {
-    struct string_list urls;
     struct reply_body body;
 
     if (r->head->method != HTTP_GET && r->head->method != HTTP_HEAD) {
-        http_reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
         return;
     }
-    urls = sort_urls(&r->http->config->advertise_client_urls);
     reply_body_begin(&body);
-    write_machines(&body.w, r, &urls);
-    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_TEXT}, &body);
-    free(urls.items);
+    write_machines(&body.w, r, &r->http->config->advertise_client_urls);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_TEXT}, &body);
 }

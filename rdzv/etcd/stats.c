@@ -1,11 +1,11 @@
-/* /v2/stats. See etcd_stats.h.
+/* /v2/stats. See stats.h.
  *
  * Upstream: etcd 3.4, etcdserver/api/v2stats and v2store/stats.go; the spec folder's etcd-v2.md,
  * section 11. */
 #include "rdzv/etcd/stats.h"
 
 #include "proto/json.h"
-#include "rdzv/etcd/members.h"
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/http/body.h"
 
 /* value / one with its fraction, without zeros at the end, and its unit. */
@@ -114,7 +114,7 @@ void etcd_stats_handle(const struct http_request *r)
     struct reply_body body;
 
     if (r->head->method != HTTP_GET) {
-        http_reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
+        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
         return;
     }
     reply_body_begin(&body);
@@ -124,5 +124,5 @@ void etcd_stats_handle(const struct http_request *r)
         write_leader(&body.w, r);
     else
         write_store(&body.w, &r->space->store->tree);
-    http_reply_body(r, &(struct http_answer){.status = 200, .content_type = HTTP_JSON}, &body);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }

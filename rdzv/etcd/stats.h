@@ -3,7 +3,7 @@
 
 #include "rdzv/http/reply.h"
 
-/* Answers /v2/stats/self, /v2/stats/leader and /v2/stats/store. */
+/* Handles /v2/stats/self, /v2/stats/leader and /v2/stats/store. */
 void etcd_stats_handle(const struct http_request *r);
 
 /* A time span as Go shows it: 1h2m3.5s, 4.406037764s, 719.343703ms, 0s. */

@@ -30,10 +30,9 @@ void reply_body_begin(struct reply_body *b)
     *b = (struct reply_body){.w = {.grow = grow}, .max = SIZE_MAX};
 }
 
-void http_reply_body(const struct http_request *r, const struct http_answer *answer,
-                     struct reply_body *b)
+void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b)
 {
-    struct http_answer whole = *answer;
+    struct reply whole = *reply;
 
     conn_charge(r->conn, b->w.len);
     if (!reply_body_is_whole(b)) {
@@ -42,7 +41,7 @@ void http_reply_body(const struct http_request *r, const struct http_answer *ans
         if (b->blob != NULL)
             b->blob->len = b->w.len;
         whole.shared = b->blob;
-        http_reply(r, &whole);
+        reply_send(r, &whole);
     }
     reply_body_drop(b);
 }

@@ -1,11 +1,11 @@
-/* The body of an answer, which grows while it is written: an endpoint need not know beforehand how
+/* The body of a reply, which grows while it is written: an endpoint need not know beforehand how
  * long it becomes.
  *
  *     struct reply_body body;
  *
  *     reply_body_begin(&body);
  *     writer_str(&body.w, "…");
- *     http_reply_body(r, &(struct http_answer){.status = 200, …}, &body);
+ *     reply_body_send(r, &(struct reply){.status = 200, …}, &body);
  */
 #pragma once
 
@@ -28,6 +28,5 @@ static inline bool reply_body_is_whole(const struct reply_body *b)
 /* Frees a body that is not sent. */
 void reply_body_drop(struct reply_body *b);
 
-/* Answers with what was written and frees it. When memory was short the connection is dropped. */
-void http_reply_body(const struct http_request *r, const struct http_answer *answer,
-                     struct reply_body *b);
+/* Replies with what was written and frees it. When memory was short the connection is dropped. */
+void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b);

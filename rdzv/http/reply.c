@@ -1,4 +1,4 @@
-/* HTTP answers: status lines, the headers that etcd sends, bodies. See reply.h. */
+/* HTTP replies: status lines, the headers that etcd sends, bodies. See reply.h. */
 #include "rdzv/http/reply.h"
 
 #include <assert.h>
@@ -115,29 +115,29 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
     writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
 }
 
-void http_write_head(struct writer *w, const struct http_request *r, const struct http_answer *a)
+void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
 {
     writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
-    json_u64(w, a->status);
+    json_u64(w, reply->status);
     writer_u8(w, ' ');
-    writer_str(w, reason_of(a->status));
+    writer_str(w, reason_of(reply->status));
     writer_str(w, "\r\n");
-    /* Go answers these two itself, before etcd's handlers see the request. */
-    if (a->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
+    /* Go replies to these two itself, before etcd's handlers see the request. */
+    if (reply->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
         write_cors(w, r);
-    if (a->allow != NULL) {
+    if (reply->allow != NULL) {
         writer_str(w, "Allow: ");
-        writer_str(w, a->allow);
+        writer_str(w, reply->allow);
         writer_str(w, "\r\n");
     }
-    if (a->content_type != NULL) {
+    if (reply->content_type != NULL) {
         writer_str(w, "Content-Type: ");
-        writer_str(w, a->content_type);
+        writer_str(w, reply->content_type);
         writer_str(w, "\r\n");
     }
-    if (a->nosniff)
+    if (reply->nosniff)
         writer_str(w, "X-Content-Type-Options: nosniff\r\n");
-    write_etcd_headers(w, r, a->etcd, a->index);
+    write_etcd_headers(w, r, reply->etcd, reply->index);
     writer_str(w, date_line());
     if (!r->head->keep_alive && r->head->minor != 0)
         writer_str(w, "Connection: close\r\n");
@@ -145,10 +145,10 @@ void http_write_head(struct writer *w, const struct http_request *r, const struc
         writer_str(w, "Connection: keep-alive\r\n");
 }
 
-void http_reply(const struct http_request *r, const struct http_answer *a)
+void reply_send(const struct http_request *r, const struct reply *reply)
 {
-    struct slice body = a->shared != NULL ? blob_slice(a->shared) : a->body;
-    size_t room = HTTP_HEAD_ROOM + r->head->origin.len;
+    struct slice body = reply->shared != NULL ? blob_slice(reply->shared) : reply->body;
+    size_t room = REPLY_HEAD_ROOM + r->head->origin.len;
     uint8_t small[2048], *head = room <= sizeof small ? small : malloc(room);
     struct writer w = {.ptr = head, .cap = room};
 
@@ -156,84 +156,41 @@ void http_reply(const struct http_request *r, const struct http_answer *a)
         conn_drop(r->conn, "out of memory", (struct slice){0});
         return;
     }
-    http_write_head(&w, r, a);
-    if (a->status != 204 && !(a->status == 301 && r->head->method == HTTP_HEAD))
+    reply_write_head(&w, r, reply);
+    if (reply->status != 204 && !(reply->status == 301 && r->head->method == HTTP_HEAD))
         header_u64(&w, "Content-Length: ", body.len);
     assert(w.len + 2 <= w.cap);
-    if (a->location.len != 0) {
+    if (reply->location.len != 0) {
         conn_put(r->conn, head, w.len);
         conn_put(r->conn, "Location: ", 10);
-        conn_put(r->conn, a->location.ptr, a->location.len);
+        conn_put(r->conn, reply->location.ptr, reply->location.len);
         w.len = 0;
         writer_str(&w, "\r\n");
     }
     writer_str(&w, "\r\n");
     conn_put(r->conn, head, w.len);
-    if (r->head->method != HTTP_HEAD && a->shared != NULL)
-        conn_put_blob(r->conn, a->shared);
+    if (r->head->method != HTTP_HEAD && reply->shared != NULL)
+        conn_put_blob(r->conn, reply->shared);
     else if (r->head->method != HTTP_HEAD)
         conn_put(r->conn, body.ptr, body.len);
     if (head != small)
         free(head);
 }
 
-void http_reply_not_found(const struct http_request *r)
+void reply_not_found(const struct http_request *r)
 {
-    http_reply(r, &(struct http_answer){.status = 404,
-                                        .content_type = HTTP_TEXT,
-                                        .nosniff = true,
-                                        .body = slice_str("404 page not found\n")});
+    reply_send(r, &(struct reply){.status = 404,
+                                  .content_type = HTTP_TEXT,
+                                  .nosniff = true,
+                                  .body = slice_str("404 page not found\n")});
 }
 
-void http_reply_not_allowed(const struct http_request *r, const char *allow,
-                            enum http_etcd_headers etcd)
+void reply_not_allowed(const struct http_request *r, const char *allow, enum http_etcd_headers etcd)
 {
-    http_reply(r, &(struct http_answer){.status = 405,
-                                        .content_type = HTTP_TEXT,
-                                        .etcd = etcd,
-                                        .allow = allow,
-                                        .nosniff = true,
-                                        .body = slice_str("Method Not Allowed\n")});
-}
-
-/* --- {"message":…} --- */
-
-#define ESCAPED_MAX 6 /* \u0000 is the longest that a byte becomes */
-
-void http_reply_parts(const struct http_request *r, unsigned status, enum http_etcd_headers etcd,
-                      const struct slice *parts, size_t count)
-{
-    static const char start[] = "{\"message\":", end[] = "}";
-    size_t len = 0, room;
-    struct writer text, json;
-    uint8_t *memory;
-
-    for (size_t i = 0; i < count; i++)
-        len += parts[i].len;
-    room = sizeof start + 2 + ESCAPED_MAX * len + sizeof end;
-    memory = malloc(len + room);
-    if (memory == NULL) {
-        conn_drop(r->conn, "out of memory", (struct slice){0});
-        return;
-    }
-    text = (struct writer){.ptr = memory, .cap = len};
-    for (size_t i = 0; i < count; i++)
-        writer_slice(&text, parts[i]);
-    json = (struct writer){.ptr = memory + len, .cap = room};
-    writer_str(&json, start);
-    json_string(&json, (struct slice){text.ptr, text.len});
-    writer_str(&json, end);
-    http_reply(r, &(struct http_answer){.status = status,
-                                        .content_type = HTTP_JSON,
-                                        .etcd = etcd,
-                                        .body = {json.ptr, json.len}});
-    free(memory);
-}
-
-void http_reply_message(const struct http_request *r, unsigned status, const char *message,
-                        enum http_etcd_headers etcd)
-{
-    const struct slice part = slice_str(message);
-
-    http_reply_parts(r, status, etcd, &part, 1);
+    reply_send(r, &(struct reply){.status = 405,
+                                  .content_type = HTTP_TEXT,
+                                  .etcd = etcd,
+                                  .allow = allow,
+                                  .nosniff = true,
+                                  .body = slice_str("Method Not Allowed\n")});
 }

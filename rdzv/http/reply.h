@@ -1,6 +1,7 @@
-/* What an HTTP endpoint is asked and how it answers. The HTTP session (session.c) reads the
- * request, finds the endpoint, and writes the answer: endpoints see no sockets, no framing and no
- * CORS. An endpoint calls one of the reply functions exactly once, or starts a watch. */
+/* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
+ * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
+ * CORS. An endpoint calls one reply function (of this header, body.h or message.h) exactly once, or
+ * starts a watch. */
 #pragma once
 
 #include "proto/http.h"
@@ -38,7 +39,7 @@ static inline bool http_is_reading(const struct http_request *r)
     return r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
 }
 
-/* Which of etcd's headers an answer carries. */
+/* Which of etcd's headers a reply carries. */
 enum http_etcd_headers {
     HTTP_ETCD_NONE,    /* machines, version, health, stats, and what is not etcd's */
     HTTP_ETCD_CLUSTER, /* X-Etcd-Cluster-Id: members, auth */
@@ -46,7 +47,7 @@ enum http_etcd_headers {
     HTTP_ETCD_KEYS,    /* and X-Raft-Index, X-Raft-Term: successes of /v2/keys */
 };
 
-struct http_answer {
+struct reply {
     unsigned status;
     const char *content_type; /* NULL: none */
     enum http_etcd_headers etcd;
@@ -62,34 +63,19 @@ struct http_answer {
 #define HTTP_TEXT "text/plain; charset=utf-8"
 #define HTTP_HTML "text/html; charset=utf-8"
 
-void http_reply(const struct http_request *r, const struct http_answer *a);
+void reply_send(const struct http_request *r, const struct reply *reply);
 
-/* The status line and all headers but those that say how long the body is, and a location; for
- * reply.c and session.c. They fit into this, when the origin that is asked from is
- * counted apart. */
-#define HTTP_HEAD_ROOM 1024
-void http_write_head(struct writer *w, const struct http_request *r, const struct http_answer *a);
+/* The status line and all headers but Content-Length and Location; for reply.c and session.c. They
+ * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
+#define REPLY_HEAD_ROOM 1024
+void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
 /* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
 
 /* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
- * without one; `etcd` as in struct http_answer). */
-void http_reply_not_found(const struct http_request *r);
-void http_reply_not_allowed(const struct http_request *r, const char *allow,
-                            enum http_etcd_headers etcd);
-
-/* {"message":"…"} without a newline, as etcd's members and auth endpoints answer. The text is put
- * together of slices, which may be long and hold any bytes that a peer sent:
- * HTTP_REPLY_MESSAGE(r, 404, HTTP_ETCD_CLUSTER, slice_str("No such member: "), id); */
-#define HTTP_REPLY_MESSAGE(r, status, etcd, ...)                                 \
-    http_reply_parts((r), (status), (etcd), (const struct slice[]){__VA_ARGS__}, \
-                     sizeof((const struct slice[]){__VA_ARGS__}) / sizeof(struct slice))
-
-void http_reply_parts(const struct http_request *r, unsigned status, enum http_etcd_headers etcd,
-                      const struct slice *parts, size_t count);
-
-/* The same of one terminated text. */
-void http_reply_message(const struct http_request *r, unsigned status, const char *message,
-                        enum http_etcd_headers etcd);
+ * without one; `etcd` as in struct reply). */
+void reply_not_found(const struct http_request *r);
+void reply_not_allowed(const struct http_request *r, const char *allow,
+                       enum http_etcd_headers etcd);

@@ -1,4 +1,4 @@
-/* Which endpoint answers which path. See route.h for the contract. */
+/* Which endpoint handles which path. See route.h for the contract. */
 #include "rdzv/http/route.h"
 
 bool http_is_below(struct slice path, const char *root)

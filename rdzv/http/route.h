@@ -1,4 +1,4 @@
-/* Which endpoint answers which path. The table itself is rdzv/routes.c. */
+/* Which endpoint handles which path. The table itself is rdzv/routes.c. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -12,13 +12,13 @@ enum http_route_kind {
 
 enum http_route_flags {
     ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
-    ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is answered on --listen-metrics-urls, too */
+    ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
 };
 
 struct http_route {
     const char *path;
     enum http_route_kind kind;
-    /* Calls one of the http_reply functions once, or starts a watch. */
+    /* Replies once, or starts a watch: see reply.h. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */
 };

@@ -1,6 +1,7 @@
 /* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, and the chunks of an
- * open watch. See session.h for the contract. What an answer looks like is in reply.c, what it says
- * is the endpoints'. */
+ * open watch. See session.h for the contract. reply.c writes a reply's head, the endpoints its
+ * body.
+ */
 #include "rdzv/http/session.h"
 
 #include <assert.h>
@@ -8,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/etcd.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/http/body.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
@@ -19,7 +22,7 @@ struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
-    bool skipping;             /* the request has been answered, its body is passed over */
+    bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
@@ -28,7 +31,7 @@ struct http_session {
     size_t body_len; /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;   /* end of what has been decoded of it */
     struct watch *watch;
-    bool chunked;    /* the open watch's answer is; HTTP/1.0 gets bare bytes and a close */
+    bool chunked;    /* the open watch's reply is; HTTP/1.0 gets bare bytes and a close */
     bool keep_alive; /* of the request that opened the watch */
 };
 
@@ -37,7 +40,7 @@ static const struct http *http_of(const struct conn *c)
     return c->protocol->arg;
 }
 
-/* What the connection keeps is where the session is. */
+/* The connection keeps a pointer to the session. */
 static struct http_session *session_of(const struct conn *c)
 {
     return *(struct http_session *const *)(const void *)c->session.bytes;
@@ -72,9 +75,9 @@ static void end(struct conn *c)
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
 {
     struct http_session *h = session_of(r->conn);
-    uint8_t small[HTTP_HEAD_ROOM * 2];
+    uint8_t small[REPLY_HEAD_ROOM * 2];
     struct writer w = {.ptr = small, .cap = sizeof small};
-    const struct http_answer a = {
+    const struct reply reply = {
         .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
     struct http_head head = *r->head;
     struct http_request request = *r;
@@ -85,10 +88,10 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     h->chunked = head.minor != 0;
     h->keep_alive = head.keep_alive && h->chunked;
     head.keep_alive = h->keep_alive;
-    if (head.origin.len > HTTP_HEAD_ROOM / 2)
+    if (head.origin.len > REPLY_HEAD_ROOM / 2)
         head.origin.len = 0; /* no allowed origin is that long */
     request.head = &head;
-    http_write_head(&w, &request, &a);
+    reply_write_head(&w, &request, &reply);
     if (h->chunked)
         writer_str(&w, "Transfer-Encoding: chunked\r\n");
     writer_str(&w, "\r\n");
@@ -113,7 +116,7 @@ static void put_event(struct conn *c, struct blob *event)
         conn_put(c, "\r\n", 2);
 }
 
-/* The end of the answer; the connection can take its next request. */
+/* Ends the watch's reply; the connection can take its next request. */
 static void end_watch(struct conn *c)
 {
     struct http_session *h = session_of(c);
@@ -126,7 +129,7 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
-/* Hands on what the watch has been told. */
+/* Sends the events that the watch has collected, as far as the client reads them. */
 static void put_events(struct conn *c)
 {
     struct http_session *h = session_of(c);
@@ -154,39 +157,36 @@ static void resume(struct conn *c, struct wake *wake)
 
 static void reply_redirect(const struct http_request *r)
 {
-    bool shows = r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
-    struct writer location = {0}, page = {0};
-    uint8_t *both;
+    struct reply moved = {.status = 301};
+    struct reply_body location, page;
 
-    url_write_location(&location, r->path, r->query); /* counts */
-    url_write_moved_page(&page, r->path, r->query);
-    both = malloc(location.len + page.len);
-    if (both == NULL) {
-        conn_drop(r->conn, "out of memory", (struct slice){0});
-        return;
+    reply_body_begin(&location);
+    reply_body_begin(&page);
+    url_write_location(&location.w, r->path, r->query);
+    if (http_is_reading(r)) {
+        moved.content_type = HTTP_HTML;
+        url_write_moved_page(&page.w, r->path, r->query);
     }
-    page = (struct writer){.ptr = both + location.len, .cap = page.len};
-    location = (struct writer){.ptr = both, .cap = location.len};
-    url_write_location(&location, r->path, r->query);
-    if (shows)
-        url_write_moved_page(&page, r->path, r->query);
-    http_reply(r, &(struct http_answer){.status = 301,
-                                        .content_type = shows ? HTTP_HTML : NULL,
-                                        .location = {location.ptr, location.len},
-                                        .body = {page.ptr, page.len}});
-    free(both);
+    if (reply_body_is_whole(&location)) {
+        moved.location = (struct slice){location.w.ptr, location.w.len};
+        reply_body_send(r, &moved, &page);
+    } else {
+        conn_drop(r->conn, "out of memory", r->path);
+        reply_body_drop(&page);
+    }
+    reply_body_drop(&location);
 }
 
-/* A request that is answered before its body has come, which is not waited for. */
+/* Replies to a request before its body has come, and ends the connection without waiting for it. */
 static enum protocol_result refuse_body(struct conn *c, const struct http_head *head,
-                                        const struct http_answer *a)
+                                        const struct reply *reply)
 {
     struct http_head closing = *head;
     struct http_request r = {
         .http = http_of(c), .conn = c, .space = conn_space(c), .head = &closing};
 
     closing.keep_alive = false;
-    http_reply(&r, a);
+    reply_send(&r, reply);
     conn_finish_draining(c);
     return PROTOCOL_ENDED;
 }
@@ -208,21 +208,20 @@ static bool host_is_welcome(const struct http_request *r)
     return list->count == 0;
 }
 
-/* What is answered before any endpoint is asked; false: nothing was. */
-static bool answer_early(const struct http_request *r, bool moved)
+/* Replies that need no endpoint; false: none was sent. */
+static bool reply_early(const struct http_request *r, bool moved)
 {
     if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
-        refuse_body(r->conn, r->head, &(struct http_answer){.status = 400});
+        refuse_body(r->conn, r->head, &(struct reply){.status = 400});
     else if (r->head->method == HTTP_OPTIONS)
-        http_reply(r, &(struct http_answer){.status = 200});
+        reply_send(r, &(struct reply){.status = 200});
     else if (!host_is_welcome(r))
-        http_reply(r,
-                   &(struct http_answer){
-                       .status = 421,
-                       .content_type = HTTP_TEXT,
-                       .nosniff = true,
-                       .body = slice_str("the Host header names none of --host-whitelist: add the "
-                                         "name to it, or use one that is there\n")});
+        reply_send(r, &(struct reply){.status = 421,
+                                      .content_type = HTTP_TEXT,
+                                      .nosniff = true,
+                                      .body = slice_str(
+                                          "the Host header names none of --host-whitelist: add the "
+                                          "name to it, or use one that is there\n")});
     else if (moved && r->head->method != HTTP_CONNECT)
         reply_redirect(r);
     else
@@ -234,11 +233,11 @@ static void ask_endpoint(const struct http_request *r, bool moved)
 {
     const struct http_route *route;
 
-    if (answer_early(r, moved))
+    if (reply_early(r, moved))
         return;
     route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
     if (route == NULL) {
-        http_reply_not_found(r);
+        reply_not_found(r);
         return;
     }
     if (route->flags & ROUTE_USES_STORE)
@@ -308,15 +307,15 @@ static enum protocol_result refuse_form(struct conn *c, const struct http_head *
 
     etcd_write_error(&w, ETCD_INVALID_FORM, slice_str(cause), 0);
     return refuse_body(c, head,
-                       &(struct http_answer){.status = etcd_status(ETCD_INVALID_FORM),
-                                             .content_type = HTTP_JSON,
-                                             .etcd = HTTP_ETCD_ERROR,
-                                             .body = {text, w.len}});
+                       &(struct reply){.status = etcd_status(ETCD_INVALID_FORM),
+                                       .content_type = HTTP_JSON,
+                                       .etcd = HTTP_ETCD_ERROR,
+                                       .body = {text, w.len}});
 }
 
-/* A body that is a little over what forms may have is read all the same and refused by its
- * endpoint, and one that nobody looks at is passed over up to this, so that the connection stays:
- * as in Go. */
+/* As in Go, so that the connection stays: a body that is this much over what forms may have is read
+ * all the same and refused by its endpoint, and this much of a body that no endpoint reads is
+ * dropped. */
 #define BODY_SLACK (256u * 1024)
 
 static size_t body_max(const struct conn *c)
@@ -324,8 +323,8 @@ static size_t body_max(const struct conn *c)
     return (size_t)http_of(c)->config->limits.http_form_max + BODY_SLACK;
 }
 
-/* Some endpoint will look at the body: forms of /v2/keys, JSON elsewhere. Go reads a body only
- * then, and so neither asks for it nor finds fault with it otherwise. */
+/* Does an endpoint read the body: a form of /v2/keys, JSON elsewhere? Go reads a body only then,
+ * and otherwise neither asks for it nor finds fault with it. */
 static bool wants_body(const struct http_head *head)
 {
     struct etcd_refusal why;
@@ -350,7 +349,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     h->body_len = 0;
     h->chunks = (struct http_chunks){0};
     if (head->expect == HTTP_EXPECT_OTHER) {
-        refuse_body(c, head, &(struct http_answer){.status = 417});
+        refuse_body(c, head, &(struct reply){.status = 417});
         return false;
     }
     if (h->body == HTTP_BODY_NONE)
@@ -371,7 +370,8 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     return true;
 }
 
-/* Passes over the body of a request that has been answered; returns how much of `in` that takes. */
+/* Drops the body of a request whose reply has been sent; returns how many bytes of `in` that are.
+ */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
     struct http_session *h = session_of(c);
@@ -437,9 +437,8 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
     }
 }
 
-/* Reads one request at the start of `in`. PARSE_DONE: it has been answered, *size bytes are done
- * with. PARSE_MORE: *size bytes
- * are needed. PARSE_BAD: the connection is finishing or closed. */
+/* Reads one request at the start of `in`. PARSE_DONE: the reply has been sent, *size bytes are done
+ * with. PARSE_MORE: *size bytes are needed. PARSE_BAD: the connection is finishing or closed. */
 static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
     struct http_session *h = session_of(c);
@@ -508,8 +507,8 @@ static bool eof(struct conn *c)
     struct http_head head;
     size_t head_len;
 
-    /* A half-closed peer may still read: etcd ends the answer properly and goes on with what was
-     * sent behind the watch, and so do we. */
+    /* A half-closed peer may still read: as etcd does, end the reply properly and go on with the
+     * requests that the peer sent behind the watch. */
     while (conn_is_open(c) && h->watch != NULL) {
         put_events(c);
         if (conn_is_open(c))

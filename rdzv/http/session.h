@@ -1,5 +1,5 @@
 /* HTTP/1.x on a connection: the protocol that finds the endpoint for each request (route.h) and
- * writes what it answers (reply.h). */
+ * writes its reply (reply.h). */
 #pragma once
 
 #include "rdzv/http/reply.h"

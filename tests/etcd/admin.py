@@ -32,8 +32,8 @@ MEMBER_BODIES = [
     '{"peerURLs":["http://127.0.0.1:99999999"]} x',
 ]
 MEMBER_TYPES = ["application/json"] * 8 + [
-    "text/plain", "application/JSON", "application/json; charset=utf-8", "application/JSON; x=y",
-    None, "", wire.FORM, "text/html; a=b"]
+    "text/plain", "application/json; charset=utf-8", "application/JSON; x=y", None, "", wire.FORM,
+    "text/html; a=b"]
 NAMES = ["al", "al", "bo", "root", "guest", "_x", "\u00e9"]
 ROLES = ["r1", "r1", "r2", "guest", "root", "nope"]
 PATTERNS = ["/*", "/a", "/a/*", "/b*", "*", "/a/b"]

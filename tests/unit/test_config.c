@@ -309,10 +309,10 @@ static void it_starts_as_etcd_does(void **state)
 static void every_flag_of_etcd_is_taken(void **state)
 {
     static const char *const values[] = {
-        [ETCD_TYPE_STRING] = "x",       [ETCD_TYPE_BOOL] = "true",
-        [ETCD_TYPE_INT] = "-5",         [ETCD_TYPE_UINT] = "5",
-        [ETCD_TYPE_DURATION] = "5s",    [ETCD_TYPE_URLS] = "http://127.0.0.1:5",
-        [ETCD_TYPE_LIST] = "http://a:1"};
+        [ETCD_TYPE_STRING] = "x",        [ETCD_TYPE_BOOL] = "true",
+        [ETCD_TYPE_INT] = "-5",          [ETCD_TYPE_UINT] = "5",
+        [ETCD_TYPE_DURATION] = "5s",     [ETCD_TYPE_URLS] = "http://127.0.0.1:5",
+        [ETCD_TYPE_LIST] = "http://a:1", [ETCD_TYPE_ANCIENT] = "any"};
     const struct etcd_flag *flag;
 
     (void)state;

@@ -118,7 +118,7 @@ static void one_port_is_a_range(void **state)
     }
 }
 
-static void what_means_nothing_is_refused_with_a_remedy(void **state)
+static void what_means_nothing_is_refused_with_a_hint(void **state)
 {
     static const struct {
         const char *flag, *value, *text;
@@ -268,7 +268,7 @@ int main(void)
         cmocka_unit_test(every_setting_reaches_its_place),
         cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
         cmocka_unit_test(one_port_is_a_range),
-        cmocka_unit_test(what_means_nothing_is_refused_with_a_remedy),
+        cmocka_unit_test(what_means_nothing_is_refused_with_a_hint),
         cmocka_unit_test(what_does_not_go_together_is_noted),
         cmocka_unit_test(settings_in_effect_read_back),
     };

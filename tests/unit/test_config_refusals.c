@@ -463,7 +463,7 @@ static const struct {
      "\"host:port\"; write http://HOST:PORT"},
 };
 
-static void every_refusal_names_place_and_remedy(void **state)
+static void every_refusal_names_place_and_hint(void **state)
 {
     size_t wrong = 0;
 
@@ -653,7 +653,7 @@ static void random_command_lines_end_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_refusal_names_place_and_remedy),
+        cmocka_unit_test(every_refusal_names_place_and_hint),
         cmocka_unit_test(a_file_of_thousands_is_refused),
         cmocka_unit_test(every_prefix_of_a_file_is_settings_or_an_error),
         cmocka_unit_test(every_broken_byte_is_settings_or_an_error),

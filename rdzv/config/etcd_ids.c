@@ -1,5 +1,15 @@
-/* SHA-1 (FIPS 180-4). See sha1.h. */
-#include "rdzv/config/sha1.h"
+/* The ids that etcd derives from its settings. See etcd_ids.h for the contract.
+ *
+ * Upstream: etcd 3.4, etcdserver/api/membership/member.go and cluster.go. */
+#include "rdzv/config/etcd_ids.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "proto/bytes.h"
+#include "store/xalloc.h"
+
+/* --- SHA-1 (FIPS 180-4): for these ids and for nothing else. --- */
 
 #define BLOCK 64
 
@@ -46,7 +56,8 @@ static void add_block(uint32_t state[5], const uint8_t *block)
     state[4] += e;
 }
 
-void sha1(struct slice in, uint8_t out[SHA1_SIZE])
+/* The first eight bytes of the digest. */
+static uint64_t sha1_u64(struct slice in)
 {
     uint32_t state[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
     size_t tail = in.len % BLOCK, tail_blocks = tail < BLOCK - 8 ? 1 : 2;
@@ -61,6 +72,32 @@ void sha1(struct slice in, uint8_t out[SHA1_SIZE])
         last[tail_blocks * BLOCK - 1 - i] = (uint8_t)((uint64_t)in.len * 8 >> 8 * i);
     for (size_t i = 0; i < tail_blocks; i++)
         add_block(state, last + i * BLOCK);
-    for (size_t i = 0; i < SHA1_SIZE; i++)
-        out[i] = (uint8_t)(state[i / 4] >> (24 - i % 4 * 8));
+    return (uint64_t)state[0] << 32 | state[1];
+}
+
+/* --- Ids. --- */
+
+void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
+{
+    const struct string_list *urls = &config->advertise_peer_urls;
+    size_t cap = strlen(config->initial_cluster_token);
+    uint8_t member_bytes[8];
+    struct writer w;
+
+    for (size_t i = 0; i < urls->count; i++)
+        cap += strlen(urls->items[i]);
+    w = (struct writer){.ptr = xcalloc(1, cap + 1), .cap = cap};
+    for (size_t i = 0; i < urls->count; i++)
+        writer_str(&w, urls->items[i]);
+    writer_str(&w, config->initial_cluster_token);
+    *member = sha1_u64((struct slice){w.ptr, w.len});
+    for (size_t i = 0; i < 8; i++)
+        member_bytes[i] = (uint8_t)(*member >> (56 - 8 * i));
+    *cluster = sha1_u64((struct slice){member_bytes, sizeof member_bytes});
+    free(w.ptr);
+}
+
+void etcd_format_id(uint64_t id, char text[17])
+{
+    snprintf(text, 17, "%" PRIx64, id);
 }
