@@ -949,6 +949,64 @@ static void a_stop_lets_queued_answers_leave(void **state)
     loop_close(&loop);
 }
 
+/* --- Deferred connections. --- */
+
+/* The next requests of a peer find its budget used up. */
+static void use_up_budget(int fd)
+{
+    struct conn *c = loop_conn(&loop, fd);
+
+    c->charged_in = (uint32_t)(loop.server.engine.stats.loop_iterations + 1);
+    c->charged = UINT32_MAX;
+}
+
+/* A deferred request may end the connection that is deferred last. The requests behind it wait for
+ * the next iteration all the same, so each iteration ends. */
+static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
+{
+    static const char forget[] =
+        "DELETE /rdzv/v1/spaces/default/runs/job HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n" /* as much as a budget */
+        "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char join[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0"
+                               "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt";
+    static const char look[] = "\3\x15\0\0\0\0\0\0\0/torch.rendezvous.job";
+    static char value[2 << 20];
+    const struct command put = {.kind = COMMAND_TREE_SET,
+                                .key = slice_str("/k"),
+                                .value = {(uint8_t *)value, sizeof value}};
+    struct store_result result;
+    char body[256];
+    int agent, http;
+
+    (void)state;
+    memset(value, 'v', sizeof value);
+    loop_open(&loop, NULL);
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &put, &result);
+    agent = open_modern(&loop);
+    loop_send(&loop, agent, join, sizeof join - 1);
+    loop_expect(&loop, agent, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
+    http = loop_connect(&loop, false);
+    use_up_budget(http);
+    loop_send(&loop, http, forget, sizeof forget - 1);
+    /* Both are deferred now, and go on together. */
+    assert_int_equal(loop_conn(&loop, http)->input, INPUT_DEFERRED);
+    conn_set_input(loop_conn(&loop, http), INPUT_READY);
+    conn_set_input(loop_conn(&loop, http), INPUT_DEFERRED);
+    use_up_budget(agent);
+    assert_int_equal(send(agent, look, sizeof look - 1, 0), sizeof look - 1);
+    use_up_budget(http);
+    loop_iterate(&loop);
+    LOOP_UNTIL(&loop, loop_conn(&loop, agent) == NULL);
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    assert_string_equal(body, "{\"run\":\"job\",\"removed\":1}\n");
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    close(agent);
+    loop_leave(&loop, http);
+    loop_close(&loop);
+}
+
 /* --- Answers and commits. --- */
 
 static uint64_t nothing_is_durable(void *arg, const struct batch *batch)
@@ -1037,6 +1095,7 @@ int main(void)
         cmocka_unit_test(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
+        cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
         cmocka_unit_test(an_answer_waits_for_its_commit),
         cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
         cmocka_unit_test(a_stop_lets_queued_answers_leave),
