@@ -87,7 +87,6 @@ static void log_round(struct line *l)
         break;
     default: /* NOTE_CLOSE_IGNORED */
         log_event(LOG_INFO, "close_ignored", RUN(l), log_str("by", n->node),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "")),
                   log_str("reason", n->reason));
         break;
     }

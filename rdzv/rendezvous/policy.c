@@ -8,96 +8,10 @@
  * wanted done. */
 #include "rdzv/rendezvous/policy.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "proto/torch/torch_merge.h"
 #include "rdzv/rendezvous/explain.h"
-
-void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
-              uint64_t seed, uint64_t now_ms)
-{
-    *run = (struct run){
-        .settings = settings, .idle = true, .idle_since_ms = now_ms, .reached_max = true};
-    run_view_init(&run->view, key);
-    TAILQ_INIT(&run->agents);
-    TAILQ_INIT(&run->rejoining);
-    table_init(&run->by_node, seed, NULL);
-    cas_queue_init(&run->slot);
-}
-
-void run_fini(struct run *run)
-{
-    assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining));
-    worker_store_fini(&run->endpoint);
-    table_fini(&run->by_node);
-    run_view_fini(&run->view);
-}
-
-bool run_is_unused(const struct run *run)
-{
-    return !run->view.exists && TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining);
-}
-
-/* --- Agents by node. --- */
-
-#define NODE_HEAD (2 * sizeof(uint64_t))
-
-/* The key of a node among others: pid, local id, address. */
-static size_t node_key(const struct torch_node *node, uint8_t *out)
-{
-    bytes_put_u64(out, (uint64_t)node->pid);
-    bytes_put_u64(out + sizeof(uint64_t), (uint64_t)node->local_id);
-    if (node->addr.len != 0)
-        memcpy(out + NODE_HEAD, node->addr.ptr, node->addr.len);
-    return NODE_HEAD + node->addr.len;
-}
-
-struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
-{
-    uint8_t key[NODE_HEAD + TORCH_ADDR_MAX];
-    struct table_node *found = table_find(&run->by_node, (struct slice){key, node_key(node, key)});
-
-    return found == NULL
-               ? NULL
-               : (struct agent *)(void *)((uint8_t *)found - offsetof(struct agent, by_node));
-}
-
-static void forget_node(struct run *run, struct agent *a)
-{
-    if (a->is_listed)
-        table_remove(&run->by_node, &a->by_node);
-    free((void *)(uintptr_t)a->by_node.key.ptr);
-    a->by_node = (struct table_node){0};
-    a->node = (struct torch_node){0};
-    a->has_node = a->is_listed = false;
-}
-
-/* A container that was started again may come before its old connection has ended. */
-static void take_place_of(struct run *run, const struct torch_node *node)
-{
-    struct agent *old = run_agent_of(run, node);
-
-    if (old == NULL)
-        return;
-    table_remove(&run->by_node, &old->by_node);
-    old->is_listed = false;
-}
-
-static void remember_node(struct run *run, struct agent *a, const struct torch_node *node)
-{
-    uint8_t *key = malloc(NODE_HEAD + node->addr.len);
-
-    if (key == NULL)
-        return;
-    take_place_of(run, node);
-    forget_node(run, a);
-    a->by_node.key = (struct slice){key, node_key(node, key)};
-    a->node = *node;
-    a->node.addr = slice_from(a->by_node.key, NODE_HEAD);
-    table_add(&run->by_node, &a->by_node);
-    a->has_node = a->is_listed = true;
-}
 
 /* --- What a state that was just written tells. --- */
 
@@ -153,7 +67,7 @@ static void on_written(struct step *s, struct agent *a)
     if (!run->view.is_state)
         return;
     if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
-        remember_node(run, a, node);
+        run_remember_node(run, a, node);
     if (node != NULL)
         compare_clocks(s, a, node->heartbeat_us);
     node = a->has_node ? torch_state_find(state, &a->node) : NULL;
@@ -343,7 +257,7 @@ static void disconnect(struct step *s, struct agent *a)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
     rejoin_leave(s, a);
-    forget_node(s->run, a);
+    run_forget_node(s->run, a);
 }
 
 static void on_changed(struct step *s)

@@ -4,22 +4,7 @@
  * With --elastic-fixes=off none of this runs: no session is bound, and every key is plain. */
 #pragma once
 
-#include "rdzv/c10d/session.h"
-#include "rdzv/rendezvous/policy.h"
-
-struct rendezvous_space;
-
-TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
-
-struct rendezvous {
-    const struct config *config;
-    struct engine *engine;
-    struct net *net;
-    struct policy_settings settings;
-    struct rendezvous_space_list spaces;
-    uint64_t alive_ms; /* monotonic ms at the end of the last loop iteration; a large gap to now
-                          means that the process was stopped */
-};
+#include "rdzv/rendezvous/shell.h"
 
 /* All three outlive it. Observes the engine. */
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,

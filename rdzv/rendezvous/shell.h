@@ -2,10 +2,24 @@
  * For rendezvous.c and carry_out.c. */
 #pragma once
 
-#include "rdzv/rendezvous/rendezvous.h"
+#include "rdzv/c10d/session.h"
+#include "rdzv/rendezvous/policy.h"
 
 struct probe;
+struct rendezvous_space;
 struct worker_use;
+
+TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
+
+struct rendezvous {
+    const struct config *config;
+    struct engine *engine;
+    struct net *net;
+    struct policy_settings settings;
+    struct rendezvous_space_list spaces;
+    uint64_t alive_ms; /* monotonic ms at the end of the last loop iteration; a large gap to now
+                          means that the process was stopped */
+};
 
 struct live_run {
     struct run run; /* the first member; its key's bytes follow this struct */

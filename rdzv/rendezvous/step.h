@@ -1,7 +1,8 @@
 /* One step of the policy: what its files share while they answer one event. See policy.h. */
 #pragma once
 
-#include "rdzv/rendezvous/policy.h"
+#include "rdzv/engine/clock.h"
+#include "rdzv/rendezvous/events.h"
 
 struct step {
     struct run *run;
@@ -56,7 +57,6 @@ void step_end_run(struct step *s);
 
 /* --- cas_queue.c --- */
 
-void cas_queue_init(struct write_slot *slot);
 /* True: this compare-and-set waits for its turn. */
 bool cas_queue_should_defer(struct step *s);
 /* This agent has just been answered the newest state, and is expected to write. */
@@ -99,4 +99,3 @@ void worker_store_on_port_opened(struct step *s);
 void worker_store_retry(struct step *s);
 /* The run needs no place for workers any more. */
 void worker_store_release(struct step *s);
-void worker_store_fini(struct worker_endpoint *e);

@@ -1,0 +1,123 @@
+/* What the policy sees of a run, and what it gives out for that. */
+#pragma once
+
+#include "rdzv/rendezvous/run.h"
+
+/* --- Events. --- */
+
+enum policy_event_kind {
+    AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
+    AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
+    AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
+    AGENT_LOOKED,        /* GET or WAIT of the run's key */
+    AGENT_ASKED,         /* any other request, but AGENT_SET_ROUND_KEY */
+    AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
+    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
+    RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
+    RUN_PROBED,          /* the answer to POLICY_PROBE */
+    RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
+    RUN_TIMER,           /* POLICY_TIMER has come */
+    RUN_TICK,            /* once a second */
+    RUN_STALLED,         /* the process stood still for `stalled_ms` */
+    RUN_FORGET,          /* forget it now, on request */
+};
+
+enum probe_result {
+    PROBED_REFUSED, /* no process listens there */
+    PROBED_UNKNOWN, /* one listens, or there was no answer that tells */
+};
+
+/* Which run of a space uses the agents' port for its workers. */
+enum port_share {
+    PORT_IS_FREE,  /* none that lives */
+    PORT_IS_OURS,  /* this one */
+    PORT_IS_TAKEN, /* another one */
+};
+
+struct policy_event {
+    enum policy_event_kind kind;
+    struct agent *agent;
+    struct slice expected, desired;
+    struct slice round_key; /* the name behind the round: "MASTER_ADDR" */
+    int64_t round;
+    bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
+    enum probe_result probed;
+    uint16_t port;
+    uint64_t stalled_ms;
+
+    /* What the store and the space say, just before. */
+    struct slice value;         /* of the run's key; ptr NULL: it has none */
+    size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */
+    size_t key_cost;            /* what a new key takes beside its bytes and its value's */
+    uint64_t next_worker_store; /* the number that the next worker store gets */
+    enum port_share share;
+};
+
+struct policy_now {
+    uint64_t ms;     /* monotonic */
+    int64_t wall_ns; /* since 1970 */
+};
+
+/* --- Outputs. --- */
+
+enum policy_output_kind {
+    /* Commands. */
+    POLICY_PUT,               /* key, value */
+    POLICY_PUT_RECORD,        /* record */
+    POLICY_FORGET_RUN,        /* its key, the keys of its rounds, its record */
+    POLICY_DELETE_RECORD,     /* its keys are gone already */
+    POLICY_OPEN_WORKER_STORE, /* worker_store */
+    POLICY_DROP_WORKER_STORE, /* worker_store, once no session uses it: it is for no new ones */
+
+    /* Exactly one of these for AGENT_COMPARE_SET, unless the agent is closed. */
+    POLICY_ANSWER_CURRENT, /* the value of the run's key, after the commands before */
+    POLICY_ANSWER_VALUE,   /* value */
+    POLICY_NO_ROOM,        /* the space is full */
+    POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME */
+
+    /* Exactly one of these for AGENT_SET_ROUND_KEY. */
+    POLICY_PASS,    /* it is carried out as it is */
+    POLICY_SWALLOW, /* nothing is set */
+
+    POLICY_RESUME, /* agent: its held request is shown again, as an event of its own */
+    POLICY_CLOSE,  /* agent: its connection ends, for `reason`, about `value` */
+    POLICY_PROBE,  /* does a process listen on `port` of the host of `agent`? */
+    POLICY_CANCEL_PROBE,
+    POLICY_SHARE_PORT, /* the workers of this run use the agents' port from now on */
+    POLICY_OPEN_PORT,  /* a port of its own, beside the one that `agent` has come to */
+    POLICY_CLOSE_PORT, /* neither of these two any more */
+    POLICY_TIMER,      /* RUN_TIMER is due at `deadline_ms`, and not before; 0: it is not */
+    POLICY_NOTE,       /* for the log, see explain.h */
+};
+
+struct note;
+
+struct policy_output {
+    enum policy_output_kind kind;
+    struct agent *agent;
+    struct slice key, value; /* borrowed: from the output's memory, the event, or the run */
+    struct view_record record;
+    uint64_t worker_store;
+    uint64_t deadline_ms;
+    uint16_t port;
+    const char *reason;
+    const struct note *note;
+};
+
+struct policy_counters {
+    uint64_t writes_merged;
+    uint64_t rounds_completed;
+    uint64_t runs_closed;
+    uint64_t runs_repaired;
+    uint64_t nodes_disconnected;
+};
+
+/* Filled by policy_step(), emptied by policy_out_clear(). Begins as {0}. */
+struct policy_out {
+    struct policy_output *items;
+    size_t count, cap;
+    struct policy_counters counters;
+    struct policy_text *texts; /* private: what the items point into */
+};
+
+void policy_out_clear(struct policy_out *out);

@@ -1,0 +1,105 @@
+/* A run as the policy knows it: its view, the agents that are connected for it, who of them may
+ * write, and where its workers find their store. */
+#pragma once
+
+#include "rdzv/rendezvous/view.h"
+
+struct policy_settings {
+    bool merge_heartbeats;
+    bool close_needs_all;        /* one agent alone does not close the run for the others */
+    bool own_worker_ports;       /* --worker-ports: no run shares the port of the agents */
+    uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */
+    uint64_t closed_run_wait_ms; /* how long an agent that comes for a closed run is held; 0: not */
+    uint64_t idle_run_ttl_ms;    /* an open run without agents is forgotten after this; 0: never */
+    const char *advertise_host;  /* what workers connect to; NULL: a guess, from the agents */
+    uint16_t advertise_port;     /* 0: the port that the agents connect to */
+};
+
+#define AGENT_HOST_MAX 46
+
+/* A connection of an agent. The caller makes it, zero but for the first three members, and keeps it
+ * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
+struct agent {
+    bool pings;                      /* torch 2.5 or later */
+    char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
+    uint16_t local_port;             /* the same; 0: unknown */
+
+    /* The policy's own. */
+    TAILQ_ENTRY(agent) entry;  /* in run.agents or run.rejoining */
+    TAILQ_ENTRY(agent) queue;  /* in run.writers.queue while `queued` */
+    struct table_node by_node; /* in run.by_node while `is_listed` */
+    bool queued;
+    bool rejoining; /* the run was closed when it came: see rejoin.c */
+    bool waiting;   /* its first request is held until that run is forgotten */
+    bool rejected;  /* it has waited for too long, and learns that the run is closed */
+    uint64_t waiting_since_ms;
+    bool has_node; /* it has written the state at least once, as `node` */
+    bool is_listed;
+    bool closes;            /* it has asked to close the run, see close_needs_all */
+    struct torch_node node; /* its address points into by_node.key, which is owned */
+    uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
+    int64_t round;          /* that round */
+    int64_t clock_ahead_us; /* its clock, compared with ours */
+};
+
+TAILQ_HEAD(agent_list, agent);
+
+/* Who may write the state: see cas_queue.c. */
+struct write_slot {
+    struct agent *holder; /* knows the newest state and is about to write; NULL: no agent */
+    struct agent_list queue;
+    uint64_t granted_ms;
+    uint64_t deadline_ms;  /* the holder loses the slot then */
+    uint64_t usual_us;     /* what agents of this run need */
+    uint64_t refreshed_ms; /* when the heartbeats of queued agents were last looked at */
+};
+
+/* Where the workers of the run find their store: see worker_store.c. */
+struct worker_endpoint {
+    struct slice proposed[2]; /* MASTER_ADDR and MASTER_PORT as agent 0 says; owned; NULL: unsaid */
+    bool probing;             /* the host of agent 0 is being asked */
+    bool opening_port;        /* a port of the run's own has been asked for */
+    uint16_t own_port;        /* 0: none */
+    uint16_t agents_port;     /* the one that agent 0 connects to */
+    enum worker_store_placement pending; /* decided while the space had no room for it */
+    const char *pending_reason;
+    bool pending_open; /* the same: a worker store for the newest round */
+};
+
+struct run {
+    struct run_view view; /* the first member */
+    const struct policy_settings *settings;
+    struct agent_list agents;
+    struct agent_list rejoining; /* came when it was closed: they are not counted */
+    size_t agent_count;
+    size_t waiting_count; /* of those in `rejoining` */
+    struct table by_node; /* agents that have a node; of two with one node, the later */
+    bool idle;            /* no agent is connected, since `idle_since_ms` */
+    uint64_t idle_since_ms;
+    bool ending;      /* it is being forgotten on request: no node is missed */
+    bool reached_max; /* the last round was completed by the node that made it MAX, as far as known
+                       */
+    struct write_slot slot;
+    struct worker_endpoint endpoint;
+};
+
+/* `key`, the settings and what `run` is in live as long as the run. */
+void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
+              uint64_t seed, uint64_t now_ms);
+/* All its agents have disconnected. */
+void run_fini(struct run *run);
+
+/* Nothing is left of it: no key and no agent. */
+bool run_is_unused(const struct run *run);
+
+/* The agent of that node, or NULL. */
+struct agent *run_agent_of(const struct run *run, const struct torch_node *node);
+
+/* The agent has written the state as that node; of two agents of one node the later counts. Without
+ * memory it stays unknown. */
+void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
+void run_forget_node(struct run *run, struct agent *a);
+
+/* Parts of run_init() and run_fini(), in cas_queue.c and worker_store.c. */
+void cas_queue_init(struct write_slot *slot);
+void worker_store_fini(struct worker_endpoint *e);
