@@ -2,10 +2,10 @@
  * environment and a YAML file. Pure but for reading that file: nothing is opened, resolved,
  * printed or logged here.
  *
- * Two front ends fill the struct: our own flags (config.c, config_file.c), and etcd's flags,
- * ETCD_* variables and config file (etcd_flags.c, etcd_apply.c). Both may be mixed on one command
- * line, since no name means two things. Flags are Go's style: -flag or --flag, =value or the next
- * argument, booleans without value or =true, =false.
+ * Two front ends fill the struct: our own flags (config_options.c, config_file.c), and etcd's
+ * flags, ETCD_* variables and config file (etcd_flags.c, etcd_apply.c). Both may be mixed on one
+ * command line, since no name means two things. Flags are Go's style: -flag or --flag, =value or
+ * the next argument, booleans without value or =true, =false.
  *
  * ETCD_* variables are read when the program is called `etcd`; or when a flag that only etcd has is
  * given; or when no --listen is given (by flag or file), so that a pod that runs `rdzvd` with

@@ -65,7 +65,7 @@ static void apply_log_outputs(struct draft *d, const struct setting *s)
     string_list_free(&outputs);
 }
 
-/* A flag that is honoured and that config.c does not know. */
+/* A flag that is honoured and that config_options.c does not know. */
 static bool apply_honoured(struct draft *d, const struct setting *s)
 {
     struct config *c = &d->config;

@@ -26,7 +26,7 @@ static const char experiment[] = "an experiment of etcd's v3 side";
 #define ANCIENT  ETCD_TYPE_ANCIENT
 
 static const struct etcd_flag flags[] = {
-    /* Honoured; those that config.c knows under the same name are applied there. */
+    /* Honoured; those that config_options.c knows under the same name are applied there. */
     {"name", STRING, NULL, NULL},
     {"data-dir", STRING, NULL, NULL},
     {"listen-client-urls", URLS, NULL, NULL},
