@@ -22,3 +22,7 @@ bool job_scope_find(const struct job_scope *s, const struct arg_word *word, stru
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text);
 
 void job_find_stores(struct job_view *v);
+
+/* All settings of a run, and what they come to: its backend, its nodes, where its endpoint leads.
+ */
+void job_read_settings(struct job_scope *scope, struct job_run *r);
