@@ -28,7 +28,7 @@ step()
     echo "quickstart: $1"
 }
 
-# Runs whatever way the script ends; $? is how.
+# Runs however the script ends; $? is its exit code.
 finish()
 {
     local status=$?

@@ -125,8 +125,8 @@ static void choose_target(struct check *c, const char *text, struct diag *d)
     }
 }
 
-static void read_arguments(struct check_arguments *o, struct check *c, int argc, char **argv,
-                           struct diag *d)
+static void read_check_arguments(struct check_arguments *o, struct check *c, int argc, char **argv,
+                                 struct diag *d)
 {
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
@@ -247,7 +247,7 @@ int verb_check(int argc, char **argv)
 
     if (o.wanted == NULL)
         abort();
-    read_arguments(&o, &c, argc, argv, &d);
+    read_check_arguments(&o, &c, argc, argv, &d);
     if (d.errors == 0)
         check_files(&c, &o, &d);
     diag_print(&d, stderr);

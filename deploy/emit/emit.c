@@ -35,7 +35,7 @@ struct emit_arguments {
 };
 
 /* --output and --shape: each accepts few words. */
-static void read_choice(struct emit_arguments *o, int option, const char *word, struct diag *d)
+static void read_word(struct emit_arguments *o, int option, const char *word, struct diag *d)
 {
     if (option == 'o' && (strcmp(word, "json") == 0 || strcmp(word, "yaml") == 0))
         o->json = word[0] == 'j';
@@ -73,7 +73,7 @@ static void read_options(struct emit_arguments *o, int argc, char **argv, struct
         else if (option == 'p')
             o->profiles[o->profile_count++] = optarg;
         else if (option == 'o' || option == 'S')
-            read_choice(o, option, optarg, d);
+            read_word(o, option, optarg, d);
         else if (option == 'P')
             o->job.platform = optarg;
         else if (option == 'r')
@@ -89,7 +89,7 @@ static void read_options(struct emit_arguments *o, int argc, char **argv, struct
     o->job.profile_count = o->profile_count;
 }
 
-static void read_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
 {
     read_options(o, argc, argv, d);
     for (int i = optind; i < argc; i++)
@@ -150,7 +150,7 @@ int verb_emit(int argc, char **argv)
 
     if (o.files == NULL || o.sets == NULL || o.profiles == NULL)
         abort();
-    read_arguments(&o, argc, argv, &d);
+    read_emit_arguments(&o, argc, argv, &d);
     if (d.errors == 0)
         emit(&o, &d);
     diag_print(&d, stderr);

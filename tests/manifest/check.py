@@ -10,7 +10,7 @@ of its own, speaks of the line N further down (scripts cannot hold such comments
 them says the column: where TEXT begins. `# options: ...` in the head is for the command line.
 Everything that is found must be expected, and the other way round; in the good twin nothing is.
 
---update first writes the table of rules in deploy/README.md anew. $RDZV_MANIFEST names the tool, as
+--update first writes the table of rules into deploy/README.md. $RDZV_MANIFEST names the tool, as
 --tool does. What stands in ../shared is used when it is there.
 """
 
@@ -523,7 +523,7 @@ def nothing_to_find(tool):
 
 
 def odd_objects(tool):
-    """Fields of the wrong kind are somebody else's business, and no reason to fall over."""
+    """check passes over fields of the wrong kind, and does not crash."""
     text = read(os.path.join(CORPUS, "mcad-pod.good.yaml"))
     for odd in ("[]", "{}", "text", "1", "null", "[[]]", "[null]", "{a: [1]}", "''"):
         for key in sorted(set(re.findall(r"([A-Za-z]+):(?= |\n)", text))):

@@ -4,7 +4,7 @@
     run_emit.py [--update] [PART...]    parts: golden examples readme matrix bad_input values own_files
 
 The tool is $RDZV_MANIFEST, else the one in build/; rdzvd, which judges the arguments that are
-emitted for it, $RDZVD. Needs python3-yaml. --update writes golden/ anew.
+emitted for it, $RDZVD. Needs python3-yaml. --update writes the files of golden/.
 """
 
 import importlib

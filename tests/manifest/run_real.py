@@ -47,7 +47,7 @@ MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
 NOBODY = 65532  # the USER of the image
 DONE = re.compile(r"trainer: rank=(\d+) world=(\d+) sum=(\d+) weight=(\S+)")
 
-# A root of the container's own: what it writes is gone with it, and nobody else sees it. The first
+# A root of the container's own: what it writes is gone with it, and no other pod sees it. The first
 # argument is an empty folder, the second the folder to work in, the third whether the root may be
 # written to, the fourth a list of `file target` to put there.
 BOX = r"""
@@ -413,7 +413,7 @@ def emit_cases():
 
 def run_case(case, options):
     folder = tempfile.mkdtemp(prefix="rdzv-real-")
-    os.chmod(folder, 0o755)  # the store is nobody's
+    os.chmod(folder, 0o755)  # rdzvd runs as the user nobody
     lines, run, begin = [], None, time.monotonic()
 
     def tell(text):

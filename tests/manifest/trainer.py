@@ -1,7 +1,7 @@
 """The training script of the real runs: gloo on CPU, a toy model, and proof that all ranks met.
 
 Takes any arguments, as it stands in for scripts that take their own. Each rank says one line when
-it is done; whoever reads them checks that no rank is missing and that all computed the same.
+it is done; run_real.py reads them and checks that no rank is missing and that all computed the same.
 """
 
 import datetime

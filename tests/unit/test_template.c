@@ -1,5 +1,4 @@
-/* deploy/template: template, expr, functions and merge: what templates come to, and how errors in
- * them are told.
+/* deploy/template: what expressions, templates and merges result in, and the errors of templates.
  */
 #include "deploy/template/template.h"
 

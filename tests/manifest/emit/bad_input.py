@@ -1,4 +1,4 @@
-"""Files and arguments that are wrong: each is told with its place and a remedy, exit 2, no output."""
+"""Wrong files and arguments: each error has its place and a remedy; exit code 2, no output."""
 
 import os
 import re

@@ -23,7 +23,7 @@ EXAMPLES = [
 
 
 def of_today(node):
-    """rdzvd is told where workers reach it, and how long an idle space stays: the examples are older than these flags."""
+    """Without --advertise, and with --space-idle-timeout: the examples are older than these flags."""
     for container in tool.containers(node):
         if container.get("name") == "rdzvd":
             container["args"] = [re.sub(r"^--linger=", "--space-idle-timeout=", a)

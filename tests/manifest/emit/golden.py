@@ -1,7 +1,7 @@
 """What emit prints for given files, byte for byte: golden/NAME.yaml for the input of that name.
 
 An input's first line holds the arguments: `# emit -f FILE ARGUMENT...`, files as seen from golden/.
-`run_emit.py --update` writes the expected files anew; look at what changed before it is committed.
+`run_emit.py --update` writes the expected files; read what changed before you commit it.
 """
 
 import json

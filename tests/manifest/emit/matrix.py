@@ -1,5 +1,5 @@
-"""Every platform with every placement, profile and kind of job: what is refused says why; what is emitted
-holds what it must, passes the checker of the spec folder, and rdzvd takes every argument."""
+"""Every platform with every placement, profile and kind of job: a refusal says why; what is emitted has all
+it needs and passes the checker of the spec folder, and rdzvd accepts every argument."""
 
 import importlib.util
 import itertools
