@@ -130,11 +130,12 @@ static struct yaml_node *read_value(struct set_reader *s)
 static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *old,
                                   const struct part *parts, size_t count, struct yaml_node *value)
 {
-    enum yaml_kind kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
+    enum yaml_kind kind;
     struct yaml_node *n;
 
     if (count == 0)
         return value;
+    kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
     n = yaml_new(s->arena, kind);
     n->file = old == NULL ? s->name : old->file;
     n->start = old == NULL ? value->start : old->start;
