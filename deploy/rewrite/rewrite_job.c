@@ -143,7 +143,8 @@ static void remove_port(struct rewrite *w, const struct job_run *r, long port)
         if (kube_int(item, "containerPort", -1) != port ||
             yaml_is(yaml_get(item, "name"), "pytorchjob-port"))
             continue;
-        rewrite_note(w, item, "%s: nothing listens at %ld in its pods any more: the port goes",
+        rewrite_note(w, item,
+                     "%s: nothing listens on %ld in its pods any more: rewrite removes the port",
                      rewrite_title(w, job_run_object(r)), port);
         if (pair->value->count == 1)
             edit_remove_pair(w, r->container->node, pair);
@@ -232,10 +233,10 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     set_key(w, j->policy, "rdzvPort", arena_text(&w->arena, "%d", C10D_PORT), &missing);
     if (kube_get(j->policy, "rdzvId") == NULL) {
         set_key(w, j->policy, "rdzvId", j->object->name, &missing);
-        rewrite_note(w, j->policy,
-                     "%s had no rdzvId, and so the id of every job without one: it gets its own "
-                     "name",
-                     rewrite_title(w, j->object));
+        rewrite_note(
+            w, j->policy,
+            "%s had no rdzvId, and so the id of all jobs without one: rewrite sets its name",
+            rewrite_title(w, j->object));
     }
     set_policy_conf(w, j->policy, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)

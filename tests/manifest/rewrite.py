@@ -388,8 +388,8 @@ def templates_in_files(_):
 
 
 def arguments(_):
-    for args, said in ((["--frm=x", "-"], "--frm=x is no option"), ([], "no file to rewrite"),
-                       (["--backend=raft", "-"], "there are c10d and etcd-v2"),
+    for args, said in ((["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"), ([], "no file is given"),
+                       (["--backend=raft", "-"], "write c10d or etcd-v2"),
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),
                        (["--image=", "-"], "no name of an image"),
