@@ -1,4 +1,4 @@
-/* Collects the settings of a run, the weakest source first, and then asks what they come to. */
+/* Collects the settings of a run, the weakest source first, and derives what they mean. */
 #include "deploy/kube/job_parts.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static const char *policy_conf(struct arena *a, const struct yaml_node *list)
     return text;
 }
 
-/* What the operator makes of elasticPolicy. */
+/* The variables that the operator makes from elasticPolicy. */
 static void set_from_policy(struct job_view *v, struct job_run *r, const struct yaml_node *policy)
 {
     static const struct {
@@ -226,7 +226,7 @@ static const char *trim(struct arena *a, const char *text)
     return arena_copy(a, text, len);
 }
 
-/* Where rank 0 of a static job listens: as it is said, or as an operator has it. */
+/* The address of rank 0 of a static job: as it is written, or as an operator sets it. */
 static void find_master(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *said = &r->settings[TORCHRUN_MASTER_ADDR];
@@ -238,7 +238,7 @@ static void find_master(struct job_view *v, struct job_run *r)
         r->host = made->made;
 }
 
-/* As torch splits it: at the last colon, unless the host is in brackets. */
+/* Splits it as torch does: at the last colon, unless the host is in brackets. */
 static void split_endpoint(struct arena *a, struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];

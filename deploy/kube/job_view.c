@@ -1,4 +1,4 @@
-/* Finds in the commands and scripts of containers what starts torch. */
+/* Finds what starts torch in the commands and scripts of containers. */
 #include "deploy/kube/job_view.h"
 
 #include "deploy/kube/job_parts.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Scripts in scripts: manifests do not nest them deeper. */
+/* Limit of scripts within scripts; manifests do not nest them deeper. */
 #define SCRIPT_DEPTH_MAX 4
 
 /* --- Words. --- */
@@ -22,7 +22,8 @@ static bool is_shell(const char *text)
     return false;
 }
 
-/* The word behind `sh -c`, `bash -euo pipefail -c` and the like; `count` when there is none. */
+/* The index of the script after `sh -c`, `bash -euo pipefail -c` and the like; `count` if there is
+ * none. */
 static size_t find_script(const struct arg_word *words, size_t count)
 {
     size_t i = 0;
@@ -87,7 +88,7 @@ static void push_word(struct arena *a, struct arg_list *list, struct arg_word wo
     list->words[list->count++] = word;
 }
 
-/* Words of the shell within `outer` (itself a word, or a whole scalar) as words of its scalar. */
+/* Turns words of a script, which is `outer`, into words of the scalar that holds it. */
 static struct arg_word inner_word(struct arena *a, const struct arg_word *outer,
                                   const struct shell_word *w)
 {
@@ -133,7 +134,7 @@ static bool is_declaration(const char *text)
     return false;
 }
 
-/* The assignments of a command go to the scope; returns the first word that is none. */
+/* Puts the assignments of a command into the scope; returns the first word that is none. */
 static size_t read_assignments(struct job_scope *scope, const struct arg_word *words, size_t count)
 {
     struct arena *a = &scope->view->bundle->arena;
@@ -158,7 +159,7 @@ static bool may_hold_torchrun(const char *text)
     return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL;
 }
 
-/* `$FLAGS`, when FLAGS is known and holds options or a command, becomes the words in it. */
+/* Replaces `$FLAGS` by its words, if FLAGS is known and holds options or a command. */
 static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
 {
     struct arena *a = &scope->view->bundle->arena;
@@ -199,7 +200,7 @@ static struct job_run *new_run(struct job_view *v, const struct kube_container *
     return r;
 }
 
-/* first: the index behind the word torchrun, or of the first of its options. */
+/* first: the index after the word torchrun, or of the first of its options */
 static void add_run(struct job_scope *scope, const struct arg_word *words, size_t count,
                     size_t first, bool torchrun)
 {
@@ -211,13 +212,13 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     args->opaque = args->opaque || !torchrun;
     for (size_t i = 0; i < args->count && !torchrun; i++) {
         if (args->flags[i].option == TORCHRUN_UNKNOWN)
-            args->flags[i].option = TORCHRUN_OTHER; /* one of the launcher's own */
+            args->flags[i].option = TORCHRUN_OTHER; /* an option of the launcher */
     }
     r->args = args;
     job_read_settings(scope, r);
 }
 
-/* Whether the words start torchrun, or something that hands its options on. */
+/* Whether the words start torchrun, or a program that passes options on to it. */
 static bool find_command(struct job_scope *scope, const struct arg_word *words, size_t count)
 {
     size_t first = torchrun_find(words, count);
@@ -250,7 +251,7 @@ static bool may_be_script(const struct arg_word *word)
     return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
 }
 
-/* `depth`: of `bash -c '...'` in a script. */
+/* `depth` counts `bash -c` within a script. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
     struct arena *a = &scope->view->bundle->arena;
@@ -286,7 +287,7 @@ static bool is_assigned(const struct job_scope *scope, const char *name)
     return false;
 }
 
-/* No torchrun to be seen, but variables for one: something that is run here may start it. */
+/* There is no torchrun, but there are variables for it: a program that runs here may start it. */
 static void find_in_variables(struct job_scope *scope)
 {
     static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
@@ -313,7 +314,7 @@ static void find_runs(struct job_view *v, const struct kube_container *c)
     if (script < count)
         find_in_script(&scope, &words[script], 0);
     else if (!find_command(&scope, words, count))
-        /* An unknown program may run the texts that it is given. */
+        /* An unknown program may run texts that it gets as arguments. */
         for (size_t i = 0; i < count; i++) {
             if (may_be_script(&words[i]))
                 find_in_script(&scope, &words[i], 0);
@@ -322,8 +323,8 @@ static void find_runs(struct job_view *v, const struct kube_container *c)
         find_in_variables(&scope);
 }
 
-/* Scripts in a ConfigMap, which pods mount and run: each is looked at as a container that has
- * nothing else. */
+/* Scripts in a ConfigMap, which pods mount and run. Each is read as the script of a container that
+ * has nothing else. */
 static void find_scripts(struct job_view *v, const struct kube_object *map)
 {
     struct arena *a = &v->bundle->arena;

@@ -1,9 +1,9 @@
-/* Where each kind of object keeps its pod templates, and how its pods are labelled and named. */
+/* Finds the pod templates of each kind of object, and the labels and names of its pods. */
 #include "deploy/kube/kube_view.h"
 
 #include <string.h>
 
-/* While pods are being described. */
+/* The pods that are being described. */
 struct pods_maker {
     struct kube_bundle *bundle;
     struct kube_pods *pods;
@@ -65,7 +65,7 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
     }
 }
 
-/* The rest of what is known is for the caller. */
+/* The caller fills in the other fields. */
 static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object *o,
                                   const struct yaml_node *part, const struct yaml_node *meta,
                                   const struct yaml_node *spec, const struct yaml_node *over)
@@ -103,7 +103,7 @@ static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object
     return p;
 }
 
-/* Pods of a template; NULL when there is none. */
+/* Adds the pods of a template; NULL if there is none. */
 static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_object *o,
                                    const struct yaml_node *part, const struct yaml_node *template,
                                    const struct yaml_node *over)
@@ -307,7 +307,8 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
     if (runtime != NULL) {
         find_replicated(m, o, runtime, kube_get(runtime->spec, "template.spec"));
     } else if (trainer != NULL && trainer->kind == YAML_MAPPING) {
-        /* Its runtime is in the cluster: of its container we know what is written here. */
+        /* Its runtime is in the cluster: only what the TrainJob itself sets is known of the
+         * container. */
         p = add_pods(m, o, trainer, NULL, o->spec, NULL);
         p->containers[p->count++] = (struct kube_container){
             .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
@@ -316,7 +317,7 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-/* A runtime that a TrainJob of the bundle uses is looked at there. */
+/* The runtime of a TrainJob in the bundle is handled with that TrainJob. */
 static void find_runtime(struct pods_maker *m, const struct kube_object *o)
 {
     for (size_t i = 0; i < m->bundle->count; i++) {
@@ -328,14 +329,14 @@ static void find_runtime(struct pods_maker *m, const struct kube_object *o)
     find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
 }
 
-/* Of a kind that we do not know: whatever holds a list of containers. */
+/* An unknown kind: any mapping that has a list of containers. */
 static void find_unknown(struct pods_maker *m, const struct kube_object *o,
                          const struct yaml_node *node, const struct yaml_node *around)
 {
     const struct yaml_node *first = yaml_at(kube_get(node, "containers"), 0);
 
     if (node == NULL || node->kind == YAML_SCALAR || node->alias)
-        return; /* what an alias stands for is found where it is written */
+        return; /* the node behind an alias is found at its anchor */
     if (first != NULL && first->kind == YAML_MAPPING) {
         struct kube_pods *p = add_pods(m, o, o->node, kube_get(around, "metadata"), node, NULL);
 

@@ -1,4 +1,4 @@
-/* Which pods a selector selects, and where host names and ports lead. */
+/* Finds the pods that a selector selects, and the targets of host names and ports. */
 #include "deploy/kube/kube_view.h"
 
 #include <string.h>
@@ -88,8 +88,8 @@ const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
 
 /* --- Names. --- */
 
-/* `name`, `name.namespace` or `name.namespace.svc...` against a name; *namespace is what it says,
- * or "". */
+/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name; *namespace is the one
+ * in the host name, or "". */
 static bool name_matches(const char *host, const char *name, const char **namespace,
                          size_t *namespace_len)
 {
@@ -109,7 +109,8 @@ static bool name_matches(const char *host, const char *name, const char **namesp
            strncmp(*namespace + *namespace_len, ".svc", 4) == 0;
 }
 
-/* Whether the namespace that a host name says (or not) is that of the object. */
+/* Whether the host name, with its namespace or without one, leads to the namespace of the
+ * object. */
 static bool namespace_matches(const struct kube_object *o, const struct kube_object *from,
                               const char *namespace, size_t len, enum kube_reach *reach)
 {
@@ -123,7 +124,7 @@ static bool namespace_matches(const struct kube_object *o, const struct kube_obj
     return true;
 }
 
-/* prefix, digits, then "." and domain; `rest` is what stands behind the prefix. */
+/* prefix, digits, then "." and domain; `rest` comes after the prefix. */
 static bool pod_matches(const struct kube_pods *p, const char *host, const char **namespace,
                         size_t *namespace_len)
 {
@@ -150,8 +151,8 @@ static bool pod_matches(const struct kube_pods *p, const char *host, const char 
     return *host == '.' && name_matches(host + 1, p->host_domain, namespace, namespace_len);
 }
 
-/* POD.SERVICE of a headless Service, when its pods are called like that and no more is known of
- * their names: a Pod that is to become a StatefulSet. */
+/* POD.SERVICE of a headless Service, if the pods have the name POD and no more is known of their
+ * names: a Pod that becomes a StatefulSet. */
 static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object *service,
                           const char *host, const char **namespace, size_t *namespace_len)
 {
@@ -170,7 +171,7 @@ static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object 
     return false;
 }
 
-/* Keeps the one of two that is reached more surely. */
+/* Keeps the target that is reached more surely. */
 static void keep_nearer(struct kube_target *found, struct kube_target other)
 {
     if ((found->service == NULL && found->pods == NULL) || other.reach < found->reach)

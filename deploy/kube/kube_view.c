@@ -1,10 +1,10 @@
-/* Which kinds of objects there are, and the lists and AppWrappers around them. */
+/* Knows the kinds of objects, and opens the lists and AppWrappers around them. */
 #include "deploy/kube/kube_view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists in lists, AppWrappers in AppWrappers: deeper is nobody's manifest. */
+/* Lists in lists, AppWrappers in AppWrappers: no manifest nests them deeper. */
 #define NEST_MAX 8
 
 /* --- Looking. --- */
@@ -87,7 +87,7 @@ bool kube_is_headless(const struct kube_object *service)
 /* --- Objects. --- */
 
 static const struct {
-    const char *group, *kind; /* group: what stands before the / of apiVersion; "" for v1 */
+    const char *group, *kind; /* group: the part of apiVersion before the /; "" for v1 */
     enum kube_type type;
 } types[] = {
     {"", "Service", KUBE_SERVICE},

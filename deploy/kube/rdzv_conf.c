@@ -1,4 +1,4 @@
-/* Splits a conf as torch does, but for what a shell is to replace first. */
+/* Splits a conf as torch does, except what a shell replaces first. */
 #include "deploy/kube/rdzv_conf.h"
 
 #include <string.h>
