@@ -262,14 +262,15 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
     for (size_t i = 0; i < script.count; i++) {
         struct arg_list list = {0};
         const struct shell_command *c = &script.commands[i];
-        bool command = false;
+        bool command;
         size_t skip;
 
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, inner_word(a, whole, &c->words[j]));
         skip = read_assignments(scope, list.words, list.count);
-        if (!is_talk(list.words + skip, list.count - skip))
-            command = find_command(scope, list.words + skip, list.count - skip);
+        if (is_talk(list.words + skip, list.count - skip))
+            continue;
+        command = find_command(scope, list.words + skip, list.count - skip);
         for (size_t j = skip; j < list.count && !command && depth < SCRIPT_DEPTH_MAX; j++)
             command =
                 may_be_script(&list.words[j]) && find_in_script(scope, &list.words[j], depth + 1);
