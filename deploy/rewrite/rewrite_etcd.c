@@ -3,7 +3,7 @@
 #include "deploy/rewrite/rewrite_etcd.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include <string.h>
 

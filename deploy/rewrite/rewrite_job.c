@@ -4,7 +4,7 @@
 #include "deploy/kube/rdzv_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 #include "deploy/yaml/scalar_text.h"
 
 #include <string.h>
@@ -181,6 +181,15 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
 }
 
 /* --- elasticPolicy. --- */
+
+bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+
+    while (s != NULL && s->from != JOB_FROM_OPERATOR)
+        s = s->weaker;
+    return s != NULL && j->policy != NULL && is_host(s->value.text, r->host);
+}
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
                     const char *value, struct buf *missing)

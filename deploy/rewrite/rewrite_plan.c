@@ -3,7 +3,7 @@
 
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,15 +41,6 @@ static bool is_served(const struct etcd *e, const struct rewrite_job *j)
     return false;
 }
 
-static bool obeys_policy(const struct rewrite_job *j, const struct job_run *r)
-{
-    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-
-    while (s != NULL && s->from != JOB_FROM_OPERATOR)
-        s = s->weaker;
-    return s != NULL && j->policy != NULL;
-}
-
 /* `e`: those that meet there stay at its name; NULL: those that worker 0 serves come to `host`. */
 static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                       const char *host)
@@ -61,7 +52,7 @@ static void move_runs(struct rewrite *w, const struct rewrite_job *j, const stru
 
         if (e != NULL ? !etcd_serves(e, r) : !r->hosted)
             continue;
-        if (obeys_policy(j, r) && !policy) {
+        if (!policy && rewrite_obeys_policy(j, r)) {
             rewrite_move_policy(w, j, host);
             policy = true;
         }
