@@ -36,8 +36,8 @@ static int compare(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-/* Whether it is one of the `kept` edits in front of it. */
-static bool is_repeated(const struct text_edits *e, size_t kept, const struct text_edit *edit)
+/* Whether the edit is one of the `kept` ones. */
+static bool has_edit(const struct text_edits *e, size_t kept, const struct text_edit *edit)
 {
     for (; kept > 0 && e->list[kept - 1].at == edit->at; kept--) {
         if (is_same_edit(&e->list[kept - 1], edit))
@@ -56,7 +56,7 @@ static bool settle(struct text_edits *e, size_t *where)
     for (size_t i = 0; i < e->count; i++) {
         struct text_edit *next = &e->list[i], *last = kept > 0 ? &e->list[kept - 1] : NULL;
 
-        if (is_repeated(e, kept, next))
+        if (has_edit(e, kept, next))
             continue;
         if (last != NULL && next->at < last->at + last->len) {
             *where = next->at;
