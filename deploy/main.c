@@ -9,12 +9,13 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *summary;
 } verbs[] = {
-    {"emit", emit_help, verb_emit, "a user file becomes the manifest of a job wired to rdzvd"},
-    {"rewrite", rewrite_help, verb_rewrite, "manifests with an etcd pod get rdzvd in its place"},
-    {"check", check_help, verb_check, "finds in manifests what is known to break rendezvous"},
+    {"emit", emit_help, verb_emit, "makes the manifests of a job and its store from a user file"},
+    {"rewrite", rewrite_help, verb_rewrite,
+     "puts rdzvd into manifests with an etcd, or with a store in worker 0"},
+    {"check", check_help, verb_check, "finds in manifests what is known to break the rendezvous"},
     {"list", list_help, verb_list,
-     "platforms, profiles, placements, and settings with their defaults"},
-    {"explain", explain_help, verb_explain, "all about one setting, or one rule of check"},
+     "lists platforms, profiles, placements, formats, settings and rules"},
+    {"explain", explain_help, verb_explain, "shows all about one setting, or one rule of check"},
 };
 
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)

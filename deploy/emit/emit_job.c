@@ -386,7 +386,8 @@ bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struc
     job->maker = m;
     return load(m) && choose_platform(m) && make_variables(m) &&
            run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
-           run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0;
+           run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0 &&
+           run_checks(m, yaml_get(m->placement, "notes"), true, &m->vars);
 }
 
 struct yaml_node *emit_job_part(struct emit_job *job, const char *name)

@@ -26,9 +26,9 @@ bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct 
                    struct diag *d);
 
 /* For a job that is there already: the variables that these settings come to, which the caller has
- * put together, without what is missing for a whole job. `found` is the workload in whose place the
- * store is put, as parts.yaml says, or NULL. Errors name `file`, or where the settings' nodes
- * stand. */
+ * put together, without what is missing for a whole job. The placement's notes are in d then.
+ * `found` is the workload in whose place the store is put, as parts.yaml says, or NULL. Errors name
+ * `file`, or where the settings' nodes stand. */
 bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
                    const char *file, struct diag *d);
 /* A part of parts.yaml, or `documents` of the placement, filled in with them; NULL: nothing. It

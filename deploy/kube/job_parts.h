@@ -1,9 +1,9 @@
-/* The inner seams of job_view: variables with their values, and stores. For its own files only. */
+/* What the files behind job_view.h share: variables with their values, settings, and stores. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
 
-/* What a script has assigned so far. */
+/* The assignments that a script has made up to here. */
 struct job_assignment {
     const char *name;
     struct arg_text value;
@@ -17,8 +17,12 @@ struct job_scope {
 };
 
 void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value);
-/* What a word that is nothing but `$NAME` stands for, where that is written. */
+/* Finds the value of a word that is nothing but `$NAME`, at the place where it is written. */
 bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_text *out);
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text);
 
 void job_find_stores(struct job_view *v);
+
+/* Reads all settings of a run and derives its backend, its nodes, and the target of its
+ * endpoint. */
+void job_read_settings(struct job_scope *scope, struct job_run *r);

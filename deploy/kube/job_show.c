@@ -1,4 +1,4 @@
-/* A view of a bundle as JSON. */
+/* Prints the view of a bundle as JSON. */
 #include "deploy/kube/job_show.h"
 
 #include "deploy/yaml/yaml_write.h"

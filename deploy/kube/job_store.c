@@ -1,4 +1,4 @@
-/* Which containers are stores, and the options that they are started with. */
+/* Finds the containers that are stores, and reads their options. */
 #include "deploy/kube/job_parts.h"
 
 #include "deploy/kube/shell_words.h"
@@ -17,7 +17,8 @@ static enum job_store_kind program_kind(const char *word)
                                         : JOB_STORE_NONE;
 }
 
-/* Of `registry:5000/coreos/etcd:v3.4@sha256:...` what is between the last / and the tag. */
+/* The part of an image name between the last / and the tag: etcd, of
+ * `registry:5000/coreos/etcd:v3.4@sha256:...`. */
 static enum job_store_kind image_kind(struct arena *a, const char *image)
 {
     const char *base = kube_base_name(arena_copy(a, image, strcspn(image, "@")));
@@ -27,7 +28,7 @@ static enum job_store_kind image_kind(struct arena *a, const char *image)
 
 struct store_words {
     enum job_store_kind kind;
-    const struct arg_word *words; /* with the program itself, or its arguments alone */
+    const struct arg_word *words; /* with the program itself, or with its arguments alone */
     size_t count;
 };
 
@@ -87,13 +88,13 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
     struct store_words out = {.words = words, .count = count};
 
     if (c->init && !c->sidecar)
-        return (struct store_words){0}; /* it waits for one, or prepares one */
+        return (struct store_words){0}; /* it waits for a store, or prepares one */
     if (script < count)
         return words_in_script(a, &words[script]);
     if (kube_field(c, "command") != NULL)
         out.kind = count > 0 ? program_kind(words[0].text) : JOB_STORE_NONE;
     else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
-        out.kind = JOB_STORE_ETCD; /* of an image that is called otherwise */
+        out.kind = JOB_STORE_ETCD; /* of an image with another name */
     else
         out.kind = image_kind(a, c->image);
     if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
@@ -151,14 +152,15 @@ const struct job_store *job_store_in(const struct job_view *v, const struct kube
 
 /* --- Options. --- */
 
-/* What stands behind the name in `--name` or `--name=...`: "" or "=..."; NULL for another word. */
+/* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
+ * one. */
 static const char *behind_name(const char *word, const char *name)
 {
     size_t len = strlen(name);
 
     if (word[0] != '-')
         return NULL;
-    word += word[1] == '-' ? 2 : 1; /* Go takes one dash as well */
+    word += word[1] == '-' ? 2 : 1; /* Go accepts one dash, too */
     return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
                                                                                     : NULL;
 }

@@ -1,12 +1,11 @@
-/* Which variables a container has, and what texts come to when Kubernetes and then a shell replace
- * them. What is not in the manifests stays as it is written. */
+/* Lists the variables of a container, and replaces references as Kubernetes and then a shell do.
+ * What the manifests do not define stays as it is written. */
 #include "deploy/kube/job_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Variables in variables, bytes of a result, and variables on the way: beyond that nothing is
- * known. */
+/* Limits of nesting, of bytes and of steps: a text beyond them counts as unknown. */
 #define DEPTH_MAX  5
 #define RESULT_MAX 4096
 #define STEPS_MAX  1000
@@ -190,7 +189,7 @@ const struct job_variable *job_variable(struct job_view *v, const struct kube_co
 /* --- Replacing. --- */
 
 struct expansion {
-    const struct job_scope *scope; /* `assigned` is empty where there is no script */
+    const struct job_scope *scope; /* `assigned` is empty if there is no script */
     struct job_value value;
     char *text;
     size_t len;
@@ -221,7 +220,8 @@ static void note_field(struct expansion *e, const char *path)
         e->value.fields[e->value.field_count++] = path;
 }
 
-/* A label of the pod whose value the platform gives, or its namespace: known without a cluster. */
+/* A label of the pod that the platform sets, or its namespace: these are known without a
+ * cluster. */
 static const char *field_value(const struct kube_container *c, const char *path)
 {
     const char *key = strstr(path, "['");
@@ -240,7 +240,7 @@ static const char *field_value(const struct kube_container *c, const char *path)
     return NULL;
 }
 
-/* The variable's value, or what stood in the text for it. */
+/* The value of the variable, or the reference as it is written. */
 static void put_variable(struct expansion *e, const struct job_variable *variable,
                          const char *written, size_t len)
 {
@@ -292,7 +292,7 @@ static const struct job_assignment *assigned(const struct job_scope *s, const ch
     return NULL;
 }
 
-/* At a $: how far it reaches, and the name in it (len 0: it is not a plain variable). */
+/* At a $: the length of the reference, and the name in it (len 0: it is not a plain variable). */
 static size_t measure(const char *text, size_t len, const char **name, size_t *name_len)
 {
     char open = len > 1 ? text[1] : '\0';
@@ -313,7 +313,8 @@ static size_t measure(const char *text, size_t len, const char **name, size_t *n
     return 1 + (*name_len > 0 ? *name_len : (size_t)(len > 1));
 }
 
-/* One $... of a text. Kubernetes replaces $(NAME) of variables that there are; a shell the rest. */
+/* One reference of a text. Kubernetes replaces $(NAME) if the container has NAME; a shell replaces
+ * the rest. */
 static size_t expand_one(struct expansion *e, const char *text, size_t len, bool shell)
 {
     const char *name;

@@ -1,6 +1,6 @@
-/* Kubernetes objects in YAML files, as far as the verbs care: each object with its name and
- * namespace, the lists and AppWrappers around it opened, and the pods that it makes. Only looks;
- * what is missing or of the wrong kind is passed over. */
+/* Kubernetes objects in YAML files: each with its name and namespace, without the lists and
+ * AppWrappers around it, and the pods that it makes. It only reads, and ignores what is missing or
+ * of the wrong type. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -32,41 +32,41 @@ enum kube_type {
 struct kube_object {
     enum kube_type type;
     const struct yaml_node *node, *spec;
-    const char *kind, *name,
-        *namespace; /* "" if it says none; inside a wrapper, the wrapper's namespace */
-    const struct kube_object *wrapper; /* the AppWrapper that it stands in, or NULL */
-    const struct yaml_node *entry;     /* its entry there: of components or GenericItems */
-    const struct yaml_doc *doc;        /* that it stands in */
-    const struct yaml_node *list;      /* the `items` of a List that it is one of, or NULL */
-    size_t item;                       /* its index there */
-    size_t index;                      /* among the bundle's objects */
+    const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, that of the wrapper */
+    const struct kube_object *wrapper;   /* the AppWrapper that contains it, or NULL */
+    const struct yaml_node *entry;       /* its entry there, in components or GenericItems */
+    const struct yaml_doc *doc;          /* that it stands in */
+    const struct yaml_node *list;        /* the `items` of the List that contains it, or NULL */
+    size_t item;                         /* its index there */
+    size_t index;                        /* among the bundle's objects */
 };
 
 struct kube_label {
-    const char *key, *value; /* value NULL: another one on each pod */
+    const char *key, *value; /* value NULL: it differs for each pod */
 };
 
 struct kube_container {
     const struct kube_pods *pods;
     const struct yaml_node *node;
-    const struct yaml_node *over; /* a TrainJob's `trainer`, whose fields come before the node's */
-    const char *name, *image;     /* "" if it says none */
+    const struct yaml_node
+        *over; /* the `trainer` of a TrainJob, whose fields win over those of the node */
+    const char *name, *image; /* "" if it says none */
     bool init;
-    bool sidecar; /* init, and runs beside the others: restartPolicy Always */
+    bool sidecar; /* an init container that runs beside the others: restartPolicy Always */
 };
 
 /* The pods that are made of one template. */
 struct kube_pods {
     const struct kube_object *object;
-    const char *role;             /* Master, Worker, name of the task or replicatedJob; else "" */
-    const struct yaml_node *part; /* what holds the template; of a Pod the object itself */
+    const char *role;             /* Master, Worker, the name of a task or replicatedJob; else "" */
+    const struct yaml_node *part; /* the node that has the template; for a Pod, the object itself */
     const struct yaml_node *meta, *spec; /* of the pods; spec is never NULL */
-    long replicas;                       /* how many; -1: not said as a number */
-    bool counted;                        /* `replicas` is written there, not a default */
+    long replicas;                       /* how many; -1: unknown */
+    bool counted;                        /* `replicas` is written, not a default */
     bool ends;                           /* they run to their end, unlike those of a Deployment */
-    const char *restart;                 /* Always, OnFailure, Never: what the pod gets */
+    const char *restart;                 /* Always, OnFailure or Never */
     bool host_network;
-    struct kube_label *labels; /* with those that the platform adds */
+    struct kube_label *labels; /* including those that the platform adds */
     size_t label_count;
     const char *host_prefix; /* host names are prefix, index, "." and domain; NULL: unknown */
     const char *host_domain; /* "": the name stands alone */
@@ -75,43 +75,43 @@ struct kube_pods {
     size_t index; /* among the bundle's pods */
 };
 
-/* Rules look at pairs of objects; and aliases make many of few bytes. */
+/* Rules compare objects in pairs, and a few bytes with aliases make many objects. */
 #define KUBE_OBJECTS_MAX 50000
 
 struct kube_bundle {
     struct arena arena;
-    bool overflow; /* there were more objects than KUBE_OBJECTS_MAX, and they are left out */
+    bool overflow; /* there were more than KUBE_OBJECTS_MAX objects; the others are left out */
     struct kube_object **objects; /* in the order of the files, an AppWrapper before its parts */
     size_t count, cap;
     struct kube_pods **pods;
     size_t pod_count, pod_cap;
 };
 
-/* Files stay the caller's, and longer than the bundle. */
+/* The caller keeps the files, longer than the bundle. */
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file);
-/* When all files are in: finds the pods. */
+/* Call this after all files: it finds the pods. */
 void kube_find_pods(struct kube_bundle *b);
 void kube_free(struct kube_bundle *b);
 
-/* yaml_path(), with an explicit null for absent, as a server has it. */
+/* yaml_path(), with NULL for an explicit null, as the API server reads it. */
 const struct yaml_node *kube_get(const struct yaml_node *node, const char *path);
-/* Text of a scalar at the path, or "". */
+/* The text of the scalar at the path, or "". */
 const char *kube_text(const struct yaml_node *node, const char *path);
-/* The number there, or `otherwise`. A number in quotes counts: to people it is one. */
+/* The number there, or `otherwise`. A number in quotes counts, too. */
 long kube_int(const struct yaml_node *node, const char *path, long otherwise);
 bool kube_true(const struct yaml_node *node, const char *path);
 
-/* The key of a mapping, for what is wrong about a value as a whole; the mapping if it is not there.
- */
+/* The key of a mapping, for findings about its value as a whole; the mapping if the key is not
+ * there. */
 const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *key);
 
-/* A field of a container; `over` comes first. */
+/* A field of a container; `over` wins. */
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key);
 
-/* The same namespace. One that is not said is that of the command line, and no other. */
+/* Whether both have the same namespace. A missing one equals only another missing one. */
 bool kube_same_namespace(const struct kube_object *a, const struct kube_object *b);
 
-/* The outermost: an AppWrapper lives and dies with all its parts. */
+/* The outermost object: an AppWrapper starts and ends with all its parts. */
 const struct kube_object *kube_top(const struct kube_object *o);
 
 /* Whether a map of labels (a Service's selector) matches; an empty one matches nothing. */
@@ -126,14 +126,14 @@ const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
 
 bool kube_is_headless(const struct kube_object *service);
 
-/* Whether a host name that names no namespace leads to an object. */
+/* Whether a host name without a namespace leads to an object. */
 enum kube_reach {
-    KUBE_REACHED,   /* one namespace, or the host name says which */
-    KUBE_UNDECIDED, /* one of the two names none: it lands in the namespace of kubectl's context */
-    KUBE_ELSEWHERE, /* two namespaces: it does not */
+    KUBE_REACHED,   /* both have one namespace, or the host name has the right one */
+    KUBE_UNDECIDED, /* one of them has none, and gets that of the context of kubectl */
+    KUBE_ELSEWHERE, /* they have different namespaces */
 };
 
-/* What a host name stands for within the cluster, seen from a pod of `from`. */
+/* The target of a host name within the cluster, for a pod of `from`. */
 struct kube_target {
     const struct kube_object *service; /* one of the bundle */
     const struct kube_pods *pods;      /* or pods with names of their own */
@@ -145,10 +145,10 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
 /* The Service that a controller makes for the object, or "". */
 const char *kube_made_service(const struct kube_object *o);
 
-/* The last part of a path: what `/usr/bin/torchrun` is called. */
+/* The last part of a path: torchrun, of `/usr/bin/torchrun`. */
 const char *kube_base_name(const char *path);
 
-/* The number of a port that is written as a number or as a name of a container's port (of `only`,
- * if that is not NULL); -1 if unknown. */
+/* The number of a port that is written as a number or as the name of a container port (of `only`,
+ * unless that is NULL); -1 if unknown. */
 long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
                       const struct kube_container *only);

@@ -1,10 +1,10 @@
-/* Splits a conf as torch does, but for what a shell is to replace first. */
+/* Splits a conf as torch does, except what a shell replaces first. */
 #include "deploy/kube/rdzv_conf.h"
 
 #include <string.h>
 #include <strings.h>
 
-static bool is_blank(char c)
+static bool is_white(char c)
 {
     return c == ' ' || c == '\t' || c == '\n';
 }
@@ -34,7 +34,7 @@ static size_t find_comma(const char *conf, size_t at)
 
 static size_t trim_end(const char *conf, size_t start, size_t end)
 {
-    while (end > start && is_blank(conf[end - 1]))
+    while (end > start && is_white(conf[end - 1]))
         end--;
     return end;
 }
@@ -43,7 +43,7 @@ bool rdzv_conf_next(const char *conf, size_t *at, struct rdzv_conf_entry *out)
 {
     const char *equals;
 
-    while (conf[*at] == ',' || is_blank(conf[*at]))
+    while (conf[*at] == ',' || is_white(conf[*at]))
         ++*at;
     if (conf[*at] == '\0')
         return false;
@@ -53,7 +53,7 @@ bool rdzv_conf_next(const char *conf, size_t *at, struct rdzv_conf_entry *out)
     equals = memchr(conf + out->start, '=', out->end - out->start);
     out->key_end = equals == NULL ? out->end : (size_t)(equals - conf);
     out->value_start = equals == NULL ? out->end : out->key_end + 1;
-    while (out->value_start < out->end && is_blank(conf[out->value_start]))
+    while (out->value_start < out->end && is_white(conf[out->value_start]))
         out->value_start++;
     out->key_end = trim_end(conf, out->start, out->key_end);
     return true;

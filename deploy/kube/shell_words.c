@@ -1,9 +1,9 @@
-/* One pass over the bytes; what is inside $( ), ${ } and ` ` is passed over as a whole. */
+/* Reads the bytes in one pass, and skips $( ), ${ } and ` ` as a whole. */
 #include "deploy/kube/shell_words.h"
 
 #include <string.h>
 
-/* Deeper substitutions are read as plain text: nobody writes them, and recursion has to end. */
+/* Deeper substitutions are read as plain text, so that recursion ends. */
 #define DEPTH_MAX 50
 
 struct shell_reader {
@@ -16,8 +16,8 @@ struct shell_reader {
     size_t *at;
     size_t word_len, word_cap, word_start;
     bool in_word, expands;
-    bool drop_next;      /* the next word is where a redirection goes */
-    const char *heredoc; /* the word that ends the text behind the current line, or NULL */
+    bool drop_next;      /* the next word is the target of a redirection */
+    const char *heredoc; /* the word that ends the text after the current line, or NULL */
     size_t heredoc_len;
     bool heredoc_tabs;
 };
@@ -63,7 +63,7 @@ static void begin_word(struct shell_reader *r)
     r->word_start = r->pos;
 }
 
-/* Where the current word ends: a line that is continued behind it is none of it. */
+/* The end of the current word, without a continuation after it. */
 static size_t word_end(const struct shell_reader *r)
 {
     size_t end = r->pos, least = r->word_len > 0 ? r->at[r->word_len - 1] + 1 : r->word_start + 1;
@@ -175,7 +175,7 @@ static size_t skip_group(const struct shell_reader *r, size_t i, char open, char
     return i < r->len ? i : r->len;
 }
 
-/* At a $ or `; behind whatever it begins, which may be the character alone. */
+/* At a $ or `. Returns the place after what it begins, which may be that character alone. */
 static size_t skip_substitution(const struct shell_reader *r, size_t i, int depth)
 {
     char next = i + 1 < r->len ? r->text[i + 1] : '\0';
@@ -247,7 +247,7 @@ static void read_backslash(struct shell_reader *r)
 
 /* --- What is no word. --- */
 
-/* `<<EOF`: the lines behind this one, up to EOF, are no commands. */
+/* `<<EOF`: the following lines, up to EOF, are not commands. */
 static void read_heredoc_mark(struct shell_reader *r)
 {
     size_t start;
@@ -270,7 +270,7 @@ static void read_heredoc_mark(struct shell_reader *r)
     r->pos += quote != '\0' && peek(r, 0) == quote;
 }
 
-/* At the first line behind that of `<<EOF`. */
+/* At the first line after that of `<<EOF`. */
 static void skip_heredoc(struct shell_reader *r)
 {
     const char *mark = r->heredoc;
@@ -299,13 +299,13 @@ static bool is_number(const char *text, size_t len)
     return len > 0;
 }
 
-/* At < or >. The word that follows is not one of the command's; neither is the number before it. */
+/* At < or >. The next word is not a word of the command, and neither is the number in front. */
 static void read_redirection(struct shell_reader *r)
 {
     if (r->in_word && is_number(r->word, r->word_len))
         r->in_word = false;
     end_word(r);
-    if (peek(r, 1) == '(') { /* <(command): a word, of which nothing is known */
+    if (peek(r, 1) == '(') { /* <(command): a word with an unknown value */
         begin_word(r);
         r->expands = true;
         r->pos = skip_group(r, r->pos + 2, '(', ')', 1);

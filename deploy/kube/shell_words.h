@@ -1,5 +1,5 @@
-/* A shell script as the words of its commands, each with its place in the text. Expands nothing and
- * runs nothing; text that no shell would take is read as far as it goes. */
+/* A shell script as the words of its commands, each with its place in the text. Nothing is
+ * expanded, nothing runs. A text that no shell accepts is read as far as possible. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -15,8 +15,8 @@ struct shell_word {
     bool expands;     /* the shell replaces something in it: a $ or ` outside single quotes */
 };
 
-/* Redirections and comments are left out. Words like `then` and `exec` begin a command as others
- * do. */
+/* Redirections and comments are left out. Words such as `then` and `exec` are ordinary first
+ * words. */
 struct shell_command {
     struct shell_word *words;
     size_t count, cap;
@@ -27,5 +27,5 @@ struct shell_script {
     size_t count, cap;
 };
 
-/* What lies in *out is the arena's, and borrows nothing of the text. */
+/* *out lies in the arena, and does not point into the text. */
 void shell_read(struct arena *a, const char *text, size_t len, struct shell_script *out);

@@ -1,4 +1,4 @@
-/* A table of options, and argparse's rules for them. */
+/* The table of options, and the rules of argparse for them. */
 #include "deploy/kube/torchrun_args.h"
 
 #include "deploy/kube/kube_view.h"
@@ -57,7 +57,7 @@ struct arg_text arg_text_of(const struct arg_word *word, size_t from)
         .text = word->text + from,
         .node = word->node,
         .at = word->at == NULL ? NULL : word->at + from,
-        /* A value in quotes starts with the quote, which is no byte of the text. */
+        /* A value in quotes starts at the quote, which is not part of the text. */
         .start = from == 0          ? word->start
                  : word->at == NULL ? word->start + from
                                     : word->at[from - 1] + 1,
@@ -66,7 +66,7 @@ struct arg_text arg_text_of(const struct arg_word *word, size_t from)
         .expands = word->expands,
     };
 
-    /* Quotes around the whole word, `"--name=value"`, are none of the value's. */
+    /* Quotes around the whole word, `"--name=value"`, are not part of the value. */
     if (from > 0 && word->at != NULL && word->at[from - 1] - word->start != from - 1)
         out.end = word->at[word->len - 1] + 1;
     return out;
@@ -83,7 +83,7 @@ static bool is_one_of(const char *text, const char *const *names)
     return false;
 }
 
-/* What may stand before a command without being its program. */
+/* Words that may come before a command without being its program. */
 static bool may_precede(const char *text)
 {
     static const char *const names[] = {
@@ -97,7 +97,7 @@ static bool may_precede(const char *text)
            strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
-/* Profilers and the like, whose arguments may be anything. */
+/* Profilers and the like, which have arguments of any kind. */
 static bool wraps_anything(const char *text)
 {
     static const char *const names[] = {"nsys", "ncu", "numactl", "strace", "gdb", NULL};
@@ -132,7 +132,7 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
 
 /* --- Reading options. --- */
 
-/* argparse takes the start of a name, if there is but one name that starts so. */
+/* argparse accepts the beginning of a name, if only one name begins so. */
 static size_t option_index(const char *name, size_t len)
 {
     size_t found = OPTION_COUNT;
@@ -159,7 +159,7 @@ static const char *nearest_option(const char *name)
     return nearest_name(name, names);
 }
 
-/* A word that is nothing but an expansion: it may stand for any words. */
+/* Whether the word is nothing but an expansion, which may become any words. */
 static bool is_opaque(const struct arg_word *word)
 {
     const char *text = word->text;
@@ -170,7 +170,7 @@ static bool is_opaque(const struct arg_word *word)
                                              : text[len] == '\0');
 }
 
-/* `--name` or `--name=value`; *used is how many words it took. */
+/* `--name` or `--name=value`; *used is the number of words. */
 static void parse_long(struct arena *a, const struct arg_word *words, size_t count,
                        struct torchrun_flag *out, size_t *used)
 {
@@ -241,13 +241,13 @@ void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count,
         size_t used = 1;
 
         if (is_opaque(&words[i])) {
-            out->opaque = true; /* options, or the script: whatever follows may be either */
+            out->opaque = true; /* options, or the script: the rest may be either */
         } else if (strncmp(text, "--", 2) == 0 && text[2] != '\0') {
             parse_long(a, words + i, count - i, &out->flags[out->count++], &used);
         } else if (text[0] == '-' && text[1] != '\0' && text[1] != '-') {
             parse_short(words + i, count - i, &out->flags[out->count++], &used);
         } else if (out->opaque && i + 1 < count && words[i + 1].text[0] == '-') {
-            /* the value of an option that a variable named */
+            /* the value of an option whose name is in a variable */
         } else {
             out->program = &words[i];
             return;

@@ -1,6 +1,6 @@
-/* torchrun's own options among the words of a command, each with the place of its value. Knows what
- * torch 1.9 to 2.14 accept: - or _ in names, `=` or a blank before the value, unique abbreviations.
- */
+/* The options of torchrun among the words of a command, each with the place of its value. It
+ * accepts what torch 1.9 to 2.14 accept: - or _ in names, `=` or a blank before the value, unique
+ * abbreviations. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -13,19 +13,19 @@
 struct arg_word {
     const char *text; /* NUL-terminated; quotes of the shell are gone */
     size_t len;
-    const struct yaml_node *node; /* the scalar that it stands in */
+    const struct yaml_node *node; /* the scalar that contains it */
     const size_t *at;             /* text[i] is byte at[i] of the scalar's text; NULL: byte i */
     size_t start, end;            /* in the scalar's text, quotes included */
-    bool shell;                   /* a shell reads it, and replaces what it knows */
-    bool expands;                 /* and there is something to replace */
+    bool shell;                   /* a shell reads it and expands it */
+    bool expands;                 /* it contains an expansion */
 };
 
-/* A piece of a scalar: what stands there, and where. */
+/* A piece of a scalar, and its place. */
 struct arg_text {
     const char *text;
     const struct yaml_node *node;
     const size_t *at;  /* as in arg_word */
-    size_t start, end; /* in the node's text; for a shell with the quotes around it */
+    size_t start, end; /* in the text of the node; quotes of the shell included */
     bool shell, expands;
 };
 
@@ -42,8 +42,8 @@ enum torchrun_option {
     TORCHRUN_MASTER_ADDR,
     TORCHRUN_MASTER_PORT,
     TORCHRUN_LOCAL_ADDR,
-    TORCHRUN_OTHER,   /* known, and of no interest here */
-    TORCHRUN_UNKNOWN, /* torchrun does not take it */
+    TORCHRUN_OTHER,   /* known, but not used here */
+    TORCHRUN_UNKNOWN, /* torchrun does not accept it */
 };
 #define TORCHRUN_OPTIONS TORCHRUN_OTHER
 
@@ -55,7 +55,7 @@ struct torchrun_flag {
     struct arg_text flag;  /* the word with the name, `--rdzv-id=...` */
     struct arg_text value; /* text NULL: it has none */
     bool separate;         /* the value is a word of its own */
-    const char *nearest;   /* unknown: the option that was probably meant, or NULL */
+    const char *nearest;   /* if it is unknown: the option that was probably meant, or NULL */
 };
 
 struct torchrun_args {
@@ -63,19 +63,19 @@ struct torchrun_args {
     struct torchrun_flag *flags;
     size_t count;
     const struct arg_word *program; /* the training script, or NULL */
-    bool opaque;                    /* there is a word like $FLAGS, in which more options may be */
+    bool opaque;                    /* there is a word like $FLAGS, which may hold more options */
 };
 
-/* The index behind the word that is torchrun, or 0 when the words do not start it. */
+/* The index after the word that is torchrun; 0 if the words do not start it. */
 size_t torchrun_find(const struct arg_word *words, size_t count);
 
-/* The index of the first word that is one of torchrun's options for the rendezvous, or count: who
- * is given it, whatever it is called, passes it on to torchrun. */
+/* The index of the first word that is a rendezvous option of torchrun, or count. A program with
+ * such an option passes it on to torchrun, whatever its name is. */
 size_t torchrun_find_option(const struct arg_word *words, size_t count);
 
-/* Reads what follows from words[first] on. */
+/* Reads the words from words[first] on. */
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
                     struct torchrun_args *out);
 
-/* Behind `from` bytes of a word. */
+/* The part of a word after its first `from` bytes. */
 struct arg_text arg_text_of(const struct arg_word *word, size_t from);

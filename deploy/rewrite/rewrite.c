@@ -4,71 +4,62 @@
 #include "deploy/rewrite/atomic_save.h"
 #include "deploy/rewrite/rewrite_engine.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/options.h"
 #include "deploy/yaml/text_diff.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define IMAGE "registry.example/rdzvd:0.1.0"
 
 const char rewrite_help[] =
-    "rdzv-manifest rewrite [OPTION...] FILE...\n"
+    "rdzv-manifest rewrite puts rdzvd in the place of an etcd pod, or of the store in worker 0.\n"
     "\n"
-    "Puts rdzvd in the place of an etcd pod, or of a store in worker 0. The files (- is standard\n"
-    "input) are one bundle: the etcd may be in one, its Services and jobs in others. What has no\n"
-    "need to change stays byte for byte. Prints all files; what was found and done goes to "
-    "standard\n"
-    "error, with file, line and column.\n"
+    "  rdzv-manifest rewrite [OPTION...] FILE...\n"
     "\n"
-    "  --keep-backend       the jobs stay on etcd-v2, and as they are; else they move to c10d\n"
-    "  --backend=NAME       the same in the words of emit: c10d, or etcd-v2 for --keep-backend\n"
-    "  --from=etcd|c10d     only etcd and what meets there, or only jobs whose worker 0 is the "
-    "store;\n"
-    "                       else both\n"
-    "  --wiring=agent-store a PyTorchJob that calls no torchrun gets rdzvd beside its Master, at\n"
+    "All files together are one bundle: the etcd may be in one file, its Services and the jobs in\n"
+    "others; - is the standard input. rewrite changes what has to change, and leaves all other\n"
+    "bytes as they are. It prints all files to standard output, and what it found and did to\n"
+    "standard error.\n"
+    "\n"
+    "  --keep-backend       leave the jobs on etcd-v2; without it they move to c10d\n"
+    "  --backend NAME       the same in the words of emit: c10d, or etcd-v2 for --keep-backend\n"
+    "  --from etcd|c10d     only the etcd and the jobs that meet there, or only the jobs whose\n"
+    "                       worker 0 is the store; without it both\n"
+    "  --wiring agent-store give a PyTorchJob that runs no torchrun an rdzvd beside its Master, "
+    "at\n"
     "                       the port where rank 0 would listen\n"
-    "  --etcd=NAME          which etcd is meant, or NAMESPACE/NAME, if there are several\n"
-    "  --keep-kind          a Pod or Deployment stays one; else it becomes a StatefulSet\n"
-    "  --image=IMAGE        of rdzvd (" IMAGE ")\n"
-    "  --diff               print a unified diff and not the files\n"
-    "  --in-place           write the files that change; each old one is kept as FILE.bak\n"
-    "  --show               print what is seen in the files, as JSON, and rewrite nothing\n"
+    "  --etcd NAME          replace this etcd, NAME or NAMESPACE/NAME, if there are several\n"
+    "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
+    "                       StatefulSet\n"
+    "  --image IMAGE        of rdzvd (" IMAGE ")\n"
+    "  --diff               print a unified diff instead of the files\n"
+    "  --in-place           write the files that change, and keep each old one as FILE.bak\n"
+    "  --show               print what rewrite sees in the files, as JSON, and rewrite nothing\n"
     "\n"
     "Exit codes: 0 rewritten; 1 there is nothing to rewrite, and the output is the input; 2 the\n"
-    "files or the arguments are wrong, or cannot be edited safely, and nothing is written.\n";
+    "files or the arguments are wrong, or rewrite cannot edit them safely, and writes nothing.\n";
 
 /* --- Arguments. --- */
 
-static void error(struct diag *d, const char *format, const char *word)
-{
-    char *text = NULL;
-
-    if (asprintf(&text, format, word) < 0)
-        abort();
-    diag_error(d, NULL, (struct yaml_mark){0}, "%s", text);
-    free(text);
-}
-
-static void read_choice(struct diag *d, struct rewrite_options *o, int option, const char *word)
+static void read_choice(struct rewrite_options *o, int option, const char *word, struct diag *d)
 {
     if (option == 'b' && (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
         o->keep_backend = word[0] == 'e';
     else if (option == 'b')
-        error(d, "--backend=%s: there are c10d and etcd-v2", word);
+        options_error(d, "there is no backend %s: write c10d or etcd-v2", word);
     else if (option == 'f' && (strcmp(word, "etcd") == 0 || strcmp(word, "c10d") == 0))
         *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
     else if (option == 'f')
-        error(d, "--from=%s: there are etcd and c10d", word);
+        options_error(d, "--from %s: write etcd or c10d", word);
     else if (strcmp(word, "torchrun") == 0 || strcmp(word, "agent-store") == 0)
         o->agent_store = word[0] == 'a';
     else
-        error(d, "--wiring=%s: there are torchrun and agent-store", word);
+        options_error(d, "there is no wiring %s: write torchrun or agent-store", word);
 }
 
-static void read_arguments(int argc, char **argv, struct rewrite_options *o, struct diag *d)
+static void read_options(int argc, char **argv, struct rewrite_options *o, struct diag *d)
 {
     static const struct option options[] = {
         {"keep-backend", no_argument, NULL, 'k'},
@@ -83,57 +74,40 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
         {"show", no_argument, NULL, 's'},
         {0},
     };
-    int c;
+    int option;
 
-    *o = (struct rewrite_options){.image = IMAGE};
-    optind = 0; /* main() may have used it */
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-        switch (c) {
-        case 'k':
-            o->keep_backend = true;
-            break;
-        case 'e':
+    optind = 0;
+    while ((option = options_next(argc, argv, ":", options, d)) >= 0) {
+        o->keep_backend = o->keep_backend || option == 'k';
+        o->keep_kind = o->keep_kind || option == 'K';
+        o->diff = o->diff || option == 'd';
+        o->in_place = o->in_place || option == 'p';
+        o->show = o->show || option == 's';
+        if (option == 'e')
             o->etcd = optarg;
-            break;
-        case 'K':
-            o->keep_kind = true;
-            break;
-        case 'i':
+        else if (option == 'i')
             o->image = optarg;
-            break;
-        case 'd':
-            o->diff = true;
-            break;
-        case 'p':
-            o->in_place = true;
-            break;
-        case 's':
-            o->show = true;
-            break;
-        case ':':
-            error(d, "%s needs a value: see rdzv-manifest rewrite --help", argv[optind - 1]);
-            break;
-        case '?':
-            error(d, "%s is no option of rewrite: see rdzv-manifest rewrite --help",
-                  argv[optind - 1]);
-            break;
-        default:
-            read_choice(d, o, c, optarg);
-        }
+        else if (option == 'b' || option == 'f' || option == 'w')
+            read_choice(o, option, optarg, d);
     }
     o->paths = argv + optind;
     o->path_count = (size_t)(argc - optind);
+}
+
+static void read_arguments(int argc, char **argv, struct rewrite_options *o, struct diag *d)
+{
+    *o = (struct rewrite_options){.image = IMAGE};
+    read_options(argc, argv, o, d);
     if (o->path_count == 0)
-        error(d, "no %s to rewrite: name the manifests, or - for standard input", "file");
+        options_error(d, "no file is given: name manifests, or - for the standard input");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
-        error(d, "--image=%s is no name of an image", o->image);
+        options_error(d, "--image %s: this is no name of an image", o->image);
     for (size_t i = 0; i < o->path_count; i++) {
         if (o->in_place && strcmp(o->paths[i], "-") == 0)
-            error(d, "%s cannot be written in place: leave out --in-place", "standard input");
+            options_error(d, "the standard input cannot be written in place: leave out --in-place");
         for (size_t j = 0; j < i; j++) {
             if (strcmp(o->paths[i], o->paths[j]) == 0)
-                error(d, "%s is named twice: name it once", o->paths[i]);
+                options_error(d, "%s is named twice: name it once", o->paths[i]);
         }
     }
 }

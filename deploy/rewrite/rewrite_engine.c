@@ -59,7 +59,7 @@ static void note_faults(struct rewrite *w)
         const struct check_finding *f = &c.findings[i];
 
         if (f->rule->severity >= CHECK_WARNING && is_moved(w, f->object))
-            diag_note(w->diag, f->file, f->mark, "%s: %s (%s, as it comes out)",
+            diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)",
                       rewrite_title(w, f->object), f->text, f->rule->id);
     }
     kube_free(&c.bundle);

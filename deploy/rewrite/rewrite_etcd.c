@@ -3,7 +3,7 @@
 #include "deploy/rewrite/rewrite_etcd.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include <string.h>
 
@@ -64,14 +64,16 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
     if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster",
                                              "ETCD_INITIAL_CLUSTER", &members) &&
                             strchr(members.value.text, ',') != NULL)) {
-        rewrite_error(w, e->object->node,
-                      "this is an etcd of several members, which one rdzvd does not replace: leave "
-                      "it, or make it one member first");
+        rewrite_error(
+            w, e->object->node,
+            "this is an etcd of several members, which one rdzvd cannot replace: leave it, "
+            "or make it one member first");
         return false;
     }
     if (containers->count > 1) {
-        rewrite_error(w, containers,
-                      "other containers stand beside etcd: move them to a pod of their own first");
+        rewrite_error(
+            w, containers,
+            "there are other containers beside etcd: move them to a pod of their own first");
         return false;
     }
     if (*e->object->name == '\0' || strstr(e->object->name, "{{") != NULL) {
@@ -122,7 +124,7 @@ struct etcd *etcd_find(struct rewrite *w)
             rewrite_error(
                 w, o->node,
                 "a second etcd (%s; the first is %s in %s, line %u): name the one that is "
-                "meant with --etcd=NAME or --etcd=NAMESPACE/NAME",
+                "meant, with --etcd=NAME or --etcd=NAMESPACE/NAME",
                 rewrite_title(w, o), rewrite_title(w, e->object), e->object->node->file,
                 e->object->node->start.line);
             return NULL;
@@ -187,19 +189,20 @@ static void publish_early(struct rewrite *w, const struct kube_object *s)
     else
         edit_add_pair(w, s->spec, yaml_get_pair(s->spec, "clusterIP"),
                       "publishNotReadyAddresses: true\n");
-    rewrite_note(w, s->node, "%s: publishes the address before the pod is ready",
+    rewrite_note(w, s->node, "%s: it now publishes the address before the pod is ready",
                  rewrite_title(w, s));
 }
 
 static void remove_service(struct rewrite *w, const struct kube_object *s)
 {
-    rewrite_note(w, s->node, "%s led to the peer port alone, and goes", rewrite_title(w, s));
+    rewrite_note(w, s->node, "%s leads to the peer port alone: rewrite removes it",
+                 rewrite_title(w, s));
     if (s->list != NULL)
         edit_remove_item(w, s->list, s->item);
     else if (s->wrapper == NULL)
         edit_remove_document(w, s->doc);
     else
-        rewrite_error(w, s->node, "%s led to the peer port alone: remove it from its AppWrapper",
+        rewrite_error(w, s->node, "%s leads to the peer port alone: remove it from its AppWrapper",
                       rewrite_title(w, s));
 }
 
@@ -215,7 +218,7 @@ static void add_c10d_port(struct rewrite *w, const struct kube_object *s,
     edit_add_item(w, ports, last, false,
                   arena_text(&w->arena, "name: c10d\nport: %d\n%stargetPort: %d\n", C10D_PORT,
                              protocol == NULL ? "" : "protocol: TCP\n", C10D_PORT));
-    rewrite_note(w, s->node, "%s: gets port %d, for c10d", rewrite_title(w, s), C10D_PORT);
+    rewrite_note(w, s->node, "%s: rewrite adds port %d, for c10d", rewrite_title(w, s), C10D_PORT);
 }
 
 static void rewrite_service(struct rewrite *w, const struct etcd *e, const struct kube_object *s,
@@ -240,7 +243,7 @@ static void rewrite_service(struct rewrite *w, const struct etcd *e, const struc
         if (!leads_to(e, ports->items[i], "targetPort", e->peer_port))
             continue;
         edit_remove_item(w, ports, i);
-        rewrite_note(w, ports->items[i], "%s: the peer port goes", rewrite_title(w, s));
+        rewrite_note(w, ports->items[i], "%s: rewrite removes the peer port", rewrite_title(w, s));
     }
     if (kube_is_headless(s))
         publish_early(w, s);
@@ -263,7 +266,8 @@ static void rewrite_policy(struct rewrite *w, const struct etcd *e, const struct
             continue;
         edit_add_item(w, ports, i, false,
                       arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
-        rewrite_note(w, o->node, "%s: lets clients in at %d, too", rewrite_title(w, o), C10D_PORT);
+        rewrite_note(w, o->node, "%s: it now admits clients to port %d, too", rewrite_title(w, o),
+                     C10D_PORT);
     }
 }
 
@@ -382,21 +386,20 @@ static void note_losses(struct rewrite *w, const struct etcd *e)
         const struct yaml_node *n = kube_get(e->container->pods->spec, lost[i]);
 
         if (n != NULL && !yaml_is(n, "false"))
-            rewrite_note(w, n, "%s: its %s go with etcd: rdzvd needs none", rewrite_title(w, o),
-                         lost[i]);
+            rewrite_note(w, n, "%s: rewrite drops its %s, which rdzvd does not need",
+                         rewrite_title(w, o), lost[i]);
     }
     if (kube_get(o->spec, "volumeClaimTemplates") != NULL)
-        rewrite_note(w, o->node, "%s: what etcd kept on its volume is not taken over",
+        rewrite_note(w, o->node, "%s: rdzvd does not take over what etcd kept on its volume",
                      rewrite_title(w, o));
     if (o->type == KUBE_STATEFULSET)
-        rewrite_note(w, o->node,
-                     "%s: its selector changes, which a cluster refuses: delete the old "
-                     "one first",
-                     rewrite_title(w, o));
+        rewrite_note(
+            w, o->node,
+            "%s: its selector changes, and a cluster refuses that: delete the old one first",
+            rewrite_title(w, o));
     if (o->wrapper != NULL)
         rewrite_note(w, o->node,
-                     "%s never ends, and so keeps its AppWrapper from ending: better "
-                     "have it outside",
+                     "%s never ends, so its AppWrapper never ends: move it out of the AppWrapper",
                      rewrite_title(w, o));
 }
 
@@ -443,13 +446,13 @@ static void note_replaced(struct rewrite *w, const struct etcd *e, const char *k
     const struct kube_object *o = e->object;
     bool pod = o->type == KUBE_POD;
 
-    rewrite_note(w, o->node, "%s was etcd: %s %s with rdzvd stands in its place, at port %ld%s",
+    rewrite_note(w, o->node, "%s was etcd: %s %s with rdzvd replaces it, at port %ld%s",
                  rewrite_title(w, o), kind, o->name, e->ports[0],
                  e->ports[0] == C10D_PORT ? "" : " and 29400");
     if ((pod || strcmp(o->kind, "Deployment") == 0) && strcmp(kind, o->kind) != 0)
         rewrite_note(w, o->node,
                      "kubectl apply does not remove the old %s, which its Services still select: "
-                     "kubectl delete %s %s%s%s first",
+                     "first run kubectl delete %s %s%s%s",
                      rewrite_title(w, o), pod ? "pod" : "deployment", o->name,
                      *o->namespace == '\0' ? "" : " -n ", o->namespace);
 }

@@ -4,7 +4,7 @@
 #include "deploy/kube/rdzv_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 #include "deploy/yaml/scalar_text.h"
 
 #include <string.h>
@@ -143,7 +143,8 @@ static void remove_port(struct rewrite *w, const struct job_run *r, long port)
         if (kube_int(item, "containerPort", -1) != port ||
             yaml_is(yaml_get(item, "name"), "pytorchjob-port"))
             continue;
-        rewrite_note(w, item, "%s: nothing listens at %ld in its pods any more: the port goes",
+        rewrite_note(w, item,
+                     "%s: nothing listens on %ld in its pods any more: rewrite removes the port",
                      rewrite_title(w, job_run_object(r)), port);
         if (pair->value->count == 1)
             edit_remove_pair(w, r->container->node, pair);
@@ -180,6 +181,15 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
 }
 
 /* --- elasticPolicy. --- */
+
+bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+
+    while (s != NULL && s->from != JOB_FROM_OPERATOR)
+        s = s->weaker;
+    return s != NULL && j->policy != NULL && is_host(s->value.text, r->host);
+}
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
                     const char *value, struct buf *missing)
@@ -232,10 +242,10 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     set_key(w, j->policy, "rdzvPort", arena_text(&w->arena, "%d", C10D_PORT), &missing);
     if (kube_get(j->policy, "rdzvId") == NULL) {
         set_key(w, j->policy, "rdzvId", j->object->name, &missing);
-        rewrite_note(w, j->policy,
-                     "%s had no rdzvId, and so the id of every job without one: it gets its own "
-                     "name",
-                     rewrite_title(w, j->object));
+        rewrite_note(
+            w, j->policy,
+            "%s had no rdzvId, and so the id of all jobs without one: rewrite sets its name",
+            rewrite_title(w, j->object));
     }
     set_policy_conf(w, j->policy, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)

@@ -24,7 +24,8 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j);
  * port of its container any more. */
 void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
                       const char *host, long old_port);
-/* The same of the policy, which all runs of the job obey. */
+/* The same of the policy, if the run meets where it says. */
+bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r);
 void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host);
 /* Of the variables that emit would write those that the container, and the run (or NULL), lack. */
 void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,

@@ -3,7 +3,7 @@
 
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +23,11 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
 
         if (strncmp(backend, "etcd", 4) != 0)
             continue;
-        rewrite_note(w, j->object->node,
-                     "%s meets over %s at an endpoint that leads to nothing in these files: it "
-                     "stays as it is",
-                     rewrite_title(w, j->object), backend);
+        rewrite_note(
+            w, j->object->node,
+            "%s meets over %s at an endpoint that leads to nothing in these files: rewrite "
+            "leaves it as it is",
+            rewrite_title(w, j->object), backend);
         return;
     }
 }
@@ -40,15 +41,6 @@ static bool is_served(const struct etcd *e, const struct rewrite_job *j)
     return false;
 }
 
-static bool obeys_policy(const struct rewrite_job *j, const struct job_run *r)
-{
-    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-
-    while (s != NULL && s->from != JOB_FROM_OPERATOR)
-        s = s->weaker;
-    return s != NULL && j->policy != NULL;
-}
-
 /* `e`: those that meet there stay at its name; NULL: those that worker 0 serves come to `host`. */
 static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                       const char *host)
@@ -60,7 +52,7 @@ static void move_runs(struct rewrite *w, const struct rewrite_job *j, const stru
 
         if (e != NULL ? !etcd_serves(e, r) : !r->hosted)
             continue;
-        if (obeys_policy(j, r) && !policy) {
+        if (!policy && rewrite_obeys_policy(j, r)) {
             rewrite_move_policy(w, j, host);
             policy = true;
         }
@@ -98,7 +90,7 @@ void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
             continue;
         }
         rewrite_note(w, j.object->node, "%s meets at this etcd: %s", rewrite_title(w, j.object),
-                     c10d ? "it moves to c10d" : "it stays on etcd-v2, and as it is");
+                     c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
         for (size_t i = 0; i < j.count; i++) {
             if (etcd_serves(e, j.runs[i]))
                 etcd_want(e, j.runs[i]);
@@ -161,10 +153,10 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
         const struct kube_object *o = w->bundle.objects[i];
 
         if (o->type == KUBE_SERVICE && strcmp(o->name, name) == 0 && kube_same_namespace(o, job)) {
-            rewrite_error(w, o->node,
-                          "the store of %s is to be named %s, and here is a Service of that name: "
-                          "rename it",
-                          rewrite_title(w, job), name);
+            rewrite_error(
+                w, o->node,
+                "the store of %s needs the name %s, and this Service has it: rename the Service",
+                rewrite_title(w, job), name);
             return true;
         }
     }
@@ -177,26 +169,22 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
     bool is_static = true;
 
     rewrite_note(w, o->node,
-                 "%s: its worker 0 was the store; now it is StatefulSet %s, behind a Service of "
-                 "that name at port %d",
+                 "%s: its worker 0 was the store; now StatefulSet %s is, behind a Service of that "
+                 "name at port %d",
                  rewrite_title(w, o), name, C10D_PORT);
-    rewrite_note(w, o->node,
-                 "the store is not deleted with the job; this is: kubectl delete "
-                 "statefulset,service,poddisruptionbudget,networkpolicy -l "
-                 "app.kubernetes.io/instance=%s,app.kubernetes.io/name=rdzvd%s%s",
-                 o->name, *o->namespace == '\0' ? "" : " -n ", o->namespace);
     if (host || platform_of(o) == NULL)
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
-                     host ? "none can admit pods on the host network alone"
-                          : "the label of its pods is not known");
+                     host ? "none can select pods on the host network"
+                          : "rewrite does not know the label of its pods");
     for (size_t i = 0; i < j->count; i++)
         is_static =
             is_static && j->runs[i]->settings[TORCHRUN_RDZV_BACKEND].from == JOB_FROM_NOWHERE;
     if (is_static)
-        rewrite_note(w, o->node,
-                     "%s named no backend, and ranks were those of --node_rank; c10d gives them in "
-                     "the order of the pods' addresses",
-                     rewrite_title(w, o));
+        rewrite_note(
+            w, o->node,
+            "%s had no backend, and --node_rank set the ranks; c10d sets them in the order of "
+            "the pods' addresses",
+            rewrite_title(w, o));
 }
 
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
@@ -215,7 +203,8 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     };
 
     if (*o->name == '\0')
-        rewrite_error(w, o->node, "this job has no name: give it one (generateName will not do)");
+        rewrite_error(w, o->node,
+                      "this job has no name: give it one (the store cannot use generateName)");
     if (w->diag->errors > 0 || is_taken(w, o, name))
         return;
     if (rewrite_open_store(w, o, &s, &job)) {
@@ -243,16 +232,16 @@ size_t move_self_hosted(struct rewrite *w, bool look)
             continue;
         if (j.object->type == KUBE_POD) {
             rewrite_note(w, j.object->node,
-                         "%s: one of the training pods is the store, and stays it: which Pods are "
-                         "a job together is not written here",
+                         "%s: one of the training pods is the store, and rewrite leaves it so: it "
+                         "cannot tell which Pods are one job",
                          rewrite_title(w, j.object));
             continue;
         }
         found++;
         if (look)
             rewrite_note(w, j.object->node,
-                         "%s: its worker 0 is the store, and stays it: without --keep-backend and "
-                         "--from=etcd rdzvd takes its place",
+                         "%s: its worker 0 is the store, and rewrite leaves it so: without "
+                         "--keep-backend and --from=etcd rdzvd replaces it",
                          rewrite_title(w, j.object));
         else
             give_store(w, &j);
@@ -281,7 +270,6 @@ static long agent_store_port(struct rewrite *w, const struct kube_container *c)
     return number > 0 && number < 65536 ? number : 23456;
 }
 
-/* A second attempt would find the keys of the first. */
 static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
 {
     const struct yaml_pair *policy = yaml_get_pair(p->part, "restartPolicy");
@@ -293,7 +281,8 @@ static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
     else
         edit_add_pair_before(w, p->part, &p->part->pairs[0], "restartPolicy: Never\n");
     rewrite_note(w, policy != NULL ? policy->value : p->part,
-                 "%s: restartPolicy is Never: a second attempt would find the keys of the first",
+                 "%s: rewrite sets restartPolicy to Never: a second attempt would find the keys of "
+                 "the first",
                  rewrite_title(w, p->object));
 }
 
@@ -326,14 +315,16 @@ static void add_to_pod(struct rewrite *w, const struct kube_pods *p, const char 
 static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
 {
     if (main_container(p) == NULL)
-        rewrite_error(w, p->part,
-                      "there is no container named pytorch in this %s, which the operator wants: "
-                      "name one so",
-                      p->role);
+        rewrite_error(
+            w, p->part,
+            "this %s has no container named pytorch, which the operator needs: give one that "
+            "name",
+            p->role);
     else if (p->host_network)
-        rewrite_error(w, p->spec,
-                      "a store beside worker 0 on the host network may meet another one there: "
-                      "take the job off it, or use torchrun");
+        rewrite_error(
+            w, p->spec,
+            "on the host network, the store beside worker 0 may find its port in use: take "
+            "the job off the host network, or use torchrun");
     else
         return true;
     return false;
@@ -375,7 +366,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
     add_moved(w, o);
 }
 
-/* Whether it could be told of a store, or was: by torchrun, by a policy, by a variable. */
+/* Whether torchrun, a policy or a variable already says where it meets. */
 static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
 {
     for (size_t i = 0; i < w->jobs.count; i++) {
@@ -399,10 +390,11 @@ size_t move_to_agent_store(struct rewrite *w, bool look)
             continue;
         found++;
         if (look)
-            rewrite_note(w, o->node,
-                         "%s calls no torchrun that could be told of a store: "
-                         "--wiring=agent-store puts rdzvd where its rank 0 would listen",
-                         rewrite_title(w, o));
+            rewrite_note(
+                w, o->node,
+                "%s runs no torchrun, which could be given an endpoint: --wiring=agent-store "
+                "puts rdzvd where its rank 0 would listen",
+                rewrite_title(w, o));
         else
             give_agent_store(w, o, p);
     }

@@ -36,6 +36,16 @@ static int compare(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
+/* Whether the edit is one of the `kept` ones. */
+static bool has_edit(const struct text_edits *e, size_t kept, const struct text_edit *edit)
+{
+    for (; kept > 0 && e->list[kept - 1].at == edit->at; kept--) {
+        if (is_same_edit(&e->list[kept - 1], edit))
+            return true;
+    }
+    return false;
+}
+
 /* Sorts the edits and drops repetitions; false if two of them change the same bytes. */
 static bool settle(struct text_edits *e, size_t *where)
 {
@@ -46,7 +56,7 @@ static bool settle(struct text_edits *e, size_t *where)
     for (size_t i = 0; i < e->count; i++) {
         struct text_edit *next = &e->list[i], *last = kept > 0 ? &e->list[kept - 1] : NULL;
 
-        if (last != NULL && next->len > 0 && is_same_edit(last, next))
+        if (has_edit(e, kept, next))
             continue;
         if (last != NULL && next->at < last->at + last->len) {
             *where = next->at;

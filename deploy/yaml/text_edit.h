@@ -32,7 +32,7 @@ struct text_result {
     size_t count;
 };
 
-/* The text is copied. A replacement that is already in the list is not added again. */
+/* The text is copied. An edit that is in the list already is not made twice. */
 void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
                     size_t text_len);
 

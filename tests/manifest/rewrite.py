@@ -314,6 +314,16 @@ SHAPES = [
      "        ports:\n        - containerPort: 2379\n        - containerPort: 9000\n",
      "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\"]\n"
      "        ports:\n        - containerPort: 9000\n"),
+    ("variables and flags of two commands",
+     "        command: [sh, -c, \"F='--rdzv_endpoint=meet:2379'; torchrun $F a.py; torchrun $F b.py\"]\n"
+     "      - name: other\n        command: [sh, -c, torchrun a.py; torchrun b.py]\n"
+     "        env:\n        - {name: PET_RDZV_ENDPOINT, value: meet}\n",
+     "        command: [sh, -c, \"F='--rdzv_endpoint=meet:29400 --rdzv_backend=c10d --rdzv_conf=is_host=0';"
+     " torchrun $F a.py; torchrun $F b.py\"]\n"
+     "      - name: other\n        command: [sh, -c, torchrun a.py; torchrun b.py]\n"
+     "        env:\n        - {name: PET_RDZV_ENDPOINT, value: meet:29400}\n"
+     "        - {name: PET_RDZV_BACKEND, value: c10d}\n"
+     "        - {name: PET_RDZV_CONF, value: is_host=0}\n"),
     ("two files of script",
      "        args:\n        - |\n          A=1\n          torchrun --rdzv-backend=etcd-v2"
      " --rdzv-endpoint=meet:2379 a.py\n        - |+\n          torchrun --rdzv-backend=etcd-v2"
@@ -388,8 +398,8 @@ def templates_in_files(_):
 
 
 def arguments(_):
-    for args, said in ((["--frm=x", "-"], "--frm=x is no option"), ([], "no file to rewrite"),
-                       (["--backend=raft", "-"], "there are c10d and etcd-v2"),
+    for args, said in ((["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"), ([], "no file is given"),
+                       (["--backend=raft", "-"], "write c10d or etcd-v2"),
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),
                        (["--image=", "-"], "no name of an image"),

@@ -63,6 +63,8 @@ static void options_are_read_in_every_spelling(void **state)
         "--rdzv-id=x\"]",
         "[sh, -c, 'PET_RDZV_ID=x PET_NNODES=2:4 torchrun --rdzv_backend=c10d t.py']",
         "[sh, -c, 'export PET_RDZV_ID=\"x\"; torchrun --nnodes=2:4 --rdzv_backend=c10d t.py']",
+        "[sh, -c, \"exec bash -c 'torchrun --nnodes=2:4 --rdzv_backend=c10d --rdzv_id=x t.py'\"]",
+        "[sh, -c, 'C=\"torchrun --nnodes=2:4 --rdzv_backend=c10d --rdzv_id=x\"; eval $C']",
     };
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -85,6 +87,8 @@ static void what_only_looks_like_it_is_no_run(void **state)
         "[sh, -c, 'pip install torchrun']",
         "[sh, -c, \"cat <<E\\ntorchrun\\nE\"]",
         "[sh, -c, '# torchrun']",
+        "[sh, -c, 'echo \"torchrun --rdzv_id=1\"']",
+        "[python, train.py, --rdzv]",
         "[]",
     };
 
@@ -176,6 +180,74 @@ static void values_have_their_bytes(void **state)
     assert_int_equal(conf->end - conf->start, 3);
 }
 
+static void launchers_hand_options_on(void **state)
+{
+    static const char *const commands[] = {
+        "[accelerate, launch, --multi_gpu, --rdzv_backend=c10d, '--rdzv_endpoint=a:1', t.py]",
+        "[sh, -c, 'uv run x --rdzv_backend=c10d --rdzv_endpoint=a:1 t.py']",
+    };
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const struct job_run *r = run_of(commands[i], "[]");
+
+        if (strcmp(r->backend, "c10d") != 0 || strcmp(r->host, "a") != 0 || r->port != 1 ||
+            !r->args->opaque)
+            fail_msg("%s: backend %s, host %s, port %ld", commands[i], r->backend, r->host,
+                     r->port);
+        end(state);
+    }
+}
+
+static void an_endpoint_may_be_known_in_part(void **state)
+{
+    const struct job_run *r = run_of("[sh, -c, 'torchrun --rdzv_endpoint=a:$P t.py']", "[]");
+
+    assert_string_equal(r->host, "a");
+    assert_int_equal(r->port, -1);
+    end(state);
+    r = run_of("[sh, -c, 'torchrun --rdzv_endpoint=$(first $HOSTS):23456 t.py']", "[]");
+    assert_string_equal(r->host, "");
+    assert_int_equal(r->port, 23456);
+}
+
+/* What a value that replaces this one replaces: without the quotes around the whole word. */
+static void values_are_where_they_can_be_replaced(void **state)
+{
+    static const struct {
+        const char *command, *bytes;
+    } cases[] = {
+        {"[torchrun, --rdzv_id=x, t.py]", "x"},
+        {"[torchrun, --rdzv_id, x, t.py]", "x"},
+        {"[sh, -c, 'torchrun --rdzv_id=\"x\" t.py']", "\"x\""},
+        {"[sh, -c, 'torchrun \"--rdzv_id=x\" t.py']", "x"},
+        {"[sh, -c, 'F=\"--nnodes=2 --rdzv_id=x\"; torchrun $F t.py']", "x"},
+        {"[sh, -c, \"bash -c 'torchrun --rdzv_id=x'\"]", "x"},
+        {"[sh, -c, \"torchrun --rdzv_id=x\\\\\\n t.py\"]", "x"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct job_setting *s = &run_of(cases[i].command, "[]")->settings[TORCHRUN_RDZV_ID];
+
+        if (s->end - s->start != strlen(cases[i].bytes) ||
+            strncmp(s->node->text + s->start, cases[i].bytes, s->end - s->start) != 0)
+            fail_msg("%s: %.*s", cases[i].command, (int)(s->end - s->start),
+                     s->node->text + s->start);
+        assert_string_equal(s->written.text, "x");
+        end(state);
+    }
+}
+
+static void scripts_in_config_maps_stand_apart(void **state)
+{
+    (void)state;
+    look("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n"
+         "  run.sh: |\n    torchrun --rdzv_endpoint=a:1 t.py\n  note: about torch\n");
+    assert_int_equal(view.count, 0);
+    assert_int_equal(view.all_count, 1);
+    assert_string_equal(view.runs[0]->host, "a");
+    assert_string_equal(job_run_object(view.runs[0])->name, "m");
+}
+
 static void endpoints_are_split_as_torch_does(void **state)
 {
     static const struct {
@@ -245,6 +317,10 @@ int main(void)
         cmocka_unit_test_teardown(variables_are_replaced_by_who_replaces_them, end),
         cmocka_unit_test_teardown(unknown_words_make_it_opaque, end),
         cmocka_unit_test_teardown(values_have_their_bytes, end),
+        cmocka_unit_test_teardown(launchers_hand_options_on, end),
+        cmocka_unit_test_teardown(an_endpoint_may_be_known_in_part, end),
+        cmocka_unit_test_teardown(values_are_where_they_can_be_replaced, end),
+        cmocka_unit_test_teardown(scripts_in_config_maps_stand_apart, end),
         cmocka_unit_test_teardown(endpoints_are_split_as_torch_does, end),
         cmocka_unit_test_teardown(stores_are_found_behind_services, end),
     };

@@ -1,5 +1,5 @@
 /* Writes settings as a user file would have them; the templates do the rest. */
-#include "deploy/rewrite/rewrite_store.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include "deploy/yaml/yaml_write.h"
 

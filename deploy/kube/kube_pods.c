@@ -1,0 +1,398 @@
+/* Finds the pod templates of each kind of object, and the labels and names of its pods. */
+#include "deploy/kube/kube_view.h"
+
+#include <string.h>
+
+/* The pods that are being described. */
+struct pods_maker {
+    struct kube_bundle *bundle;
+    struct kube_pods *pods;
+    size_t label_cap;
+};
+
+static void add_made_label(struct pods_maker *m, const char *key, const char *value)
+{
+    struct kube_pods *p = m->pods;
+
+    if (p->label_count == m->label_cap) {
+        size_t cap = m->label_cap == 0 ? 8 : m->label_cap * 2;
+
+        p->labels = arena_grow(&m->bundle->arena, p->labels, p->label_count * sizeof *p->labels,
+                               cap * sizeof *p->labels);
+        m->label_cap = cap;
+    }
+    p->labels[p->label_count++] = (struct kube_label){key, value};
+}
+
+static void add_written_labels(struct pods_maker *m)
+{
+    const struct yaml_node *labels = kube_get(m->pods->meta, "labels");
+
+    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
+        const char *value = yaml_text(labels->pairs[i].value);
+
+        if (value != NULL)
+            add_made_label(m, labels->pairs[i].key->text, value);
+    }
+}
+
+static void add_containers(struct pods_maker *m, const struct yaml_node *over)
+{
+    static const char *const keys[] = {"initContainers", "containers"};
+    struct kube_pods *p = m->pods;
+    size_t count =
+        yaml_length(kube_get(p->spec, keys[0])) + yaml_length(kube_get(p->spec, keys[1]));
+
+    p->containers = arena_alloc(&m->bundle->arena, (count + 1) * sizeof *p->containers);
+    for (int init = 1; init >= 0; init--) {
+        const struct yaml_node *list = kube_get(p->spec, keys[!init]);
+
+        for (size_t i = 0; i < yaml_length(list); i++) {
+            struct kube_container *c = &p->containers[p->count];
+
+            if (list->items[i]->kind != YAML_MAPPING)
+                continue;
+            *c = (struct kube_container){.pods = p, .node = list->items[i], .init = init};
+            c->name = kube_text(c->node, "name");
+            if (!init && strcmp(c->name, "node") == 0)
+                c->over = over;
+            c->image = kube_text(c->node, "image");
+            if (kube_get(c->over, "image") != NULL)
+                c->image = kube_text(c->over, "image");
+            c->sidecar = init && strcmp(kube_text(c->node, "restartPolicy"), "Always") == 0;
+            p->count++;
+        }
+    }
+}
+
+/* The caller fills in the other fields. */
+static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object *o,
+                                  const struct yaml_node *part, const struct yaml_node *meta,
+                                  const struct yaml_node *spec, const struct yaml_node *over)
+{
+    struct kube_bundle *b = m->bundle;
+    struct kube_pods *p = arena_alloc(&b->arena, sizeof *p);
+
+    *p = (struct kube_pods){
+        .object = o,
+        .role = "",
+        .part = part,
+        .meta = meta,
+        .spec = spec,
+        .replicas = 1,
+        .ends = true,
+        .restart = kube_text(spec, "restartPolicy"),
+        .host_network = kube_true(spec, "hostNetwork"),
+        .host_domain = "",
+    };
+    if (*p->restart == '\0')
+        p->restart = "Always";
+    p->index = b->pod_count;
+    m->pods = p;
+    m->label_cap = 0;
+    add_written_labels(m);
+    add_containers(m, over);
+    if (b->pod_count == b->pod_cap) {
+        size_t cap = b->pod_cap == 0 ? 16 : b->pod_cap * 2;
+
+        b->pods = arena_grow(&b->arena, b->pods, b->pod_count * sizeof(struct kube_pods *),
+                             cap * sizeof(struct kube_pods *));
+        b->pod_cap = cap;
+    }
+    b->pods[b->pod_count++] = p;
+    return p;
+}
+
+/* Adds the pods of a template; NULL if there is none. */
+static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_object *o,
+                                   const struct yaml_node *part, const struct yaml_node *template,
+                                   const struct yaml_node *over)
+{
+    const struct yaml_node *spec = kube_get(template, "spec");
+
+    if (spec == NULL || spec->kind != YAML_MAPPING)
+        return NULL;
+    return add_pods(m, o, part, kube_get(template, "metadata"), spec, over);
+}
+
+static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key,
+                         long otherwise)
+{
+    const struct yaml_node *node = kube_get(from, key);
+
+    p->counted = node != NULL;
+    p->replicas = kube_int(from, key, node == NULL ? otherwise : -1);
+}
+
+static void find_pod(struct pods_maker *m, const struct kube_object *o)
+{
+    struct kube_pods *p = make_pods(m, o, o->node, o->node, NULL);
+
+    if (p == NULL)
+        return;
+    p->ends = strcmp(p->restart, "Always") != 0;
+    if (*kube_text(o->spec, "hostname") != '\0' && *kube_text(o->spec, "subdomain") != '\0') {
+        p->host_prefix = kube_text(o->spec, "hostname");
+        p->host_domain = kube_text(o->spec, "subdomain");
+    }
+}
+
+static void find_workload(struct pods_maker *m, const struct kube_object *o)
+{
+    struct kube_pods *p = make_pods(m, o, o->spec, kube_get(o->spec, "template"), NULL);
+
+    if (p == NULL)
+        return;
+    p->ends = false;
+    set_replicas(p, o->spec, "replicas", 1);
+    if (strcmp(o->kind, "DaemonSet") == 0)
+        p->replicas = -1;
+    if (o->type == KUBE_STATEFULSET) {
+        add_made_label(m, "statefulset.kubernetes.io/pod-name", NULL);
+        add_made_label(m, "apps.kubernetes.io/pod-index", NULL);
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        p->host_domain = kube_text(o->spec, "serviceName");
+    }
+}
+
+static void find_job(struct pods_maker *m, const struct kube_object *o)
+{
+    struct kube_pods *p = make_pods(m, o, o->spec, kube_get(o->spec, "template"), NULL);
+
+    if (p == NULL)
+        return;
+    set_replicas(p, o->spec, "parallelism", 1);
+    if (!p->counted && kube_get(o->spec, "completions") != NULL)
+        set_replicas(p, o->spec, "completions", 1);
+    add_made_label(m, "batch.kubernetes.io/job-name", o->name);
+    add_made_label(m, "job-name", o->name);
+    add_made_label(m, "batch.kubernetes.io/controller-uid", NULL);
+    add_made_label(m, "controller-uid", NULL);
+    add_made_label(m, "batch.kubernetes.io/job-completion-index", NULL);
+    if (*kube_text(p->spec, "subdomain") != '\0') {
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        p->host_domain = kube_text(p->spec, "subdomain");
+    }
+}
+
+static void find_volcano(struct pods_maker *m, const struct kube_object *o)
+{
+    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+    bool svc = yaml_get(kube_get(o->spec, "plugins"), "svc") != NULL;
+
+    for (size_t i = 0; i < yaml_length(tasks); i++) {
+        const struct yaml_node *task = tasks->items[i];
+        struct kube_pods *p = make_pods(m, o, task, kube_get(task, "template"), NULL);
+
+        if (p == NULL)
+            continue;
+        p->role = kube_text(task, "name");
+        if (*p->role == '\0')
+            p->role = arena_text(&m->bundle->arena, "default%zu", i);
+        set_replicas(p, task, "replicas", 1);
+        add_made_label(m, "volcano.sh/job-name", o->name);
+        add_made_label(m, "volcano.sh/job-namespace", o->namespace);
+        add_made_label(m, "volcano.sh/task-spec", p->role);
+        add_made_label(m, "volcano.sh/queue-name", NULL);
+        add_made_label(m, "volcano.sh/task-index", NULL);
+        p->host_prefix = svc ? arena_text(&m->bundle->arena, "%s-%s-", o->name, p->role) : NULL;
+        p->host_domain = o->name;
+    }
+}
+
+static const char *lower(struct arena *a, const char *text)
+{
+    char *copy = arena_copy(a, text, strlen(text));
+
+    for (char *c = copy; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
+    return copy;
+}
+
+static void find_pytorchjob(struct pods_maker *m, const struct kube_object *o)
+{
+    const struct yaml_node *specs = kube_get(o->spec, "pytorchReplicaSpecs");
+
+    for (size_t i = 0; specs != NULL && specs->kind == YAML_MAPPING && i < specs->count; i++) {
+        const struct yaml_node *part = specs->pairs[i].value;
+        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+
+        if (p == NULL)
+            continue;
+        p->role = specs->pairs[i].key->text;
+        set_replicas(p, part, "replicas", 1);
+        p->restart = kube_text(part, "restartPolicy");
+        if (*p->restart == '\0')
+            p->restart = "OnFailure"; /* whatever the template says */
+        add_made_label(m, "training.kubeflow.org/job-name", o->name);
+        add_made_label(m, "training.kubeflow.org/operator-name", NULL);
+        add_made_label(m, "training.kubeflow.org/replica-type", lower(&m->bundle->arena, p->role));
+        add_made_label(m, "training.kubeflow.org/replica-index", NULL);
+        if (strcmp(p->role, "Master") == 0)
+            add_made_label(m, "training.kubeflow.org/job-role", "master");
+        p->host_prefix =
+            arena_text(&m->bundle->arena, "%s-%s-", o->name, lower(&m->bundle->arena, p->role));
+    }
+}
+
+/* The replicatedJobs of a JobSet, of a runtime, or of a runtime as a TrainJob uses it. */
+static void find_replicated(struct pods_maker *m, const struct kube_object *o,
+                            const struct kube_object *from, const struct yaml_node *jobset)
+{
+    const struct yaml_node *jobs = kube_get(jobset, "replicatedJobs");
+    const char *subdomain = kube_text(jobset, "network.subdomain");
+    bool is_train = o->type == KUBE_TRAINJOB;
+
+    for (size_t i = 0; i < yaml_length(jobs); i++) {
+        const struct yaml_node *part = jobs->items[i], *spec = kube_get(part, "template.spec");
+        bool node = o->type != KUBE_JOBSET &&
+                    strcmp(kube_text(part, "template.metadata.labels.trainer\\.kubeflow\\.org/"
+                                           "trainjob-ancestor-step"),
+                           "trainer") == 0;
+        struct kube_pods *p = make_pods(m, o, part, kube_get(spec, "template"),
+                                        node && is_train ? kube_get(o->spec, "trainer") : NULL);
+
+        if (p == NULL)
+            continue;
+        p->role = kube_text(part, "name");
+        if (node) {
+            p->replicas = kube_int(from->spec, "mlPolicy.numNodes", 1);
+            p->replicas = kube_int(o->spec, "trainer.numNodes", p->replicas);
+            p->counted = true;
+        } else {
+            long jobs_wanted = kube_int(part, "replicas", 1);
+
+            set_replicas(p, spec, "parallelism", 1);
+            if (p->replicas > 0 && jobs_wanted > 0)
+                p->replicas *= jobs_wanted;
+        }
+        if (kube_get(p->spec, "restartPolicy") == NULL)
+            p->restart = "OnFailure";
+        if (o->type != KUBE_RUNTIME) {
+            add_made_label(m, "jobset.sigs.k8s.io/jobset-name", o->name);
+            p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-0-", o->name, p->role);
+            p->host_domain = *subdomain != '\0' ? subdomain : o->name;
+        }
+        add_made_label(m, "jobset.sigs.k8s.io/replicatedjob-name", p->role);
+        add_made_label(m, "jobset.sigs.k8s.io/jobset-uid", NULL);
+        add_made_label(m, "jobset.sigs.k8s.io/job-index", NULL);
+        add_made_label(m, "batch.kubernetes.io/job-completion-index", NULL);
+    }
+}
+
+static const struct kube_object *runtime_of(const struct kube_bundle *b,
+                                            const struct kube_object *train)
+{
+    const char *kind = kube_text(train->spec, "runtimeRef.kind");
+    const char *name = kube_text(train->spec, "runtimeRef.name");
+
+    if (*kind == '\0')
+        kind = "ClusterTrainingRuntime";
+    for (size_t i = 0; i < b->count; i++) {
+        const struct kube_object *o = b->objects[i];
+
+        if (o->type == KUBE_RUNTIME && strcmp(o->kind, kind) == 0 && strcmp(o->name, name) == 0 &&
+            (strcmp(kind, "ClusterTrainingRuntime") == 0 || kube_same_namespace(o, train)))
+            return o;
+    }
+    return NULL;
+}
+
+static void find_train(struct pods_maker *m, const struct kube_object *o)
+{
+    const struct kube_object *runtime = runtime_of(m->bundle, o);
+    const struct yaml_node *trainer = kube_get(o->spec, "trainer");
+    struct kube_pods *p;
+
+    if (runtime != NULL) {
+        find_replicated(m, o, runtime, kube_get(runtime->spec, "template.spec"));
+    } else if (trainer != NULL && trainer->kind == YAML_MAPPING) {
+        /* Its runtime is in the cluster: only what the TrainJob itself sets is known of the
+         * container. */
+        p = add_pods(m, o, trainer, NULL, o->spec, NULL);
+        p->containers[p->count++] = (struct kube_container){
+            .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
+        p->replicas = kube_int(trainer, "numNodes", -1);
+        p->restart = "OnFailure";
+    }
+}
+
+/* The runtime of a TrainJob in the bundle is handled with that TrainJob. */
+static void find_runtime(struct pods_maker *m, const struct kube_object *o)
+{
+    for (size_t i = 0; i < m->bundle->count; i++) {
+        const struct kube_object *train = m->bundle->objects[i];
+
+        if (train->type == KUBE_TRAINJOB && runtime_of(m->bundle, train) == o)
+            return;
+    }
+    find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
+}
+
+/* An unknown kind: any mapping that has a list of containers. */
+static void find_unknown(struct pods_maker *m, const struct kube_object *o,
+                         const struct yaml_node *node, const struct yaml_node *around)
+{
+    const struct yaml_node *first = yaml_at(kube_get(node, "containers"), 0);
+
+    if (node == NULL || node->kind == YAML_SCALAR || node->alias)
+        return; /* the node behind an alias is found at its anchor */
+    if (first != NULL && first->kind == YAML_MAPPING) {
+        struct kube_pods *p = add_pods(m, o, o->node, kube_get(around, "metadata"), node, NULL);
+
+        p->replicas = -1;
+        p->ends = false;
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++)
+        find_unknown(m, o, node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i],
+                     node);
+}
+
+void kube_find_pods(struct kube_bundle *b)
+{
+    struct pods_maker m = {.bundle = b};
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct kube_object *o = b->objects[i];
+
+        switch (o->type) {
+        case KUBE_POD:
+            find_pod(&m, o);
+            break;
+        case KUBE_DEPLOYMENT:
+        case KUBE_STATEFULSET:
+            find_workload(&m, o);
+            break;
+        case KUBE_JOB:
+            find_job(&m, o);
+            break;
+        case KUBE_JOBSET:
+            find_replicated(&m, o, o, o->spec);
+            break;
+        case KUBE_VOLCANO_JOB:
+            find_volcano(&m, o);
+            break;
+        case KUBE_PYTORCHJOB:
+            find_pytorchjob(&m, o);
+            break;
+        case KUBE_TRAINJOB:
+            find_train(&m, o);
+            break;
+        case KUBE_RUNTIME:
+            find_runtime(&m, o);
+            break;
+        case KUBE_OTHER:
+            find_unknown(&m, o, o->node, NULL);
+            break;
+        case KUBE_SERVICE:
+        case KUBE_CONFIG_MAP:
+        case KUBE_CLAIM:
+        case KUBE_NAMESPACE:
+        case KUBE_NETWORK_POLICY:
+        case KUBE_APPWRAPPER:
+        case KUBE_MCAD:
+            break;
+        }
+    }
+}
