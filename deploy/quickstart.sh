@@ -28,7 +28,7 @@ step()
     echo "quickstart: $1"
 }
 
-# Runs however the script ends; $? is its exit code.
+# Runs whatever way the script ends; $? is how.
 finish()
 {
     local status=$?
