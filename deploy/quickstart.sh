@@ -1,15 +1,15 @@
 #!/bin/bash
-# From a fresh Debian machine to an elastic training job that loses a machine and goes on:
+# From a fresh Debian machine to an elastic training job that loses an agent and continues:
 #
 #   deploy/quickstart.sh [--torch 2.13.0|1.13.1] [--keep]
 #
-# Installs what is missing, builds rdzvd, starts it on a loopback port of the kernel's choice, and
-# lets unmodified torchrun use it twice: first as torch's TCPStore (c10d), then as etcd (etcd-v2),
-# both on the same port. Each time two agents with two workers each train a small model; one agent
-# is killed with its workers, a new one joins, and the job goes on from its checkpoint to its end.
+# The script installs what is missing, builds rdzvd, and starts it on a free loopback port. Then
+# unmodified torchrun uses it twice on this port: first as torch's TCPStore (c10d), then as an etcd
+# (etcd-v2). Each time two agents with two workers each train a small model. The script kills one
+# agent with its workers and starts a new one, and the job continues from its checkpoint to its end.
 #
-# Ends what it started and nothing else. The logs stay if something failed, or with --keep.
-# $BUILD names another build folder than build/. Needs root, or sudo, where something is missing.
+# The script ends what it started, and no other process. It keeps the logs with --keep, or if a step
+# fails. $BUILD names another build folder than build/. To install packages it needs root or sudo.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -28,7 +28,7 @@ step()
     echo "quickstart: $1"
 }
 
-# Runs whatever way the script ends; $? is how.
+# Runs however the script ends; $? is its exit status.
 finish()
 {
     local status=$?
@@ -47,9 +47,9 @@ finish()
         else
             rm -rf "$LOGS"
         fi
-        echo "quickstart: PASS: torch $TORCH trained through a lost agent, over c10d and etcd-v2"
+        echo "quickstart: PASS: torch $TORCH lost an agent and trained to the end, over c10d and etcd-v2"
     else
-        echo "quickstart: FAIL while: $STEP (status $status)${LOGS:+; logs: $LOGS}"
+        echo "quickstart: FAIL in the step: $STEP (status $status)${LOGS:+; logs: $LOGS}"
     fi
     exit "$status"
 }
@@ -103,8 +103,8 @@ exec 3<&-
 echo "quickstart: rdzvd (pid $RDZVD_PID) listens on 127.0.0.1:$PORT"
 
 for backend in c10d etcd-v2; do
-    step "an elastic job over $backend: 2 agents with 2 workers each, one agent lost, one new"
-    # In the background, so that a signal to this script is acted on at once.
+    step "an elastic job over $backend: 2 agents with 2 workers each; one agent is killed, a new one joins"
+    # In the background, so that the script handles a signal at once.
     /usr/bin/python3 "$ROOT/tests/torch/elastic.py" --torch "$TORCH" --backend "$backend" \
         --scenario agent-death --port "$PORT" --tell --logs "$LOGS/$backend" &
     DRIVER_PID=$!
@@ -114,5 +114,5 @@ done
 
 step "stopping rdzvd"
 kill "$RDZVD_PID"
-wait "$RDZVD_PID" # its exit code is ours: 0 after SIGTERM
+wait "$RDZVD_PID" # rdzvd exits with 0 after SIGTERM; anything else fails this script
 RDZVD_PID=

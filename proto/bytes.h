@@ -1,6 +1,6 @@
-/* Bytes without owners: a slice of somebody's memory, a reader that walks one, a writer that fills
- * one. No I/O and no allocation. Integers on the wire are little-endian, as torch's clients on
- * every supported machine send them (c10d's "native order"). */
+/* Bytes without owners: a slice of memory, a reader that walks one, a writer that fills one. No I/O
+ * and no allocation. Integers on the wire are little-endian, as torch's clients on every supported
+ * machine send them (c10d's "native order"). */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Borrowed bytes. Whoever makes one says how long they live. ptr may be NULL when len is 0. */
+/* Borrowed bytes. The function that makes one says how long they live. ptr may be NULL when len is
+ * 0.
+ */
 struct slice {
     const uint8_t *ptr;
     size_t len;
@@ -155,10 +157,14 @@ struct writer {
     uint8_t *ptr;
     size_t cap;
     size_t len;
+    /* Makes room for `len` bytes in all, when it can; NULL: the room is what it is. */
+    void (*grow)(struct writer *w, size_t len);
 };
 
 static inline void writer_put(struct writer *w, const void *bytes, size_t n)
 {
+    if (w->grow != NULL && n > w->cap - w->len)
+        w->grow(w, w->len + n);
     if (n != 0 && w->len <= w->cap && n <= w->cap - w->len)
         memcpy(w->ptr + w->len, bytes, n);
     w->len += n;

@@ -1,11 +1,11 @@
 /* torch's c10d TCPStore requests, from bytes to structs. See c10d.h for the contract. */
 #include "proto/c10d.h"
 
-/* VALIDATE and its magic as they stand on the wire: no acceptable classic request begins so, since
- * as a classic SET it would announce a key of over a billion bytes. */
+/* VALIDATE and its magic as they stand on the wire: no acceptable legacy request begins so, since
+ * as a legacy SET it would announce a key of over a billion bytes. */
 static const uint8_t validate[5] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
 
-#define ABSENT C10D_VALIDATE /* never a request once the dialect is known */
+#define ABSENT C10D_VALIDATE /* never a request once the version is known */
 
 static const uint8_t modern_ops[] = {
     ABSENT,         C10D_SET,       C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
@@ -28,11 +28,11 @@ static const struct {
     const char *name;
     const uint8_t *ops;
     size_t count;
-} dialects[] = {
-    [C10D_CLASSIC] = {"classic", x1_ops, 9}, /* X1 begins as classic does, and has four more */
-    [C10D_X1] = {"x1", x1_ops, sizeof x1_ops},
-    [C10D_X2] = {"x2", x2_ops, sizeof x2_ops},
-    [C10D_MODERN] = {"modern", modern_ops, sizeof modern_ops},
+} versions[] = {
+    [C10D_LEGACY] = {"c10d-legacy", x1_ops, 9}, /* X1 begins as legacy does, and has four more */
+    [C10D_X1] = {"c10d-x1", x1_ops, sizeof x1_ops},
+    [C10D_X2] = {"c10d-x2", x2_ops, sizeof x2_ops},
+    [C10D_MODERN] = {"c10d-modern", modern_ops, sizeof modern_ops},
 };
 
 static const char *const op_names[C10D_OP_COUNT] = {
@@ -63,13 +63,13 @@ const char *c10d_op_name(enum c10d_op op)
     return (unsigned)op < C10D_OP_COUNT ? op_names[op] : "?";
 }
 
-const char *c10d_dialect_name(enum c10d_dialect dialect)
+const char *c10d_version_name(enum c10d_version version)
 {
-    return dialects[dialect].name;
+    return versions[version].name;
 }
 
-enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool classic_on,
-                              enum c10d_dialect *out, size_t *size)
+enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool legacy_on,
+                              enum c10d_version *out, size_t *size)
 {
     size_t same = 0;
 
@@ -84,9 +84,9 @@ enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool c
         *size = in.len + 1;
         return PARSE_MORE;
     }
-    if (!classic_on || in.ptr[0] >= dialects[classic].count)
+    if (!legacy_on || in.ptr[0] >= versions[legacy].count)
         return PARSE_BAD;
-    *out = classic;
+    *out = legacy;
     *size = 0;
     return PARSE_DONE;
 }
@@ -116,7 +116,7 @@ static enum parse_result parse_blob(struct parse *p, size_t max, const char *ove
 
 static enum parse_result parse_key(struct parse *p, struct slice *out)
 {
-    return parse_blob(p, p->limits->key_max, "a key longer than --key-limit", out);
+    return parse_blob(p, p->limits->key_max, "a key longer than --key-size-limit", out);
 }
 
 static enum parse_result parse_value(struct parse *p, struct slice *out)
@@ -145,7 +145,7 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
         if (!reader_u64(&p->r, &progress->left))
             return PARSE_MORE;
         if (progress->left > p->limits->keys_max) {
-            p->why = "more keys than --keys-limit";
+            p->why = "more keys than --keys-per-request";
             return PARSE_BAD;
         }
         progress->at = start;
@@ -220,7 +220,7 @@ static enum parse_result parse_body(struct parse *p, struct c10d_progress *progr
     return PARSE_BAD;
 }
 
-enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
+enum parse_result c10d_parse(struct slice in, enum c10d_version version,
                              const struct c10d_limits *limits, struct c10d_progress *progress,
                              struct c10d_request *out, size_t *size, const char **why)
 {
@@ -233,7 +233,7 @@ enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
         *size = p.r.need;
         return PARSE_MORE;
     }
-    req.op = op < dialects[dialect].count ? dialects[dialect].ops[op] : ABSENT;
+    req.op = op < versions[version].count ? versions[version].ops[op] : ABSENT;
     result = parse_body(&p, progress, &req);
     if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD) {
         p.why = "a request larger than --request-limit";

@@ -1,5 +1,5 @@
 /* torch's c10d TCPStore requests, from bytes to structs. Knows the layouts and numbers of each
- * dialect and the limits on lengths; what a request means is the store's and the session's matter.
+ * version and the limits on lengths; what a request means is the store's and the session's matter.
  *
  * Upstream: torch/csrc/distributed/c10d/TCPStore.cpp, TCPStoreBackend.cpp, TCPStoreLibUvBackend.cpp
  * (1.9 to 2.14). Numbers are little-endian, a blob is a u64 length and its bytes, a list is a u64
@@ -8,14 +8,14 @@
 
 #include "proto/bytes.h"
 
-enum c10d_dialect {
-    C10D_CLASSIC, /* 1.9 to 2.0: no opening, opcodes of its own */
-    C10D_X1,      /* mid-2023: classic plus APPEND, MULTI_GET, MULTI_SET, CANCEL_WAIT */
-    C10D_X2,      /* mid-2023: X1 without WATCH_KEY, so that all above 6 move down by one */
-    C10D_MODERN,  /* 2.2 on: opens with VALIDATE */
+enum c10d_version {
+    C10D_LEGACY, /* 1.9 to 2.0: no opening, opcodes of its own */
+    C10D_X1,     /* mid-2023: legacy plus APPEND, MULTI_GET, MULTI_SET, CANCEL_WAIT */
+    C10D_X2,     /* mid-2023: X1 without WATCH_KEY, so that all above 6 move down by one */
+    C10D_MODERN, /* 2.2 on: opens with VALIDATE */
 };
 
-/* One numbering for all dialects: the modern one, and the classic WATCH_KEY behind it. */
+/* One numbering for all versions: the modern one, and the legacy WATCH_KEY behind it. */
 enum c10d_op {
     C10D_VALIDATE,
     C10D_SET,
@@ -75,12 +75,12 @@ struct c10d_progress {
     uint64_t left;
 };
 
-/* Decides the dialect of a connection by its first bytes (at most 5). `classic` is what a
+/* Decides the version of a connection by its first bytes (at most 5). `legacy` is what a
  * connection without VALIDATE speaks. PARSE_DONE: *size bytes are used up (VALIDATE's 5, else 0).
- * PARSE_BAD: no dialect, or a classic one while `classic_on` is false. An empty input is
+ * PARSE_BAD: no version, or a legacy one while `legacy_on` is false. An empty input is
  * PARSE_MORE, for as long as the connection lives. */
-enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool classic_on,
-                              enum c10d_dialect *out, size_t *size);
+enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool legacy_on,
+                              enum c10d_version *out, size_t *size);
 
 /* Parses one request from the start of `in`.
  * PARSE_DONE: *out is filled, its slices point into `in`, *size is the request's length, *progress
@@ -88,7 +88,7 @@ enum parse_result c10d_detect(struct slice in, enum c10d_dialect classic, bool c
  * PARSE_MORE: call again, with the same progress, when there are at least *size bytes.
  * PARSE_BAD: *why says in a few words of static text what was wrong.
  * *out is untouched unless PARSE_DONE. */
-enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
+enum parse_result c10d_parse(struct slice in, enum c10d_version version,
                              const struct c10d_limits *limits, struct c10d_progress *progress,
                              struct c10d_request *out, size_t *size, const char **why);
 
@@ -96,6 +96,6 @@ enum parse_result c10d_parse(struct slice in, enum c10d_dialect dialect,
  * value, of MULTI_SET. False at the end. */
 bool c10d_next_blob(struct slice *items, struct slice *out);
 
-/* For logs: "SET", "classic". Static text. */
+/* For logs: "SET", "c10d-legacy". Static text. */
 const char *c10d_op_name(enum c10d_op op);
-const char *c10d_dialect_name(enum c10d_dialect dialect);
+const char *c10d_version_name(enum c10d_version version);

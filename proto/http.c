@@ -435,7 +435,7 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
     struct gathered g = {0};
     struct http_header h;
 
-    /* Both cannot fail: check_request_line() has been here. */
+    /* Neither can fail: check_request_line() has checked the line. */
     split_request_line(line, &r);
     parse_target(&r, &head.target);
 

@@ -34,16 +34,16 @@ enum http_body {
 
 enum http_expect {
     HTTP_EXPECT_NOTHING,
-    HTTP_EXPECT_CONTINUE, /* say 100 before the body is read; an answer that does without the body
-                           * ends the connection, since the body may come or not */
-    HTTP_EXPECT_OTHER,    /* the answer is an empty 417 with Connection: close */
+    HTTP_EXPECT_CONTINUE, /* send a 100 before the body is read; a reply without having read the
+                           * body ends the connection, since the body may come or not */
+    HTTP_EXPECT_OTHER,    /* the reply is an empty 417 with Connection: close */
 };
 
 struct http_head {
     enum http_method method;
-    unsigned minor;  /* HTTP/1.minor; the answer says 1.0 to 0 and 1.1 to all others */
-    bool keep_alive; /* false: the answer ends the connection, and says so when minor > 0. True for
-                      * 1.0: the answer says keep-alive, if it has a Content-Length */
+    unsigned minor;  /* HTTP/1.minor; the reply says 1.0 to 0 and 1.1 to all others */
+    bool keep_alive; /* false: the reply ends the connection, and says so when minor > 0. True for
+                      * 1.0: the reply says keep-alive, if it has a Content-Length */
     enum http_body body;
     enum http_expect expect;
     uint64_t content_length; /* 0 unless body is HTTP_BODY_LENGTH */
@@ -57,12 +57,12 @@ struct http_head {
     struct slice headers; /* every header line, for http_next_header() */
 };
 
-/* What Go answers to a request that it cannot read; the connection ends after it. Static texts. */
+/* The reply to a request that Go cannot read; the connection ends after it. Static texts. */
 struct http_refusal {
     const char *status; /* for the status line: "400 Bad Request: missing required Host header" */
     const char *body;   /* text/plain; charset=utf-8 */
     const char *reason; /* for the log: "malformed request line" */
-    bool silent;        /* close without an answer: etcd's port sniffer took it for no HTTP */
+    bool silent;        /* close without a reply: etcd's port sniffer took it for no HTTP */
 };
 
 /* How far the head has been checked. One per connection, zero when the connection opens. */
@@ -85,7 +85,7 @@ enum parse_result http_parse_head(struct http_parser *p, struct slice in,
                                   const struct http_limits *limits, struct http_head *out,
                                   size_t *size, struct http_refusal *why);
 
-/* What Go answers when the input ends inside a head: `in` as it was given last, not empty. */
+/* The reply when the input ends inside a head: `in` as it was given last, not empty. */
 void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct http_refusal *why);
 
 /* One header. The value has no blanks around it; one that was folded over several lines still has
@@ -101,7 +101,7 @@ bool http_next_header(struct slice *rest, struct http_header *out);
 /* The first header of that name (given in lower case), case ignored. */
 bool http_find_header(const struct http_head *head, const char *lower, struct slice *value);
 
-/* The whole answer: status line, headers, body. Nothing when it is silent. */
+/* The whole reply: status line, headers, body. Nothing when it is silent. */
 void http_write_refusal(struct writer *w, const struct http_refusal *why);
 
 /* How far a chunked body has been read. One per body, zero before it. */

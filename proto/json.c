@@ -40,11 +40,10 @@ static const bool is_plain[256] = {
     ['='] = true,         ['?' ... '['] = true, [']' ... 0x7f] = true,
 };
 
-void json_string(struct writer *w, struct slice text)
+void json_text(struct writer *w, struct slice text)
 {
     size_t plain = 0, at = 0; /* text[plain..at) stands for itself and is not written yet */
 
-    writer_u8(w, '"');
     for (;;) {
         char buf[7];
         const char *instead = NULL;
@@ -76,6 +75,12 @@ void json_string(struct writer *w, struct slice text)
     }
     if (at > plain)
         writer_put(w, text.ptr + plain, at - plain);
+}
+
+void json_string(struct writer *w, struct slice text)
+{
+    writer_u8(w, '"');
+    json_text(w, text);
     writer_u8(w, '"');
 }
 
@@ -98,9 +103,9 @@ void json_i64(struct writer *w, int64_t v)
     json_u64(w, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
-void json_time(struct writer *w, int64_t ns)
+/* `fraction` is in nanoseconds, and less than a second either way. */
+static void write_time(struct writer *w, int64_t seconds, int64_t fraction)
 {
-    int64_t seconds = ns / 1000000000, fraction = ns % 1000000000;
     char text[64];
     struct tm tm;
     time_t t;
@@ -121,4 +126,14 @@ void json_time(struct writer *w, int64_t ns)
     }
     writer_put(w, text, (size_t)len);
     writer_str(w, "Z\"");
+}
+
+void json_time(struct writer *w, int64_t ns)
+{
+    write_time(w, ns / 1000000000, ns % 1000000000);
+}
+
+void json_time_us(struct writer *w, int64_t us)
+{
+    write_time(w, us / 1000000, us % 1000000 * 1000);
 }

@@ -8,9 +8,15 @@
  * that is not valid UTF-8 as the six characters \ufffd. */
 void json_string(struct writer *w, struct slice text);
 
+/* A part of a string: the same without quotes. */
+void json_text(struct writer *w, struct slice text);
+
 void json_u64(struct writer *w, uint64_t v);
 void json_i64(struct writer *w, int64_t v);
 
 /* A time in nanoseconds since 1970, as RFC 3339 in UTC with quotes: up to nine fraction digits,
  * trailing zeros left out, no fraction when it is zero. */
 void json_time(struct writer *w, int64_t ns);
+
+/* The same in microseconds, which reach beyond the years 1677 to 2262. */
+void json_time_us(struct writer *w, int64_t us);

@@ -1,6 +1,6 @@
-/* Content-Type as Go 1.19 reads it. Two things differ, which no header in use can show: Go folds
- * the two non-ASCII letters whose lower case is ASCII (U+0130, U+212A) into the type, and it has no
- * limit on the number of parameters. */
+/* Content-Type as Go 1.19 reads it. Three things differ, which no header in use can show: Go takes
+ * Unicode's spaces for spaces, folds the two non-ASCII letters whose lower case is ASCII (U+0130,
+ * U+212A) into the type, and has no limit on the number of parameters. */
 #include "proto/mime.h"
 
 /* Printable ASCII but for ` "(),/:;<=>?@[\]`. */
@@ -30,51 +30,24 @@ bool mime_type_is(struct slice type, const char *lower_case)
     return equal_fold(type, slice_str(lower_case));
 }
 
-/* The length of the space that `s` begins with, 0 for none. Go counts Unicode's spaces too, which
- * header values, being bytes, may hold. */
-static size_t space_len(struct slice s)
+static bool is_space(uint8_t c)
 {
-    static const char wide[][4] = {
-        "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
-        "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80",
-    };
-
-    if (s.len == 0)
-        return 0;
-    if (s.ptr[0] < 0x80)
-        return s.ptr[0] == ' ' || (s.ptr[0] >= '\t' && s.ptr[0] <= '\r');
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
-        if (slice_starts_with(s, slice_str(wide[i])))
-            return strlen(wide[i]);
-    }
-    if (s.len >= 3 && s.ptr[0] == 0xe2 && s.ptr[1] == 0x80 && s.ptr[2] >= 0x80 && s.ptr[2] <= 0x8a)
-        return 3; /* U+2000 to U+200A */
-    return 0;
+    return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 static struct slice skip_spaces(struct slice s)
 {
-    size_t len;
-
-    while ((len = space_len(s)) > 0)
-        s = slice_from(s, len);
+    while (s.len > 0 && is_space(s.ptr[0]))
+        s = slice_from(s, 1);
     return s;
 }
 
 static struct slice trim_spaces(struct slice s)
 {
     s = skip_spaces(s);
-    for (;;) {
-        size_t cut = 0;
-
-        for (size_t len = 1; len <= 3 && len <= s.len; len++) {
-            if (space_len(slice_from(s, s.len - len)) == len)
-                cut = len;
-        }
-        if (cut == 0)
-            return s;
-        s.len -= cut;
-    }
+    while (s.len > 0 && is_space(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
 }
 
 static struct slice take_token(struct slice *rest)
@@ -151,35 +124,39 @@ static bool is_among(struct slice name, const struct slice *names, size_t count)
     return false;
 }
 
-enum mime_result mime_parse_type(struct slice value, struct slice *type, const char **why)
+/* The parameters behind a type; NULL, or what is wrong. */
+static const char *check_parameters(struct slice rest)
+{
+    struct slice seen[MIME_PARAMETERS_MAX];
+
+    rest = skip_spaces(rest);
+    for (size_t count = 0; rest.len > 0; count++) {
+        struct slice name;
+
+        if (count == MIME_PARAMETERS_MAX || !take_parameter(&rest, &name))
+            /* one semicolon too many is no fault */
+            return slice_is(trim_spaces(rest), ";") ? NULL : "mime: invalid media parameter";
+        if (is_among(name, seen, count))
+            return "mime: duplicate parameter name";
+        seen[count] = name;
+        rest = skip_spaces(rest);
+    }
+    return NULL;
+}
+
+bool mime_parse_type(struct slice value, struct slice *type, const char **why)
 {
     const uint8_t *semicolon = memchr(value.ptr, ';', value.len);
     size_t end = semicolon == NULL ? value.len : (size_t)(semicolon - value.ptr);
     struct slice base = trim_spaces((struct slice){value.ptr, end});
-    struct slice rest = skip_spaces(slice_from(value, end));
-    struct slice seen[MIME_PARAMETERS_MAX];
-    size_t count = 0;
     const char *fault = check_type(base);
 
-    while (fault == NULL && rest.len > 0) {
-        struct slice name;
-
-        if (count == MIME_PARAMETERS_MAX || !take_parameter(&rest, &name)) {
-            if (slice_is(trim_spaces(rest), ";"))
-                break; /* one semicolon too many is no fault */
-            *type = base;
-            *why = "mime: invalid media parameter";
-            return MIME_BAD_PARAMETER;
-        }
-        if (is_among(name, seen, count))
-            fault = "mime: duplicate parameter name";
-        seen[count++] = name;
-        rest = skip_spaces(rest);
-    }
+    if (fault == NULL)
+        fault = check_parameters(slice_from(value, end));
     if (fault != NULL) {
         *why = fault;
-        return MIME_BAD;
+        return false;
     }
     *type = base;
-    return MIME_OK;
+    return true;
 }

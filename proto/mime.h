@@ -7,16 +7,10 @@
 /* Go has no such limit; ours keeps the search for a repeated parameter linear. */
 #define MIME_PARAMETERS_MAX 64
 
-enum mime_result {
-    MIME_OK,            /* *type */
-    MIME_BAD_PARAMETER, /* *type is good, what follows is not: *type and *why. Go still reads the
-                         * form, so that its size (210, `http: POST too large`) comes first */
-    MIME_BAD,           /* *why */
-};
-
 /* `value` is the value of a Content-Type header, not empty (Go takes an empty one for an absent
- * one). *type points into it: without parameters, in the case in which it came. *why is static. */
-enum mime_result mime_parse_type(struct slice value, struct slice *type, const char **why);
+ * one). True: *type points into it, without parameters, in the case in which it came. False: *why,
+ * which is static. */
+bool mime_parse_type(struct slice value, struct slice *type, const char **why);
 
 /* True when the type is `lower` (given in lower case), case ignored. */
 bool mime_type_is(struct slice type, const char *lower);

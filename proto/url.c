@@ -25,49 +25,11 @@ static int hex_digit(uint8_t c)
     return -1;
 }
 
-/* Where a byte may stand unescaped. */
-enum place {
-    IN_SCHEME = 1, /* behind the first letter */
-    IN_USER = 2,
-    IN_HOST = 4,
-    IN_PATH = 8, /* as url_write_path() writes it; more is read */
-    ANYWHERE = 15,
+/* What url_write_path() leaves alone: letters, digits and $&+,-./:;=@_~ */
+static const bool is_path_byte[256] = {
+    ['$'] = true,         ['&'] = true, ['+' ... ';'] = true, ['='] = true,
+    ['@' ... 'Z'] = true, ['_'] = true, ['a' ... 'z'] = true, ['~'] = true,
 };
-
-static const uint8_t places[256] = {
-    ['0' ... '9'] = ANYWHERE,
-    ['A' ... 'Z'] = ANYWHERE,
-    ['a' ... 'z'] = ANYWHERE,
-    ['!'] = IN_USER | IN_HOST,
-    ['"'] = IN_HOST,
-    ['$'] = IN_USER | IN_HOST | IN_PATH,
-    ['%'] = IN_USER,
-    ['&'] = IN_USER | IN_HOST | IN_PATH,
-    ['\''] = IN_USER | IN_HOST,
-    ['('] = IN_USER | IN_HOST,
-    [')'] = IN_USER | IN_HOST,
-    ['*'] = IN_USER | IN_HOST,
-    ['+'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
-    [','] = IN_USER | IN_HOST | IN_PATH,
-    ['-'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
-    ['.'] = IN_SCHEME | IN_USER | IN_HOST | IN_PATH,
-    ['/'] = IN_PATH,
-    [':'] = IN_USER | IN_HOST | IN_PATH,
-    [';'] = IN_USER | IN_HOST | IN_PATH,
-    ['<'] = IN_HOST,
-    ['='] = IN_USER | IN_HOST | IN_PATH,
-    ['>'] = IN_HOST,
-    ['@'] = IN_USER | IN_PATH,
-    ['['] = IN_HOST,
-    [']'] = IN_HOST,
-    ['_'] = IN_USER | IN_HOST | IN_PATH,
-    ['~'] = IN_USER | IN_HOST | IN_PATH,
-};
-
-static bool may_stand(uint8_t c, enum place place)
-{
-    return (places[c] & place) != 0;
-}
 
 /* Where `c` first stands in `s`, or s.len. */
 static size_t find_byte(struct slice s, char c)
@@ -145,103 +107,18 @@ static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
     return (struct slice){out, len};
 }
 
-/* What an escape in a host may stand for: bytes above ASCII, and the percent sign before a zone. In
- * the zone of an IPv6 address: what may be written plainly there, the percent sign and a space. */
-static bool may_be_escaped(uint8_t c, bool zone)
-{
-    return c == '%' || (zone ? c == ' ' || may_stand(c, IN_HOST) : c >= 0x80);
-}
-
-/* A host, or a part of one; `zone`: what follows an IPv6 address, from its `%25` on. */
-static bool check_host_part(struct slice s, bool zone)
-{
-    for (size_t at = 0; at < s.len;) {
-        uint8_t c = s.ptr[at];
-
-        if (c == '%') {
-            int byte = escape_at(s, at);
-
-            if (byte < 0 || !may_be_escaped((uint8_t)byte, zone))
-                return false;
-            at += 3;
-        } else if (c < 0x80 && !may_stand(c, IN_HOST)) {
-            return false;
-        } else {
-            at++;
-        }
-    }
-    return true;
-}
-
-/* `` or `:` and digits, of which there may be none. */
-static bool check_port(struct slice s)
-{
-    if (s.len > 0 && s.ptr[0] != ':')
-        return false;
-    for (size_t i = 1; i < s.len; i++) {
-        if (!is_digit(s.ptr[i]))
-            return false;
-    }
-    return true;
-}
-
-static bool check_host(struct slice host)
-{
-    if (host.len > 0 && host.ptr[0] == '[') {
-        size_t end = find_last_byte(host, ']');
-        struct slice address = {host.ptr, end};
-
-        if (end == host.len || !check_port(slice_from(host, end + 1)))
-            return false;
-        for (size_t at = 0; at + 3 <= address.len; at++) {
-            if (memcmp(address.ptr + at, "%25", 3) == 0)
-                return check_host_part((struct slice){host.ptr, at}, false) &&
-                       check_host_part(slice_from(address, at), true) &&
-                       check_host_part(slice_from(host, end), false);
-        }
-    } else {
-        size_t colon = find_last_byte(host, ':');
-
-        if (!check_port(slice_from(host, colon)))
-            return false;
-    }
-    return check_host_part(host, false);
-}
-
-static bool check_user(struct slice user)
-{
-    for (size_t i = 0; i < user.len; i++) {
-        if (!may_stand(user.ptr[i], IN_USER))
-            return false;
-    }
-    return find_bad_escape(user) == user.len;
-}
-
-/* `user@host:port`; *host is what follows the last '@'. */
-static bool parse_authority(struct slice s, struct slice *host)
-{
-    size_t at = find_last_byte(s, '@');
-    struct slice user = {s.ptr, at};
-
-    *host = s;
-    if (at == s.len)
-        return check_host(s);
-    *host = slice_from(s, at + 1);
-    return check_host(*host) && check_user(user);
-}
-
 /* Takes `scheme:` off the front of *rest, when there is one. False for `:` without a scheme. */
-static bool take_scheme(struct slice *rest, struct slice *scheme)
+static bool take_scheme(struct slice *rest, bool *taken)
 {
     for (size_t i = 0; i < rest->len; i++) {
         uint8_t c = rest->ptr[i];
 
         if (c == ':') {
-            *scheme = (struct slice){rest->ptr, i};
+            *taken = i > 0;
             *rest = slice_from(*rest, i + 1);
-            return i > 0;
+            return *taken;
         }
-        if (!(i == 0 ? is_alpha(c) : may_stand(c, IN_SCHEME)))
+        if (!is_alpha(c) && (i == 0 || !(is_digit(c) || c == '+' || c == '-' || c == '.')))
             break;
     }
     return true;
@@ -256,10 +133,22 @@ static bool has_control(struct slice s)
     return false;
 }
 
+/* Takes `user@host:port` off the front of *rest; the host is what follows the last '@'. It is
+ * compared and never resolved, so any bytes may be in it. */
+static struct slice take_host(struct slice *rest)
+{
+    struct slice authority = {rest->ptr, find_byte(*rest, '/')};
+    size_t at = find_last_byte(authority, '@');
+
+    *rest = slice_from(*rest, authority.len);
+    return at == authority.len ? authority : slice_from(authority, at + 1);
+}
+
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
 {
     struct url_target t = {.asterisk = slice_is(raw, "*")};
     struct slice rest = raw;
+    bool scheme = false;
     size_t cut;
 
     if (has_control(raw))
@@ -272,7 +161,7 @@ bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
             *out = t;
             return true;
         }
-        if (!take_scheme(&rest, &t.scheme))
+        if (!take_scheme(&rest, &scheme))
             return false;
     }
 
@@ -282,20 +171,15 @@ bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
         rest.len = cut;
     }
 
-    if (authority || (t.scheme.len > 0 && slice_starts_with(rest, slice_str("//")))) {
-        struct slice where = authority ? rest : slice_from(rest, 2);
-
-        cut = find_byte(where, '/');
-        rest = slice_from(where, cut);
-        where.len = cut;
-        if (!parse_authority(where, &t.host))
-            return false;
+    if (authority) {
+        t.host = take_host(&rest);
+    } else if (scheme && slice_starts_with(rest, slice_str("//"))) {
+        rest = slice_from(rest, 2);
+        t.host = take_host(&rest);
     } else if (!slice_starts_with(rest, slice_str("/"))) {
-        /* `mailto:someone` has no path as far as Go is concerned; without a scheme it is nothing.
-         */
-        if (t.scheme.len == 0)
+        if (!scheme)
             return false;
-        rest.len = 0;
+        rest.len = 0; /* `mailto:someone` has no path as far as Go is concerned */
     }
     if (find_bad_escape(rest) != rest.len)
         return false;
@@ -365,7 +249,7 @@ void url_write_path(struct writer *w, struct slice path)
     for (size_t i = 0; i < path.len; i++) {
         uint8_t c = path.ptr[i];
 
-        if (may_stand(c, IN_PATH))
+        if (is_path_byte[c])
             writer_u8(w, c);
         else
             write_escape(w, c, "0123456789ABCDEF");
@@ -386,35 +270,22 @@ void url_write_location(struct writer *w, struct slice path, struct slice query)
     }
 }
 
-/* An escaped path needs this for nothing but `&`. */
 static void write_html(struct writer *w, uint8_t c)
 {
-    switch (c) {
-    case '&':
-        writer_str(w, "&amp;");
-        break;
-    case '<':
-        writer_str(w, "&lt;");
-        break;
-    case '>':
-        writer_str(w, "&gt;");
-        break;
-    case '"':
-        writer_str(w, "&#34;");
-        break;
-    case '\'':
-        writer_str(w, "&#39;");
-        break;
-    default:
+    static const char *const names[256] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"};
+
+    if (names[c] != NULL)
+        writer_str(w, names[c]);
+    else
         writer_u8(w, c);
-    }
 }
 
 void url_write_moved_page(struct writer *w, struct slice path, struct slice query)
 {
     writer_str(w, "<a href=\"");
     for (size_t i = 0; i < path.len; i++) {
-        if (path.ptr[i] == '&')
+        if (path.ptr[i] == '&') /* of what needs it, only this is still there after escaping */
             write_html(w, '&');
         else
             url_write_path(w, (struct slice){path.ptr + i, 1});
@@ -426,28 +297,8 @@ void url_write_moved_page(struct writer *w, struct slice path, struct slice quer
     writer_str(w, "\">Moved Permanently</a>.\n\n");
 }
 
-/* U+0080 to U+07FF, as far as Go (Unicode 13) does not print them. Two bytes of UTF-8 is all that
- * can stand behind the '%' of a quoted escape. */
-static bool is_printable(unsigned rune)
-{
-    static const struct {
-        uint16_t first, last;
-    } hidden[] = {
-        {0x80, 0xa0},   {0xad, 0xad},   {0x378, 0x379}, {0x380, 0x383}, {0x38b, 0x38b},
-        {0x38d, 0x38d}, {0x3a2, 0x3a2}, {0x530, 0x530}, {0x557, 0x558}, {0x58b, 0x58c},
-        {0x590, 0x590}, {0x5c8, 0x5cf}, {0x5eb, 0x5ee}, {0x5f5, 0x605}, {0x61c, 0x61d},
-        {0x6dd, 0x6dd}, {0x70e, 0x70f}, {0x74b, 0x74c}, {0x7b2, 0x7bf}, {0x7fb, 0x7fc},
-    };
-
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
-        if (rune >= hidden[i].first && rune <= hidden[i].last)
-            return false;
-    }
-    return true;
-}
-
-/* One ASCII byte as Go's %q shows it. */
-static void quote_ascii(struct writer *w, uint8_t c)
+/* A byte as Go's %q shows it; those above ASCII stay as they are. */
+static void quote(struct writer *w, uint8_t c)
 {
     static const char short_forms[] = "abtnvfr"; /* of 7 to 13 */
     char hex[8];
@@ -466,41 +317,13 @@ static void quote_ascii(struct writer *w, uint8_t c)
     }
 }
 
-/* Up to three bytes as Go's %q shows them. */
-static void quote(struct writer *w, struct slice s)
-{
-    char hex[8];
-
-    for (size_t i = 0; i < s.len; i++) {
-        uint8_t c = s.ptr[i];
-
-        if (c < 0x80) {
-            quote_ascii(w, c);
-        } else if (c >= 0xc2 && c <= 0xdf && i + 1 < s.len && (s.ptr[i + 1] & 0xc0) == 0x80) {
-            unsigned rune = (c & 0x1fu) << 6 | (s.ptr[i + 1] & 0x3fu);
-
-            snprintf(hex, sizeof hex, "\\u%04x", rune);
-            if (is_printable(rune))
-                writer_put(w, s.ptr + i, 2);
-            else
-                writer_str(w, hex);
-            i++;
-        } else {
-            snprintf(hex, sizeof hex, "\\x%02x", (unsigned)c);
-            writer_str(w, hex);
-        }
-    }
-}
-
 static void describe_escape(struct slice s, size_t at, struct url_error *why)
 {
-    struct writer w = {(uint8_t *)why->text, sizeof why->text, 0};
-    struct slice bad = slice_from(s, at);
+    struct writer w = {.ptr = (uint8_t *)why->text, .cap = sizeof why->text};
 
-    if (bad.len > 3)
-        bad.len = 3;
     writer_str(&w, "invalid URL escape \"");
-    quote(&w, bad);
+    for (size_t i = at; i < s.len && i < at + 3; i++)
+        quote(&w, s.ptr[i]);
     writer_str(&w, "\"");
     writer_u8(&w, 0);
 }

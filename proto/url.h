@@ -8,21 +8,21 @@
 /* The target of a request line. The slices point into it and are still escaped; every escape in
  * `path` is known to be good. An absent part is empty. */
 struct url_target {
-    struct slice scheme;
-    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user */
+    struct slice host;  /* of `http://HOST/path` or `CONNECT HOST`: with its port, without a user;
+                           any bytes but controls */
     struct slice path;  /* "" for `http://host`, "*" for `OPTIONS *` */
     struct slice query; /* what follows the first '?' */
     bool asterisk;      /* the target is `*` alone */
 };
 
-/* False when Go refuses the target (the answer is a plain 400). `authority` is for a CONNECT whose
+/* False when Go refuses the target (the reply is a plain 400). `authority` is for a CONNECT whose
  * target does not start with '/': it is a bare host. */
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out);
 
 /* The path behind `escaped` (a url_target's path), unescaped and cleaned as Go's ServeMux does: no
  * `//`, `.` or `..`, a leading slash, and a trailing one only if it was there. `%2F` counts as a
  * slash, `+` as a plus. `out` needs room for escaped.len + 1 bytes and holds the result. *moved
- * says that cleaning changed the path, so that the answer is a redirect to the cleaned one. */
+ * says that cleaning changed the path, so that the reply is a redirect to the cleaned one. */
 struct slice url_clean_path(struct slice escaped, uint8_t *out, bool *moved);
 
 /* The same without cleaning, for CONNECT, which Go does not redirect. Needs escaped.len bytes. */
@@ -33,7 +33,7 @@ struct slice url_unescape_path(struct slice escaped, uint8_t *out);
 void url_write_path(struct writer *w, struct slice path);
 
 /* A redirect to a cleaned path, with the query as it came: the value of the `Location` header, and
- * the page that answers a GET. */
+ * the page for a GET. */
 void url_write_location(struct writer *w, struct slice path, struct slice query);
 void url_write_moved_page(struct writer *w, struct slice path, struct slice query);
 

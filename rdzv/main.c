@@ -31,9 +31,8 @@ static int adopt_sockets(struct config *config)
     int bad_fd = -1, err = notify_take_sockets(&env, &sockets, &count, &bad_fd);
 
     if (err < 0) {
-        log_event(
-            LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
-            log_str("remedy", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
+        log_event(LOG_ERROR, "bad_socket", log_i64("fd", bad_fd), log_errno("reason", err),
+                  log_str("hint", "pass listening TCP sockets alone (ListenStream=ADDRESS:PORT)"));
         return -1;
     }
     for (size_t i = 0; i < count; i++)
@@ -54,7 +53,7 @@ static void log_somaxconn(uint64_t *out)
         fclose(f);
 }
 
-/* As many descriptors as we may have: each peer takes one, a classic one two. */
+/* As many descriptors as we may have: each peer takes one, a legacy one two. */
 static void raise_nofile(uint64_t *out)
 {
     struct rlimit limit;
@@ -91,8 +90,8 @@ static void log_start(const struct config *config)
                           "to the data directory, and a restart starts empty"));
 }
 
-/* The loop has ended and takes its handlers with it. Whoever asks once more to stop gets what he
- * asks for; he must not turn a clean end into death by signal. */
+/* The loop has ended and takes its handlers with it. A second request to stop, which may come now,
+ * must not make a clean end a death by signal. */
 static void ignore_late_signals(void)
 {
     sigset_t both;
@@ -113,6 +112,9 @@ static int run(struct config *config)
         .format = config->log_format, .level = config->log_level, .fd = 2};
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* these three are logged while the loop runs, and never end rdzvd */
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     log_init(&options);
     if (adopt_sockets(config) < 0)
         return 1;

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SOCKETS_MAX 4096 /* what somebody can mean; a number beyond it is a mistake */
+#define SOCKETS_MAX 4096 /* a larger number is a mistake */
 
 int notify_send(const char *address, const char *state)
 {
@@ -124,7 +124,7 @@ static bool is_made_up(const char *name)
 }
 
 /* The next of the colon-separated names; names that do not fit are left out, and so are those that
- * nobody gave. */
+ * systemd made up. */
 static const char *take_name(const char *names, char *out, size_t cap)
 {
     size_t len = strcspn(names, ":");

@@ -9,7 +9,7 @@
 
 /* Sends `state` ("READY=1\nSTATUS=serving", "STOPPING=1") to the datagram socket that `address`
  * names: a path, or @name for an abstract one. 0, also when `address` is NULL or empty, since then
- * nobody asked; else -errno. Waits no longer than a second. */
+ * systemd does not wait for it; else -errno. Waits no longer than a second. */
 int notify_send(const char *address, const char *state);
 
 #define NOTIFY_FIRST_FD 3

@@ -65,9 +65,17 @@ static size_t bytes_of_list(const struct command_list *list)
     return bytes;
 }
 
+static bool needs_root_role(const struct auth_user *u)
+{
+    return slice_is(u->name, "root") && !auth_list_has(&u->roles, root_role.name);
+}
+
+/* What the copy takes that is kept. */
 static size_t bytes_of_user(const struct auth_user *u)
 {
-    return sizeof *u + u->name.len + u->hash.len + bytes_of_list(&u->roles);
+    size_t bytes = sizeof *u + u->name.len + u->hash.len + bytes_of_list(&u->roles);
+
+    return bytes + (needs_root_role(u) ? sizeof(struct slice) + root_role.name.len : 0);
 }
 
 static size_t bytes_of_role(const struct auth_role *r)
@@ -101,28 +109,30 @@ static struct command_list keep_list(struct room *room, const struct command_lis
     return kept;
 }
 
-static struct auth_user *copy_user(const struct auth_user *u)
+/* The user root gets its role, behind those that were named. */
+static struct auth_user *copy_user(struct reserve *reserve, const struct auth_user *u)
 {
-    struct auth_user *copy = malloc(bytes_of_user(u));
+    struct auth_user *copy = reserve_alloc(reserve, bytes_of_user(u));
     struct room room;
 
-    if (copy == NULL)
-        return NULL;
     room.slices = (struct slice *)(copy + 1);
-    room.bytes = (uint8_t *)(room.slices + u->roles.count);
+    room.bytes = (uint8_t *)(room.slices + u->roles.count + needs_root_role(u));
     copy->name = keep(&room, u->name);
     copy->hash = keep(&room, u->hash);
     copy->roles = keep_list(&room, &u->roles);
+    if (needs_root_role(u)) {
+        *room.slices = keep(&room, root_role.name);
+        copy->roles.count++;
+        copy->roles.absent = false;
+    }
     return copy;
 }
 
-static struct auth_role *copy_role(const struct auth_role *r)
+static struct auth_role *copy_role(struct reserve *reserve, const struct auth_role *r)
 {
-    struct auth_role *copy = malloc(bytes_of_role(r));
+    struct auth_role *copy = reserve_alloc(reserve, bytes_of_role(r));
     struct room room;
 
-    if (copy == NULL)
-        return NULL;
     room.slices = (struct slice *)(copy + 1);
     room.bytes = (uint8_t *)(room.slices + r->reads.count + r->writes.count);
     copy->name = keep(&room, r->name);
@@ -132,12 +142,182 @@ static struct auth_role *copy_role(const struct auth_role *r)
     return copy;
 }
 
+/* --- Checks. --- */
+
+/* What `name` takes now; 0 when there is none of it. */
+static size_t bytes_of_old_user(const struct auth *a, struct slice name)
+{
+    const struct auth_user *old = auth_find_user(a, name);
+
+    return old == NULL ? 0 : bytes_of_user(old);
+}
+
+static size_t bytes_of_old_role(const struct auth *a, struct slice name)
+{
+    const struct auth_role *old = auth_find_role(a, name);
+
+    return old == NULL ? 0 : bytes_of_role(old);
+}
+
+/* True when `new` bytes fit in the place of `old` ones. */
+static bool fits(const struct auth *a, size_t old, size_t new)
+{
+    return new <= AUTH_BYTES_MAX - (a->bytes - old);
+}
+
+static struct auth_user user_of(const struct auth_user_put *c)
+{
+    return (struct auth_user){.name = c->name, .hash = c->hash, .roles = c->roles};
+}
+
+static struct auth_role role_of(const struct auth_role_put *c)
+{
+    return (struct auth_role){
+        .name = c->name, .reads = c->reads, .writes = c->writes, .shown = c->shown};
+}
+
+/* Guests may do everything until there is another role of that name. */
+static struct auth_role guest_role(void)
+{
+    return (struct auth_role){
+        .name = slice_str("guest"), .reads = root_role.reads, .writes = root_role.writes};
+}
+
+static enum auth_status check_user_put(const struct auth *a, const struct auth_user_put *c)
+{
+    const struct auth_user user = user_of(c);
+    size_t old = bytes_of_old_user(a, c->name);
+
+    return fits(a, old, bytes_of_user(&user)) ? AUTH_OK : AUTH_NO_ROOM;
+}
+
+static enum auth_status check_role_put(const struct auth *a, const struct auth_role_put *c)
+{
+    const struct auth_role role = role_of(c);
+
+    if (slice_equal(c->name, root_role.name))
+        return AUTH_ROOT_ROLE;
+    return fits(a, bytes_of_old_role(a, c->name), bytes_of_role(&role)) ? AUTH_OK : AUTH_NO_ROOM;
+}
+
+static enum auth_status check_user_delete(const struct auth *a, struct slice name)
+{
+    if (a->enabled && slice_is(name, "root"))
+        return AUTH_ROOT_NEEDED;
+    return auth_find_user(a, name) == NULL ? AUTH_NOT_FOUND : AUTH_OK;
+}
+
+static enum auth_status check_role_delete(const struct auth *a, struct slice name)
+{
+    if (slice_equal(name, root_role.name))
+        return AUTH_ROOT_ROLE;
+    return auth_find_role(a, name) == NULL ? AUTH_NOT_FOUND : AUTH_OK;
+}
+
+static enum auth_status check_switch(const struct auth *a, bool enabled)
+{
+    const struct auth_role guest = guest_role();
+
+    if (a->enabled == enabled)
+        return AUTH_UNCHANGED;
+    if (!enabled)
+        return AUTH_OK;
+    if (auth_find_user(a, root_role.name) == NULL)
+        return AUTH_NO_ROOT;
+    return auth_find_role(a, guest.name) != NULL || fits(a, 0, bytes_of_role(&guest))
+               ? AUTH_OK
+               : AUTH_NO_ROOM;
+}
+
+/* Whether a change may be made. */
+static enum auth_status judge(const struct auth *a, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_AUTH_USER_PUT:
+        return check_user_put(a, &change->user_put);
+    case CHANGE_AUTH_USER_DELETE:
+        return check_user_delete(a, change->name);
+    case CHANGE_AUTH_ROLE_PUT:
+        return check_role_put(a, &change->role_put);
+    case CHANGE_AUTH_ROLE_DELETE:
+        return check_role_delete(a, change->name);
+    case CHANGE_AUTH_SWITCH:
+        return check_switch(a, change->auth_enabled);
+    default: /* CHANGE_AUTH_TOUCH */
+        return AUTH_UNCHANGED;
+    }
+}
+
+/* What the command asks for. */
+static void asked_for(const struct command *c, struct change *change)
+{
+    static const enum change_kind kinds[] = {
+        [COMMAND_AUTH_USER_PUT] = CHANGE_AUTH_USER_PUT,
+        [COMMAND_AUTH_USER_DELETE] = CHANGE_AUTH_USER_DELETE,
+        [COMMAND_AUTH_ROLE_PUT] = CHANGE_AUTH_ROLE_PUT,
+        [COMMAND_AUTH_ROLE_DELETE] = CHANGE_AUTH_ROLE_DELETE,
+        [COMMAND_AUTH_ENABLE] = CHANGE_AUTH_SWITCH,
+        [COMMAND_AUTH_DISABLE] = CHANGE_AUTH_SWITCH,
+        [COMMAND_AUTH_TOUCH] = CHANGE_AUTH_TOUCH,
+    };
+
+    change->kind = kinds[c->kind];
+    if (change->kind == CHANGE_AUTH_USER_PUT)
+        change->user_put =
+            (struct auth_user_put){.name = c->key, .hash = c->value, .roles = c->names};
+    else if (change->kind == CHANGE_AUTH_ROLE_PUT)
+        change->role_put = (struct auth_role_put){
+            .name = c->key, .reads = c->names, .writes = c->writes, .shown = c->value};
+    else if (change->kind == CHANGE_AUTH_SWITCH)
+        change->auth_enabled = c->kind == COMMAND_AUTH_ENABLE;
+    else
+        change->name = c->key;
+}
+
+/* etcd makes its directories before it writes or deletes anything in them, not before it finds that
+ * there is nothing to write: a deletion that fails can be the first change. */
+bool auth_check(const struct auth *a, const struct command *c, struct change *change,
+                enum auth_status *out)
+{
+    asked_for(c, change);
+    *out = judge(a, change);
+    if (*out == AUTH_OK)
+        return true;
+    if (a->exists || (*out != AUTH_NOT_FOUND && c->kind != COMMAND_AUTH_TOUCH))
+        return false;
+    change->kind = CHANGE_AUTH_TOUCH;
+    return true;
+}
+
+bool auth_can_apply(const struct auth *a, const struct change *change)
+{
+    return change->kind == CHANGE_AUTH_TOUCH ? !a->exists : judge(a, change) == AUTH_OK;
+}
+
+size_t auth_memory(const struct auth *a, const struct change *change)
+{
+    const struct auth_role guest = guest_role();
+    struct auth_user user;
+    struct auth_role role;
+
+    if (change->kind == CHANGE_AUTH_USER_PUT) {
+        user = user_of(&change->user_put);
+        return reserve_cost(bytes_of_user(&user)) +
+               reserve_cost((a->user_count + 1) * sizeof *a->users);
+    }
+    if (change->kind != CHANGE_AUTH_ROLE_PUT && change->kind != CHANGE_AUTH_SWITCH)
+        return 0;
+    role = change->kind == CHANGE_AUTH_SWITCH ? guest : role_of(&change->role_put);
+    return reserve_cost(bytes_of_role(&role)) +
+           reserve_cost((a->role_count + 1) * sizeof *a->roles);
+}
+
 /* --- Changes. --- */
 
-/* Room for one more. The memory is a few bytes for each user that exists, so this may abort. */
-static void *make_place(void *things, size_t count, size_t at)
+/* Room for one more. */
+static void *make_place(struct reserve *reserve, void *things, size_t count, size_t at)
 {
-    void **place = xrealloc(things, (count + 1) * sizeof *place);
+    void **place = reserve_realloc(reserve, things, (count + 1) * sizeof *place);
 
     memmove(place + at + 1, place + at, (count - at) * sizeof *place);
     return place;
@@ -150,189 +330,107 @@ static void close_gap(void *things, size_t count, size_t at)
     memmove(gap, gap + 1, (count - at - 1) * sizeof *gap);
 }
 
-/* Takes the place of `old` bytes with `new` ones, if they fit. */
-static bool account(struct auth *a, size_t old, size_t new)
-{
-    size_t rest = a->bytes - old;
-
-    if (new > AUTH_BYTES_MAX - rest)
-        return false;
-    a->bytes = rest + new;
-    return true;
-}
-
-static enum auth_status put_user(struct auth *a, const struct auth_user *user)
+static void put_user(struct auth *a, struct reserve *reserve, const struct auth_user *user)
 {
     size_t at;
-    bool found = find_user(a, user->name, &at);
-    size_t old = found ? bytes_of_user(a->users[at]) : 0;
-    struct auth_user *copy = copy_user(user);
+    struct auth_user *copy = copy_user(reserve, user);
 
-    if (copy == NULL || !account(a, old, bytes_of_user(copy))) {
-        free(copy);
-        return AUTH_NO_ROOM;
-    }
-    if (found) {
+    if (find_user(a, user->name, &at)) {
+        a->bytes -= bytes_of_user(a->users[at]);
         free((void *)a->users[at]);
     } else {
-        a->users = make_place(a->users, a->user_count, at);
+        a->users = make_place(reserve, a->users, a->user_count, at);
         a->user_count++;
     }
     a->users[at] = copy;
-    return AUTH_OK;
+    a->bytes += bytes_of_user(copy);
 }
 
-/* Gives the user root its role, behind those that were named. */
-static enum auth_status put_root_user(struct auth *a, const struct auth_user *user)
+static void put_role(struct auth *a, struct reserve *reserve, const struct auth_role *role)
 {
-    struct auth_user with_role = *user;
-    enum auth_status status;
-    struct slice *roles;
+    size_t at;
+    struct auth_role *copy = copy_role(reserve, role);
 
-    if (auth_list_has(&user->roles, root_role.name))
-        return put_user(a, user);
-    roles = malloc((user->roles.count + 1) * sizeof *roles);
-    if (roles == NULL)
-        return AUTH_NO_ROOM;
-    if (user->roles.count != 0)
-        memcpy(roles, user->roles.items, user->roles.count * sizeof *roles);
-    roles[user->roles.count] = root_role.name;
-    with_role.roles = (struct command_list){roles, user->roles.count + 1, false};
-    status = put_user(a, &with_role);
-    free(roles);
-    return status;
-}
-
-static enum auth_status put_role(struct auth *a, const struct auth_role *role)
-{
-    size_t at, old;
-    struct auth_role *copy;
-    bool found = find_role(a, role->name, &at);
-
-    if (slice_equal(role->name, root_role.name))
-        return AUTH_ROOT_ROLE;
-    old = found ? bytes_of_role(a->roles[at]) : 0;
-    copy = copy_role(role);
-    if (copy == NULL || !account(a, old, bytes_of_role(copy))) {
-        free(copy);
-        return AUTH_NO_ROOM;
-    }
-    if (found) {
+    if (find_role(a, role->name, &at)) {
+        a->bytes -= bytes_of_role(a->roles[at]);
         free((void *)a->roles[at]);
     } else {
-        a->roles = make_place(a->roles, a->role_count, at);
+        a->roles = make_place(reserve, a->roles, a->role_count, at);
         a->role_count++;
     }
     a->roles[at] = copy;
-    return AUTH_OK;
+    a->bytes += bytes_of_role(copy);
 }
 
-static enum auth_status delete_user(struct auth *a, struct slice name)
+static void delete_user(struct auth *a, struct slice name)
 {
     size_t at;
 
-    if (a->enabled && slice_is(name, "root"))
-        return AUTH_ROOT_NEEDED;
-    if (!find_user(a, name, &at))
-        return AUTH_NOT_FOUND;
+    find_user(a, name, &at);
     a->bytes -= bytes_of_user(a->users[at]);
     free((void *)a->users[at]);
     close_gap(a->users, a->user_count--, at);
-    return AUTH_OK;
 }
 
-static enum auth_status delete_role(struct auth *a, struct slice name)
+static void delete_role(struct auth *a, struct slice name)
 {
     size_t at;
 
-    if (slice_equal(name, root_role.name))
-        return AUTH_ROOT_ROLE;
-    if (!find_role(a, name, &at))
-        return AUTH_NOT_FOUND;
+    find_role(a, name, &at);
     a->bytes -= bytes_of_role(a->roles[at]);
     free((void *)a->roles[at]);
     close_gap(a->roles, a->role_count--, at);
-    return AUTH_OK;
 }
 
-/* Guests may do everything until someone says otherwise. */
-static enum auth_status enable(struct auth *a, struct tree *t)
+static void enable(struct auth *a, struct tree *t)
 {
-    const struct auth_role guest = {
-        .name = slice_str("guest"),
-        .reads = root_role.reads,
-        .writes = root_role.writes,
-    };
+    const struct auth_role guest = guest_role();
 
-    if (a->enabled)
-        return AUTH_UNCHANGED;
-    if (auth_find_user(a, root_role.name) == NULL)
-        return AUTH_NO_ROOT;
-    if (auth_find_role(a, guest.name) == NULL) {
-        enum auth_status status = put_role(a, &guest);
-
-        if (status != AUTH_OK)
-            return status;
-        tree_take_index(t);
-    }
     a->enabled = true;
-    return AUTH_OK;
+    if (auth_find_role(a, guest.name) != NULL)
+        return;
+    put_role(a, t->reserve, &guest);
+    tree_bump_index(t);
 }
 
-static enum auth_status disable(struct auth *a)
+static void carry_out(struct auth *a, struct tree *t, const struct change *change)
 {
-    if (!a->enabled)
-        return AUTH_UNCHANGED;
-    a->enabled = false;
-    return AUTH_OK;
-}
+    struct auth_user user;
+    struct auth_role role;
 
-static enum auth_status change(struct auth *a, struct tree *t, const struct command *c)
-{
-    const struct auth_user user = {.name = c->key, .hash = c->value, .roles = c->names};
-    const struct auth_role role = {
-        .name = c->key, .reads = c->names, .writes = c->writes, .shown = c->value};
-
-    switch (c->kind) {
-    case COMMAND_AUTH_USER_PUT:
-        return slice_is(c->key, "root") ? put_root_user(a, &user) : put_user(a, &user);
-    case COMMAND_AUTH_USER_DELETE:
-        return delete_user(a, c->key);
-    case COMMAND_AUTH_ROLE_PUT:
-        return put_role(a, &role);
-    case COMMAND_AUTH_ROLE_DELETE:
-        return delete_role(a, c->key);
-    case COMMAND_AUTH_ENABLE:
-        return enable(a, t);
-    case COMMAND_AUTH_DISABLE:
-        return disable(a);
-    default: /* COMMAND_AUTH_TOUCH: only makes sure that there are auth data */
-        return AUTH_UNCHANGED;
+    switch (change->kind) {
+    case CHANGE_AUTH_USER_PUT:
+        user = user_of(&change->user_put);
+        put_user(a, t->reserve, &user);
+        break;
+    case CHANGE_AUTH_USER_DELETE:
+        delete_user(a, change->name);
+        break;
+    case CHANGE_AUTH_ROLE_PUT:
+        role = role_of(&change->role_put);
+        put_role(a, t->reserve, &role);
+        break;
+    case CHANGE_AUTH_ROLE_DELETE:
+        delete_role(a, change->name);
+        break;
+    case CHANGE_AUTH_SWITCH:
+        a->enabled = false;
+        if (change->auth_enabled)
+            enable(a, t);
+        break;
+    default: /* CHANGE_AUTH_TOUCH */
+        break;
     }
 }
 
-/* etcd makes its directories before it writes or deletes anything in them, not before it finds that
- * there is nothing to write. */
-static bool makes_auth_data(const struct command *c, enum auth_status status)
+void auth_apply(struct auth *a, struct tree *t, const struct change *change)
 {
-    return status == AUTH_OK || status == AUTH_NOT_FOUND || c->kind == COMMAND_AUTH_TOUCH;
-}
-
-bool auth_apply(struct auth *a, struct tree *t, const struct command *command,
-                enum auth_status *out)
-{
-    bool first;
-
-    *out = change(a, t, command);
-    first = !a->exists && makes_auth_data(command, *out);
-    if (first) {
-        a->exists = true;
-        for (int i = 0; i < AUTH_FIRST_INDEXES; i++)
-            tree_take_index(t);
-    }
-    if (*out == AUTH_OK)
-        tree_take_index(t);
-    return first || *out == AUTH_OK;
+    carry_out(a, t, change);
+    for (int i = 0; !a->exists && i < AUTH_FIRST_INDEXES; i++)
+        tree_bump_index(t);
+    a->exists = true;
+    if (change->kind != CHANGE_AUTH_TOUCH)
+        tree_bump_index(t);
 }
 
 /* --- Reads. --- */

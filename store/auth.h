@@ -1,7 +1,7 @@
 /* Who may do what to a space's etcd tree: users, roles and the switch, as etcd's v2 auth keeps
  * them.
  *
- * Deterministic: passwords come in hashed, and the caller (rdzv/etcd_auth.c) has merged grants and
+ * Deterministic: passwords come in hashed, and the caller (rdzv/etcd/auth.c) has merged grants and
  * revocations, so that a command carries the whole new state of one user or role. Changes come only
  * through store_apply(). etcd keeps these data in its tree, so each change takes an index there. */
 #pragma once
@@ -11,16 +11,6 @@
 
 /* Bytes of all names, hashes and patterns. etcd has no limit and runs out of memory instead. */
 #define AUTH_BYTES_MAX (64u << 20)
-
-enum auth_status {
-    AUTH_OK = 0,
-    AUTH_NOT_FOUND,   /* AUTH_…_DELETE: no user or role of that name */
-    AUTH_UNCHANGED,   /* AUTH_ENABLE, AUTH_DISABLE: it is so already */
-    AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
-    AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
-    AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
-    AUTH_NO_ROOM,     /* over AUTH_BYTES_MAX, or memory is short */
-};
 
 /* Users and roles live until the next change of them. Lists may be null (absent) or empty, which
  * clients can tell apart. */
@@ -51,10 +41,22 @@ struct auth {
 void auth_init(struct auth *a);
 void auth_fini(struct auth *a);
 
-/* Carries out one AUTH_… command; for store_apply() alone. True: something changed, if only that
- * the tree took indexes, as it does when the first change of all is a deletion that fails. */
-bool auth_apply(struct auth *a, struct tree *t, const struct command *command,
+/* --- Changes; for store.c alone. --- */
+
+/* Decides about an AUTH_… command. True: *change is what comes of it, if only that the tree takes
+ * indexes, as it does when the first change of all is a deletion that fails; *out says what the
+ * command came to either way. */
+bool auth_check(const struct auth *a, const struct command *c, struct change *change,
                 enum auth_status *out);
+
+/* True when a change that was decoded finds what it takes for granted. */
+bool auth_can_apply(const struct auth *a, const struct change *change);
+
+/* What auth_apply() takes of the reserve at most. */
+size_t auth_memory(const struct auth *a, const struct change *change);
+
+/* Carries out a change that was checked. */
+void auth_apply(struct auth *a, struct tree *t, const struct change *change);
 
 /* --- Reads. --- */
 
@@ -69,8 +71,8 @@ const struct auth_role *auth_find_role(const struct auth *a, struct slice name);
 
 bool auth_list_has(const struct command_list *list, struct slice item);
 
-/* May a user (NULL: whoever gave no credentials, with the role guest) do this, if the switch is on?
- * `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that
+/* May a user (NULL: a client without credentials, who has the role guest) do this, if the switch is
+ * on? `key` is what the request's path has behind /v2/keys, with its trailing slash. A pattern that
  * ends in `*` covers all keys that begin with the rest of it, any other one exactly itself. What a
  * user does recursively is covered by the first kind only; guests are not told apart there. */
 bool auth_allows(const struct auth *a, const struct auth_user *user, struct slice key, bool write,

@@ -1,46 +1,45 @@
-/* One change of the store. A command is all that a change depends on: applying the same commands in
- * the same order to an empty store gives the same store. What the clock says comes in with it. */
+/* One command: what a client, or the server itself, asks the store to change. store_check() decides
+ * what comes of it; what the clock says comes in with it. */
 #pragma once
 
 #include "proto/bytes.h"
 
-/* The numbers are those of proto/command.proto. */
 enum command_kind {
-    COMMAND_NONE = 0,
-    COMMAND_KEY_SET = 1,
-    COMMAND_KEY_ADD = 2,
-    COMMAND_KEY_COMPARE_SET = 3,
-    COMMAND_KEY_APPEND = 4,
-    COMMAND_KEY_DELETE = 5,
-    COMMAND_KEY_MULTI_SET = 6,
-    COMMAND_QUEUE_PUSH = 7,
-    COMMAND_QUEUE_POP = 8,
-    COMMAND_BARRIER = 9,
-    COMMAND_TREE_SET = 20,
-    COMMAND_TREE_CREATE = 21,
-    COMMAND_TREE_CREATE_IN_ORDER = 22,
-    COMMAND_TREE_UPDATE = 23,
-    COMMAND_TREE_COMPARE_AND_SWAP = 24,
-    COMMAND_TREE_DELETE = 25,
-    COMMAND_TREE_COMPARE_AND_DELETE = 26,
-    COMMAND_TREE_EXPIRE = 27,
-    COMMAND_AUTH_USER_PUT = 40,
-    COMMAND_AUTH_USER_DELETE = 41,
-    COMMAND_AUTH_ROLE_PUT = 42,
-    COMMAND_AUTH_ROLE_DELETE = 43,
-    COMMAND_AUTH_ENABLE = 44,
-    COMMAND_AUTH_DISABLE = 45,
-    COMMAND_AUTH_TOUCH = 46, /* a change that was refused, but made etcd set up its auth data */
-    COMMAND_SPACE_RESET = 60,
-    COMMAND_SPACE_FORGET = 61,
-    COMMAND_RUN_WORLD = 70,
-    COMMAND_RUN_OFFER = 71,
-    COMMAND_RUN_WORKERS = 72,
-    COMMAND_RUN_FORGET = 73,
-    COMMAND_WORLD_FORGET = 74,
+    COMMAND_NONE,
+    COMMAND_KEY_SET,
+    COMMAND_KEY_ADD,
+    COMMAND_KEY_COMPARE_SET,
+    COMMAND_KEY_APPEND,
+    COMMAND_KEY_DELETE,
+    COMMAND_KEY_MULTI_SET,
+    COMMAND_QUEUE_PUSH,
+    COMMAND_QUEUE_POP,
+    COMMAND_BARRIER,
+    COMMAND_TREE_SET,
+    COMMAND_TREE_CREATE,
+    COMMAND_TREE_CREATE_IN_ORDER,
+    COMMAND_TREE_UPDATE,
+    COMMAND_TREE_COMPARE_AND_SWAP,
+    COMMAND_TREE_DELETE,
+    COMMAND_TREE_COMPARE_AND_DELETE,
+    COMMAND_TREE_EXPIRE, /* the first node that is due; the caller repeats it until none is */
+    COMMAND_AUTH_USER_PUT,
+    COMMAND_AUTH_USER_DELETE,
+    COMMAND_AUTH_ROLE_PUT,
+    COMMAND_AUTH_ROLE_DELETE,
+    COMMAND_AUTH_ENABLE,
+    COMMAND_AUTH_DISABLE,
+    COMMAND_AUTH_TOUCH,  /* a change that was refused, but made etcd set up its auth data */
+    COMMAND_SPACE_RESET, /* forgets everything */
+    COMMAND_SPACE_FORGET,
+    COMMAND_WORKER_STORE_OPEN,
+    COMMAND_WORKER_STORE_DROP,
+    COMMAND_RUN_PUT,
+    COMMAND_RUN_DELETE,
+    COMMAND_KINDS,
 };
 
-/* Which world a kind belongs to; of a kind that is none of ours, none. */
+/* Which part of a space a kind belongs to; a kind that is none of ours belongs to none. */
 static inline bool command_is_key(enum command_kind kind)
 {
     return kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER;
@@ -56,17 +55,6 @@ static inline bool command_is_auth(enum command_kind kind)
     return kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH;
 }
 
-static inline bool command_is_space(enum command_kind kind)
-{
-    return kind == COMMAND_SPACE_RESET || kind == COMMAND_SPACE_FORGET;
-}
-
-/* What concerns torch's runs and their workers' keys; see store.h. */
-static inline bool command_is_run(enum command_kind kind)
-{
-    return kind >= COMMAND_RUN_WORLD && kind <= COMMAND_WORLD_FORGET;
-}
-
 /* A list of names or patterns; `absent` tells null from an empty one. */
 struct command_list {
     const struct slice *items;
@@ -74,21 +62,28 @@ struct command_list {
     bool absent;
 };
 
+/* Where the workers of a run have their store. */
+enum worker_store_placement {
+    WORKER_STORE_UNKNOWN, /* agent 0 has not said where */
+    WORKER_STORE_RDZVD,   /* in this store */
+    WORKER_STORE_WORKER0, /* worker 0 hosts it: torch up to 2.4, or sharing switched off */
+};
+
 /* Slices are borrowed for the call that takes the command. What a kind does not use stays zero. */
 struct command {
     enum command_kind kind;
-    struct slice key;      /* key, queue, barrier, etcd path, user or role. RUN_…: the run's key;
-                              RUN_OFFER: the round's key that agent 0 has set */
-    struct slice value;    /* value, desired value, password hash. RUN_WORKERS: the address */
-    struct slice expected; /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty.
-                              RUN_WORKERS: the port */
+    struct slice key;      /* key, queue, barrier, etcd path, user, role or run */
+    struct slice value;    /* value, desired value, password hash. RUN_PUT: the address */
+    struct slice expected; /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
     struct slice items;    /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
-    int64_t number;        /* KEY_ADD: the delta. BARRIER: the world size. RUN_WORKERS: enum
-                              run_workers */
-    uint64_t world;      /* KEY_…, QUEUE_…, BARRIER, WORLD_FORGET: its number; 0: no world's */
-    uint64_t prev_index; /* TREE_COMPARE_…: compared when not 0 */
-    int64_t expires_ns;  /* TREE_…: since 1970; 0: permanent */
-    int64_t now_ns;      /* TREE_… and SPACE_RESET: when the command was made */
+    int64_t number;        /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round */
+    uint64_t worker_store; /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
+                              WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
+    enum worker_store_placement placement; /* RUN_PUT */
+    uint16_t port;                         /* RUN_PUT */
+    uint64_t prev_index;                   /* TREE_COMPARE_…: compared when not 0 */
+    int64_t expires_ns;                    /* TREE_…: since 1970; 0: permanent */
+    int64_t now_ns;                        /* TREE_… and SPACE_RESET: when the command was made */
     bool dir;
     bool recursive;
     bool refresh;

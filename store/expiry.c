@@ -1,17 +1,17 @@
 /* Deadlines in order. See expiry.h for the contract. */
 #include "store/expiry.h"
 
-#include "store/xalloc.h"
+#include <stdlib.h>
 
-void expiry_init(struct expiry *e)
+void expiry_init(struct expiry *e, struct reserve *reserve)
 {
-    *e = (struct expiry){0};
+    *e = (struct expiry){.reserve = reserve};
 }
 
 void expiry_fini(struct expiry *e)
 {
     free(e->heap);
-    *e = (struct expiry){0};
+    *e = (struct expiry){.reserve = e->reserve};
 }
 
 static bool before(const struct expiry_node *a, const struct expiry_node *b)
@@ -49,11 +49,21 @@ static void sift_down(struct expiry *e, size_t slot, struct expiry_node *node)
     place(e, slot, node);
 }
 
+static size_t next_cap(const struct expiry *e)
+{
+    return e->cap == 0 ? 64 : e->cap * 2;
+}
+
+size_t expiry_memory(const struct expiry *e)
+{
+    return e->count < e->cap ? 0 : reserve_cost(next_cap(e) * sizeof(struct expiry_node *));
+}
+
 void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns)
 {
     if (e->count == e->cap) {
-        e->cap = e->cap == 0 ? 64 : e->cap * 2;
-        e->heap = xrealloc(e->heap, e->cap * sizeof(struct expiry_node *));
+        e->cap = next_cap(e);
+        e->heap = reserve_realloc(e->reserve, e->heap, e->cap * sizeof(struct expiry_node *));
     }
     node->at_ns = at_ns;
     node->order = e->next_order++;

@@ -2,9 +2,7 @@
  * replay expires in the same order. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "store/reserve.h"
 
 struct expiry_node {
     int64_t at_ns;  /* since 1970 */
@@ -17,12 +15,16 @@ struct expiry {
     size_t count;
     size_t cap;
     uint64_t next_order;
+    struct reserve *reserve;
 };
 
-void expiry_init(struct expiry *e);
+void expiry_init(struct expiry *e, struct reserve *reserve);
 
 /* The nodes are the caller's. */
 void expiry_fini(struct expiry *e);
+
+/* What the next expiry_add() takes of the reserve. */
+size_t expiry_memory(const struct expiry *e);
 
 /* Adds a node that is in no heap. */
 void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns);

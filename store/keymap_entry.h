@@ -1,4 +1,4 @@
-/* What the files of the keymap share; for keymap.c, keymap_queue.c and keymap_wait.c alone. */
+/* What the files of the keymap share; for keymap*.c alone. */
 #pragma once
 
 #include "store/keymap.h"
@@ -6,8 +6,9 @@
 /* What a key or an element costs beside its bytes; close enough for a limit. */
 #define ENTRY_COST   sizeof(struct entry)
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
+#define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
 
-/* What classic WATCH_KEY calls a change, as on the wire. */
+/* What legacy WATCH_KEY calls a change, as on the wire. */
 enum keymap_change {
     KEYMAP_UPDATED = 0,
     KEYMAP_CREATED = 1,
@@ -17,26 +18,65 @@ enum keymap_change {
 
 struct entry *keymap_find(const struct keymap *m, struct slice key);
 
-/* Finds the entry, or adds an absent one. NULL when memory is short. */
-struct entry *keymap_need(struct keymap *m, struct slice key);
+/* Finds the entry, or adds an absent one that a client is going to wait for. NULL when memory is
+ * short. */
+struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 
-/* Frees an entry that nobody needs: no value, nobody waiting, nobody watching. */
+/* Frees an entry that has no value, and for which no client waits. */
 void keymap_release(struct keymap *m, struct entry *e);
 
-/* True when `more` bytes would break the limit of the space. */
-bool keymap_too_much(const struct keymap *m, size_t more);
+/* The bytes of an entry; none for NULL. */
+static inline struct slice entry_value(const struct entry *e)
+{
+    return e == NULL ? (struct slice){0} : blob_slice(e->value);
+}
 
-/* True when a value of that length fits at `key`, in the place of what is there. */
-bool keymap_has_room(const struct keymap *m, struct slice key, size_t value_len);
+/* True when the text can be written over what is there: one holder, and room that is not far too
+ * large. ADD is the hot path, and allocates nothing after its first. */
+static inline bool entry_fits(const struct entry *e, size_t len)
+{
+    const struct blob *b = e->value;
+
+    return b != NULL && b->refs == 1 && b->len + b->spare >= len &&
+           b->len + b->spare - len <= CHANGE_NUMBER_MAX;
+}
+
+/* The room of a new value: a short one may be a number that grows. */
+static inline size_t entry_room(size_t len)
+{
+    return len < CHANGE_NUMBER_MAX ? CHANGE_NUMBER_MAX : len;
+}
+
+/* The room that an APPEND leaves behind a value of that length, so that many small ones cost one
+ * copy in all and not one each. */
+#define APPEND_SPARE_MAX (1u << 20)
+
+static inline size_t append_spare(size_t old_len, size_t len)
+{
+    return old_len == 0 ? 0 : len < APPEND_SPARE_MAX ? len : APPEND_SPARE_MAX;
+}
+
+/* True when `more` bytes of keys would break the limit of the space. */
+bool keymap_over_limit(const struct keymap *m, size_t more);
+
+/* The same of what waits. */
+bool keymap_waiting_over_limit(const struct keymap *m, size_t more);
+
+/* Reads as C's strtoll(…, 10) does on a copy that ends in a NUL: leading blanks, a sign, digits;
+ * what follows is ignored. False without digits and out of range. */
+bool keymap_parse_number(struct slice text, int64_t *out);
 
 /* NULL when there is none; an empty queue does not exist. */
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name);
 
+size_t keymap_push_memory(const struct queue_push *c);
+void keymap_push(struct keymap *m, const struct queue_push *c);
+
 /* The oldest element, off its queue; the reference passes to the caller. Ends the queue when it was
  * the last. */
-struct blob *keymap_take(struct keymap *m, struct queue *q);
+struct blob *keymap_pop(struct keymap *m, struct queue *q);
 
-/* The key exists now: counts for everybody who waits for it. */
+/* The key exists now: counts for all who wait for it. */
 void keymap_wake_all(struct keymap *m, struct entry *e);
 
 /* A queue of that name has one element more: counts for one. */
@@ -45,6 +85,14 @@ void keymap_wake_one(struct keymap *m, struct slice name);
 /* As many have arrived as were to come. */
 void keymap_open_barrier(struct keymap *m, struct entry *e);
 
+/* For keymap_notify(). */
+void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change type,
+                           struct slice old, struct slice now);
+
 /* Tells those who watch the key; `old` and `now` are what the wire shows. */
-void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, struct slice old,
-                 struct slice now);
+static inline void keymap_notify(struct keymap *m, struct entry *e, enum keymap_change type,
+                                 struct slice old, struct slice now)
+{
+    if (!TAILQ_EMPTY(&e->watching))
+        keymap_notify_watches(m, e, type, old, now);
+}

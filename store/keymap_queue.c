@@ -1,6 +1,5 @@
-/* Queues of the c10d world (torch 2.8 on). See keymap.h for the contract. */
+/* The c10d queues of a space (torch 2.8 on). See keymap.h for the contract. */
 #include "store/keymap_entry.h"
-#include "store/xalloc.h"
 
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name)
 {
@@ -14,16 +13,14 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name)
     return q == NULL ? 0 : q->len;
 }
 
-static struct queue *queue_need(struct keymap *m, struct slice name)
+static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
 {
     struct queue *q = keymap_find_queue(m, name);
     uint8_t *copy;
 
     if (q != NULL)
         return q;
-    q = malloc(sizeof *q + name.len);
-    if (q == NULL)
-        return NULL;
+    q = reserve_alloc(m->reserve, sizeof *q + name.len);
     copy = (uint8_t *)(q + 1);
     *q = (struct queue){.node = {.key = {copy, name.len}}};
     if (name.len != 0)
@@ -35,29 +32,25 @@ static struct queue *queue_need(struct keymap *m, struct slice name)
     return q;
 }
 
-enum store_status keymap_queue_push(struct keymap *m, struct slice name, struct slice value)
+size_t keymap_push_memory(const struct queue_push *c)
 {
-    struct element *element;
-    struct queue *q;
-
-    if (keymap_too_much(m, ENTRY_COST + name.len + ELEMENT_COST + value.len))
-        return STORE_FULL;
-    element = xcalloc(1, sizeof *element);
-    element->value = blob_new(value);
-    q = element->value == NULL ? NULL : queue_need(m, name);
-    if (q == NULL) {
-        blob_unref(element->value);
-        free(element);
-        return STORE_NO_MEMORY;
-    }
-    STAILQ_INSERT_TAIL(&q->elements, element, entry);
-    q->len++;
-    m->bytes += ELEMENT_COST + value.len;
-    keymap_wake_one(m, name);
-    return STORE_OK;
+    return reserve_cost(sizeof(struct queue) + c->queue.len) +
+           reserve_cost(sizeof(struct element)) + reserve_blob_cost(c->value.len);
 }
 
-struct blob *keymap_take(struct keymap *m, struct queue *q)
+void keymap_push(struct keymap *m, const struct queue_push *c)
+{
+    struct element *element = reserve_alloc(m->reserve, sizeof *element);
+    struct queue *q = queue_get_or_create(m, c->queue);
+
+    element->value = reserve_blob(m->reserve, c->value);
+    STAILQ_INSERT_TAIL(&q->elements, element, entry);
+    q->len++;
+    m->bytes += ELEMENT_COST + c->value.len;
+    keymap_wake_one(m, c->queue);
+}
+
+struct blob *keymap_pop(struct keymap *m, struct queue *q)
 {
     struct element *element = STAILQ_FIRST(&q->elements);
     struct blob *value = element->value;
@@ -72,16 +65,4 @@ struct blob *keymap_take(struct keymap *m, struct queue *q)
         free(q);
     }
     return value;
-}
-
-enum store_status keymap_queue_pop(struct keymap *m, struct slice name, struct blob **out,
-                                   uint64_t *len)
-{
-    struct queue *q = keymap_find_queue(m, name);
-
-    if (q == NULL)
-        return STORE_ABSENT;
-    *len = q->len;
-    *out = keymap_take(m, q);
-    return STORE_OK;
 }

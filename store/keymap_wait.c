@@ -27,21 +27,17 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
     }
 }
 
-/* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive. */
-void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, struct slice old,
-                 struct slice now)
+/* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive.
+ * NULL when memory is short. */
+static struct blob *watch_bytes(enum keymap_change type, const struct slice parts[3])
 {
-    struct key_watch *w;
-    struct slice parts[3] = {e->node.key, old, now};
-    struct blob *b;
+    size_t size = 1 + 3 * 8 + parts[0].len + parts[1].len + parts[2].len;
+    struct blob *b = blob_alloc(size);
     struct writer out;
 
-    if (TAILQ_EMPTY(&e->watching))
-        return;
-    b = blob_alloc(1 + 3 * 8 + e->node.key.len + old.len + now.len);
     if (b == NULL)
-        return; /* a lost event of a legacy call that nothing depends on; the change stands */
-    b->len = 1 + 3 * 8 + e->node.key.len + old.len + now.len;
+        return NULL;
+    b->len = size;
     out = (struct writer){.ptr = b->bytes, .cap = b->len};
     writer_u8(&out, (uint8_t)type);
     for (int i = 0; i < 3; i++) {
@@ -51,8 +47,19 @@ void keymap_tell(struct keymap *m, struct entry *e, enum keymap_change type, str
         writer_put(&out, len, sizeof len);
         writer_slice(&out, parts[i]);
     }
+    return b;
+}
+
+void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change type,
+                           struct slice old, struct slice now)
+{
+    const struct slice parts[3] = {e->node.key, old, now};
+    struct key_watch *w;
+    struct blob *b;
+
+    b = reserve_has_spare(m->reserve) ? watch_bytes(type, parts) : NULL;
     TAILQ_FOREACH(w, &e->watching, entry)
-        subscription_push(m->ready, w->subscription, b);
+        subscription_push(m->ready, m->reserve, w->subscription, b);
     blob_unref(b);
 }
 
@@ -85,15 +92,23 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
 
 /* --- Waiting. --- */
 
+static size_t waiter_cost(uint64_t count)
+{
+    return sizeof(struct waiter) + count * sizeof(struct wait_link);
+}
+
+/* A waiter with room for that many registrations. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
-    struct waiter *w = calloc(1, sizeof *w + count * sizeof w->links[0]);
+    struct waiter *w = calloc(1, waiter_cost(count));
 
     if (w == NULL)
         return NULL;
     w->wake.kind = WAKE_WAITER;
     w->wake.owner = owner;
+    w->cap = count;
     m->waiters++;
+    m->waiting_bytes += waiter_cost(count);
     return w;
 }
 
@@ -111,19 +126,37 @@ static void waiter_add(struct waiter *w, struct entry *e)
         TAILQ_INSERT_TAIL(&e->waiting, link, entry);
 }
 
+/* How many of the keys do not exist, and what waiting for them takes at most. */
+static uint64_t count_absent(const struct keymap *m, struct slice keys, size_t *cost)
+{
+    struct slice key;
+    uint64_t absent = 0;
+
+    *cost = 0;
+    while (c10d_next_blob(&keys, &key)) {
+        if (keymap_exists(m, key))
+            continue;
+        absent++;
+        *cost += ENTRY_COST + key.len;
+    }
+    *cost += waiter_cost(absent);
+    return absent;
+}
+
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out)
 {
-    struct slice rest = keys, key;
-    uint64_t absent = 0;
+    struct slice key;
+    size_t cost;
+    uint64_t absent = count_absent(m, keys, &cost);
     struct waiter *w;
 
-    while (c10d_next_blob(&rest, &key))
-        absent += keymap_exists(m, key) ? 0 : 1;
     assert(absent <= count);
     *out = NULL;
     if (absent == 0)
         return STORE_OK;
+    if (keymap_waiting_over_limit(m, cost))
+        return STORE_FULL;
     w = waiter_new(m, absent, owner);
     if (w == NULL)
         return STORE_NO_MEMORY;
@@ -132,10 +165,10 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
 
         if (keymap_exists(m, key))
             continue;
-        e = keymap_has_room(m, key, 0) ? keymap_need(m, key) : NULL;
+        e = keymap_get_or_create(m, key);
         if (e == NULL) {
             keymap_cancel(m, w);
-            return STORE_FULL;
+            return STORE_NO_MEMORY;
         }
         waiter_add(w, e);
     }
@@ -146,7 +179,7 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out)
 {
-    struct entry *e = keymap_need(m, key);
+    struct entry *e = keymap_get_or_create(m, key);
     struct waiter *w = e == NULL ? NULL : waiter_new(m, 1, owner);
 
     if (w == NULL) {
@@ -178,13 +211,15 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         keymap_release(m, e);
     }
     m->waiters--;
+    m->waiting_bytes -= waiter_cost(w->cap);
     free(w);
 }
 
 struct key_watch *keymap_watch(struct keymap *m, struct slice key,
                                struct subscription *subscription)
 {
-    struct entry *e = keymap_need(m, key);
+    bool full = keymap_waiting_over_limit(m, ENTRY_COST + key.len + sizeof(struct key_watch));
+    struct entry *e = full ? NULL : keymap_get_or_create(m, key);
     struct key_watch *w = e == NULL ? NULL : calloc(1, sizeof *w);
 
     if (w == NULL) {
@@ -196,6 +231,7 @@ struct key_watch *keymap_watch(struct keymap *m, struct slice key,
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
     m->waiters++;
+    m->waiting_bytes += sizeof *w;
     return w;
 }
 
@@ -204,5 +240,6 @@ void keymap_unwatch(struct keymap *m, struct key_watch *w)
     TAILQ_REMOVE(&w->at->watching, w, entry);
     keymap_release(m, w->at);
     m->waiters--;
+    m->waiting_bytes -= sizeof *w;
     free(w);
 }

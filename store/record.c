@@ -1,145 +1,263 @@
-/* Commands as bytes. See record.h for the contract. */
+/* Changes become bytes. See record.h for the contract; record_decode.c has the way back. */
 #include "store/record.h"
 
 #include <stdlib.h>
 
-#include "proto/c10d.h"
-#include "proto/command.pb-c.h"
+#include "proto/record.pb-c.h"
 
 static ProtobufCBinaryData bytes_of(struct slice s)
 {
     return (ProtobufCBinaryData){.len = s.len, .data = (uint8_t *)(uintptr_t)s.ptr};
 }
 
-static struct slice slice_of(ProtobufCBinaryData b)
-{
-    return (struct slice){b.data, b.len};
-}
-
-static ProtobufCBinaryData *list_of(const struct command_list *from, ProtobufCBinaryData *to)
-{
-    for (size_t i = 0; i < from->count; i++)
-        to[i] = bytes_of(from->items[i]);
-    return to;
-}
-
-bool record_encode(const char *space, const struct command *c, uint8_t **out, size_t *len)
-{
-    ProtobufCBinaryData *lists = calloc(c->names.count + c->writes.count + 1, sizeof *lists);
-    Rdzv__Command m = RDZV__COMMAND__INIT;
-
-    if (lists == NULL)
-        return false;
-    m.kind = (Rdzv__Command__Kind)c->kind;
-    m.space = (char *)(uintptr_t)space;
-    m.key = bytes_of(c->key);
-    m.value = bytes_of(c->value);
-    m.expected = bytes_of(c->expected);
-    m.items = bytes_of(c->items);
-    m.number = c->number;
-    m.prev_index = c->prev_index;
-    m.expires_ns = c->expires_ns;
-    m.now_ns = c->now_ns;
-    m.dir = c->dir;
-    m.recursive = c->recursive;
-    m.refresh = c->refresh;
-    m.world = c->world;
-    m.no_names = c->names.absent;
-    m.no_writes = c->writes.absent;
-    m.n_names = c->names.count;
-    m.names = list_of(&c->names, lists);
-    m.n_writes = c->writes.count;
-    m.writes = list_of(&c->writes, lists + c->names.count);
-
-    *len = rdzv__command__get_packed_size(&m);
-    *out = malloc(*len + 1); /* never of 0 bytes */
-    if (*out != NULL)
-        rdzv__command__pack(&m, *out);
-    free(lists);
-    return *out != NULL;
-}
-
-/* A MULTI_SET is walked by its lengths, so they have to agree with the bytes. */
-static bool items_are_pairs(struct slice items)
-{
-    struct slice blob;
-    size_t count = 0;
-
-    while (c10d_next_blob(&items, &blob))
-        count++;
-    return items.len == 0 && count % 2 == 0;
-}
-
-/* What a tree takes for granted of paths: '/' before each component, and no component empty. */
-static bool is_path(struct slice path)
-{
-    if (path.len == 0 || path.ptr[0] != '/')
-        return false;
-    for (size_t i = 1; i < path.len; i++) {
-        if (path.ptr[i] == '/' && path.ptr[i - 1] == '/')
-            return false;
-    }
-    return path.len == 1 || path.ptr[path.len - 1] != '/';
-}
-
-/* A record of a newer version must not be taken for something else, nor half of one for a whole. */
-static bool is_command(const Rdzv__Command *m)
-{
-    enum command_kind kind = (enum command_kind)m->kind;
-
-    if (command_is_tree(kind) && kind != COMMAND_TREE_EXPIRE)
-        return is_path(slice_of(m->key));
-    if (kind == COMMAND_KEY_MULTI_SET)
-        return items_are_pairs(slice_of(m->items));
-    return command_is_key(kind) || command_is_tree(kind) || command_is_auth(kind) ||
-           command_is_space(kind) || command_is_run(kind);
-}
-
-bool record_decode(struct slice in, struct record *out)
-{
-    Rdzv__Command *m = rdzv__command__unpack(NULL, in.len, in.ptr);
-    struct slice *lists =
-        m == NULL ? NULL : calloc(m->n_names + m->n_writes + 1, sizeof(struct slice));
-
-    if (lists == NULL || !is_command(m)) {
-        free(lists);
-        if (m != NULL)
-            rdzv__command__free_unpacked(m, NULL);
-        return false;
-    }
-    for (size_t i = 0; i < m->n_names; i++)
-        lists[i] = slice_of(m->names[i]);
-    for (size_t i = 0; i < m->n_writes; i++)
-        lists[m->n_names + i] = slice_of(m->writes[i]);
-    *out = (struct record){
-        .space = slice_str(m->space),
-        .memory = m,
-        .lists = lists,
-        .command =
-            {
-                .kind = (enum command_kind)m->kind,
-                .key = slice_of(m->key),
-                .value = slice_of(m->value),
-                .expected = slice_of(m->expected),
-                .items = slice_of(m->items),
-                .number = m->number,
-                .prev_index = m->prev_index,
-                .expires_ns = m->expires_ns,
-                .now_ns = m->now_ns,
-                .dir = m->dir != 0,
-                .recursive = m->recursive != 0,
-                .refresh = m->refresh != 0,
-                .world = m->world,
-                .names = {lists, m->n_names, m->no_names != 0},
-                .writes = {lists + m->n_names, m->n_writes, m->no_writes != 0},
-            },
+/* A record and the message of its kind. */
+struct packed {
+    Rdzv__Record record;
+    union {
+        Rdzv__KeyPut key_put;
+        Rdzv__KeyPatch key_patch;
+        Rdzv__KeyAppend key_append;
+        Rdzv__QueuePush queue_push;
+        Rdzv__TreePut tree_put;
+        Rdzv__TreeRemove tree_remove;
+        Rdzv__AuthUserPut user_put;
+        Rdzv__AuthRolePut role_put;
+        Rdzv__RunPut run_put;
     };
+    ProtobufCBinaryData *lists; /* room for the names and patterns of a change */
+};
+
+static void pack_patch(const struct key_patch *c, struct packed *p)
+{
+    rdzv__key_patch__init(&p->key_patch);
+    p->key_patch.key = bytes_of(c->key);
+    p->key_patch.offset = c->offset;
+    p->key_patch.removed = c->removed;
+    p->key_patch.bytes = bytes_of(c->bytes);
+    p->record.key_patch = &p->key_patch;
+}
+
+static void pack_tree_put(const struct tree_put *c, struct packed *p)
+{
+    rdzv__tree_put__init(&p->tree_put);
+    p->tree_put.action = (Rdzv__TreeAction)c->action;
+    p->tree_put.path = bytes_of(c->path);
+    p->tree_put.value = bytes_of(c->value);
+    p->tree_put.keep_value = c->keep_value;
+    p->tree_put.dir = c->dir;
+    p->tree_put.refresh = c->refresh;
+    p->tree_put.expires_ns = c->expires_ns;
+    p->tree_put.now_ns = c->now_ns;
+    p->record.tree_put = &p->tree_put;
+}
+
+static void pack_tree_remove(const struct tree_remove *c, struct packed *p)
+{
+    rdzv__tree_remove__init(&p->tree_remove);
+    p->tree_remove.action = (Rdzv__TreeAction)c->action;
+    p->tree_remove.path = bytes_of(c->path);
+    p->tree_remove.now_ns = c->now_ns;
+    p->record.tree_remove = &p->tree_remove;
+}
+
+/* Takes its place from the front of what is left of the lists. */
+static ProtobufCBinaryData *pack_list(const struct command_list *from, struct packed *p)
+{
+    ProtobufCBinaryData *list = p->lists;
+
+    for (size_t i = 0; i < from->count; i++)
+        *p->lists++ = bytes_of(from->items[i]);
+    return list;
+}
+
+static void pack_user(const struct auth_user_put *c, struct packed *p)
+{
+    rdzv__auth_user_put__init(&p->user_put);
+    p->user_put.name = bytes_of(c->name);
+    p->user_put.hash = bytes_of(c->hash);
+    p->user_put.n_roles = c->roles.count;
+    p->user_put.roles = pack_list(&c->roles, p);
+    p->user_put.no_roles = c->roles.absent;
+    p->record.auth_user_put = &p->user_put;
+}
+
+static void pack_role(const struct auth_role_put *c, struct packed *p)
+{
+    rdzv__auth_role_put__init(&p->role_put);
+    p->role_put.name = bytes_of(c->name);
+    p->role_put.shown = bytes_of(c->shown);
+    p->role_put.n_reads = c->reads.count;
+    p->role_put.reads = pack_list(&c->reads, p);
+    p->role_put.no_reads = c->reads.absent;
+    p->role_put.n_writes = c->writes.count;
+    p->role_put.writes = pack_list(&c->writes, p);
+    p->role_put.no_writes = c->writes.absent;
+    p->record.auth_role_put = &p->role_put;
+}
+
+static void pack_run(const struct run_put *c, struct packed *p)
+{
+    rdzv__run_put__init(&p->run_put);
+    p->run_put.key = bytes_of(c->key);
+    p->run_put.placement = (Rdzv__Placement)c->placement;
+    p->run_put.address = bytes_of(c->address);
+    p->run_put.port = c->port;
+    p->run_put.worker_store = c->worker_store;
+    p->run_put.round = c->round;
+    p->record.run_put = &p->run_put;
+}
+
+static void pack(const char *space, const struct change *c, struct packed *p)
+{
+    rdzv__record__init(&p->record);
+    p->record.space = bytes_of(slice_str(space));
+    p->record.worker_store = c->worker_store;
+    p->record.change_case = (Rdzv__Record__ChangeCase)c->kind;
+    switch (c->kind) {
+    case CHANGE_NONE:
+        break;
+    case CHANGE_KEY_PUT:
+        rdzv__key_put__init(&p->key_put);
+        p->key_put.key = bytes_of(c->put.key);
+        p->key_put.value = bytes_of(c->put.value);
+        p->record.key_put = &p->key_put;
+        break;
+    case CHANGE_KEY_PATCH:
+        pack_patch(&c->patch, p);
+        break;
+    case CHANGE_KEY_APPEND:
+        rdzv__key_append__init(&p->key_append);
+        p->key_append.key = bytes_of(c->append.key);
+        p->key_append.bytes = bytes_of(c->append.bytes);
+        p->record.key_append = &p->key_append;
+        break;
+    case CHANGE_KEY_PUT_ALL:
+        p->record.key_put_all = bytes_of(c->put_all.pairs);
+        break;
+    case CHANGE_QUEUE_PUSH:
+        rdzv__queue_push__init(&p->queue_push);
+        p->queue_push.queue = bytes_of(c->push.queue);
+        p->queue_push.value = bytes_of(c->push.value);
+        p->record.queue_push = &p->queue_push;
+        break;
+    case CHANGE_TREE_PUT:
+        pack_tree_put(&c->tree_put, p);
+        break;
+    case CHANGE_TREE_REMOVE:
+        pack_tree_remove(&c->tree_remove, p);
+        break;
+    case CHANGE_AUTH_USER_PUT:
+        pack_user(&c->user_put, p);
+        break;
+    case CHANGE_AUTH_ROLE_PUT:
+        pack_role(&c->role_put, p);
+        break;
+    case CHANGE_AUTH_SWITCH:
+        p->record.auth_switch = c->auth_enabled;
+        break;
+    case CHANGE_AUTH_TOUCH:
+        p->record.auth_touch = true;
+        break;
+    case CHANGE_SPACE_RESET:
+        p->record.space_reset = c->now_ns;
+        break;
+    case CHANGE_SPACE_FORGET:
+        p->record.space_forget = true;
+        break;
+    case CHANGE_WORKER_STORE_OPEN:
+    case CHANGE_WORKER_STORE_DROP:
+        p->record.worker_store_open = c->store_id; /* the same member of the union */
+        break;
+    case CHANGE_RUN_PUT:
+        pack_run(&c->run_put, p);
+        break;
+    case CHANGE_KEY_DELETE:
+        p->record.key_delete = bytes_of(c->delete.key);
+        break;
+    case CHANGE_QUEUE_POP:
+        p->record.queue_pop = bytes_of(c->pop.queue);
+        break;
+    case CHANGE_AUTH_USER_DELETE:
+    case CHANGE_AUTH_ROLE_DELETE:
+    case CHANGE_RUN_DELETE:
+        p->record.run_delete = bytes_of(c->name); /* here too */
+        break;
+    }
+}
+
+void batch_init(struct batch *b)
+{
+    *b = (struct batch){0};
+}
+
+void batch_fini(struct batch *b)
+{
+    free(b->bytes);
+    *b = (struct batch){0};
+}
+
+void batch_begin(struct batch *b, uint64_t number)
+{
+    b->number = number;
+    b->count = b->len = 0;
+}
+
+#define VARINT_MAX 10
+#define TAG_NUMBER 0x08 /* field 1, a varint */
+#define TAG_RECORD 0x12 /* field 2, bytes of some length */
+
+static bool make_room(struct batch *b, size_t more)
+{
+    size_t cap = b->cap == 0 ? 4096 : b->cap;
+    uint8_t *wider;
+
+    if (more <= b->cap - b->len)
+        return true;
+    while (cap - b->len < more)
+        cap *= 2;
+    wider = realloc(b->bytes, cap);
+    if (wider == NULL)
+        return false;
+    b->bytes = wider;
+    b->cap = cap;
     return true;
 }
 
-void record_free(struct record *r)
+static void put_field(struct batch *b, uint8_t tag, uint64_t v)
 {
-    rdzv__command__free_unpacked(r->memory, NULL);
-    free(r->lists);
-    *r = (struct record){0};
+    b->bytes[b->len++] = tag;
+    for (; v > 0x7f; v >>= 7)
+        b->bytes[b->len++] = (uint8_t)(v | 0x80);
+    b->bytes[b->len++] = (uint8_t)v;
+}
+
+/* How many names and patterns a change has. */
+static size_t count_lists(const struct change *c)
+{
+    if (c->kind == CHANGE_AUTH_USER_PUT)
+        return c->user_put.roles.count;
+    return c->kind == CHANGE_AUTH_ROLE_PUT ? c->role_put.reads.count + c->role_put.writes.count : 0;
+}
+
+bool batch_add(struct batch *b, const char *space, const struct change *change)
+{
+    size_t size, count = count_lists(change);
+    ProtobufCBinaryData *lists = count == 0 ? NULL : calloc(count, sizeof *lists);
+    struct packed p = {.lists = lists};
+    bool ok;
+
+    if (count != 0 && lists == NULL)
+        return false;
+    pack(space, change, &p);
+    size = rdzv__record__get_packed_size(&p.record);
+    ok = make_room(b, size + 2 * (1 + VARINT_MAX));
+    if (ok) {
+        if (b->len == 0)
+            put_field(b, TAG_NUMBER, b->number);
+        put_field(b, TAG_RECORD, size);
+        b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
+        b->count++;
+    }
+    free(lists);
+    return ok;
 }

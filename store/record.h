@@ -1,20 +1,52 @@
-/* Commands as bytes: the protobuf of proto/command.proto, which a journal keeps and a replica
- * replays. Pure; framing and checksums are the journal's. */
+/* Changes as bytes: the protobuf of proto/record.proto, which a journal keeps and a replica
+ * replays. All changes of one iteration of the loop are one batch. Pure; framing and checksums are
+ * the journal's. */
 #pragma once
 
-#include "store/command.h"
+#include "store/change.h"
 
-/* The encoded command, in memory of malloc() that the caller frees; false when memory is short. */
-bool record_encode(const char *space, const struct command *command, uint8_t **out, size_t *len);
-
-/* A decoded command; its slices point into `memory` and end with record_free(). */
-struct record {
-    struct slice space;
-    struct command command;
-    void *memory;
-    struct slice *lists;
+/* The changes of an iteration, encoded as they come: what they borrow may go afterwards. */
+struct batch {
+    uint64_t number;
+    size_t count; /* of changes; 0: there is nothing to write */
+    uint8_t *bytes;
+    size_t len;
+    size_t cap;
 };
 
-/* False when the bytes are no command, or memory is short; *out is then untouched. */
-bool record_decode(struct slice in, struct record *out);
-void record_free(struct record *r);
+void batch_init(struct batch *b);
+void batch_fini(struct batch *b);
+
+/* Empties the batch and gives it its number. Keeps the memory. */
+void batch_begin(struct batch *b, uint64_t number);
+
+/* Adds a change of a space. False when memory is short: the batch is as it was, and the change must
+ * not be applied. */
+bool batch_add(struct batch *b, const char *space, const struct change *change);
+
+/* The encoded batch, until it changes. */
+static inline struct slice batch_bytes(const struct batch *b)
+{
+    return (struct slice){b->bytes, b->len};
+}
+
+/* One change that was decoded. */
+struct record {
+    struct slice space;
+    struct change change;
+};
+
+/* A decoded batch. Slices point into memory that ends with record_free(). */
+struct record_batch {
+    uint64_t number;
+    struct record *records;
+    size_t count;
+    struct slice *lists;
+    void *memory;
+};
+
+/* False when the bytes are no batch, when they hold anything that is not known here, or when memory
+ * is short; *out is then untouched. Whether a change can be applied to a store, store_can_apply()
+ * knows. */
+bool record_decode(struct slice in, struct record_batch *out);
+void record_free(struct record_batch *b);

@@ -1,8 +1,6 @@
-/* The store: spaces and the one door through which they change. See store.h for the contract. */
+/* The store: spaces and the way in which they change. See store.h for the contract. */
 #include "store/store.h"
 
-#include "proto/c10d.h"
-#include "store/run_apply.h"
 #include "store/xalloc.h"
 
 void store_init(struct store *s, const struct store_options *options)
@@ -10,6 +8,7 @@ void store_init(struct store *s, const struct store_options *options)
     *s = (struct store){.options = *options};
     TAILQ_INIT(&s->spaces);
     TAILQ_INIT(&s->ready);
+    reserve_init(&s->reserve);
 }
 
 void store_fini(struct store *s)
@@ -20,12 +19,13 @@ void store_fini(struct store *s)
         TAILQ_REMOVE(&s->spaces, space, entry);
         auth_fini(&space->auth);
         tree_fini(&space->tree);
-        runs_fini(&space->runs);
-        worlds_fini(&space->worlds);
+        run_records_fini(&space->runs);
+        worker_stores_fini(&space->worker_stores);
         keymap_fini(&space->keys);
         free(space->name);
         free(space);
     }
+    reserve_fini(&s->reserve);
 }
 
 struct space *store_find_space(const struct store *s, struct slice name)
@@ -42,52 +42,117 @@ struct space *store_find_space(const struct store *s, struct slice name)
 struct space *store_space(struct store *s, const char *name)
 {
     struct space *space = store_find_space(s, slice_str(name));
+    size_t bytes_max = s->options.space_bytes_max;
+    uint64_t seed = s->options.seed;
 
     if (space != NULL)
         return space;
     space = xcalloc(1, sizeof *space);
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
-    keymap_init(&space->keys, &s->ready, s->options.seed, s->options.space_bytes_max);
-    worlds_init(&space->worlds);
-    runs_init(&space->runs, s->options.seed);
-    tree_init(&space->tree, &s->ready, s->options.seed, s->options.space_bytes_max);
+    keymap_init(&space->keys, &s->ready, &s->reserve, seed, bytes_max);
+    worker_stores_init(&space->worker_stores);
+    run_records_init(&space->runs, &s->reserve, seed, bytes_max);
+    tree_init(&space->tree, &s->ready, &s->reserve, seed, bytes_max);
     auth_init(&space->auth);
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);
     return space;
 }
 
-/* --- Each world's commands; true: something changed. --- */
+/* The keys of that worker store, or with 0 those of the space; NULL when there is none. */
+static struct keymap *keys_of(struct space *space, uint64_t worker_store)
+{
+    struct worker_store *store;
 
-static bool apply_key(struct keymap *m, const struct command *c, struct store_result *out)
+    if (worker_store == 0)
+        return &space->keys;
+    store = worker_stores_find(&space->worker_stores, worker_store);
+    return store == NULL ? NULL : &store->keys;
+}
+
+/* --- Checks. --- */
+
+static bool check_key(struct space *space, const struct command *c, struct change *change,
+                      struct store_result *out)
+{
+    const struct keymap *keys = keys_of(space, c->worker_store);
+
+    change->worker_store = c->worker_store;
+    out->status = keys == NULL ? STORE_ABSENT : keymap_check(keys, c, change, out);
+    return out->status == STORE_OK;
+}
+
+static enum store_status check_drop(const struct space *space, uint64_t id)
+{
+    const struct worker_store *store = worker_stores_find(&space->worker_stores, id);
+
+    if (store == NULL)
+        return STORE_ABSENT;
+    return store->keys.waiters != 0 || run_records_name(&space->runs, id) ? STORE_IN_USE : STORE_OK;
+}
+
+static bool worker_store_exists(const struct space *space, uint64_t id)
+{
+    return id == 0 || worker_stores_find(&space->worker_stores, id) != NULL;
+}
+
+static enum store_status check_run_put(const struct space *space, const struct command *c,
+                                       struct change *change)
+{
+    change->run_put = (struct run_put){
+        .key = c->key,
+        .placement = c->placement,
+        .address = c->value,
+        .port = c->port,
+        .worker_store = c->worker_store,
+        .round = c->number,
+    };
+    if (!worker_store_exists(space, c->worker_store))
+        return STORE_ABSENT;
+    return run_records_have_room(&space->runs, &change->run_put) ? STORE_OK : STORE_FULL;
+}
+
+static bool is_empty(const struct space *space)
+{
+    const struct worker_stores *stores = &space->worker_stores;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        const struct keymap *keys = &stores->items[i]->keys;
+
+        if (keys->present + keys->queues.count != 0)
+            return false;
+    }
+    return space->keys.present + space->keys.queues.count == 0 && TAILQ_EMPTY(&space->runs.list);
+}
+
+static bool check_space(const struct space *space, const struct command *c, struct change *change,
+                        struct store_result *out)
 {
     switch (c->kind) {
-    case COMMAND_KEY_SET:
-        out->status = keymap_set(m, c->key, c->value);
+    case COMMAND_SPACE_FORGET:
+        change->kind = CHANGE_SPACE_FORGET;
+        return !is_empty(space);
+    case COMMAND_SPACE_RESET:
+        change->kind = CHANGE_SPACE_RESET;
+        change->now_ns = c->now_ns;
+        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children);
+    case COMMAND_WORKER_STORE_OPEN:
+        change->kind = CHANGE_WORKER_STORE_OPEN;
+        change->store_id = out->count = space->worker_stores.last_id + 1;
+        return true;
+    case COMMAND_WORKER_STORE_DROP:
+        change->kind = CHANGE_WORKER_STORE_DROP;
+        change->store_id = c->worker_store;
+        out->status = check_drop(space, c->worker_store);
         break;
-    case COMMAND_KEY_ADD:
-        out->status = keymap_add(m, c->key, c->number, &out->number);
+    case COMMAND_RUN_PUT:
+        change->kind = CHANGE_RUN_PUT;
+        out->status = check_run_put(space, c, change);
         break;
-    case COMMAND_KEY_COMPARE_SET:
-        out->status = keymap_compare_set(m, c->key, c->expected, c->value, &out->value);
-        break;
-    case COMMAND_KEY_APPEND:
-        out->status = keymap_append(m, c->key, c->value);
-        break;
-    case COMMAND_KEY_DELETE:
-        out->status = keymap_delete(m, c->key);
-        break;
-    case COMMAND_KEY_MULTI_SET:
-        out->status = keymap_multi_set(m, c->items);
-        break;
-    case COMMAND_QUEUE_PUSH:
-        out->status = keymap_queue_push(m, c->key, c->value);
-        break;
-    case COMMAND_QUEUE_POP:
-        out->status = keymap_queue_pop(m, c->key, &out->value, &out->count);
-        break;
-    case COMMAND_BARRIER:
-        out->status = keymap_barrier(m, c->key, c->number, &out->open);
+    case COMMAND_RUN_DELETE:
+        change->kind = CHANGE_RUN_DELETE;
+        change->name = c->key;
+        out->status = run_records_find(&space->runs, c->key) == NULL ? STORE_ABSENT : STORE_OK;
         break;
     default:
         return false;
@@ -95,106 +160,161 @@ static bool apply_key(struct keymap *m, const struct command *c, struct store_re
     return out->status == STORE_OK;
 }
 
-/* The keys of the world that the command names, or those of the space. */
-static bool apply_keys(struct space *space, const struct command *c, struct store_result *out)
+static bool decide(struct space *space, const struct command *c, struct change *change,
+                   struct store_result *out)
 {
-    struct world *world;
+    if (command_is_key(c->kind))
+        return check_key(space, c, change, out);
+    change->worker_store = 0;
+    if (command_is_tree(c->kind)) {
+        bool changes = tree_check(&space->tree, c, change, &out->tree);
 
-    if (c->world == 0)
-        return apply_key(&space->keys, c, out);
-    world = worlds_find(&space->worlds, c->world);
-    out->status = STORE_ABSENT;
-    return world != NULL && apply_key(&world->keys, c, out);
+        out->count = changes && c->kind == COMMAND_TREE_EXPIRE;
+        return changes;
+    }
+    if (command_is_auth(c->kind))
+        return auth_check(&space->auth, c, change, &out->auth);
+    return check_space(space, c, change, out);
 }
 
-/* What has happened to a key, for whoever reads runs in values. */
-static void observe(struct space *space, const struct command *c, struct store_result *out)
-{
-    struct slice rest = c->items, key, value;
+/* --- Memory. --- */
 
-    if (c->kind != COMMAND_KEY_MULTI_SET) {
-        if (run_is_agents_key(c->key) &&
-            runs_observe(&space->runs, c->key, keymap_get(&space->keys, c->key)))
-            out->run = runs_find(&space->runs, c->key);
-        return;
-    }
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
-        if (run_is_agents_key(key))
-            runs_observe(&space->runs, key, keymap_get(&space->keys, key));
-    }
+static size_t memory(struct space *space, const struct change *change)
+{
+    if (change_is_key(change->kind))
+        return keymap_memory(keys_of(space, change->worker_store), change);
+    if (change_is_tree(change->kind))
+        return tree_memory(&space->tree, change);
+    if (change_is_auth(change->kind))
+        return auth_memory(&space->auth, change);
+    if (change->kind == CHANGE_SPACE_RESET)
+        return tree_clear_memory(&space->tree);
+    if (change->kind == CHANGE_WORKER_STORE_OPEN)
+        return worker_stores_memory(&space->worker_stores);
+    return change->kind == CHANGE_RUN_PUT ? run_records_memory(&change->run_put) : 0;
 }
 
-static bool apply_tree(struct tree *t, const struct command *c, struct store_result *out)
+static void refuse(struct space *space, const struct change *change, struct store_result *out)
 {
-    static void (*const operations[])(struct tree *, const struct tree_change *,
-                                      struct tree_result *) = {
-        [COMMAND_TREE_SET] = tree_set,
-        [COMMAND_TREE_CREATE] = tree_create,
-        [COMMAND_TREE_CREATE_IN_ORDER] = tree_create_in_order,
-        [COMMAND_TREE_UPDATE] = tree_update,
-        [COMMAND_TREE_COMPARE_AND_SWAP] = tree_compare_and_swap,
-        [COMMAND_TREE_DELETE] = tree_delete,
-        [COMMAND_TREE_COMPARE_AND_DELETE] = tree_compare_and_delete,
-    };
-    struct tree_change change = {
-        .path = c->key,
-        .value = c->value,
-        .prev_value = c->expected,
-        .prev_index = c->prev_index,
-        .expires_ns = c->expires_ns,
-        .now_ns = c->now_ns,
-        .dir = c->dir,
-        .recursive = c->recursive,
-        .refresh = c->refresh,
-    };
-
-    if (c->kind == COMMAND_TREE_EXPIRE) {
-        out->count = tree_expire(t, c->now_ns);
-        return out->count != 0;
-    }
-    operations[c->kind](t, &change, &out->tree);
-    return out->tree.code == ETCD_OK;
+    *out = (struct store_result){0};
+    if (change_is_tree(change->kind))
+        tree_refuse(&space->tree, change, &out->tree);
+    else if (change_is_auth(change->kind))
+        out->auth = AUTH_NO_ROOM;
+    else
+        out->status = STORE_NO_MEMORY;
 }
 
-static bool apply_space(struct space *space, const struct command *c, struct store_result *out)
+bool store_check(struct store *s, struct space *space, const struct command *command,
+                 struct change *change, struct store_result *out)
 {
-    out->count = space->keys.present + space->keys.queues.count;
-    runs_clear(&space->runs);
+    *out = (struct store_result){0};
+    if (!decide(space, command, change, out))
+        return false;
+    if (reserve_hold(&s->reserve, memory(space, change)))
+        return true;
+    refuse(space, change, out);
+    return false;
+}
+
+static bool has_what_it_takes(struct space *space, const struct change *change)
+{
+    const struct keymap *keys = keys_of(space, change->worker_store);
+
+    if (change_is_key(change->kind))
+        return keys != NULL && keymap_can_apply(keys, change);
+    if (change_is_tree(change->kind))
+        return tree_can_apply(&space->tree, change);
+    if (change_is_auth(change->kind))
+        return auth_can_apply(&space->auth, change);
+    if (change->kind == CHANGE_WORKER_STORE_OPEN)
+        return change->store_id > space->worker_stores.last_id && change->store_id < UINT64_MAX;
+    if (change->kind == CHANGE_WORKER_STORE_DROP)
+        return check_drop(space, change->store_id) == STORE_OK;
+    if (change->kind == CHANGE_RUN_PUT)
+        return worker_store_exists(space, change->run_put.worker_store);
+    if (change->kind == CHANGE_RUN_DELETE)
+        return run_records_find(&space->runs, change->name) != NULL;
+    return change->kind == CHANGE_SPACE_RESET || change->kind == CHANGE_SPACE_FORGET;
+}
+
+bool store_can_apply(struct store *s, struct space *space, const struct change *change)
+{
+    return has_what_it_takes(space, change) && reserve_hold(&s->reserve, memory(space, change));
+}
+
+/* --- Changes. --- */
+
+static uint64_t forget_keys(struct space *space)
+{
+    uint64_t gone = space->keys.present + space->keys.queues.count;
+
+    run_records_clear(&space->runs);
     keymap_clear(&space->keys);
-    out->count += worlds_clear(&space->worlds);
-    if (c->kind == COMMAND_SPACE_RESET)
-        out->count += tree_clear(&space->tree, c->now_ns);
-    return out->count != 0;
+    return gone + worker_stores_clear(&space->worker_stores);
 }
 
-void store_apply(struct store *s, struct space *space, const struct command *command,
+static void apply_space(struct store *s, struct space *space, const struct change *change,
+                        struct store_result *out)
+{
+    switch (change->kind) {
+    case CHANGE_SPACE_RESET:
+        out->count = forget_keys(space) + tree_clear(&space->tree, change->now_ns);
+        break;
+    case CHANGE_SPACE_FORGET:
+        out->count = forget_keys(space);
+        break;
+    case CHANGE_WORKER_STORE_OPEN:
+        worker_stores_open(&space->worker_stores, change->store_id, &s->ready, &s->reserve,
+                           s->options.seed, s->options.space_bytes_max);
+        break;
+    case CHANGE_WORKER_STORE_DROP:
+        worker_stores_drop(&space->worker_stores, change->store_id);
+        break;
+    case CHANGE_RUN_PUT:
+        run_records_put(&space->runs, &change->run_put);
+        break;
+    default: /* CHANGE_RUN_DELETE */
+        run_records_delete(&space->runs, change->name);
+    }
+}
+
+void store_apply(struct store *s, struct space *space, const struct change *change,
                  struct store_result *out)
 {
-    bool changed = false;
-
-    *out = (struct store_result){0};
-    if (command_is_key(command->kind)) {
-        changed = apply_keys(space, command, out);
-        if (changed && s->options.knows_runs && command->world == 0 &&
-            command->kind <= COMMAND_KEY_MULTI_SET)
-            observe(space, command, out);
-    } else if (command_is_tree(command->kind))
-        changed = apply_tree(&space->tree, command, out);
-    else if (command_is_auth(command->kind))
-        changed = auth_apply(&space->auth, &space->tree, command, &out->auth);
-    else if (command_is_space(command->kind))
-        changed = apply_space(space, command, out);
-    else if (command_is_run(command->kind))
-        changed = run_apply(s, space, command, out);
-    if (changed && s->options.sink.add != NULL)
-        s->options.sink.add(s->options.sink.to, space, command);
+    if (change_is_key(change->kind))
+        keymap_apply(keys_of(space, change->worker_store), change, out);
+    else if (change_is_tree(change->kind))
+        tree_apply(&space->tree, change, &out->tree);
+    else if (change_is_auth(change->kind))
+        auth_apply(&space->auth, &space->tree, change);
+    else
+        apply_space(s, space, change, out);
+    reserve_settle(&s->reserve);
 }
+
+bool store_execute(struct store *s, struct space *space, const struct command *command,
+                   struct batch *batch, struct store_result *out)
+{
+    struct change change;
+
+    if (!store_check(s, space, command, &change, out))
+        return false;
+    if (batch != NULL && !batch_add(batch, space->name, &change)) {
+        refuse(space, &change, out);
+        return false;
+    }
+    store_apply(s, space, &change, out);
+    return true;
+}
+
+/* --- What there is. --- */
 
 static void count(struct space_usage *use, const struct keymap *m)
 {
     use->keys += m->present;
     use->queues += m->queues.count;
-    use->bytes += m->bytes;
+    use->bytes += m->bytes + m->waiting_bytes;
     use->waiters += m->waiters;
 }
 
@@ -203,8 +323,8 @@ struct space_usage store_usage(const struct space *space)
     struct space_usage use = {.bytes = space->tree.bytes};
 
     count(&use, &space->keys);
-    for (size_t i = 0; i < space->worlds.count; i++)
-        count(&use, &space->worlds.items[i]->keys);
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        count(&use, &space->worker_stores.items[i]->keys);
     return use;
 }
 

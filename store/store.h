@@ -1,84 +1,82 @@
-/* The store: spaces, each a complete and separate world of c10d keys, queues and etcd nodes, and
- * the one door through which they change. Deterministic: no sockets, no clock, no threads, no
- * callbacks into the server. Those whom a change wakes are taken off the ready list with
- * store_next_ready(). */
+/* The store: spaces, each with keys, queues and an etcd tree of its own, and the one way in which
+ * they change. Deterministic: no sockets, no clock, no threads, no callbacks into the server. The
+ * clients that a change wakes are taken off the ready list with store_next_ready().
+ *
+ * A command is what a client asks. store_check() decides about it: limits, comparisons, memory.
+ * What it lets through is a change, the outcome, and store_apply() carries that out and cannot
+ * fail. A replay decodes changes, asks store_can_apply() and applies them. */
 #pragma once
 
 #include "store/auth.h"
-#include "store/command.h"
 #include "store/keymap.h"
-#include "store/run.h"
+#include "store/record.h"
+#include "store/run_record.h"
 #include "store/tree.h"
+#include "store/worker_store.h"
 
 struct space {
     TAILQ_ENTRY(space) entry;
     char *name;
     struct keymap keys;
-    struct worlds worlds; /* the keys of workers, beside those */
-    struct runs runs;
+    struct worker_stores worker_stores; /* the keys of workers, beside those */
+    struct run_records runs;
     struct tree tree;
     struct auth auth;
 };
 
 TAILQ_HEAD(space_list, space);
 
-/* Where changes are written down: called once for each command that changed something, in order,
- * while its slices are valid. */
-struct command_sink {
-    void (*add)(void *to, const struct space *space, const struct command *command);
-    void *to;
-};
-
 struct store_options {
-    uint64_t seed;            /* for the hash tables; unguessable where peers are not trusted */
-    size_t space_bytes_max;   /* of the keys and values of one space, in each of its two worlds; 0:
-                                 no limit */
-    struct command_sink sink; /* add NULL: nothing is written down */
-    bool knows_runs;          /* looks into the values of torch's rendezvous, see run.h */
+    uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
+    size_t space_bytes_max; /* of the keys and values of one space, of its tree, and of those who
+                               wait, each by itself; 0: no limit */
 };
 
 struct store {
     struct store_options options;
     struct space_list spaces;
     struct ready_list ready;
-};
-
-/* What a command came to. `keys` is valid for c10d commands, `tree` for etcd ones. */
-struct store_result {
-    enum store_status status;
-    int64_t number;     /* KEY_ADD: the sum */
-    struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
-                           next command. QUEUE_POP: the element, a reference of the caller's */
-    struct run *run;    /* KEY_…: the run whose state this has changed; NULL: of none */
-    uint64_t count;     /* QUEUE_POP: the length before; TREE_EXPIRE, SPACE_…: what went */
-    bool open;          /* BARRIER: this arrival passes */
-    struct tree_result tree;
-    enum auth_status auth; /* AUTH_… */
+    struct reserve reserve;
 };
 
 void store_init(struct store *s, const struct store_options *options);
 
-/* All waiters and watches are ended by now. */
+/* By now all waiters and watches are ended. */
 void store_fini(struct store *s);
 
 /* The space of that name, made when there is none. Spaces live as long as the store. */
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
-/* Carries out one command. Changes nothing when it fails; the statuses and codes say why.
- *
- * Those of runs (STORE_ABSENT: there is no such run, or no such world):
- * RUN_WORLD     opens a world for the latest completed round, and with RUN_HERE writes the round's
- *               MASTER_ADDR and MASTER_PORT. The run's older world goes on for its sessions alone.
- * RUN_OFFER     keeps, of a run that is undecided, what agent 0 has set MASTER_ADDR or MASTER_PORT
- *               to; nobody is told.
- * RUN_WORKERS   decides. RUN_HERE: the workers' store is here, at this address and port.
- *               RUN_OWN_STORE: it is where agent 0 said. The latest round's two keys are written.
- * RUN_FORGET    the run and its keys are gone, as if it had never been. */
-void store_apply(struct store *s, struct space *space, const struct command *command,
+/* Decides about a command, and changes nothing. True: *change is what comes of it, to be written
+ * down and applied before anything else happens to the store; the memory for it is held. False:
+ * nothing is to change. *out says what the command came to, as far as it is known already. */
+bool store_check(struct store *s, struct space *space, const struct command *command,
+                 struct change *change, struct store_result *out);
+
+/* For a change that was decoded, in the place of store_check(): true when the space has what the
+ * change takes for granted, and there is memory. */
+bool store_can_apply(struct store *s, struct space *space, const struct change *change);
+
+/* Carries out a change that was let through. Cannot fail. *out is what store_check() left, or all
+ * zeros. */
+void store_apply(struct store *s, struct space *space, const struct change *change,
                  struct store_result *out);
 
-/* What a space holds, its own keys and those of its worlds; bytes count etcd's tree too. */
+/* A command from its beginning to its end: checked, written down in `batch` (NULL: nowhere),
+ * applied. False: it changed nothing. */
+bool store_execute(struct store *s, struct space *space, const struct command *command,
+                   struct batch *batch, struct store_result *out);
+
+/* The c10d keys of a worker store, or with 0 the space's own. The worker store exists. */
+static inline struct keymap *space_keys(struct space *space, uint64_t worker_store)
+{
+    return worker_store == 0 ? &space->keys
+                             : &worker_stores_find(&space->worker_stores, worker_store)->keys;
+}
+
+/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, and
+ * what waiters take. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;
 };

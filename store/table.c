@@ -2,20 +2,20 @@
 #include "store/table.h"
 
 #include <assert.h>
-
-#include "store/xalloc.h"
+#include <stdlib.h>
 
 #define FIRST_BUCKETS 64
 
-void table_init(struct table *t, uint64_t seed)
+void table_init(struct table *t, uint64_t seed, const struct reserve *reserve)
 {
-    *t = (struct table){.seed = seed};
+    *t = (struct table){.buckets = &t->first, .seed = seed, .reserve = reserve};
 }
 
 void table_fini(struct table *t)
 {
-    free(t->buckets);
-    *t = (struct table){.seed = t->seed};
+    if (t->buckets != &t->first)
+        free(t->buckets);
+    table_init(t, t->seed, t->reserve);
 }
 
 /* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
@@ -71,9 +71,12 @@ static void push(struct table_node **buckets, size_t mask, struct table_node *no
 
 static void grow(struct table *t)
 {
-    size_t count = (t->mask + 1) * 2;
-    struct table_node **wider = calloc(count, sizeof(struct table_node *));
+    size_t count = t->mask + 1 < FIRST_BUCKETS ? FIRST_BUCKETS : (t->mask + 1) * 2;
+    struct table_node **wider;
 
+    if (t->reserve != NULL && !reserve_has_spare(t->reserve))
+        return;
+    wider = calloc(count, sizeof(struct table_node *));
     if (wider == NULL)
         return;
     for (size_t i = 0; i <= t->mask; i++) {
@@ -84,19 +87,16 @@ static void grow(struct table *t)
             push(wider, count - 1, n);
         }
     }
-    free(t->buckets);
+    if (t->buckets != &t->first)
+        free(t->buckets);
     t->buckets = wider;
     t->mask = count - 1;
 }
 
 void table_add(struct table *t, struct table_node *node)
 {
-    if (t->buckets == NULL) {
-        t->buckets = xcalloc(FIRST_BUCKETS, sizeof(struct table_node *));
-        t->mask = FIRST_BUCKETS - 1;
-    } else if (t->count > t->mask) {
+    if (t->count > t->mask)
         grow(t);
-    }
     node->hash = hash_bytes(node->key, t->seed);
     push(t->buckets, t->mask, node);
     t->count++;

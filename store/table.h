@@ -3,7 +3,7 @@
  * (keep a list beside it), so that nothing visible depends on the seed. */
 #pragma once
 
-#include "proto/bytes.h"
+#include "store/reserve.h"
 
 struct table_node {
     struct table_node *next;
@@ -13,12 +13,16 @@ struct table_node {
 
 struct table {
     struct table_node **buckets;
-    size_t mask; /* number of buckets - 1, or 0 with buckets NULL */
+    struct table_node *first; /* the one bucket of a table that has not grown yet */
+    size_t mask;              /* number of buckets - 1 */
     size_t count;
-    uint64_t seed; /* secret from peers: whoever can guess hashes can make one long chain */
+    uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
+    const struct reserve *reserve;
 };
 
-void table_init(struct table *t, uint64_t seed);
+/* The table stays where it is from now on. It grows only while `reserve` has memory to spare; NULL:
+ * whenever there is memory. */
+void table_init(struct table *t, uint64_t seed, const struct reserve *reserve);
 
 /* Frees the array; the nodes are the caller's. */
 void table_fini(struct table *t);
@@ -27,7 +31,7 @@ void table_fini(struct table *t);
 struct table_node *table_find(const struct table *t, struct slice key);
 
 /* Adds a node whose key is set and is not in the table yet. Grows the array when it can; when
- * memory is short, chains get longer instead. Aborts if there is no memory for the first array. */
+ * memory is short, chains get longer instead. */
 void table_add(struct table *t, struct table_node *node);
 
 /* Removes a node that is in the table. */

@@ -1,11 +1,13 @@
-/* The etcd v2 world of a space: a tree of keys and directories with indexes, TTLs and events.
+/* The etcd v2 tree of a space: keys and directories with indexes, TTLs and events.
  *
  * The rules are those of etcd 3.4's v2store (store.go, node.go), which the spec folder's etcd-v2.md
  * sections 3 to 10 write down. Paths begin with '/' and do not end with one, except the root, which
  * is "/"; the callers see to that. Changes come only through store_apply(). */
 #pragma once
 
+#include "store/change.h"
 #include "store/expiry.h"
+#include "store/result.h"
 #include "store/watch.h"
 
 /* A fresh etcd answers its first request at this index. */
@@ -47,59 +49,41 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
-    uint8_t *refused_path; /* the in-order key that could not be made last */
+    uint8_t *in_order_path;  /* of the in-order key that was asked for last */
+    struct reserve *reserve; /* the store's */
 };
 
-/* What a change asks for. Slices are borrowed for the call. */
-struct tree_change {
-    struct slice path;
-    struct slice value;
-    struct slice prev_value; /* empty: not compared */
-    uint64_t prev_index;     /* 0: not compared */
-    int64_t expires_ns;      /* since 1970; 0: permanent */
-    int64_t now_ns;
-    bool dir;
-    bool recursive;
-    bool refresh;
-};
-
-/* What came of it. With code 0 `event` is the change (borrowed until the next one). Else `path` is
- * the cause for those codes whose cause is a path, pointing into the request's path or, of an
- * in-order key, into what the tree keeps until the next one. */
-struct tree_result {
-    enum etcd_code code;
-    struct tree_event *event;
-    struct slice path;
-    /* ETCD_COMPARE_FAILED: what there is instead, and which of the two differs. */
-    bool value_differs;
-    bool index_differs;
-    struct slice actual_value;
-    uint64_t actual_index;
-};
-
-void tree_init(struct tree *t, struct ready_list *ready, uint64_t seed, size_t bytes_max);
+void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
+               size_t bytes_max);
 
 /* All watches are closed by now. */
 void tree_fini(struct tree *t);
 
-/* --- Changes; for store_apply() alone. A failed one changes nothing. --- */
+/* --- Changes; for store.c alone. --- */
 
-void tree_set(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_create(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_create_in_order(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_update(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_compare_and_swap(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_delete(struct tree *t, const struct tree_change *c, struct tree_result *out);
-void tree_compare_and_delete(struct tree *t, const struct tree_change *c, struct tree_result *out);
+/* Decides about a TREE_… command. True: *change is what comes of it; TREE_EXPIRE: the first node
+ * that is due. False: nothing is to change, and *out says why. */
+bool tree_check(struct tree *t, const struct command *c, struct change *change,
+                struct tree_result *out);
 
-/* Removes what expired at or before now, in order of expiration. Returns how many nodes went. */
-uint64_t tree_expire(struct tree *t, int64_t now_ns);
+/* A change that was checked finds no memory. */
+void tree_refuse(struct tree *t, const struct change *change, struct tree_result *out);
+
+/* True when a change that was decoded finds what it takes for granted. */
+bool tree_can_apply(const struct tree *t, const struct change *change);
+
+/* What tree_apply() takes of the reserve at most. */
+size_t tree_memory(const struct tree *t, const struct change *change);
+
+/* Carries out a change that was checked. */
+void tree_apply(struct tree *t, const struct change *change, struct tree_result *out);
 
 /* Removes everything, one delete event for each child of the root. Returns how many. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
+size_t tree_clear_memory(const struct tree *t);
 
 /* An index that something else than a key took (users and roles do, as in etcd). */
-void tree_take_index(struct tree *t);
+void tree_bump_index(struct tree *t);
 
 /* --- Reads. --- */
 

@@ -15,7 +15,7 @@ static int64_t seconds_left(int64_t at_ns, int64_t now_ns)
     return left / 1000000000 + (left % 1000000000 > 0 ? 1 : 0);
 }
 
-void tree_show(const struct node *n, int64_t now_ns, struct etcd_node *out)
+void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out)
 {
     bool expires = n->expiry.slot != 0;
 
@@ -107,7 +107,7 @@ static void write_children(const struct node *top, bool recursive, bool sorted, 
             if (l->at > 0)
                 writer_u8(w, ']');
             if (above != NULL) {
-                tree_show(l->dir, now_ns, &shown);
+                tree_node_view(l->dir, now_ns, &shown);
                 etcd_write_node_close(w, &shown);
             }
             free(l->list);
@@ -117,7 +117,7 @@ static void write_children(const struct node *top, bool recursive, bool sorted, 
         }
         writer_str(w, l->at == 0 ? ",\"nodes\":[" : ",");
         l->at++;
-        tree_show(n, now_ns, &shown);
+        tree_node_view(n, now_ns, &shown);
         etcd_write_node_open(w, &shown);
         if (n->value == NULL && recursive) {
             struct level *below = descend(n, sorted, l);
@@ -139,7 +139,7 @@ bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, 
     bool ok = true;
 
     (void)t;
-    tree_show(n, now_ns, &shown);
+    tree_node_view(n, now_ns, &shown);
     writer_str(w, "{\"action\":\"get\",\"node\":");
     etcd_write_node_open(w, &shown);
     if (n->value == NULL)

@@ -1,7 +1,7 @@
 /* The queue of a subscription. See wake.h for the contract. */
 #include "store/wake.h"
 
-#include "store/xalloc.h"
+#include <stdlib.h>
 
 void subscription_init(struct subscription *s, void *owner)
 {
@@ -9,19 +9,20 @@ void subscription_init(struct subscription *s, void *owner)
     STAILQ_INIT(&s->queue);
 }
 
-void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes)
+void subscription_push(struct ready_list *ready, const struct reserve *reserve,
+                       struct subscription *s, struct blob *bytes)
 {
-    struct delivery *d;
+    struct delivery *d = NULL;
 
-    if (s->queued >= SUBSCRIPTION_MAX) {
+    if (bytes != NULL && s->queued < SUBSCRIPTION_MAX && reserve_has_spare(reserve))
+        d = malloc(sizeof *d);
+    if (d == NULL) {
         s->ended = s->lost = true;
-        wake_add(ready, &s->wake);
-        return;
+    } else {
+        d->bytes = blob_ref(bytes);
+        STAILQ_INSERT_TAIL(&s->queue, d, entry);
+        s->queued++;
     }
-    d = xcalloc(1, sizeof *d);
-    d->bytes = blob_ref(bytes);
-    STAILQ_INSERT_TAIL(&s->queue, d, entry);
-    s->queued++;
     wake_add(ready, &s->wake);
 }
 

@@ -1,17 +1,17 @@
-/* Those who wait for something to happen in the store: who they are and what woke them.
+/* Clients that wait for something to happen in the store: who they are and what woke them.
  *
- * Nobody is called back. A change moves whoever it wakes to the ready list of the store, and the
- * server takes them off it with store_next_ready() when its turn is over, in the order in which
- * they were woken. */
+ * The store calls no function of theirs. A change moves the waiters that it wakes to the ready list
+ * of the store, and the server takes them off it with store_next_ready() when its iteration is
+ * over, in the order in which they were woken. */
 #pragma once
 
 #include <sys/queue.h>
 
-#include "store/blob.h"
+#include "store/reserve.h"
 
 enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
-    WAKE_SUBSCRIPTION, /* a watch (etcd's or classic WATCH_KEY) with something in its queue */
+    WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
 
 /* Embedded in a waiter or a subscription. */
@@ -40,10 +40,9 @@ static inline void wake_remove(struct ready_list *list, struct wake *w)
     TAILQ_REMOVE(list, w, entry);
 }
 
-/* Deliveries that a subscription holds until the end of a turn. Whoever is told more often than
- * that in one turn loses events and with them the subscription, as in etcd, where it takes a
- * hundred. One connection can watch one key many thousand times, and another change it a thousand
- * times a turn. */
+/* Deliveries that a subscription holds until the end of an iteration. One that gets more than that
+ * in one iteration loses events and ends, as in etcd, where it takes a hundred. One connection can
+ * watch one key many thousand times, and another change it a thousand times an iteration. */
 #define SUBSCRIPTION_MAX 65536u
 
 /* What a subscription has not handed on yet. */
@@ -52,20 +51,23 @@ struct delivery {
     struct blob *bytes;
 };
 
-/* One who is told of events, each rendered once and shared by all who are told. */
+/* A client that gets events; each is rendered once, and all who get it share the bytes. */
 struct subscription {
     struct wake wake;
     STAILQ_HEAD(, delivery) queue;
     unsigned queued;
     bool ended; /* nothing more will come; what is queued still counts */
-    bool lost;  /* ended since there was more than SUBSCRIPTION_MAX */
+    bool lost;  /* ended, since there was more than SUBSCRIPTION_MAX or no memory */
 };
 
 /* A fresh subscription that is nowhere registered. */
 void subscription_init(struct subscription *s, void *owner);
 
-/* Queues one more reference to `bytes`; what does not fit ends the subscription instead. */
-void subscription_push(struct ready_list *ready, struct subscription *s, struct blob *bytes);
+/* Queues one more reference to `bytes`. When it does not fit, when the reserve has no memory to
+ * spare, and without bytes, the subscription is lost instead: what it misses is no part of a
+ * change, and must not keep one from being applied. */
+void subscription_push(struct ready_list *ready, const struct reserve *reserve,
+                       struct subscription *s, struct blob *bytes);
 
 /* The oldest delivery, or NULL; the reference passes to the caller. */
 struct blob *subscription_next(struct subscription *s);

@@ -14,12 +14,12 @@ struct watch_point {
 
 /* --- Events. --- */
 
-struct tree_event *tree_event_new(enum etcd_action action, struct slice key)
+struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
+                                  struct slice key)
 {
-    struct tree_event *e = xcalloc(1, sizeof *e + key.len);
+    struct tree_event *e = reserve_alloc(reserve, sizeof *e + key.len);
 
-    e->refs = 1;
-    e->action = action;
+    *e = (struct tree_event){.refs = 1, .action = action};
     if (key.len != 0)
         memcpy(e->key, key.ptr, key.len);
     e->node.key = (struct slice){e->key, key.len};
@@ -68,10 +68,11 @@ struct blob *tree_event_json(struct tree_event *e)
 
 /* --- Telling. --- */
 
-void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last)
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
+                    uint64_t seed, uint64_t last)
 {
-    *h = (struct watch_hub){.ready = ready, .last = last, .oldest = 1};
-    table_init(&h->points, seed);
+    *h = (struct watch_hub){.ready = ready, .reserve = reserve, .last = last, .oldest = 1};
+    table_init(&h->points, seed, reserve);
 }
 
 void watch_hub_fini(struct watch_hub *h)
@@ -124,11 +125,10 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
         next = TAILQ_NEXT(w, entry);
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
-        json = tree_event_json(e);
-        if (json != NULL)
-            subscription_push(h->ready, &w->subscription, json);
+        json = reserve_has_spare(h->reserve) ? tree_event_json(e) : NULL;
+        subscription_push(h->ready, h->reserve, &w->subscription, json);
         /* A watch that missed an event must end, as etcd's does. */
-        if (!w->stream || json == NULL || w->subscription.lost) {
+        if (!w->stream || w->subscription.lost) {
             w->subscription.ended = true;
             wake_add(h->ready, &w->subscription.wake);
             unregister(h, w); /* may free the point; then this was the last */
@@ -267,12 +267,9 @@ bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stre
         point_register(h, key, w);
         return true;
     }
-    if (tree_event_json(past) != NULL)
-        subscription_push(h->ready, &w->subscription, past->json);
-    else
-        wake_add(h->ready, &w->subscription.wake); /* short of memory: the watch ends empty */
+    subscription_push(h->ready, h->reserve, &w->subscription, tree_event_json(past));
     /* A stream from the past stays open and silent, in etcd too. */
-    w->subscription.ended = !stream || past->json == NULL;
+    w->subscription.ended = !stream || w->subscription.lost;
     if (past != h->fresh) {
         blob_unref(past->json);
         past->json = NULL;

@@ -2,15 +2,15 @@
  * etcd's, quirks included (v2store/event_history.go, watcher_hub.go). */
 #pragma once
 
-#include "proto/etcd.h"
+#include "proto/etcd_types.h"
 #include "store/table.h"
 #include "store/wake.h"
 
 #define HISTORY_EVENTS 1000
 
 /* Keys and values that the history may hold. etcd has no such limit: a thousand values of 10 MB are
- * 10 GB there. Here the oldest events go early, and whoever asks for them is told that they are
- * cleared, as he is when there have been a thousand more. */
+ * 10 GB there. Here the oldest events go early, and a client that asks for them gets
+ * ETCD_INDEX_CLEARED, as it does when there have been a thousand more. */
 #define HISTORY_BYTES_MAX (256u << 20)
 
 /* One change of the tree. Immutable and shared: the history holds it, and the answer to the change
@@ -19,7 +19,7 @@ struct tree_event {
     uint32_t refs;
     enum etcd_action action;
     bool has_prev;
-    bool refresh;          /* takes a place in the history, and nobody is ever told */
+    bool refresh;          /* takes a place in the history, and no watch gets it */
     struct etcd_node node; /* key and values point into what this struct owns */
     struct etcd_node prev;
     struct blob *value;
@@ -28,9 +28,10 @@ struct tree_event {
     uint8_t key[];
 };
 
-/* An event with one reference, its key copied and its nodes empty but for the key. Aborts when
- * memory is short: whoever could be refused has been by now. */
-struct tree_event *tree_event_new(enum etcd_action action, struct slice key);
+/* An event with one reference, its key copied and its nodes empty but for the key; its memory is
+ * that of the reserve. */
+struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
+                                  struct slice key);
 struct tree_event *tree_event_ref(struct tree_event *e);
 void tree_event_unref(struct tree_event *e);
 
@@ -39,7 +40,7 @@ struct blob *tree_event_json(struct tree_event *e);
 
 struct watch_point;
 
-/* One watch. Owned by whoever opened it; watch_close() ends it. */
+/* One watch. Owned by the one who opened it; watch_close() ends it. */
 struct watch {
     struct subscription subscription;
     TAILQ_ENTRY(watch) entry;
@@ -57,16 +58,18 @@ struct watch_hub {
     struct tree_event *fresh;                   /* the newest event, whose JSON is kept */
     struct table points;
     struct ready_list *ready;
+    struct reserve *reserve;
     uint64_t registered;
 };
 
 /* `last` is the index that the tree starts at. */
-void watch_hub_init(struct watch_hub *h, struct ready_list *ready, uint64_t seed, uint64_t last);
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
+                    uint64_t seed, uint64_t last);
 
 /* All watches are closed by now. */
 void watch_hub_fini(struct watch_hub *h);
 
-/* Adds an event to the history and tells whoever watches its key or above it. */
+/* Adds an event to the history and tells the watches of its key and above it. */
 void watch_publish(struct watch_hub *h, struct tree_event *e);
 
 /* Tells those who watch exactly `path` that it went with the directory that `e` removes. Called for

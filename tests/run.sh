@@ -2,11 +2,12 @@
 # Everything that is tested, from nothing: installs, builds with gcc and with clang (sanitizers on),
 # and runs every test.
 #
-#   tests/run.sh [--all] [--fuzz SECONDS] [--only STEP[,STEP…]] [--list]
+#   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--only STEP[,STEP…]] [--list]
 #
 #   --all     also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every compiler
-#             with and without sanitizers, more seeds, and a minute of each fuzzer
-#   --fuzz N  N seconds of each fuzzer
+#             with and without sanitizers, a fresh seed, and a minute of each fuzzer
+#   --seed N  the seed of every test that takes one (1; with --all a fresh one, which is printed)
+#   --fuzz N  N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
 #   --only    those steps alone (their names: --list); installing and building always come first
 #
 # Each step's output is in build-test/logs/. The last line is the sum: `N passed, N failed, N skipped`.
@@ -17,12 +18,13 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$ROOT/build-test
 LOGS=$WORK/logs
 PYTHON=/usr/bin/python3
-ALL=no FUZZ=0 ONLY= LIST=no
+ALL=no SEED= FUZZ=0 ONLY= LIST=no
 passed=0 failed=0 skipped=0 broken=()
 
 while [ $# -gt 0 ]; do
     case $1 in
     --all) ALL=yes ;;
+    --seed) SEED=${2:?run.sh: --seed needs a number}; shift ;;
     --fuzz) FUZZ=${2:?run.sh: --fuzz needs seconds}; shift ;;
     --only) ONLY=${2:?run.sh: --only needs steps}; shift ;;
     --list) LIST=yes ;;
@@ -34,7 +36,9 @@ RELEASES=
 if [ "$ALL" = yes ]; then
     RELEASES=--all
     [ "$FUZZ" != 0 ] || FUZZ=60
+    [ -n "$SEED" ] || SEED=$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fi
+SEED=${SEED:-1}
 
 wanted() { [ -z "$ONLY" ] || case ",$ONLY," in *",$1,"*) true ;; *) false ;; esac; }
 
@@ -69,7 +73,7 @@ step()
     fi
 }
 
-# build FOLDER COMPILER [OPTION…]
+# build FOLDER COMPILER [OPTION…]: all of it, or $TARGET
 build()
 {
     local folder=$WORK/$1 compiler=$2 log=$LOGS/build-$1.log
@@ -78,7 +82,7 @@ build()
     [ "$LIST" = no ] || return 0
     echo "run.sh: building $folder with $compiler $*"
     if ! { { [ -e "$folder/build.ninja" ] || CC=$compiler meson setup "$folder" "$ROOT" "$@"; } &&
-        ninja -C "$folder"; } >"$log" 2>&1; then
+        ninja -C "$folder" ${TARGET:-}; } >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "run.sh: the build failed; all of it: $log"
         echo "0 passed, 1 failed"
@@ -98,24 +102,44 @@ meson_tests()
     return "$status"
 }
 
+# A default run gives each fuzzer some seconds: a number of runs, on sorted inputs, without the two
+# heuristics that look at addresses and at times, so that the runs are the same on every machine.
+declare -A FUZZ_RUNS=([c10d]=300000 [check]=15000 [config]=8000 [http]=150000 [manifest]=4000
+    [rewrite]=15000 [torch_state]=100000)
+
+# fuzz_one NAME
+fuzz_one()
+{
+    local target=$WORK/fuzzers/tests/fuzz/fuzz_$1 inputs=tests/fuzz/corpus/$1
+    local dict=tests/fuzz/$1.dict found=$WORK/corpus/fuzz_$1 args=()
+
+    args=(-seed="$SEED" -print_final_stats=1 -artifact_prefix="$LOGS/fuzz_$1-")
+    [ ! -e "$dict" ] || args+=(-dict="$dict")
+    if [ "$FUZZ" = 0 ]; then
+        args+=(-runs="${FUZZ_RUNS[$1]:-4000}" -use_cmp=0 -entropic=0
+            -seed_inputs="$(printf "%s\n" "$inputs"/* | LC_ALL=C sort | paste -sd,)")
+    else
+        mkdir -p "$found"
+        args+=(-max_total_time="$FUZZ" "$found" "$inputs")
+    fi
+    "$target" "${args[@]}"
+}
+
 fuzz_all()
 {
-    local target found=0 count=0
+    local folder failed=0 count=0
 
-    for target in "$WORK"/fuzz/tests/fuzz/fuzz_*; do
-        [ -x "$target" ] && [ -f "$target" ] || continue
-        local name=$(basename "$target") corpus=$WORK/corpus/$(basename "$target")
-        mkdir -p "$corpus"
+    for folder in tests/fuzz/corpus/*/; do
         count=$((count + 1))
-        "$target" -max_total_time="$FUZZ" -print_final_stats=1 -artifact_prefix="$LOGS/$name-" \
-            "$corpus" "$ROOT/tests/fuzz/corpus/${name#fuzz_}" || found=$((found + 1))
+        fuzz_one "$(basename "$folder")" || failed=$((failed + 1))
     done
-    echo "$((count - found)) passed, $found failed"
-    [ "$found" -eq 0 ] && [ "$count" -gt 0 ]
+    echo "$((count - failed)) passed, $failed failed"
+    [ "$failed" -eq 0 ]
 }
 
 cd "$ROOT"
 if [ "$LIST" = no ]; then
+    echo "run.sh: seed $SEED"
     mkdir -p "$LOGS"
     . "$ROOT/tests/support/install.sh"
     install_build
@@ -131,7 +155,7 @@ if [ "$ALL" = yes ]; then
     build clang clang
     build gcc-asan gcc $SAN
 fi
-[ "$FUZZ" = 0 ] || build fuzz clang -Dfuzzers=true
+! wanted fuzz || TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true
 
 # A report of a sanitizer ends the daemon with a code of its own, which every test takes for a failure.
 export ASAN_OPTIONS=abort_on_error=0:exitcode=86:detect_leaks=1:strict_string_checks=1
@@ -147,44 +171,47 @@ step unit-asan meson_tests "$WORK/asan"
 if [ "$ALL" = yes ]; then
     step unit-clang meson_tests "$WORK/clang"
     step unit-gcc-asan meson_tests "$WORK/gcc-asan"
+    step sim "$WORK/asan/tests/sim_store" --seed "$SEED" --steps 40000
 fi
+step fuzz fuzz_all
 step wire $PYTHON tests/wire/run.py
 step wire-valgrind env RDZVD="$PLAIN" $PYTHON tests/wire/run.py \
     --wrapper "valgrind --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite -q"
-step bad-input $PYTHON tests/wire/bad_input.py
+step bad-input $PYTHON tests/wire/bad_input.py --seed "$SEED"
 step process $PYTHON tests/process/run.py
-step elastic $PYTHON tests/elastic/run.py
+step documents $PYTHON tests/process/documents.py
+step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
-step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --a etcd --b rdzvd
+step etcd-compare $PYTHON tests/etcd/compare_cases.py
+step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --seed "$SEED"
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step manifest $PYTHON tests/manifest/run_emit.py
+step manifest env RDZV_SEED="$SEED" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
-step manifest-rewrite $PYTHON tests/manifest/rewrite.py
-step manifest-agree $PYTHON tests/manifest/agree.py
+step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
+step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
 step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
-step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" $RELEASES
+step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES
 step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then
-    step torch-repair $PYTHON tests/torch/repair.py --all --jobs 4
+    step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4
 else
-    step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --jobs 2
+    step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --seed "$SEED" --jobs 2
 fi
 if [ "$ALL" = yes ]; then
-    step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --jobs 4
+    step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --seed "$SEED" --jobs 4
 else
-    step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --jobs 2
+    step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --seed "$SEED" --jobs 2
 fi
-[ "$FUZZ" = 0 ] || step fuzz fuzz_all
 [ "$LIST" = no ] || exit 0
 
 echo
 if [ ${#broken[@]} -eq 0 ]; then
     echo "run.sh: PASS: everything held ($((SECONDS / 60)) min)"
 else
-    echo "run.sh: FAIL: ${broken[*]} (logs in $LOGS; one step again: tests/run.sh --only STEP)"
+    echo "run.sh: FAIL: ${broken[*]} (logs in $LOGS; one step again: tests/run.sh${RELEASES:+ --all} --seed $SEED --only STEP)"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

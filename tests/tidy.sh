@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-CHECKS=(layout arrows headers compile first-lines blanks built format itself)
+CHECKS=(layout arrows circles headers compile first-lines blanks built format itself)
 CC=${CC:-cc}
 violations=$(mktemp) && scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$violations" "$scratch"' EXIT
@@ -78,7 +78,14 @@ declare -A SUBFOLDERS=(
     [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
     [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
     [deploy/rewrite]='yaml template kube emit check rewrite'
+    [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
+    [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
+    [rdzv/rendezvous]='engine config net c10d rendezvous'
+    [rdzv/etcd]='engine config net http etcd'
+    [rdzv/admin]='engine config net http etcd rendezvous admin'
 )
+# What a folder may not include, whatever stands above.
+declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
@@ -96,7 +103,7 @@ set_library() { # HEADER; into $library
     cmocka.h) library=cmocka ;;
     sys/*.h | arpa/*.h | net/*.h | netinet/*.h) library=libc ;;
     assert.h | ctype.h | dirent.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | getopt.h | \
-        glob.h | inttypes.h | limits.h | locale.h | math.h | netdb.h | poll.h | pthread.h | \
+        glob.h | inttypes.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
         pwd.h | sched.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdbool.h | stddef.h | \
         stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | unistd.h)
         library=libc ;;
@@ -130,10 +137,12 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [ "$target" != proto/command.pb-c.h ]; then
+            if [ ! -f "$target" ] && [ "$target" != proto/record.pb-c.h ]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
+            elif [ -n "${NEVER[$folder]-}" ] && [[ $target == "${NEVER[$folder]}"* ]]; then
+                violation "$path" "$line" "$folder/ may not include ${NEVER[$folder]}"
             elif [ "$folder" = "${target%%/*}" ]; then
                 check_subfolders "$path" "$line" "$target"
             fi
@@ -155,6 +164,19 @@ check_arrows() {
     done < <(c_files | grep '\.c$')
 }
 
+# A file and its header are one module; within these folders modules include each other one way.
+check_circles() {
+    local folder loop
+    for folder in rdzv/{engine,net,c10d,http,etcd,admin}; do
+        while IFS= read -r loop; do
+            violation "$loop.h" 1 "is in a circle of includes within $folder/"
+        done < <(c_files | grep "^$folder/" |
+            xargs -d '\n' grep -oHE "^#include \"$folder/[a-z0-9_]+\.h" -- /dev/null |
+            sed -E 's/\.[ch]:#include "/ /; s/\.h$//' | awk '$1 != $2' | tsort 2>&1 >/dev/null |
+            sed -nE "s,^tsort: ($folder/.*),\1,p")
+    done
+}
+
 check_headers() {
     local path
     while IFS= read -r path; do
@@ -167,7 +189,7 @@ check_headers() {
 check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
-    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/command.proto || exit 2
+    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto || exit 2
     flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags
@@ -285,17 +307,21 @@ plant() {
     layout-file) echo 'text' >NOTES.md && echo 'NOTES.md:1: the top level' ;;
     layout-missing) rm README.md && echo 'README.md:1: is missing' ;;
     arrows-up) include proto/json.c '"store/store.h"' && echo 'proto/ may not include store/' ;;
-    arrows-up-header) include store/table.h '"rdzv/conn.h"' && echo 'store/ may not include rdzv/' ;;
-    arrows-side) include rdzv/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-up-header) include store/table.h '"rdzv/net/conn.h"' && echo 'store/ may not include rdzv/' ;;
+    arrows-side) include rdzv/engine/log.c '"tests/unit/exact.h"' && echo 'rdzv/ may not include tests/' ;;
+    arrows-never) include store/store.h '"proto/torch/torch_state.h"' && echo 'store/ may not include proto/torch/' ;;
+    arrows-engine) include rdzv/engine/engine.h '"rdzv/net/net.h"' && echo 'rdzv/engine/ may not include rdzv/net/' ;;
+    arrows-net) include rdzv/net/conn.c '"rdzv/server.h"' && echo 'rdzv/net/ may not include what stands in rdzv/ itself' ;;
     arrows-sub) include deploy/yaml/buf.h '"deploy/kube/kube_view.h"' && echo 'deploy/yaml/ may not include deploy/kube/' ;;
     arrows-sub-side) include deploy/emit/emit.c '"deploy/check/check.h"' && echo 'deploy/emit/ may not include deploy/check/' ;;
     arrows-sub-new) mkdir deploy/new && echo '#include "deploy/yaml/buf.h"' >deploy/new/a.c && echo 'deploy/new/ has no row' ;;
     arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
     arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
-    arrows-unknown) include rdzv/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
+    arrows-unknown) include rdzv/config/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
     arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
     arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;
+    circles) include rdzv/net/net.h '"rdzv/net/conn.h"' && echo 'is in a circle of includes within rdzv/net/' ;;
     headers) sed -i '/#pragma once/d' proto/json.h && echo 'proto/json.h:1: has no #pragma once' ;;
     compile) sed -i '/#include/d' proto/json.h && echo 'proto/json.h:1: does not compile alone' ;;
     first-lines-c) sed -i '1s/.*/#include <stdio.h>/' proto/json.c && echo 'proto/json.c:1: its first' ;;
@@ -304,7 +330,7 @@ plant() {
     first-lines-sh) sed -i '2s/.*/set -u/' tests/support/install.sh && echo 'install.sh:1: its first line' ;;
     blanks-end) sed -i '5s/$/ /' README.md && echo 'README.md:5: blanks at the end' ;;
     blanks-tab) sed -i 's/^    return/\treturn/' proto/url.c && echo 'a tab' ;;
-    blanks-cr) sed -i '3s/$/\r/' proto/command.proto && echo 'command.proto:3: a carriage return' ;;
+    blanks-cr) sed -i '3s/$/\r/' proto/record.proto && echo 'record.proto:3: a carriage return' ;;
     blanks-last) printf 'x' >>README.md && echo 'the last line has no end' ;;
     blanks-empty) echo >>proto/json.h && echo 'an empty line at the end' ;;
     built) echo '/* A module that nobody builds. */' >store/orphan.c && echo 'store/orphan.c:1: no' ;;

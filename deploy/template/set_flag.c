@@ -133,7 +133,7 @@ static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *
     enum yaml_kind kind;
     struct yaml_node *n;
 
-    if (count == 0)
+    if (count == 0) /* parts points behind the last one */
         return value;
     kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
     n = yaml_new(s->arena, kind);

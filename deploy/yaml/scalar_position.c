@@ -27,6 +27,22 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
+static bool is_space(char c)
+{
+    return is_space_or_tab(c) || is_break(c);
+}
+
+/* Skips blanks, line ends and comments. */
+static void skip_space(struct scalar_walk *w)
+{
+    bool comment = false;
+
+    while (w->pos < w->end && (comment || is_space(source_char(w)) || source_char(w) == '#')) {
+        comment = !is_break(source_char(w)) && (comment || source_char(w) == '#');
+        w->pos++;
+    }
+}
+
 /* The value may begin right behind an anchor: `&a:::` is the anchor a and the text `:::`. */
 static bool is_in_anchor(char c)
 {
@@ -42,11 +58,9 @@ static void skip_properties(struct scalar_walk *w)
 
         w->pos++;
         while (w->pos < w->end &&
-               (anchor ? is_in_anchor(source_char(w))
-                       : !is_space_or_tab(source_char(w)) && !is_break(source_char(w))))
+               (anchor ? is_in_anchor(source_char(w)) : !is_space(source_char(w))))
             w->pos++;
-        while (w->pos < w->end && (is_space_or_tab(source_char(w)) || is_break(source_char(w))))
-            w->pos++;
+        skip_space(w);
     }
 }
 
@@ -70,7 +84,7 @@ static bool fold(struct scalar_walk *w)
     if (pos >= w->end || !is_break(w->src[pos]))
         return false;
     w->pos = pos;
-    while (w->pos < w->end && (is_break(source_char(w)) || is_space_or_tab(source_char(w)))) {
+    while (w->pos < w->end && is_space(source_char(w))) {
         if (is_break(source_char(w))) {
             next_line(w);
             lines++;
@@ -118,7 +132,7 @@ static void walk_flow(struct scalar_walk *w, enum yaml_style style, size_t at)
     if (style != YAML_PLAIN)
         w->pos++; /* the quote */
     while (w->at < at && w->pos < w->end) {
-        if ((is_space_or_tab(source_char(w)) || is_break(source_char(w))) && fold(w))
+        if (is_space(source_char(w)) && fold(w))
             continue;
         if (style == YAML_DOUBLE && source_char(w) == '\\') {
             skip_escape(w);

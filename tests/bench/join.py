@@ -2,7 +2,7 @@
 """Measures join storms and the steady load of N torchrun agents: never a pass or a fail.
 
 N real DynamicRendezvousHandlers of one torch release meet at once, through torch's own TCPStore
-server in a process of its own, through rdzvd with torch's bare semantics (--torch-elastic=plain),
+server in a process of its own, through rdzvd with torch's bare semantics (--elastic-fixes=off),
 and through rdzvd as it comes. The servers take turns, round by round. They and the nodes share the
 machine's cores: on few cores the nodes' own work is much of the time that a join takes.
 """
@@ -292,10 +292,10 @@ def contestants(options, torch):
     if "torch" in options.only:
         makers["torch %s" % torch.name] = lambda: PeerStore(torch)
     if "plain" in options.only:
-        flags = ["--torch-elastic=plain"] if "--torch-elastic" in known else []
+        flags = ["--elastic-fixes=off"] if "--elastic-fixes" in known else []
         makers["rdzvd plain"] = lambda: servers.Rdzvd(*flags)
     if "rdzvd" in options.only:
-        if "--torch-elastic" in known or "--merge-heartbeats" in known:
+        if "--elastic-fixes" in known or "--merge-heartbeats" in known:
             makers["rdzvd"] = servers.Rdzvd
         else:
             print("this rdzvd knows nothing of torch's rendezvous: it is all plain")

@@ -56,7 +56,7 @@ def own_name():
 class Notes:
     """A store that writes down every request: (when, how long, kind, outcome, up, down).
 
-    The sizes are those of the modern dialect: an opcode, and eight bytes before each string; a get
+    The sizes are those of the modern version: an opcode, and eight bytes before each string; a get
     is a WAIT and a GET. The outcome is what the backend will make of the answer: "set" or "not"."""
 
     def __init__(self, store):

@@ -1,4 +1,4 @@
-/* Requests of c10d's modern dialect and of etcd v2, and the ends of their answers; see work.h. */
+/* Requests of c10d's modern version and of etcd v2, and the ends of their answers; see work.h. */
 #include "tests/bench/work.h"
 
 #include <endian.h>

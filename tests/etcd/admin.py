@@ -20,8 +20,8 @@ PAGES = [
     "/debug/pprof/", "/v2/admin/config", "/leader", "/config",
 ]
 METHODS = ["GET", "GET", "GET", "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "get"]
-# A POST to /v2/members that is valid would leave a one-node cluster without its majority: every one
-# here must be refused.
+# A valid POST to /v2/members would leave a one-node cluster without a majority: servers refuse
+# all of these.
 MEMBER_BODIES = [
     "", "{}", "{bad", "[]", "null", '"x"', '{"peerURLs":[]}', '{"peerURLs":null}',
     '{"peerURLs":["x"]}', '{"peerURLs":["http://127.0.0.1"]}',
@@ -32,8 +32,8 @@ MEMBER_BODIES = [
     '{"peerURLs":["http://127.0.0.1:99999999"]} x',
 ]
 MEMBER_TYPES = ["application/json"] * 8 + [
-    "text/plain", "application/JSON", "application/json; charset=utf-8", "application/JSON; x=y",
-    None, "", wire.FORM, "text/html; a=b"]
+    "text/plain", "application/json; charset=utf-8", "application/JSON; x=y", None, "", wire.FORM,
+    "text/html; a=b"]
 NAMES = ["al", "al", "bo", "root", "guest", "_x", "\u00e9"]
 ROLES = ["r1", "r1", "r2", "guest", "root", "nope"]
 PATTERNS = ["/*", "/a", "/a/*", "/b*", "*", "/a/b"]
@@ -79,8 +79,8 @@ class Admin:
         return request
 
     def credentials(self):
-        """An Authorization header: mostly right, else wrong in one of many ways. (Not among them an
-        empty user name, on which etcd drops the connection.)"""
+        """An Authorization header: mostly right, else wrong in one of many ways. An empty user name
+        is not among them, since etcd closes the connection then."""
         turn = self.rng.random()
         if turn < 0.35:
             text = "Basic " + base64.b64encode(b"root:rpw").decode()

@@ -1,8 +1,9 @@
-"""Says whether two servers gave the same answer, when each counts from its own start.
+"""Says whether two servers gave the same answer, although each counts indexes from its own base.
 
 What may differ is named here and nowhere else: indexes (relative to a base taken from each server),
 times, TTLs by one second, raft numbers, ids, own addresses, the order of unsorted listings, the
-framing of bodies of about 2 KiB and more, and the line that Go quotes of malformed trailers.
+framing of bodies of about 2 KiB and more, the line that Go quotes of malformed trailers, and the
+words for what is wrong with the body of a member change, which both refuse anyway.
 Everything else must be the same, byte for byte.
 """
 
@@ -22,9 +23,9 @@ TRAILER = re.compile(r'("cause":"malformed MIME header[^"\\]*?)(?:: \\"(?:[^"\\]
 OWN_URL = re.compile(r"http://(?:127\.0\.0\.1|localhost):\d+")
 STATS_TIME = re.compile(r'"(startTime|uptime)":"[^"]*"')
 NUMBER = re.compile(r":\d+")
-# The two servers get a request one after the other; a loaded machine may put this much between.
+# On a loaded machine the second server may get a request this much later than the first.
 APART_S = 1.5
-# From about here on etcd chunks instead of announcing a length, and either is fine.
+# From about this size on etcd sends chunks instead of a Content-Length; either framing is right.
 SMALL = 1900
 FRAMING = ("Content-Length", "Transfer-Encoding")
 
@@ -66,7 +67,7 @@ def seconds(text):
 
 
 class Canonical:
-    """An answer with its side's own numbers taken out."""
+    """An answer without the numbers that belong to its side alone."""
 
     def __init__(self, side, request, answer):
         self.ttls = []
@@ -97,7 +98,7 @@ class Canonical:
         return sorted(out)
 
     def _redirect(self, side, request, text):
-        """A place to go to: the query was copied there as the request spelled it."""
+        """The target of a redirect, into which the server copied the query of the request."""
         if request.query:
             given = side.render(request.query).decode("latin-1")
             meant = request.query.decode("latin-1")
@@ -116,6 +117,8 @@ class Canonical:
                 text = text.replace('"%s"' % side.member, '"the member\'s"')
             return NUMBER.sub(":N", STATS_TIME.sub(r'"\1":"T"', text))
         if request.about == "members":
+            if self.status in (400, 415):
+                return "a fault"
             if side.member:
                 text = text.replace('"%s"' % side.member, '"the member\'s"')
                 text = text.replace(": %s\"" % side.member, ": the member's\"")
@@ -125,7 +128,7 @@ class Canonical:
         text = self._sequences(side, text)
         text = INDEX.sub(lambda m: '"%s":%s' % (m.group(1), side.relative(m.group(2))), text)
         text = self._cause(side, request, text)
-        # Times are set aside with a mark each, so that they move along when their nodes are sorted.
+        # A mark replaces each time, and moves with its node when the nodes are sorted.
         text = TTL.sub('"ttl":\x1et\\1\x1e', text)
         text = EXPIRATION.sub('"expiration":"\x1ee\\1\x1e"', text)
         if '"nodes":[' in text and not request.ordered:
@@ -142,10 +145,10 @@ class Canonical:
         if "errorCode" not in text:
             return text
         text = TRAILER.sub(r'\1"', text)
-        if request.prev_index is not None:
-            given = side.render(request.prev_index).decode().lstrip("0")
-            text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(given),
-                          lambda m: '[%s != %s]"' % (request.prev_index.decode(),
+        for given in request.prev_indexes:
+            number = side.render(given).decode("latin-1").lstrip("0")
+            text = re.sub(r"\[%s != (\d+)\]\"" % re.escape(number),
+                          lambda m: '[%s != %s]"' % (given.decode("latin-1"),
                                                      side.relative(m.group(1))), text)
         match = CLEARED.search(text)
         if match:
@@ -157,7 +160,7 @@ class Canonical:
         return text
 
 
-# Marks cannot be met in an answer: JSON escapes control characters.
+# No answer has such marks: JSON escapes control characters.
 MARK = re.compile("\x1e([te])([^\x1e]*)\x1e")
 
 

@@ -5,10 +5,9 @@
 
 Everything follows from the seed. The run is made of phases: ordinary requests one at a time,
 pipelined ones, watches with changes under them, short TTLs, pages beside the keys, auth, odd HTTP.
-Nodes that live for a second or two are made within a fraction of a second, and nothing is sent
-while they expire: then all changes have the same order on both sides, although each sweeps by its
-own clock. After a difference both trees are emptied and new bases taken, so that one cause counts
-once.
+It makes nodes with TTLs of one or two seconds within a fraction of a second, and sends nothing
+while they expire: so all changes have the same order on both sides, although each server sweeps by
+its own clock. After a difference it empties both trees and takes new bases: one cause counts once.
 """
 
 import argparse
@@ -28,11 +27,13 @@ import wire
 from generate import Request
 
 MOST_DIFFERENCES = 20
-# A TTL below this is one of those that end during the run.
+# A TTL below this ends during the run.
 MORTAL_S = 1000
-# Two sides count as quiet when nothing came for this long.
+# Both servers have sent all events when nothing came for this long.
 QUIET_S = 0.02
-# Making nodes with short TTLs may take this long; beyond, their order of expiry is not certain.
+# On a loaded machine a server may take this long for an answer that must come.
+PATIENCE_S = 30
+# When making the nodes with short TTLs takes longer, their order of expiry is not certain.
 BURST_S = 0.6
 ROOT = ("Authorization", "Basic cm9vdDpycHc=")
 
@@ -54,8 +55,8 @@ class Tested(compare.Side):
         self.connection = None
 
     def open(self):
-        """The main connection. Each first answers one short request: etcd limits the very first
-        request line of a connection to 4096 bytes, which says nothing about later ones."""
+        """The main connection. A new connection begins with one short request, since etcd limits
+        the first request line of a connection, and no later one, to 4096 bytes."""
         if self.connection is None or not self.connection.usable:
             self.close()
             self.connection = self.connect()
@@ -93,7 +94,7 @@ class Tested(compare.Side):
             return answer
 
     def get(self, target, method="GET", headers=(), body=None):
-        """A request of the test's own, outside of what is compared."""
+        """Sends a request whose answers are not compared."""
         connection = self.open()
         connection.send(wire.encode(self.port, method, target, headers, body))
         return connection.read(method)
@@ -116,7 +117,7 @@ class Watch:
         return bytes(self.answers[i].body).count(b"\n"), self.answers[i].complete
 
     def poll(self, timeout):
-        """Takes in what comes on either side; whether anything came."""
+        """Reads what has come on either side. True when something came."""
         came = False
         for connection, answer in zip(self.connections, self.answers):
             if not answer.complete and not answer.cut:
@@ -244,7 +245,7 @@ class Run:
         keys = [node["key"].encode() for node in root.get("nodes", [])]
         for key in keys + [b"/_h", b"/_", b"/__"]:
             side.get(b"/v2/keys" + escape(key, "/") + b"?recursive=true", "DELETE")
-        # A name that is not UTF-8 is listed as something else: it is found by its escapes.
+        # Servers list a name that is not UTF-8 as something else: its escapes find it.
         for name in generate.ODD_NAMES:
             if name and side.get(b"/v2/keys/" + name.replace(b"\\", b"%5C")).status == 200:
                 side.get(b"/v2/keys/" + name + b"?recursive=true", "DELETE")
@@ -284,7 +285,7 @@ class Run:
                 answers.append(side.finish(side.begin(request)))
             self.judge(request, answers, number)
             if self.resync:
-                # What is still on its way would be taken for the answers to come.
+                # Answers that are still on their way would be read as answers to later requests.
                 for side in self.sides:
                     side.close()
                 return
@@ -307,8 +308,8 @@ class Run:
         self.ask(Request("HEAD", b"/v2/keys/"))
 
     def auth(self):
-        """Users and roles, then perhaps the switch, and keys as various users. Each password check
-        costs a real etcd some 50 ms, so these are few."""
+        """Changes users and roles; in most phases then enables auth and uses keys as various users.
+        A real etcd takes some 50 ms to check a password, so these requests are few."""
         for _ in range(self.rng.randrange(4, 16)):
             self.ask(self.admin.auth())
             self.index()
@@ -357,8 +358,8 @@ class Run:
                 return
 
     def raw(self, name, data):
-        """Bytes as they are, on connections of their own; all answers until the server closes or
-        has nothing more to say are compared."""
+        """Sends raw bytes on a connection of their own and compares all answers, until the server
+        closes or has sent as many as there are requests."""
         self.sent += 1
         if self.trace:
             self.trace.write("%d raw %s\n" % (self.sent, name))
@@ -384,16 +385,16 @@ class Run:
 
     @staticmethod
     def raw_answers(connection, method, data):
-        """All answers, and at the end whether the peer closed."""
+        """All answers, and at the end why no more come."""
         out = []
         expected = data.count(b" HTTP/1.1\r\nHost: 127")
         while True:
             try:
                 interim = b"100-" in data and not out
-                answer = connection.interim(3) if interim else connection.begin(
-                    method if not out else "GET", 3)
+                answer = connection.interim(PATIENCE_S) if interim else connection.begin(
+                    method if not out else "GET", PATIENCE_S)
                 if answer.status >= 200:
-                    connection.finish(answer, 5)
+                    connection.finish(answer, PATIENCE_S)
                 else:
                     answer.complete = True
                 out.append(answer)
@@ -406,7 +407,7 @@ class Run:
     # -- watches -----------------------------------------------------------------------------------
 
     def watches(self):
-        """Watches on both sides, changes under them, and what each side was told."""
+        """Opens watches on both sides, makes changes, and compares the events of both sides."""
         opened = []
         for _ in range(self.rng.randrange(1, 7)):
             self.open_watch(opened)
@@ -458,12 +459,12 @@ class Run:
                 answers.append(connection.begin("GET"))
             except (wire.Closed, wire.Garbled, OSError) as error:
                 answers.append(Refused("%s: %s" % (type(error).__name__, error)))
-        # The body may have come with the head on one side only: it is compared when all is there.
+        # On one side the body may have come with the head: it is compared when both are whole.
         opened.append(Watch(request, number, connections, answers, behind))
 
     def collect(self, opened):
-        """Waits until both sides have told the same, or had time enough; then compares."""
-        deadline = time.monotonic() + 4
+        """Waits until both sides have sent as many events, or PATIENCE_S is over; then compares."""
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             self.quiet(opened)
             uneven = [w for w in opened if w.state(0) != w.state(1)]
@@ -483,7 +484,7 @@ class Run:
 
     @staticmethod
     def quiet(opened):
-        """Reads all watches until none has told anything for a moment."""
+        """Reads all watches until nothing has come on any of them for QUIET_S."""
         while True:
             sockets = {}
             for watch in opened:
@@ -498,7 +499,7 @@ class Run:
                 return
 
     def after(self, watch, half_close):
-        """What a connection is good for when its watch is over, or is given up."""
+        """Sends one more request when a watch has ended, or ends an open watch by a half-close."""
         side_a, side_b = self.sides
         if watch.behind is not None and not watch.open():
             request = watch.behind
@@ -516,7 +517,7 @@ class Run:
         answers = []
         for connection in watch.connections:
             try:
-                answers.append(connection.read("GET", 5))
+                answers.append(connection.read("GET", PATIENCE_S))
             except (wire.Closed, wire.Garbled, OSError) as error:
                 answers.append(Refused("%s: %s" % (type(error).__name__, error)))
         text = compare.difference(side_a, side_b, request, *answers)
@@ -525,11 +526,11 @@ class Run:
                         answers, self.sent, text)
 
     def half_close(self, watch):
-        """A client that sends no more ends its watch."""
+        """Half-closes the connections, which ends the watch on both sides."""
         for connection, answer in zip(watch.connections, watch.answers):
             connection.socket.shutdown(1)
             try:
-                connection.finish(answer, 3)
+                connection.finish(answer, PATIENCE_S)
             except (wire.Closed, wire.Garbled, OSError):
                 pass
         text = compare.difference(*self.sides, watch.request, *watch.answers)
@@ -540,7 +541,7 @@ class Run:
     # -- expiry ------------------------------------------------------------------------------------
 
     def expiry(self):
-        """Nodes with short TTLs, quickly made, then silence until they are gone on both sides."""
+        """Makes nodes with short TTLs quickly; sends nothing until both sides have expired them."""
         opened = []
         for _ in range(self.rng.randrange(0, 5)):
             self.open_watch(opened)
@@ -563,7 +564,7 @@ class Run:
         if self.generator.chance(50) and not self.resync:
             self.ask(self.generator.doomed())
         if time.monotonic() - began > BURST_S:
-            # The machine was held up: what expired first is no longer certain.
+            # The machine was slow: the order in which the nodes expire is not certain.
             self.stalls += 1
             for watch in opened:
                 watch.close()
@@ -574,7 +575,7 @@ class Run:
         if not self.resync:
             self.tree()
         for _ in range(self.rng.randrange(0, 4) if gone else 0):
-            # The expirations as the history tells them.
+            # Watches from past indexes send the expirations that the history holds.
             index = b"{{B%+d}}" % max(1, self.model.index - self.rng.randrange(0, 6))
             request = Request("GET", b"/v2/keys/", b"wait=true&recursive=true&waitIndex=" + index)
             request.wait_index = index
@@ -582,8 +583,8 @@ class Run:
         self.collect(opened)
 
     def wait_expired(self):
-        """Waits until no node that was given a short life is left on either side."""
-        deadline = time.monotonic() + 8
+        """Waits until all nodes with a short TTL are gone on both sides. False: some are left."""
+        deadline = time.monotonic() + PATIENCE_S
         while self.mortals and time.monotonic() < deadline:
             self.mortals = {key: True for key in self.mortals
                             if any(self.is_mortal(side, key) for side in self.sides)}
@@ -641,15 +642,13 @@ def escape(name, safe=""):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=20000)
-    parser.add_argument("--seed", type=int, help="default: one from the clock, printed")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--a", choices=("etcd", "rdzvd"), default="etcd")
     parser.add_argument("--b", choices=("etcd", "rdzvd"), default="rdzvd")
     parser.add_argument("--shift", type=int, default=7,
-                        help="changes made on b first, so that indexes are not equal by chance")
+                        help="changes made on b first, so that no two indexes are equal by chance")
     parser.add_argument("--trace", help="write every request to this file")
     args = parser.parse_args()
-    if args.seed is None:
-        args.seed = int(time.time())
 
     began = time.monotonic()
     print("differential: %s against %s, seed %d" % (args.a, args.b, args.seed), flush=True)

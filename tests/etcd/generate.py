@@ -1,7 +1,7 @@
 """Makes random etcd v2 requests from a seed: paths, parameters, bodies, content types.
 
-Nothing here talks to a server. A Model remembers what answers told, so that comparisons are often
-right, and paths often exist; a wrong model costs coverage and nothing else. Requests are templates
+Nothing here talks to a server. A Model remembers what the answers said, so that many comparisons
+hold and many paths exist; a wrong model costs coverage and nothing else. Requests are templates
 in which {{B+n}} stands for an index and {{SEQ+n}} for the name of an in-order key (compare.Side).
 """
 
@@ -18,7 +18,7 @@ ODD_NAMES = [
     b"a;b", b"a:b", b"@", b"$&,", b"%3F", b"%23", b"%0A", b"%3Cb%3E", b"<b>", b"%ff", b"%C3",
     b"%E2%80%A8", b"%22", b'"', b"%5C", b"\\", b"|", b"^", b"`", b"{}", b"[]", b"%7F", b"%5fh",
     b"n" * 300, b"L" * 3500, b"dG9yY2g=", b"a//b", b"a/./b", b"a/../b", b"%61", b"0",
-    b"9000000000000000007",  # nearly one made in order, and sorted behind all of those
+    b"9000000000000000007",  # looks like an in-order name, and sorts behind all of them
     b"%E4%B8%AD%E6%96%87", b"%F0%9F%98%80", b"*", b"..a", b"a..", b"+",
     b"%2B",
 ]
@@ -55,8 +55,8 @@ KINDS = ["set"] * 6 + ["update", "cas value", "cas index"] * 2 + [
     "dir", "create", "create dir", "update dir", "cas both", "refresh", "refresh set",
     "refresh cas", "mixed"]
 METHODS = ["PATCH", "PATCH", "OPTIONS", "OPTIONS", "TRACE", "Put", "FOO", "MKCOL"]
-# Set and create take these as "no TTL", or as a day that is centuries away; an update would take
-# some of them as long ago.
+# For set and create these mean "no TTL" or a time centuries away; for an update some of them mean a
+# time long past.
 WRAPPING_TTLS = [b"9223372036", b"7000000000", b"9223372037"]
 LONG_TTLS = [3600, 5000, 7200, 100000, 1000000]
 # None of these may make a difference.
@@ -78,7 +78,7 @@ class Request:
         self.body = body
         self.version = version
         self.ordered = False  # the listing's order is defined
-        self.prev_index = None
+        self.prev_indexes = []  # of body and query: the type of the body decides which counts
         self.wait_index = None
         self.about = "keys"
 
@@ -131,7 +131,7 @@ class Model:
         return sorted(self.nodes)
 
     def learn(self, event, base):
-        """Takes over what the answer to a change, or to a get, says about its node."""
+        """Remembers what the answer to a change or to a get says about its node."""
         node = event.get("node")
         if not isinstance(node, dict) or "key" not in node:
             return
@@ -336,7 +336,7 @@ class Generator:
         return self.build("DELETE", path, params, query_only=True)
 
     def other(self, odd=4):
-        """Methods that keys do not know, and OPTIONS, which everything knows."""
+        """Methods that are not for keys, and OPTIONS, which is for every path."""
         method = self.rng.choice(METHODS)
         params = [(b"value", self.value())] if self.chance(50) else []
         return self.build(method, self.path(odd), params, query_only=method != "PATCH")
@@ -350,9 +350,9 @@ class Generator:
         return b"%d" % self.rng.choice(LONG_TTLS)
 
     def noise(self, params):
-        """Now and then a parameter too many, or one that is wrong."""
+        """Sometimes adds a superfluous or a wrong parameter."""
         if any(value in WRAPPING_TTLS for _, value in params):
-            return  # prevExist would make it an update, and the node go at a moment of its own
+            return  # prevExist would make it an update, whose node expires at once
         if self.chance(6):
             name = self.rng.choice(BOOLS).encode()
             params.append((name, self.rng.choice(NOT_BOOLS + TRUE + FALSE)))
@@ -385,7 +385,7 @@ class Generator:
         if not query_only:
             self.attach_body(request, b"&".join(form))
         elif method in ("GET", "DELETE", "HEAD", "OPTIONS") and self.chance(2):
-            # Never parsed with these methods, whatever it says.
+            # Servers never parse a body with these methods.
             request.headers.append(("Content-Type", wire.FORM))
             request.body = b"recursive=true&value=%zz"
         if self.chance(2):
@@ -399,14 +399,15 @@ class Generator:
         for part in form + query:
             name, _, value = part.partition(b"=")
             seen.setdefault(name, value)
+            if name == b"prevIndex":
+                request.prev_indexes.append(value)
         request.ordered = seen.get(b"sorted") in TRUE
-        request.prev_index = seen.get(b"prevIndex")
         request.wait_index = seen.get(b"waitIndex")
 
     def attach_body(self, request, form):
         turn = self.rng.random()
         if turn < 0.04:
-            # A type that is not a form, or no type at all: the body does not count.
+            # Without the content type of a form servers ignore the body.
             if self.chance(80):
                 request.headers.append(("Content-Type", self.rng.choice(CONTENT_TYPES)))
             request.body = form

@@ -1,4 +1,4 @@
-"""Starts the two servers these tests compare, a real etcd and rdzvd, ready and at rest."""
+"""Starts the two servers that these tests compare, a real etcd and rdzvd."""
 
 import contextlib
 import json
@@ -16,14 +16,15 @@ import wire  # noqa: E402
 
 REPORT = re.compile(r"runtime error:|Sanitizer")
 
-# A real etcd syncs every write to disk; in memory that costs nothing and means the same here.
+# A real etcd syncs every write to disk: in a file system in memory that takes no time.
 if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK):
     tempfile.tempdir = "/dev/shm"
 
 
 @contextlib.contextmanager
 def start(name):
-    """The server called etcd or rdzvd, with `name`, `port` and `url`; it must also end well."""
+    """The server called etcd or rdzvd, with `name`, `port` and `url`; it must exit with 0, and
+    no sanitizer may report anything."""
     with (servers.Etcd() if name == "etcd" else servers.Rdzvd()) as server:
         server.name = name
         settle(server)
@@ -36,7 +37,7 @@ def start(name):
 
 
 def settle(server):
-    """Waits until the server has decided its cluster version: from then on its index rests."""
+    """Waits until the server has decided its cluster version, its last change of its own."""
     deadline = time.monotonic() + 30
     while True:
         with wire.Connection(server.port) as peer:

@@ -21,7 +21,7 @@ import peers
 import servers
 
 CASES = []
-# The client logs each error that it raises as well.
+# The client also logs each error that it raises.
 logging.getLogger("etcd").setLevel(logging.CRITICAL)
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)
 
@@ -367,7 +367,7 @@ def swaps_compare_the_index(b):
 
 
 @case
-def an_object_is_updated_if_nobody_else_did(b):
+def an_object_is_updated_unless_it_has_changed(b):
     b.client.write(b.key("k"), "1", ttl=100)
     mine = b.client.read(b.key("k"))
     mine.value = "2"
@@ -460,7 +460,7 @@ def writing_without_a_ttl_makes_permanent(b):
 
 
 @case
-def refresh_moves_the_end_and_nobody_is_told(b):
+def refresh_moves_the_end_and_no_watch_sees_it(b):
     made = b.client.write(b.key("k"), "1", ttl=1)
     watch = b.watching(b.client.watch, b.key("k"), index=made.modifiedIndex + 1)
     done = b.client.refresh(b.key("k"), 100)
@@ -620,7 +620,7 @@ def a_lock_is_a_context(b):
     except ValueError:
         pass
     else:
-        raise AssertionError("a lock that nobody holds was found")
+        raise AssertionError("a lock without an owner was found")
 
 
 # -- errors ---------------------------------------------------------------------------------------

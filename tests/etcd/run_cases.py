@@ -30,7 +30,7 @@ PATTERNS = {
     "URLS": r'"[^"]*"(?:,"[^"]*")*',
     "REST": r".*",
 }
-# How long an answer that must stay as it is is watched for bytes that must not come.
+# When an answer must stay open, no more bytes may come for this long.
 SILENCE_S = 0.15
 
 
@@ -140,8 +140,8 @@ class Runner:
 
     @staticmethod
     def collect(connection, answer, case, base):
-        """Reads the body: to its end, or, when it must not end, to what it must hold and then for a
-        moment more."""
+        """Reads the body to its end. When it must stay open, reads what it must hold, and what
+        comes within SILENCE_S after that."""
         if case["expect"].get("complete", True):
             connection.finish(answer)
             return

@@ -1,4 +1,4 @@
-"""HTTP over a raw socket: every byte of a request is ours, and every byte of an answer is seen.
+"""HTTP over a raw socket: callers choose every byte of a request and see every byte of an answer.
 
 Knows framing only (length, chunked, until close); what an answer means is for its callers. An
 answer may be taken apart while it is still growing, as watches need.
@@ -57,7 +57,7 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = bytearray()
         self.eof = False
-        self.usable = True  # false once the peer said, or showed, that it closes
+        self.usable = True  # false once the peer has closed, or has said that it will
 
     def close(self):
         self.usable = False
@@ -98,8 +98,8 @@ class Connection:
         return None if end < 0 else end + 1
 
     def begin(self, method="GET", timeout=None):
-        """Reads one head and returns its Answer; the body is not waited for. 1xx heads are left to
-        `interim`, unless they come unasked: then they are skipped."""
+        """Reads one head and returns its Answer, without waiting for the body. Skips 1xx heads,
+        which `interim` reads."""
         deadline = time.monotonic() + (timeout or self.timeout)
         while True:
             answer = self._head(deadline)

@@ -31,8 +31,8 @@ static const struct c10d_limits all_limits[] = {
 struct reading {
     struct slice stream;
     const struct c10d_limits *limits;
-    enum c10d_dialect classic;
-    bool classic_on;
+    enum c10d_version legacy;
+    bool legacy_on;
     uint32_t seed;   /* of the cuts; 0 gives everything at once */
     uint64_t digest; /* of all requests */
     size_t count;    /* of requests */
@@ -123,7 +123,7 @@ static struct slice arrive(const struct reading *r, size_t have)
 }
 
 /* One request; false at the end of what can be read. */
-static bool read_request(struct reading *r, enum c10d_dialect dialect)
+static bool read_request(struct reading *r, enum c10d_version version)
 {
     struct c10d_progress progress = {0};
     size_t all = r->stream.len - r->end, have = more(r, 0, 1), need = 1;
@@ -133,7 +133,7 @@ static bool read_request(struct reading *r, enum c10d_dialect dialect)
         struct slice in = arrive(r, have);
         size_t size = 0;
         const char *why = NULL;
-        enum parse_result result = c10d_parse(in, dialect, r->limits, &progress, &req, &size, &why);
+        enum parse_result result = c10d_parse(in, version, r->limits, &progress, &req, &size, &why);
 
         if (result == PARSE_DONE) {
             CHECK(size >= need); /* it never asks for more than it takes */
@@ -158,7 +158,7 @@ static bool read_request(struct reading *r, enum c10d_dialect dialect)
 static void read_stream(struct reading *r)
 {
     enum parse_result result = PARSE_MORE;
-    enum c10d_dialect dialect = C10D_MODERN;
+    enum c10d_version version = C10D_MODERN;
     size_t have = 0, size = 1;
 
     while (result == PARSE_MORE && have < r->stream.len) {
@@ -166,16 +166,16 @@ static void read_stream(struct reading *r)
 
         have = more(r, have, size);
         in = arrive(r, have);
-        result = c10d_detect(in, r->classic, r->classic_on, &dialect, &size);
+        result = c10d_detect(in, r->legacy, r->legacy_on, &version, &size);
         free((void *)in.ptr);
     }
     r->bad = result == PARSE_BAD;
     if (result != PARSE_DONE)
         return;
-    CHECK(size <= have && (size == 0 || dialect == C10D_MODERN));
-    add_number(&r->digest, (uint64_t)dialect);
+    CHECK(size <= have && (size == 0 || version == C10D_MODERN));
+    add_number(&r->digest, (uint64_t)version);
     r->end = size;
-    while (r->end < r->stream.len && read_request(r, dialect))
+    while (r->end < r->stream.len && read_request(r, version))
         continue;
 }
 
@@ -187,8 +187,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     whole.stream = (struct slice){data + 2, size - 2};
     whole.limits = &all_limits[data[0] & 3];
-    whole.classic = (enum c10d_dialect)((data[0] >> 2 & 3) % 3); /* one that needs no opening */
-    whole.classic_on = (data[0] & 0x10) == 0;
+    whole.legacy = (enum c10d_version)((data[0] >> 2 & 3) % 3); /* one that needs no opening */
+    whole.legacy_on = (data[0] & 0x10) == 0;
     parts = whole;
     parts.seed = data[1] + 1u;
 

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rdzv/config.h"
-#include "rdzv/config_file.h"
+#include "rdzv/config/config.h"
+#include "rdzv/config/config_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "proto/base64.h"
-#include "proto/torch_state.h"
+#include "proto/torch/torch_state.h"
 #include "proto/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -65,7 +65,7 @@ static void check_same(const struct torch_state *a, const struct torch_state *b)
     }
 }
 
-/* Writes the state and reads it again; *len is how long it was. The dialect of a state that has
+/* Writes the state and reads it again; *len is how long it was. The version of a state that has
  * neither nodes nor times is a guess. */
 static uint8_t *write_and_read(const struct torch_state *s, size_t *len)
 {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-void loop_open(struct loop *l, const char *const *flags)
+void loop_configure(struct loop *l, const char *const *flags)
 {
     char *argv[32] = {(char *)(uintptr_t) "rdzvd", (char *)(uintptr_t) "--listen",
                       (char *)(uintptr_t) "127.0.0.1:0"};
@@ -33,6 +33,18 @@ void loop_open(struct loop *l, const char *const *flags)
     log.fd = l->log_fd;
     log_init(&log);
     signal(SIGPIPE, SIG_IGN); /* as main() does */
+}
+
+void loop_forget(struct loop *l)
+{
+    server_fini(&l->server);
+    config_free(&l->config);
+    close(l->log_fd);
+}
+
+void loop_open(struct loop *l, const char *const *flags)
+{
+    loop_configure(l, flags);
     assert_int_equal(server_init(&l->server, &l->config), 0);
 }
 
@@ -40,17 +52,15 @@ void loop_close(struct loop *l)
 {
     struct space *space;
 
-    while (!TAILQ_EMPTY(&l->server.conns))
-        conn_close(TAILQ_FIRST(&l->server.conns), "the test is over");
-    loop_turn(l);
-    TAILQ_FOREACH(space, &l->server.store.spaces, entry) {
+    while (!TAILQ_EMPTY(&l->server.net.conns))
+        conn_close(TAILQ_FIRST(&l->server.net.conns), "the test is over");
+    loop_iterate(l);
+    TAILQ_FOREACH(space, &l->server.engine.store.spaces, entry) {
         assert_int_equal(space->keys.waiters, 0);
         assert_int_equal(space->tree.hub.registered, 0);
     }
-    assert_int_equal(l->server.conn_count, 0);
-    server_fini(&l->server);
-    config_free(&l->config);
-    close(l->log_fd);
+    assert_int_equal(l->server.net.conn_count, 0);
+    loop_forget(l);
 }
 
 static void on_stop(evutil_socket_t fd, short what, void *arg)
@@ -62,7 +72,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
     s->stop = true;
 }
 
-void loop_turn(struct loop *l)
+void loop_iterate(struct loop *l)
 {
     const struct timeval now = {0};
 
@@ -72,9 +82,9 @@ void loop_turn(struct loop *l)
     assert_int_equal(server_run(&l->server), 0);
 }
 
-int loop_connect(struct loop *l, bool slow)
+int loop_dial(struct loop *l, bool slow)
 {
-    const struct listener *listener = TAILQ_FIRST(&l->server.listeners);
+    const struct listener *listener = TAILQ_FIRST(&l->server.net.listeners);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 32768, on = 1;
     struct sockaddr_in address;
     socklen_t len = sizeof address;
@@ -88,6 +98,13 @@ int loop_connect(struct loop *l, bool slow)
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)(void *)&address, len), 0);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+int loop_connect(struct loop *l, bool slow)
+{
+    int fd = loop_dial(l, slow), small = 32768;
+
     LOOP_UNTIL(l, loop_conn(l, fd) != NULL);
     if (slow) {
         int server_fd = event_get_fd(&loop_conn(l, fd)->event);
@@ -104,8 +121,8 @@ struct conn *loop_conn(struct loop *l, int fd)
     struct conn *c;
 
     assert_int_equal(getsockname(fd, (struct sockaddr *)(void *)&address, &len), 0);
-    TAILQ_FOREACH(c, &l->server.conns, entry) {
-        if (c->peer_port == ntohs(address.sin_port))
+    TAILQ_FOREACH(c, &l->server.net.conns, entry) {
+        if (c->peer.port == ntohs(address.sin_port))
             return c;
     }
     return NULL;
@@ -118,8 +135,8 @@ void loop_leave(struct loop *l, int fd)
     assert_non_null(gone);
     close(fd);
     do {
-        loop_turn(l);
-        TAILQ_FOREACH(c, &l->server.conns, entry) {
+        loop_iterate(l);
+        TAILQ_FOREACH(c, &l->server.net.conns, entry) {
             if (c == gone)
                 break;
         }
@@ -130,18 +147,18 @@ void loop_send(struct loop *l, int fd, const void *bytes, size_t len)
 {
     const char *at = bytes;
 
-    for (int turns = 0; len > 0; turns++) {
+    for (int iterations = 0; len > 0; iterations++) {
         ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
 
         if (n < 0 && errno != EAGAIN)
             fail_msg("send: %s", strerror(errno));
-        if (turns == 20000)
+        if (iterations == 20000)
             fail_msg("the server does not read: %zu bytes are left", len);
         if (n > 0) {
             at += n;
             len -= (size_t)n;
         }
-        loop_turn(l);
+        loop_iterate(l);
     }
 }
 
@@ -153,7 +170,7 @@ void loop_send_text(struct loop *l, int fd, const char *text)
 /* The next bytes of a peer; 0 at the end of its stream. */
 static size_t next_bytes(struct loop *l, int fd, void *out, size_t cap)
 {
-    for (int turns = 0; turns < 20000; turns++) {
+    for (int iterations = 0; iterations < 20000; iterations++) {
         ssize_t n = recv(fd, out, cap, 0);
 
         if (n >= 0)
@@ -161,7 +178,7 @@ static size_t next_bytes(struct loop *l, int fd, void *out, size_t cap)
         if (errno == ECONNRESET)
             return 0;
         assert_int_equal(errno, EAGAIN);
-        loop_turn(l);
+        loop_iterate(l);
     }
     fail_msg("nothing comes");
     return 0;

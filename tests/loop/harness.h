@@ -1,8 +1,9 @@
 /* A whole server in the test's own process and hands: real sockets on loopback, real connections,
- * and turns of the loop that happen when the test says so. */
+ * and iterations of the loop that happen when the test says so. */
 #pragma once
 
-#include "rdzv/conn.h"
+#include "rdzv/net/conn.h"
+#include "rdzv/net/transport.h"
 #include "rdzv/server.h"
 
 struct loop {
@@ -14,14 +15,21 @@ struct loop {
 /* One listener on a port of the kernel's choice; `flags` is a NULL-terminated list of more. */
 void loop_open(struct loop *l, const char *const *flags);
 
+/* What loop_open() does before server_init(), and loop_close() when there are no connections. */
+void loop_configure(struct loop *l, const char *const *flags);
+void loop_forget(struct loop *l);
+
 /* Nobody and nothing may be left behind: fails when a space still counts one who waits. */
 void loop_close(struct loop *l);
 
 /* Runs the loop once: what is there now is read, applied and answered, as in production. */
-void loop_turn(struct loop *l);
+void loop_iterate(struct loop *l);
 
 /* A peer. Its socket does not block; its receive buffer is small when `slow`. */
 int loop_connect(struct loop *l, bool slow);
+
+/* The same, before the server has accepted it. */
+int loop_dial(struct loop *l, bool slow);
 
 /* The server's side of a peer; NULL when the server has none (any more). */
 struct conn *loop_conn(struct loop *l, int fd);
@@ -29,35 +37,35 @@ struct conn *loop_conn(struct loop *l, int fd);
 /* The peer goes; over once the server has seen its end. */
 void loop_leave(struct loop *l, int fd);
 
-/* All of the bytes, with turns of the loop when the socket is full. */
+/* All of the bytes, with iterations of the loop when the socket is full. */
 void loop_send(struct loop *l, int fd, const void *bytes, size_t len);
 void loop_send_text(struct loop *l, int fd, const char *text);
 
-/* Turns until these bytes have come, which must be the next ones. */
+/* Iterates until these bytes have come, which must be the next ones. */
 void loop_expect(struct loop *l, int fd, const void *bytes, size_t len);
 
-/* Turns until one byte more has come. */
+/* Iterates until one byte more has come. */
 uint8_t loop_next_byte(struct loop *l, int fd);
 
-/* Turns until the end of the stream, which must be the next thing that comes. */
+/* Iterates until the end of the stream, which must be the next thing that comes. */
 void loop_expect_end(struct loop *l, int fd);
 
-/* Turns until the server has read and answered all that was sent so far by anybody (a PING of a
+/* Iterates until the server has read and answered all that was sent so far by anybody (a PING of a
  * connection of its own says when), and nothing must have come here. */
 void loop_expect_silence(struct loop *l, int fd);
 
-/* Turns until a whole HTTP answer with a Content-Length has come; its body, cut off at `cap`.
+/* Iterates until a whole HTTP answer with a Content-Length has come; its body, cut off at `cap`.
  * Returns the status. */
 unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap);
 
-/* Turns until the condition holds. */
-#define LOOP_UNTIL(l, condition)                                            \
-    do {                                                                    \
-        for (int loop_turns = 0; !(condition); loop_turns++) {              \
-            if (loop_turns == 20000)                                        \
-                fail_msg("not after %d turns: %s", loop_turns, #condition); \
-            loop_turn(l);                                                   \
-        }                                                                   \
+/* Iterates until the condition holds. */
+#define LOOP_UNTIL(l, condition)                                                 \
+    do {                                                                         \
+        for (int loop_count = 0; !(condition); loop_count++) {                   \
+            if (loop_count == 20000)                                             \
+                fail_msg("not after %d iterations: %s", loop_count, #condition); \
+            loop_iterate(l);                                                     \
+        }                                                                        \
     } while (0)
 
 /* True when the log has that text. */

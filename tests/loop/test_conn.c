@@ -1,5 +1,5 @@
-/* Connections of a real server, turn by turn: half-closed peers, slow readers, pauses, parked
- * watches with requests behind them, and those who are cut for being late. */
+/* Connections of a real server, iteration by iteration: half-closed peers, slow readers, pauses,
+ * parked watches with requests behind them, and those who are cut for being late. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #define VALIDATE "\0\xce\xf7\x85\x3c"
 #define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
 
-/* Requests of the modern dialect. */
+/* Requests of the modern version. */
 #define SET_K  "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
 #define GET_K  "\3\2\0\0\0\0\0\0\0/k"
 #define WAIT_K "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
@@ -70,9 +70,9 @@ static void an_idle_peer_costs_its_struct_alone(void **state)
     c = loop_conn(&loop, fd);
     assert_null(c->in);
     assert_true(TAILQ_EMPTY(&c->out.parts));
-    assert_false(c->is_late);
-    conn_cut_late(&loop.server, UINT64_MAX); /* nobody owes anything */
-    loop_turn(&loop);
+    assert_int_equal(c->stalled_ms, 0);
+    transport_drop_stalled(&loop.server.net, UINT64_MAX); /* nobody owes anything */
+    loop_iterate(&loop);
     assert_ptr_equal(loop_conn(&loop, fd), c);
     loop_leave(&loop, fd);
     loop_close(&loop);
@@ -85,7 +85,7 @@ static void who_comes_and_goes_leaves_no_trace(void **state)
     for (int i = 0; i < 3; i++)
         loop_leave(&loop, loop_connect(&loop, false));
     assert_int_equal(lseek(loop.log_fd, 0, SEEK_END), 0);
-    assert_int_equal(loop.server.conn_count, 0);
+    assert_int_equal(loop.server.net.conn_count, 0);
     loop_close(&loop);
 }
 
@@ -96,9 +96,9 @@ static void a_silent_peer_is_undecided_for_ever(void **state)
     (void)state;
     loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
-    conn_cut_late(&loop.server, UINT64_MAX);
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
     loop_expect_silence(&loop, fd);
-    loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a classic WAIT for nothing */
+    loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a legacy WAIT for nothing */
     loop_expect(&loop, fd, "\0", 1);
     loop_leave(&loop, fd);
     loop_close(&loop);
@@ -116,7 +116,7 @@ static void what_came_before_the_end_is_answered(void **state)
     } rows[] = {
         {"c10d", TEXT(VALIDATE SET_K GET_K PING), TEXT(VALUE_V "abcd")},
         {"c10d, half a request behind", TEXT(VALIDATE SET_K GET_K "\1\2\0"), TEXT(VALUE_V)},
-        {"classic", TEXT("\6"), TEXT("\0\0\0\0\0\0\0\0")},
+        {"c10d-legacy", TEXT("\6"), TEXT("\0\0\0\0\0\0\0\0")},
     };
 
     (void)state;
@@ -170,8 +170,8 @@ static void a_half_closed_slow_reader_gets_everything(void **state)
     fd = loop_connect(&loop, true);
     loop_send(&loop, fd, TEXT(VALIDATE GET_K));
     shutdown(fd, SHUT_WR);
-    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->state == CONN_FINISHING);
-    assert_true(loop_conn(&loop, fd)->writing);
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->end == CONN_FINISHING);
+    assert_int_equal(loop_conn(&loop, fd)->output, OUTPUT_BLOCKED);
     loop_expect(&loop, fd, length, 8);
     loop_expect(&loop, fd, value, LEN);
     loop_expect_end(&loop, fd);
@@ -193,7 +193,7 @@ static void who_leaves_while_waiting_waits_no_more(void **state)
     barrier = open_modern(&loop);
     loop_send(&loop, fd, TEXT(WAIT_K));
     loop_send(&loop, barrier, TEXT(BARRIER_2));
-    space = TAILQ_FIRST(&loop.server.store.spaces);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     LOOP_UNTIL(&loop, space->keys.waiters == 2);
     shutdown(fd, SHUT_WR);
     loop_expect_end(&loop, fd);
@@ -207,8 +207,8 @@ static void who_leaves_while_waiting_waits_no_more(void **state)
     loop_close(&loop);
 }
 
-/* The one who is woken goes in the very turn that wakes him. */
-static void whoever_is_woken_may_be_gone_already(void **state)
+/* A peer that is woken and leaves in the same iteration. */
+static void a_woken_peer_may_be_gone_already(void **state)
 {
     (void)state;
     for (int order = 0; order < 2; order++) {
@@ -224,10 +224,10 @@ static void whoever_is_woken_may_be_gone_already(void **state)
         assert_int_equal(send(writer, TEXT(SET_K PING), 0), sizeof SET_K PING - 1);
         if (order == 1)
             close(fd);
-        loop_turn(&loop);
+        loop_iterate(&loop);
         loop_expect(&loop, writer, "abcd", 4);
         loop_leave(&loop, writer);
-        LOOP_UNTIL(&loop, loop.server.conn_count == 0);
+        LOOP_UNTIL(&loop, loop.server.net.conn_count == 0);
         loop_close(&loop);
     }
 }
@@ -259,7 +259,8 @@ static void all_who_wait_are_woken_once(void **state)
     loop_close(&loop);
 }
 
-/* The wait is fulfilled and cancelled in one turn: 0, then 1, the one order that clients accept. */
+/* The wait is fulfilled and cancelled in one iteration: 0, then 1, the one order that clients
+ * accept. */
 static void a_cancel_that_comes_too_late_is_answered_behind_the_wake(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void requests_behind_a_wait_keep_their_order(void **state)
     loop_close(&loop);
 }
 
-static void a_classic_peers_next_request_ends_its_wait(void **state)
+static void a_legacy_peers_next_request_ends_its_wait(void **state)
 {
     int fd, writer;
 
@@ -314,7 +315,7 @@ static void a_classic_peers_next_request_ends_its_wait(void **state)
     writer = open_modern(&loop);
     loop_send(&loop, fd, TEXT("\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k")); /* WAIT */
     loop_expect_silence(&loop, fd);
-    /* Only the first byte of it, as classic clients send it: from now on a 0 would be misread. */
+    /* Only the first byte of it, as legacy clients send it: from now on a 0 would be misread. */
     loop_send(&loop, fd, TEXT("\3"));
     loop_send(&loop, writer, TEXT(SET_K PING));
     loop_expect(&loop, writer, "abcd", 4);
@@ -341,17 +342,17 @@ static void a_c10d_peer_that_does_not_read_is_cut(void **state)
     set_large(&loop, writer, 400000);
     fd = loop_connect(&loop, true);
     loop_send(&loop, fd, TEXT(VALIDATE));
-    cut = loop.server.stats.cut;
+    cut = loop.server.engine.stats.dropped;
     for (int i = 0; i < 100 && loop_conn(&loop, fd) != NULL; i++) {
         struct conn *c = loop_conn(&loop, fd);
 
         assert_in_range(c->out.bytes, 0, (1 << 20) + 400008);
         send(fd, TEXT(GET_K), MSG_NOSIGNAL);
-        loop_turn(&loop);
-        loop_turn(&loop);
+        loop_iterate(&loop);
+        loop_iterate(&loop);
     }
     assert_null(loop_conn(&loop, fd));
-    assert_int_equal(loop.server.stats.cut, cut + 1);
+    assert_int_equal(loop.server.engine.stats.dropped, cut + 1);
     assert_true(loop_logged(&loop, "reason=\"does not read its answers"));
     loop_send(&loop, writer, TEXT(PING)); /* nobody else is disturbed */
     loop_expect(&loop, writer, "abcd", 4);
@@ -387,7 +388,7 @@ static void an_http_peer_that_reads_late_gets_all_its_answers(void **state)
         loop_send(&loop, fd, request, (size_t)len);
         c = loop_conn(&loop, fd);
         assert_non_null(c);
-        paused += c->paused;
+        paused += c->input == INPUT_PAUSED;
         assert_in_range(c->out.bytes, 0, (256 << 10) + LEN + 1024);
     }
     assert_in_range(paused, 1, REQUESTS);
@@ -396,8 +397,8 @@ static void an_http_peer_that_reads_late_gets_all_its_answers(void **state)
         assert_int_equal(strspn(strstr(body, "xxx"), "x"), LEN);
     }
     c = loop_conn(&loop, fd);
-    assert_false(c->paused);
-    assert_false(c->writing);
+    assert_int_equal(c->input, INPUT_READY);
+    assert_int_equal(c->output, OUTPUT_IDLE);
     assert_null(c->in);
     loop_expect_silence(&loop, fd);
     loop_leave(&loop, fd);
@@ -420,14 +421,14 @@ static void a_stream_that_is_not_read_is_cut(void **state)
     set.value = (struct slice){value, 100000};
     loop_open(&loop, flags);
     fd = loop_connect(&loop, true);
-    space = TAILQ_FIRST(&loop.server.store.spaces);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     loop_send_text(&loop, fd, "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n");
     LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
     for (int i = 0; i < 50 && loop_conn(&loop, fd) != NULL; i++) {
         struct store_result result;
 
-        server_apply(&loop.server, space, &set, &result);
-        loop_turn(&loop);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &set, &result);
+        loop_iterate(&loop);
     }
     assert_null(loop_conn(&loop, fd));
     assert_int_equal(space->tree.hub.registered, 0);
@@ -493,11 +494,11 @@ static void requests_behind_a_watch_wait_for_its_end(void **state)
         for (size_t k = 0; k < COUNT(cuts[i]) && cuts[i][k] != NULL; k++)
             loop_send_text(&loop, fd, cuts[i][k]);
         c = loop_conn(&loop, fd);
-        assert_true(c->parked);
+        assert_int_equal(c->input, INPUT_PARKED);
         assert_non_null(c->in);
-        assert_false(c->is_late);
-        conn_cut_late(&loop.server, UINT64_MAX); /* a parked peer owes nothing */
-        assert_int_equal(c->state, CONN_OPEN);
+        assert_int_equal(c->stalled_ms, 0);
+        transport_drop_stalled(&loop.server.net, UINT64_MAX); /* a parked peer owes nothing */
+        assert_int_equal(c->end, CONN_OPEN);
         loop_send_text(&loop, writer, PUT_K);
         assert_int_equal(loop_expect_answer(&loop, writer, body, sizeof body), 201);
         expect_chunked_event(&loop, fd, EVENT);
@@ -506,7 +507,7 @@ static void requests_behind_a_watch_wait_for_its_end(void **state)
             assert_non_null(strstr(body, "etcdserver"));
         }
         loop_expect_silence(&loop, fd);
-        assert_false(c->parked);
+        assert_int_equal(c->input, INPUT_READY);
         assert_null(c->in);
         loop_leave(&loop, fd);
         loop_leave(&loop, writer);
@@ -515,7 +516,7 @@ static void requests_behind_a_watch_wait_for_its_end(void **state)
 }
 
 /* A watch behind a watch: the second is opened when the first is over. */
-static void a_watch_behind_a_watch_is_opened_in_its_turn(void **state)
+static void a_watch_behind_a_watch_is_opened_after_it(void **state)
 {
     char body[512];
     struct space *space;
@@ -525,7 +526,7 @@ static void a_watch_behind_a_watch_is_opened_in_its_turn(void **state)
     loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     writer = loop_connect(&loop, false);
-    space = TAILQ_FIRST(&loop.server.store.spaces);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     loop_send_text(&loop, fd, WATCH WATCH GET_1);
     loop_send_text(&loop, fd, WATCH);
     LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
@@ -555,7 +556,7 @@ static void a_half_closed_watch_ends_properly(void **state)
     (void)state;
     loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
-    space = TAILQ_FIRST(&loop.server.store.spaces);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     loop_send_text(&loop, fd, WATCH);
     LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
     shutdown(fd, SHUT_WR);
@@ -585,7 +586,8 @@ static void a_watch_does_not_keep_the_room_of_the_request_before(void **state)
     /* The end of the body and what follows come as one, into the room of the large request. */
     loop_send_text(&loop, fd, "\r\n0\r\n\r\n" WATCH "G");
     loop_expect_answer(&loop, fd, answer, sizeof answer);
-    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->parked && loop_conn(&loop, fd)->in != NULL);
+    LOOP_UNTIL(&loop,
+               loop_conn(&loop, fd)->input == INPUT_PARKED && loop_conn(&loop, fd)->in != NULL);
     assert_in_range(loop_conn(&loop, fd)->in->cap, 1, 64 * 1024);
     loop_leave(&loop, fd);
     loop_close(&loop);
@@ -608,13 +610,13 @@ static void a_flood_behind_a_watch_is_cut(void **state)
         struct conn *c;
 
         sent += n > 0 ? (size_t)n : 0;
-        loop_turn(&loop);
+        loop_iterate(&loop);
         c = loop_conn(&loop, fd);
         if (c != NULL && c->in != NULL)
             assert_in_range(c->in->cap, 0, 2 << 20);
     }
     LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
-    assert_true(loop_logged(&loop, "event=cut"));
+    assert_true(loop_logged(&loop, "event=dropped"));
     close(fd);
     free(bytes);
     loop_close(&loop);
@@ -653,13 +655,13 @@ static void half_a_request_is_cut_when_its_time_is_over(void **state)
         fd = loop_connect(&loop, false);
         loop_send(&loop, fd, rows[i].bytes, rows[i].len);
         c = loop_conn(&loop, fd);
-        assert_true(c->is_late);
-        since = c->late_since_ms;
-        conn_cut_late(&loop.server, since - 1);
-        loop_turn(&loop);
+        assert_true(c->stalled_ms != 0);
+        since = c->stalled_ms;
+        transport_drop_stalled(&loop.server.net, since - 1);
+        loop_iterate(&loop);
         assert_ptr_equal(loop_conn(&loop, fd), c);
-        conn_cut_late(&loop.server, since);
-        loop_turn(&loop);
+        transport_drop_stalled(&loop.server.net, since);
+        loop_iterate(&loop);
         assert_null(loop_conn(&loop, fd));
         assert_true(loop_logged(&loop, "half a request for too long"));
         loop_expect_end(&loop, fd);
@@ -689,14 +691,14 @@ static void dripping_does_not_help(void **state)
         fd = open_modern(&loop);
         c = loop_conn(&loop, fd);
         loop_send(&loop, fd, rows[i].bytes, 1);
-        assert_true(c->is_late);
-        c->late_since_ms -= 1000; /* a second goes by */
+        assert_true(c->stalled_ms != 0);
+        c->stalled_ms -= 1000; /* a second goes by */
         for (size_t k = 1; k < rows[i].len; k++) {
-            uint64_t since = c->late_since_ms;
+            uint64_t since = c->stalled_ms;
 
             loop_send(&loop, fd, rows[i].bytes + k, 1);
-            assert_true(c->is_late);
-            assert_int_equal(c->late_since_ms, since);
+            assert_true(c->stalled_ms != 0);
+            assert_int_equal(c->stalled_ms, since);
         }
         loop_leave(&loop, fd);
         loop_close(&loop);
@@ -716,15 +718,15 @@ static void each_request_has_its_own_time(void **state)
     loop_send(&loop, fd,
               TEXT("\x0d"
                    "ab"));
-    assert_true(c->is_late);
-    c->late_since_ms = 1; /* long ago */
+    assert_true(c->stalled_ms != 0);
+    c->stalled_ms = 1; /* long ago */
     loop_send(&loop, fd, TEXT("cd\x0d"));
     loop_expect(&loop, fd, "abcd", 4);
-    assert_true(c->is_late);
-    assert_true(c->late_since_ms > 1);
+    assert_true(c->stalled_ms != 0);
+    assert_true(c->stalled_ms > 1);
     loop_send(&loop, fd, TEXT("abcd"));
     loop_expect(&loop, fd, "abcd", 4);
-    assert_false(c->is_late);
+    assert_int_equal(c->stalled_ms, 0);
     loop_leave(&loop, fd);
     loop_close(&loop);
 }
@@ -745,14 +747,14 @@ static void only_those_who_are_late_are_cut(void **state)
     }
     early = loop_conn(&loop, fds[0]);
     late = loop_conn(&loop, fds[1]);
-    early->late_since_ms = 5;
-    late->late_since_ms = 6;
-    conn_cut_late(&loop.server, 5);
-    loop_turn(&loop);
+    early->stalled_ms = 5;
+    late->stalled_ms = 6;
+    transport_drop_stalled(&loop.server.net, 5);
+    loop_iterate(&loop);
     assert_null(loop_conn(&loop, fds[0]));
     assert_ptr_equal(loop_conn(&loop, fds[1]), late);
-    conn_cut_late(&loop.server, UINT64_MAX);
-    loop_turn(&loop);
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
+    loop_iterate(&loop);
     assert_null(loop_conn(&loop, fds[1]));
     assert_non_null(loop_conn(&loop, waiting)); /* who waits for us owes nothing */
     loop_leave(&loop, waiting);
@@ -775,22 +777,22 @@ static void a_reader_that_stops_is_late(void **state)
     fd = loop_connect(&loop, true);
     loop_send(&loop, fd, TEXT(VALIDATE GET_K));
     c = loop_conn(&loop, fd);
-    assert_true(c->writing && c->is_late);
+    assert_true(c->output == OUTPUT_BLOCKED && c->stalled_ms != 0);
     for (int i = 0; i < 20; i++) {
         size_t before = c->out.bytes;
 
-        c->late_since_ms = 1;
+        c->stalled_ms = 1;
         while (c->out.bytes == before) {
             while (recv(fd, bytes, sizeof bytes, 0) > 0)
                 continue;
-            loop_turn(&loop);
+            loop_iterate(&loop);
         }
-        assert_true(c->late_since_ms > 1); /* it has moved */
-        conn_cut_late(&loop.server, 1);
+        assert_true(c->stalled_ms > 1); /* it has moved */
+        transport_drop_stalled(&loop.server.net, 1);
         assert_ptr_equal(loop_conn(&loop, fd), c);
     }
-    conn_cut_late(&loop.server, UINT64_MAX);
-    loop_turn(&loop);
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
+    loop_iterate(&loop);
     assert_null(loop_conn(&loop, fd));
     assert_true(loop_logged(&loop, "does not read its answers"));
     close(fd);
@@ -842,13 +844,13 @@ static void an_offence_is_answered_up_to_it(void **state)
 
 static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 {
-    const char *const flags[] = {"--linger", "20ms", NULL};
+    const char *const flags[] = {"--space-idle-timeout", "20ms", NULL};
     struct space *space;
     int fd;
 
     (void)state;
     loop_open(&loop, flags);
-    space = TAILQ_FIRST(&loop.server.store.spaces);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     fd = open_modern(&loop);
     loop_send(&loop, fd, TEXT(SET_K PING));
     loop_expect(&loop, fd, "abcd", 4);
@@ -856,18 +858,18 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
     assert_int_equal(space->keys.present, 1);
     fd = open_modern(&loop); /* somebody is back in time */
     {
-        uint64_t later = server_now_ms() + 60;
+        uint64_t later = engine_now_ms(&loop.server.engine) + 60;
 
-        while (server_now_ms() < later)
-            loop_turn(&loop);
+        while (engine_now_ms(&loop.server.engine) < later)
+            loop_iterate(&loop);
     }
     assert_int_equal(space->keys.present, 1);
     loop_leave(&loop, fd);
     {
-        uint64_t patience = server_now_ms() + 10000;
+        uint64_t patience = engine_now_ms(&loop.server.engine) + 10000;
 
-        while (space->keys.present != 0 && server_now_ms() < patience)
-            loop_turn(&loop);
+        while (space->keys.present != 0 && engine_now_ms(&loop.server.engine) < patience)
+            loop_iterate(&loop);
     }
     assert_int_equal(space->keys.present, 0);
     loop_close(&loop);
@@ -875,20 +877,18 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
 
 /* --- SIGTERM. --- */
 
-/* Costly requests that answer little are no way to keep everybody else waiting: whoever has had a
- * turn's share goes on in the next, and in the end all of them are answered. */
-static void one_peer_does_not_take_the_turns_of_others(void **state)
+/* Costly requests with small answers do not keep other peers waiting: a peer that has used its
+ * budget goes on in the next iteration, and in the end all of them are answered. */
+static void one_peer_does_not_take_the_time_of_others(void **state)
 {
     static const char heads[] = "HEAD /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n";
     static const uint8_t ping[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 1, 2, 3, 4};
     char value[4096], all[20 * (sizeof heads - 1)];
-    struct space *space;
     int greedy, modest;
 
     (void)state;
     memset(value, 'v', sizeof value);
     loop_open(&loop, NULL);
-    space = TAILQ_FIRST(&loop.server.store.spaces);
     for (int i = 0; i < 1000; i++) { /* 4 MB to render for each HEAD */
         char path[32];
         struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1};
@@ -897,19 +897,19 @@ static void one_peer_does_not_take_the_turns_of_others(void **state)
         snprintf(path, sizeof path, "/d/%d", i);
         c.key = slice_str(path);
         c.value = (struct slice){(const uint8_t *)value, sizeof value};
-        server_apply(&loop.server, space, &c, &r);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
         assert_int_equal(r.tree.code, ETCD_OK);
     }
     greedy = loop_connect(&loop, false);
     modest = loop_connect(&loop, false);
     for (int i = 0; i < 20; i++)
         memcpy(all + (size_t)i * (sizeof heads - 1), heads, sizeof heads - 1);
-    loop_send(&loop, greedy, all, sizeof all); /* and one turn, as with each sending */
+    loop_send(&loop, greedy, all, sizeof all); /* and one iteration, as with each sending */
     loop_send(&loop, modest, ping, sizeof ping);
     loop_expect(&loop, modest, ping + 6, 4);
-    assert_in_range(loop.server.stats.http_requests, 0, 5);
-    LOOP_UNTIL(&loop, loop.server.stats.http_requests == 20);
-    LOOP_UNTIL(&loop, !loop_conn(&loop, greedy)->yielded);
+    assert_in_range(loop.server.engine.stats.http_requests, 0, 5);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.http_requests == 20);
+    LOOP_UNTIL(&loop, loop_conn(&loop, greedy)->input != INPUT_DEFERRED);
     loop_leave(&loop, greedy);
     loop_leave(&loop, modest);
     loop_close(&loop);
@@ -933,19 +933,75 @@ static void a_stop_lets_queued_answers_leave(void **state)
     loop_send(&loop, waiting, TEXT(WAIT_J));
     slow = loop_connect(&loop, true);
     loop_send(&loop, slow, TEXT(VALIDATE GET_K));
-    assert_true(loop_conn(&loop, slow)->writing);
+    assert_int_equal(loop_conn(&loop, slow)->output, OUTPUT_BLOCKED);
     raise(SIGTERM);
-    LOOP_UNTIL(&loop, loop.server.draining);
+    LOOP_UNTIL(&loop, loop.server.net.draining);
     loop_expect_end(&loop, idle);
     loop_expect_end(&loop, waiting);
     loop_expect(&loop, slow, length, 8);
     loop_expect(&loop, slow, value, LEN);
     loop_expect_end(&loop, slow);
-    LOOP_UNTIL(&loop, loop.server.conn_count == 0);
+    LOOP_UNTIL(&loop, loop.server.net.conn_count == 0);
     close(idle);
     close(waiting);
     close(slow);
     free(value);
+    loop_close(&loop);
+}
+
+/* --- Answers and commits. --- */
+
+static uint64_t nothing_is_durable(void *arg, const struct batch *batch)
+{
+    (void)arg;
+    (void)batch;
+    return 0;
+}
+
+/* Each queued answer waits for the batch that it may show, and for no later one. */
+static void an_answer_waits_for_its_commit(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    int writer, reader, early;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    reader = open_modern(&loop);
+    early = loop_connect(&loop, false);
+    loop_send(&loop, early, TEXT(VALIDATE GET_K)); /* before anything has changed */
+    e->options.log.commit = nothing_is_durable;
+    loop_send(&loop, writer, TEXT(SET_K));
+    loop_send(&loop, reader, TEXT(GET_K));
+    LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
+    loop_expect(&loop, early, TEXT("\0\0\0\0\0\0\0\0"));
+    assert_int_equal(loop_conn(&loop, reader)->output, OUTPUT_UNCOMMITTED);
+    engine_committed(e, engine_watermark(e));
+    loop_expect(&loop, reader, TEXT(VALUE_V));
+    e->options.log.commit = NULL;
+    loop_leave(&loop, early);
+    loop_leave(&loop, reader);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* One that has gone meanwhile is freed, and nothing is sent. */
+static void a_peer_that_leaves_before_the_commit_is_forgotten(void **state)
+{
+    int writer, reader;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    writer = open_modern(&loop);
+    reader = open_modern(&loop);
+    loop.server.engine.options.log.commit = nothing_is_durable;
+    loop_send(&loop, writer, TEXT(SET_K));
+    loop_send(&loop, reader, TEXT(GET_K));
+    LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
+    conn_close(loop_conn(&loop, reader), "the test says so");
+    loop_expect_end(&loop, reader);
+    loop.server.engine.options.log.commit = NULL;
+    loop_leave(&loop, writer);
     loop_close(&loop);
 }
 
@@ -959,16 +1015,16 @@ int main(void)
         cmocka_unit_test(a_set_just_before_the_end_is_kept),
         cmocka_unit_test(a_half_closed_slow_reader_gets_everything),
         cmocka_unit_test(who_leaves_while_waiting_waits_no_more),
-        cmocka_unit_test(whoever_is_woken_may_be_gone_already),
+        cmocka_unit_test(a_woken_peer_may_be_gone_already),
         cmocka_unit_test(all_who_wait_are_woken_once),
         cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),
         cmocka_unit_test(requests_behind_a_wait_keep_their_order),
-        cmocka_unit_test(a_classic_peers_next_request_ends_its_wait),
+        cmocka_unit_test(a_legacy_peers_next_request_ends_its_wait),
         cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
-        cmocka_unit_test(a_watch_behind_a_watch_is_opened_in_its_turn),
+        cmocka_unit_test(a_watch_behind_a_watch_is_opened_after_it),
         cmocka_unit_test(a_half_closed_watch_ends_properly),
         cmocka_unit_test(a_watch_does_not_keep_the_room_of_the_request_before),
         cmocka_unit_test(a_flood_behind_a_watch_is_cut),
@@ -980,7 +1036,9 @@ int main(void)
         cmocka_unit_test(an_announced_length_takes_no_memory),
         cmocka_unit_test(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
-        cmocka_unit_test(one_peer_does_not_take_the_turns_of_others),
+        cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
+        cmocka_unit_test(an_answer_waits_for_its_commit),
+        cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
         cmocka_unit_test(a_stop_lets_queued_answers_leave),
     };
 

@@ -1,4 +1,4 @@
-"""rdzvd as a process: how it starts, stops, is told what to do, and what it says in its log.
+"""rdzvd as a process: its command line, signals, listeners, settings and log.
 
     run.py [NAME...]     all cases, or those with one of these words in their name
 
@@ -8,6 +8,7 @@ The daemon is $RDZVD, else the one in build/. Everything stays on loopback.
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -17,23 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
+from cases import case, check  # noqa: E402
 from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
 
-CASES = []
 HS = bytes.fromhex("00cef7853c0d78563412")
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def check(truth, what):
-    if not truth:
-        raise AssertionError(what)
 
 
 def once(*args, env=None, argv0=None, stdin=None):
@@ -53,7 +44,7 @@ def http_get(port, path, method="GET", host="127.0.0.1", body=None, headers=None
 
 
 class Peer:
-    """A c10d client of the modern dialect."""
+    """A c10d client of the modern version."""
 
     def __init__(self, port, host="127.0.0.1"):
         self.socket = socket.create_connection((host, port), timeout=20)
@@ -126,7 +117,7 @@ def sigterm_drains_and_exits_0():
 def queued_answers_leave_before_the_end():
     with Rdzvd() as server:
         a, b = Peer(server.port), Peer(server.port)
-        value = os.urandom(8 << 20)
+        value = random.Random(1).randbytes(8 << 20)
         a.set(b"/v", value)
         check(a.count() == 1, "the value is there")
         b.socket.sendall(b"\x03" + b.text(b"/v"))
@@ -145,7 +136,20 @@ def a_reader_that_never_reads_does_not_hold_up_the_end():
         a.socket.sendall((b"\x03" + a.text(b"/v")) * 4)
         check(a.take(8) == struct.pack("<Q", 8 << 20), "the answer has begun")
         check(server.stop() == 0, "exit code")
-        server.wait_log(r"event=drain_cut")
+        server.wait_log(r"event=drain_timeout")
+
+
+@case
+def signals_that_mean_nothing_end_nothing():
+    with Rdzvd() as server:
+        a = Peer(server.port)
+        for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
+            server.process.send_signal(getattr(signal, name))
+            server.wait_log(r"level=warn event=signal_ignored signal=%s reason=.*restart" % name)
+        server.process.send_signal(signal.SIGPIPE)
+        check(a.add(b"/n", 1) == 1, "serves on")
+        check(server.log().count("event=signal_ignored") == 3, "one line for each")
+        check(server.stop() == 0, "exit code")
 
 
 # ------------------------------------------------------------ listeners and spaces
@@ -184,9 +188,9 @@ def a_port_in_use_is_an_error_with_a_remedy():
     with Rdzvd() as server:
         code, _, err = once("--listen", "127.0.0.1:%d" % server.port)
         check(code == 1, "exit code %d" % code)
-        check("127.0.0.1:%d" % server.port in err and "remedy=" in err, err)
+        check("127.0.0.1:%d" % server.port in err and "hint=" in err, err)
     code, _, err = once("--listen", "no.such.host.invalid:0")
-    check(code == 1 and "no.such.host.invalid" in err and "remedy=" in err, err)
+    check(code == 1 and "no.such.host.invalid" in err and "hint=" in err, err)
 
 
 @case
@@ -205,15 +209,15 @@ def an_agent_beside_us_cannot_take_the_port():
 
 
 @case
-def a_space_is_forgotten_when_nobody_lingers():
-    with Rdzvd("--linger", "300ms") as server:
+def a_space_is_forgotten_some_time_after_its_last_client():
+    with Rdzvd("--space-idle-timeout", "300ms") as server:
         a = Peer(server.port)
         a.add(b"/n", 1)
         b = Peer(server.port)
         a.close()
         http_get(server.port, "/v2/keys/k", "PUT", body="value=1",
                  headers={"Content-Type": "application/x-www-form-urlencoded"})
-        check(b.add(b"/n", 1) == 2, "kept while somebody is there")
+        check(b.add(b"/n", 1) == 2, "kept while a client is connected")
         b.close()
         server.wait_log(r"event=space_forgotten space=default keys=1")
         c = Peer(server.port)
@@ -225,11 +229,11 @@ def a_space_is_forgotten_when_nobody_lingers():
 
 
 @case
-def forgetting_nothing_is_no_news():
-    with Rdzvd("--linger", "50ms", "--log-level", "debug") as server:
+def forgetting_nothing_is_logged_for_debugging_only():
+    with Rdzvd("--space-idle-timeout", "50ms", "--log-level", "debug") as server:
         Peer(server.port).close()
         server.wait_log(r"level=debug event=space_forgotten space=default keys=0")
-        check("level=info event=space_forgotten" not in server.log(), "said as news")
+        check("level=info event=space_forgotten" not in server.log(), "logged as info")
 
 
 @case
@@ -247,15 +251,15 @@ def a_space_is_reset_on_request():
 @case
 def the_log_names_the_setting_or_the_way_out():
     with Rdzvd("--request-timeout=1s") as server:
-        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-limit"),
-                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-limit"),
+        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-size-limit"),
+                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-per-request"),
                              (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
                              (HS + b"\1" + b"\0" * 3, "--request-timeout"),
                              (b"\x16\3\1\0\x40", "use http://"),
                              (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
                 s.sendall(data)
-                server.wait_log(r"event=cut peer=%s:%d .*reason=.*%s"
+                server.wait_log(r"event=dropped peer=%s:%d .*reason=.*%s"
                                 % (*s.getsockname(), re.escape(reason)))
 
 
@@ -266,6 +270,48 @@ def exit_when_idle():
         a.add(b"/n", 1)
         a.close()
         server.wait_log(r"event=idle_exit")
+        check(server.process.wait(20) == 0, "exit code")
+
+
+def check_stays(server, seconds, what):
+    try:
+        server.process.wait(seconds)
+        raise AssertionError("%s: the daemon ended\n%s" % (what, server.log()))
+    except subprocess.TimeoutExpired:
+        pass
+
+
+@case
+def probes_are_no_use_before_the_job_comes_nor_after_it():
+    with Rdzvd("--exit-when-idle", "1s") as server:
+        socket.create_connection(("127.0.0.1", server.port), timeout=20).close()
+        http_get(server.port, "/health")
+        http_get(server.port, "/metrics")
+        check_stays(server, 3, "only probed so far")
+        a = Peer(server.port)
+        check_stays(server, 3, "a c10d client is connected")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as probe:
+            probe.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            check(probe.recv(4096).startswith(b"HTTP/1.1 200"), "/health")
+            a.close()
+            server.wait_log(r"event=idle_exit")
+        check(server.process.wait(20) == 0, "exit code")
+
+
+@case
+def etcd_requests_are_use():
+    with Rdzvd("--exit-when-idle", "3s") as server:
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            check(http_get(server.port, "/v2/keys/")[0] == 200, "a short request")
+            check_stays(server, 0.2, "in use")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as watch:
+            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            check(watch.recv(4096).startswith(b"HTTP/1.1 200"), "the head of a watch")
+            check_stays(server, 5, "a watch is open")
+        began = time.monotonic()
+        server.wait_log(r"event=idle_exit")
+        check(time.monotonic() - began > 2.9, "idle begins with the end of the last request")
         check(server.process.wait(20) == 0, "exit code")
 
 
@@ -356,7 +402,7 @@ def etcd_config_file():
 
 @case
 def check_config_reads_back_the_same():
-    code, first, err = once("--check-config", "--listen", "127.0.0.1:0/a", "--linger", "30s",
+    code, first, err = once("--check-config", "--listen", "127.0.0.1:0/a", "--space-idle-timeout", "30s",
                             "--output-limit", "64KiB")
     check(code == 0, err)
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
@@ -370,10 +416,10 @@ def check_config_reads_back_the_same():
 def bad_settings_name_the_place_and_the_remedy():
     code, out, err = once("--lisen", "127.0.0.1:0")
     check(code == 2 and "--listen" in err and out == "", (code, err))
-    code, _, err = once("--linger", "30 parsecs")
-    check(code == 2 and "--linger" in err, (code, err))
+    code, _, err = once("--space-idle-timeout", "30 parsecs")
+    check(code == 2 and "--space-idle-timeout" in err, (code, err))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
-        f.write("linger: 3s\nlinger: 4s\n")
+        f.write("space-idle-timeout: 3s\nspace-idle-timeout: 4s\n")
         f.flush()
         code, _, err = once("--config", f.name)
         check(code == 2 and "%s:2:1:" % f.name in err, (code, err))
@@ -442,7 +488,7 @@ def probes():
 
 
 @case
-def systemd_is_told():
+def systemd_is_notified():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -498,13 +544,13 @@ def the_log_may_go_nowhere():
 
 @case
 def descriptors_that_run_out_are_survived():
-    # 40 descriptors for the daemon: those who find none wait in the backlog, and get in later.
+    # The daemon has 40 descriptors: further clients wait in the backlog and are served later.
     argv = ["/bin/bash", "-c", 'ulimit -n 40; exec "$0" --listen 127.0.0.1:0', rdzvd_binary()]
     with Server(argv) as server:
         port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
         server.wait_log(r"event=ready")
         peers = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(60)]
-        server.wait_log(r"event=accept_failed .*remedy=")
+        server.wait_log(r"event=accept_failed .*hint=")
         for p in peers[:50]:
             p.close()
         for p in peers[50:]:
@@ -519,10 +565,10 @@ def the_limit_of_connections():
         a, b = Peer(server.port), Peer(server.port)
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
             check(c.recv(1) == b"", "the third is refused")
-        server.wait_log(r"event=refused .*connection_limit=2")
+        server.wait_log(r"event=connection_limit .*limit=2")
         a.close()
         deadline = time.monotonic() + 20
-        while True:  # the close has to be seen first; each try is answered
+        while True:  # until the daemon has seen the close it refuses each try
             try:
                 check(Peer(server.port).add(b"/n", 1) >= 1, "a place is free again")
                 break
@@ -531,27 +577,5 @@ def the_limit_of_connections():
         b.close()
 
 
-def main():
-    words = sys.argv[1:]
-    passed = failed = skipped = 0
-    for function in CASES:
-        name = function.__name__
-        if words and not any(w in name for w in words):
-            continue
-        try:
-            why = function()
-            if why:
-                print("skip %s: %s" % (name, why), flush=True)
-                skipped += 1
-                continue
-            passed += 1
-        except Exception:  # every failure is one, whatever was raised
-            failed += 1
-            print("FAIL %s (again: python3 tests/process/run.py %s)" % (name, name), flush=True)
-            traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run("tests/process/run.py"))

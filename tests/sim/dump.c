@@ -3,9 +3,20 @@
 
 #include <inttypes.h>
 
+#define SHOWN_MAX 4096
+
+/* Of a long value a hash must do. */
 static void dump_bytes(FILE *out, const char *name, struct slice s)
 {
+    uint64_t hash = 14695981039346656037u;
+
     fprintf(out, " %s=%zu:", name, s.len);
+    for (size_t i = 0; s.len > SHOWN_MAX && i < s.len; i++)
+        hash = (hash ^ s.ptr[i]) * 1099511628211u;
+    if (s.len > SHOWN_MAX) {
+        fprintf(out, "%016" PRIx64, hash);
+        return;
+    }
     for (size_t i = 0; i < s.len; i++) {
         if (s.ptr[i] > ' ' && s.ptr[i] < 0x7f)
             putc(s.ptr[i], out);
@@ -14,7 +25,7 @@ static void dump_bytes(FILE *out, const char *name, struct slice s)
     }
 }
 
-static void dump_keys(FILE *out, const struct keymap *m, bool bytes)
+static void dump_keys(FILE *out, const struct keymap *m)
 {
     const struct entry *e;
     const struct queue *q;
@@ -36,51 +47,25 @@ static void dump_keys(FILE *out, const struct keymap *m, bool bytes)
             dump_bytes(out, "element", blob_slice(element->value));
         putc('\n', out);
     }
-    fprintf(out, "present=%zu\n", m->present);
-    if (bytes)
-        fprintf(out, "key_bytes=%zu\n", m->bytes);
+    fprintf(out, "present=%zu key_bytes=%zu\n", m->present, m->bytes);
 }
 
-static void dump_state(FILE *out, const char *name, const struct torch_state *s)
+static void dump_stores(FILE *out, const struct space *space)
 {
-    fprintf(out, " %s=%" PRId64 ",%d,%d,%d,%" PRId64 ":", name, s->round, s->complete, s->closed,
-            s->has_deadline, s->has_deadline ? s->deadline_us : 0);
-    for (size_t i = 0; i < s->count; i++) {
-        const struct torch_node *n = &s->nodes[i];
-
-        dump_bytes(out, "node", n->addr);
-        fprintf(out, "/%" PRId64 "/%" PRId64 ",%d%d%d%d,%" PRId64 ",%" PRId64, n->pid, n->local_id,
-                n->participant, n->waiting, n->redundant, n->has_heartbeat,
-                n->participant ? n->rank : 0, n->has_heartbeat ? n->heartbeat_us : 0);
-    }
-}
-
-static void dump_runs(FILE *out, const struct space *space, bool bytes)
-{
-    const struct run *run;
+    const struct run_record *run;
 
     TAILQ_FOREACH(run, &space->runs.list, order) {
-        fprintf(out, "run known=%d completed=%d workers=%d world=%" PRIu64, run->known,
-                run->completed, (int)run->workers, run->world == NULL ? 0 : run->world->id);
+        fprintf(out, "run placement=%d port=%u worker_store=%" PRIu64 " round=%" PRId64,
+                (int)run->placement, run->port, run->worker_store, run->round);
         dump_bytes(out, "key", run->node.key);
-        dump_bytes(out, "id", run->id);
-        dump_state(out, "state", &run->state);
-        dump_state(out, "before", &run->before);
-        dump_state(out, "then", &run->world_then);
-        for (int i = 0; i < RUN_PLACES; i++) {
-            dump_bytes(out, run->place[i] == NULL ? "no-place" : "place",
-                       blob_slice(run->place[i]));
-            dump_bytes(out, run->offered[i] == NULL ? "no-offer" : "offer",
-                       blob_slice(run->offered[i]));
-        }
+        dump_bytes(out, "address", run->address);
         putc('\n', out);
     }
-    fprintf(out, "last_world=%" PRIu64 "\n", space->worlds.last_id);
-    for (size_t i = 0; i < space->worlds.count; i++) {
-        const struct world *world = space->worlds.items[i];
-
-        fprintf(out, "world id=%" PRIu64 " current=%d\n", world->id, world->current);
-        dump_keys(out, &world->keys, bytes);
+    fprintf(out, "run_bytes=%zu last_store=%" PRIu64 "\n", space->runs.bytes,
+            space->worker_stores.last_id);
+    for (size_t i = 0; i < space->worker_stores.count; i++) {
+        fprintf(out, "worker_store id=%" PRIu64 "\n", space->worker_stores.items[i]->id);
+        dump_keys(out, &space->worker_stores.items[i]->keys);
     }
 }
 
@@ -149,14 +134,27 @@ static void dump_auth(FILE *out, const struct auth *a)
     }
 }
 
-void dump_store(FILE *out, struct store *s, bool key_bytes)
+char *dump_text(struct store *s)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    if (out == NULL)
+        abort();
+    dump_store(out, s);
+    fclose(out);
+    return text;
+}
+
+void dump_store(FILE *out, struct store *s)
 {
     struct space *space;
 
     TAILQ_FOREACH(space, &s->spaces, entry) {
         fprintf(out, "space %s\n", space->name);
-        dump_keys(out, &space->keys, key_bytes);
-        dump_runs(out, space, key_bytes);
+        dump_keys(out, &space->keys);
+        dump_stores(out, space);
         dump_tree(out, &space->tree);
         dump_auth(out, &space->auth);
     }

@@ -5,6 +5,8 @@
 
 #include "store/store.h"
 
-/* Waiters and watches are not part of it: they are connections' and not changes'. But absent keys
- * that are waited for take bytes: what is accounted of keys is part of it only with `key_bytes`. */
-void dump_store(FILE *out, struct store *s, bool key_bytes);
+/* Waiters and watches are not part of it: they are connections' and not changes'. */
+void dump_store(FILE *out, struct store *s);
+
+/* The same in memory, which the caller frees. */
+char *dump_text(struct store *s);

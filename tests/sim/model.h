@@ -40,30 +40,19 @@ struct model_waiter {
     bool woken;
 };
 
-/* --- Runs of torch, and the keys of their workers. --- */
+/* --- The keys of workers, and what is kept of runs. --- */
 
-/* A value that is a rendezvous state, and what it says. */
-struct model_state {
-    struct bytes text;
-    long round;
-    bool complete;
+struct model_store {
+    uint64_t id;
+    struct model *keys; /* of which only the c10d half is used */
 };
-
-enum model_workers { MODEL_UNDECIDED, MODEL_ELSEWHERE, MODEL_HERE };
 
 struct model_run {
-    struct bytes key;
-    const struct model_state *state; /* NULL: none that is known */
-    const struct model_state *then;  /* the latest round that was completed; NULL: none */
-    enum model_workers workers;
-    uint64_t world; /* 0: none */
-    struct bytes place[2], offered[2];
-};
-
-struct model_world {
-    uint64_t id;
-    bool current;
-    struct model *keys; /* of which only the c10d half is used */
+    struct bytes key, address;
+    int placement;
+    unsigned port;
+    uint64_t worker_store; /* 0: none */
+    int64_t round;
 };
 
 /* --- etcd. --- */
@@ -110,9 +99,9 @@ struct model {
 
     struct model_run *runs; /* in order of creation */
     size_t run_count;
-    struct model_world *worlds;
-    size_t world_count;
-    uint64_t last_world;
+    struct model_store *stores;
+    size_t store_count;
+    uint64_t last_store;
 
     struct model_node *nodes;
     size_t node_count;
@@ -127,7 +116,13 @@ struct model {
 void model_init(struct model *m);
 void model_fini(struct model *m);
 
-enum model_status { MODEL_OK, MODEL_ABSENT, MODEL_MISMATCH, MODEL_NOT_A_NUMBER };
+enum model_status {
+    MODEL_OK,
+    MODEL_ABSENT,
+    MODEL_MISMATCH,
+    MODEL_NOT_A_NUMBER,
+    MODEL_IN_USE,
+};
 
 struct pair {
     const void *key, *value;
@@ -161,26 +156,17 @@ void model_cancel(struct model *m, uint64_t id);
 
 /* --- */
 
-/* All values that are states, before anything else; borrowed. */
-void model_states(const struct model_state *known, size_t count);
+struct model_store *model_find_store(const struct model *m, uint64_t id);
+uint64_t model_open(struct model *m);
+enum model_status model_drop(struct model *m, uint64_t id);
 
-/* The value of a key has changed. */
-void model_observe(struct model *m, const void *key, size_t len);
+/* What is kept is copied. */
+enum model_status model_put_run(struct model *m, const struct model_run *run);
+enum model_status model_delete_run(struct model *m, const void *key, size_t len);
 
-struct model_run *model_find_run(const struct model *m, const void *key, size_t len);
-struct model_world *model_find_world(const struct model *m, uint64_t id);
-enum model_status model_run_world(struct model *m, const void *key, size_t len);
-/* The key of a round, and its value. */
-enum model_status model_run_offer(struct model *m, const struct pair *p);
-/* `place`: address and port. */
-enum model_status model_run_workers(struct model *m, const struct pair *place, const void *key,
-                                    size_t len, bool here);
-enum model_status model_run_forget(struct model *m, const void *key, size_t len, size_t *gone);
-/* Nobody waits in it. */
-enum model_status model_world_forget(struct model *m, uint64_t id);
-/* All runs, and the keys of all worlds; returns how many. */
-size_t model_forget_runs(struct model *m);
-void model_runs_fini(struct model *m);
+/* All runs, and the keys of all worker stores; returns how many keys and queues. */
+size_t model_forget_stores(struct model *m);
+void model_stores_fini(struct model *m);
 
 /* --- */
 

@@ -622,7 +622,7 @@ void model_init(struct model *m)
 
 void model_fini(struct model *m)
 {
-    model_runs_fini(m);
+    model_stores_fini(m);
     model_forget(m);
     while (m->waiter_count > 0)
         model_cancel(m, m->waiters[0].id);

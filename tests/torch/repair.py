@@ -38,7 +38,7 @@ from pods import FAULT_SECONDS, Cases, PodJob, PodPeerStore, PodRdzvd, PodRun, R
 TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
 
 # In 2.6 (2.3 to 2.7) one agent's SIGTERM closes the run for all, unless the store knows better.
-RDZVD_ARGS = {("2.6", "sigterm"): ["--ignore-close=on"]}
+RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"]}
 
 
 class Skipped(Exception):
@@ -302,7 +302,7 @@ class Run(PodRun):
         return again, agents
 
     def again(self, again, agents):
-        """Submits it: to rdzvd when it has forgotten the first job, which takes --closed-grace;
+        """Submits it: to rdzvd when it has forgotten the first job, which takes --closed-run-ttl;
         torch's store never does."""
         if isinstance(self.store, Rdzvd):
             self.store.wait_log("event=run_forgotten .*run=training")

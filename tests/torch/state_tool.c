@@ -1,5 +1,5 @@
-/* Reads requests on stdin, one in a line, does them with proto/torch_state.h and prints one line
- * for each: for tests that compare with torch itself.
+/* Reads requests on stdin, one in a line, does them with proto/torch/torch_state.h and prints one
+ * line for each: for tests that compare with torch itself.
  *
  *   show VALUE                           what the value says, as JSON (addresses in hex)
  *   write VALUE                          the value, read and written
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "proto/torch_state.h"
+#include "proto/torch/torch_state.h"
 
 static _Noreturn void die(const char *why)
 {

@@ -14,6 +14,7 @@ import datetime
 import faulthandler
 import multiprocessing
 import os
+import random
 import signal
 import sys
 import threading
@@ -218,7 +219,7 @@ def large_values():
 @case
 def large_values_to_many_readers():
     store = own_keys("large_many")
-    value = os.urandom(1 << 20) * 4
+    value = random.Random(1).randbytes(1 << 22)
 
     def read():
         mine = own_keys("large_many")
@@ -774,7 +775,7 @@ def child_counts(rank, world):
     store = own_keys("processes")
     for _ in range(200):
         store.add("count", 1)
-    store.set("rank%d" % rank, os.urandom(1000) + b"%d" % rank)
+    store.set("rank%d" % rank, random.Random(rank).randbytes(1000) + b"%d" % rank)
     values = [store.get("rank%d" % i) for i in range(world)]
     assert all(v[1000:] == b"%d" % i for i, v in enumerate(values))
     store.add("done", 1)
@@ -891,7 +892,7 @@ def elastic_state_backend():
     assert (state, done) == (b"s2", True)
     state, _, done = one.set_state(b"s3", token)
     assert (state, done) == (b"s2", False)
-    big = os.urandom(300000)
+    big = random.Random(1).randbytes(300000)
     state, _, done = one.set_state(big, one.get_state()[1])
     assert done and two.get_state()[0] == big
 

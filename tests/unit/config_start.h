@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
 #define WORDS_MAX 12
 

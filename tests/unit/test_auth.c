@@ -19,19 +19,21 @@
 #define EMPTY  ((struct command_list){0})
 #define ABSENT ((struct command_list){.absent = true})
 
-struct world {
+struct fixture {
     struct ready_list ready;
+    struct reserve reserve;
     struct tree tree;
     struct auth auth;
 };
 
 static int set_up(void **state)
 {
-    struct world *w = calloc(1, sizeof *w);
+    struct fixture *w = calloc(1, sizeof *w);
 
     assert_non_null(w);
     TAILQ_INIT(&w->ready);
-    tree_init(&w->tree, &w->ready, 1, 0);
+    reserve_init(&w->reserve);
+    tree_init(&w->tree, &w->ready, &w->reserve, 1, 0);
     auth_init(&w->auth);
     *state = w;
     return 0;
@@ -39,29 +41,38 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     auth_fini(&w->auth);
     tree_fini(&w->tree);
+    reserve_fini(&w->reserve);
     free(w);
     return 0;
 }
 
 /* Applies a command and checks what came of it: the status, and how many indexes it took. Whether
  * there is something to write down goes with that. */
-static void apply(struct world *w, const struct command *c, enum auth_status status,
+static void apply(struct fixture *w, const struct command *c, enum auth_status status,
                   unsigned indexes)
 {
     uint64_t before = w->tree.index;
     enum auth_status got;
-    bool changed = auth_apply(&w->auth, &w->tree, c, &got);
+    struct change change;
+    bool changed = auth_check(&w->auth, c, &change, &got);
+
+    if (changed) {
+        assert_true(auth_can_apply(&w->auth, &change));
+        assert_true(reserve_hold(&w->reserve, auth_memory(&w->auth, &change)));
+        auth_apply(&w->auth, &w->tree, &change);
+    }
 
     assert_int_equal(got, status);
     assert_int_equal(w->tree.index - before, indexes);
     assert_int_equal(changed, indexes != 0);
 }
 
-static void put_user(struct world *w, const char *name, struct command_list roles, unsigned indexes)
+static void put_user(struct fixture *w, const char *name, struct command_list roles,
+                     unsigned indexes)
 {
     apply(w,
           &(struct command){.kind = COMMAND_AUTH_USER_PUT,
@@ -71,7 +82,7 @@ static void put_user(struct world *w, const char *name, struct command_list role
           AUTH_OK, indexes);
 }
 
-static void put_role(struct world *w, const char *name, struct command_list reads,
+static void put_role(struct fixture *w, const char *name, struct command_list reads,
                      struct command_list writes, unsigned indexes)
 {
     apply(w,
@@ -82,13 +93,13 @@ static void put_role(struct world *w, const char *name, struct command_list read
           AUTH_OK, indexes);
 }
 
-static void do_named(struct world *w, enum command_kind kind, const char *name,
+static void do_named(struct fixture *w, enum command_kind kind, const char *name,
                      enum auth_status status, unsigned indexes)
 {
     apply(w, &(struct command){.kind = kind, .key = slice_str(name)}, status, indexes);
 }
 
-static void do_plain(struct world *w, enum command_kind kind, enum auth_status status,
+static void do_plain(struct fixture *w, enum command_kind kind, enum auth_status status,
                      unsigned indexes)
 {
     apply(w, &(struct command){.kind = kind}, status, indexes);
@@ -96,7 +107,7 @@ static void do_plain(struct world *w, enum command_kind kind, enum auth_status s
 
 static void the_first_change_makes_etcds_directories(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     put_user(w, "al", ABSENT, 5);
     put_user(w, "al", EMPTY, 1);
@@ -108,7 +119,7 @@ static void the_first_change_makes_etcds_directories(void **state)
 
 static void a_failed_deletion_makes_them_too(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     do_plain(w, COMMAND_AUTH_ENABLE, AUTH_NO_ROOT, 0);
     do_plain(w, COMMAND_AUTH_DISABLE, AUTH_UNCHANGED, 0);
@@ -121,7 +132,7 @@ static void a_failed_deletion_makes_them_too(void **state)
 
 static void a_touch_makes_them_once(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     do_plain(w, COMMAND_AUTH_TOUCH, AUTH_UNCHANGED, 4);
     do_plain(w, COMMAND_AUTH_TOUCH, AUTH_UNCHANGED, 0);
@@ -129,7 +140,7 @@ static void a_touch_makes_them_once(void **state)
 
 static void the_switch_needs_root_and_makes_guest(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     const struct auth_role *guest;
 
     put_user(w, "al", ABSENT, 5);
@@ -151,7 +162,7 @@ static void the_switch_needs_root_and_makes_guest(void **state)
 
 static void the_user_root_always_has_the_role_root(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     const struct auth_user *root;
 
     put_user(w, "root", ABSENT, 5);
@@ -177,7 +188,7 @@ static void the_user_root_always_has_the_role_root(void **state)
 
 static void the_role_root_cannot_be_changed(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     assert_non_null(auth_find_role(&w->auth, slice_str("root")));
     do_named(w, COMMAND_AUTH_ROLE_PUT, "root", AUTH_ROOT_ROLE, 0);
@@ -187,7 +198,7 @@ static void the_role_root_cannot_be_changed(void **state)
 
 static void what_is_kept_is_a_copy_and_null_stays_null(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     char name[] = "al", hash[] = "secret", role[] = "r1";
     const struct slice roles[] = {slice_str(role)};
     const struct auth_user *user;
@@ -218,7 +229,7 @@ static void what_is_kept_is_a_copy_and_null_stays_null(void **state)
  * that has none. */
 static void what_a_role_shows_is_kept(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     char text[] = ",\"grant\":null";
     struct command c = {
         .kind = COMMAND_AUTH_ROLE_PUT, .key = slice_str("r"), .value = slice_str(text)};
@@ -238,7 +249,7 @@ static void what_a_role_shows_is_kept(void **state)
 static void users_and_roles_are_in_order_of_names(void **state)
 {
     static const char *const names[] = {"m", "", "zz", "a", "ab", "\xc3\xa4", "Z", "b", "_h"};
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     for (size_t i = 0; i < COUNT(names); i++) {
         put_user(w, names[i], ABSENT, i == 0 ? 5 : 1);
@@ -266,7 +277,7 @@ static void users_and_roles_are_in_order_of_names(void **state)
 
 static void there_is_a_limit(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
     size_t len = AUTH_BYTES_MAX / 2;
     uint8_t *long_name = calloc(1, len);
     struct command c = {.kind = COMMAND_AUTH_USER_PUT, .key = {long_name, len}, .names = ABSENT};
@@ -326,7 +337,7 @@ static const struct question questions[] = {
     {NULL, "", false, false, false},
 };
 
-static void make_permissions(struct world *w)
+static void make_permissions(struct fixture *w)
 {
     put_user(w, "root", ABSENT, 5);
     put_user(w, "al", LIST(slice_str("gone"), slice_str("rx")), 1);
@@ -339,7 +350,7 @@ static void make_permissions(struct world *w)
     put_role(w, "guest", LIST(slice_str("/g"), slice_str("/h/*")), EMPTY, 1);
 }
 
-static bool ask(const struct world *w, const struct question *q)
+static bool ask(const struct fixture *w, const struct question *q)
 {
     const struct auth_user *user = NULL;
 
@@ -352,7 +363,7 @@ static bool ask(const struct world *w, const struct question *q)
 
 static void patterns_cover_what_etcds_do(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     make_permissions(w);
     do_plain(w, COMMAND_AUTH_ENABLE, AUTH_OK, 1);
@@ -364,7 +375,7 @@ static void patterns_cover_what_etcds_do(void **state)
 
 static void everything_is_allowed_while_the_switch_is_off(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     make_permissions(w);
     for (size_t i = 0; i < COUNT(questions); i++) {
@@ -375,7 +386,7 @@ static void everything_is_allowed_while_the_switch_is_off(void **state)
 
 static void without_the_role_guest_guests_may_nothing(void **state)
 {
-    struct world *w = *state;
+    struct fixture *w = *state;
 
     make_permissions(w);
     do_plain(w, COMMAND_AUTH_ENABLE, AUTH_OK, 1);

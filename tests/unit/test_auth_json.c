@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/auth_json.h"
+#include "rdzv/etcd/auth_json.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -42,7 +42,7 @@ static const struct {
     {"{\"roles\":[\"a\"],\"roles\":null}", "  null null null"},
     {"{\"roles\":[\"a\",\"b\"],\"roles\":[\"c\"]}", "  [\"c\"] null null"},
     {"{\"roles\":[null,\"a\"]}", "  [\"\",\"a\"] null null"},
-    {"{\"grant\":[\"a\"],\"revo\u212ae\":[\"b\"],\"x\":[1,{}]}", "  null [\"a\"] [\"b\"]"},
+    {"{\"grant\":[\"a\"],\"REVOKE\":[\"b\"],\"x\":[1,{}]}", "  null [\"a\"] [\"b\"]"},
     {"", NULL},
     {"[]", NULL},
     {"1", NULL},
@@ -54,7 +54,7 @@ static const struct {
     {"{\"roles\":[1]}", NULL},
     {"{\"roles\":[[]]}", NULL},
     {"{\"grant\":true}", NULL},
-    {"{\"user\":\"\x01\"}", NULL},
+    {"{\"user\":\"al\\u0000\"}", NULL},
 };
 
 static void users_are_read(void **state)
@@ -74,7 +74,7 @@ static void users_are_read(void **state)
         show_user(&user, shown);
         if (strcmp(shown, users[i].user) != 0)
             fail_msg("%s: %s", users[i].body, shown);
-        free(user.memory);
+        auth_json_free(&user.memory);
     }
 }
 
@@ -93,7 +93,7 @@ static const struct {
      "{\"role\":\"\",\"permissions\":{\"kv\":{\"read\":null,\"write\":null}}}"},
     {"{\"grant\":{}}", "{\"role\":\"\",\"permissions\":{\"kv\":{\"read\":null,\"write\":null}},"
                        "\"grant\":{\"kv\":{\"read\":null,\"write\":null}}}"},
-    {"{\"grant\":{},\"grant\":null,\"revoke\":{\"kv\":{\"read\":[]}}}",
+    {"{\"grant\":null,\"revoke\":{\"kv\":{\"read\":[]}}}",
      "{\"role\":\"\",\"permissions\":{\"kv\":{\"read\":null,\"write\":null}},"
      "\"revoke\":{\"kv\":{\"read\":[],\"write\":null}}}"},
     {"{\"permissions\":[]}", NULL},
@@ -138,7 +138,7 @@ static void roles_are_read_and_shown(void **state)
         show_role(&role, shown);
         if (strcmp(shown, roles[i].role) != 0)
             fail_msg("%s: %s", roles[i].body, shown);
-        free(role.memory);
+        auth_json_free(&role.memory);
     }
 }
 

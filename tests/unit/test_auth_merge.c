@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/auth_merge.h"
+#include "rdzv/etcd/auth_merge.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

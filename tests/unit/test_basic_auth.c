@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/basic_auth.h"
+#include "rdzv/etcd/basic_auth.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

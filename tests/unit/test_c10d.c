@@ -22,7 +22,7 @@ enum { NO = -1 };
 /* Layout: k key, v value, i number, n nonce, l list of keys, p list of pairs. */
 static const struct shape {
     enum c10d_op op;
-    int modern, classic, x1, x2;
+    int modern, legacy, x1, x2;
     const char *layout;
 } shapes[] = {
     {C10D_SET, 1, 0, 0, 0, "kv"},
@@ -46,15 +46,15 @@ static const struct shape {
     {C10D_BARRIER, 18, NO, NO, NO, "ki"},
 };
 
-static const enum c10d_dialect all_dialects[] = {C10D_CLASSIC, C10D_X1, C10D_X2, C10D_MODERN};
+static const enum c10d_version all_versions[] = {C10D_LEGACY, C10D_X1, C10D_X2, C10D_MODERN};
 
-static int opcode_of(const struct shape *s, enum c10d_dialect dialect)
+static int opcode_of(const struct shape *s, enum c10d_version version)
 {
-    switch (dialect) {
+    switch (version) {
     case C10D_MODERN:
         return s->modern;
-    case C10D_CLASSIC:
-        return s->classic;
+    case C10D_LEGACY:
+        return s->legacy;
     case C10D_X1:
         return s->x1;
     case C10D_X2:
@@ -152,7 +152,7 @@ static void check_fields(const struct shape *s, const struct c10d_request *req)
 }
 
 /* One call with nothing known before. */
-static enum parse_result parse(struct slice in, enum c10d_dialect dialect,
+static enum parse_result parse(struct slice in, enum c10d_version version,
                                const struct c10d_limits *limits, struct c10d_request *req,
                                size_t *size)
 {
@@ -160,7 +160,7 @@ static enum parse_result parse(struct slice in, enum c10d_dialect dialect,
     const char *why = NULL;
     struct slice copy = exact(in.ptr, in.len);
     struct c10d_request found;
-    enum parse_result result = c10d_parse(copy, dialect, limits, &progress, &found, size, &why);
+    enum parse_result result = c10d_parse(copy, version, limits, &progress, &found, size, &why);
 
     if (result == PARSE_DONE && req != NULL)
         *req = found; /* its slices are about to end; those who look at them parse themselves */
@@ -170,12 +170,12 @@ static enum parse_result parse(struct slice in, enum c10d_dialect dialect,
     return result;
 }
 
-static void each_request_of_each_dialect_is_read(void **state)
+static void each_request_of_each_version_is_read(void **state)
 {
     (void)state;
-    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+    for (size_t d = 0; d < COUNT(all_versions); d++) {
         for (size_t i = 0; i < COUNT(shapes); i++) {
-            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+            int opcode = opcode_of(&shapes[i], all_versions[d]);
             uint8_t buf[256];
             struct c10d_progress progress = {0};
             struct c10d_request req;
@@ -185,12 +185,12 @@ static void each_request_of_each_dialect_is_read(void **state)
 
             if (opcode == NO)
                 continue;
-            print_message("  %s %s\n", c10d_dialect_name(all_dialects[d]),
+            print_message("  %s %s\n", c10d_version_name(all_versions[d]),
                           c10d_op_name(shapes[i].op));
             whole = build(&shapes[i], opcode, buf, sizeof buf - 1);
             copy = exact(whole.ptr, whole.len);
             assert_int_equal(
-                c10d_parse(copy, all_dialects[d], &torch_limits, &progress, &req, &size, &why),
+                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &why),
                 PARSE_DONE);
             assert_int_equal(size, whole.len);
             assert_true(progress.at == 0 && progress.left == 0);
@@ -200,7 +200,7 @@ static void each_request_of_each_dialect_is_read(void **state)
             buf[whole.len] = 0xff; /* the next request is none of this one's business */
             copy = exact(buf, whole.len + 1);
             assert_int_equal(
-                c10d_parse(copy, all_dialects[d], &torch_limits, &progress, &req, &size, &why),
+                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &why),
                 PARSE_DONE);
             assert_int_equal(size, whole.len);
             exact_free(copy);
@@ -213,9 +213,9 @@ static void each_request_of_each_dialect_is_read(void **state)
 static void every_prefix_asks_for_more(void **state)
 {
     (void)state;
-    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+    for (size_t d = 0; d < COUNT(all_versions); d++) {
         for (size_t i = 0; i < COUNT(shapes); i++) {
-            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+            int opcode = opcode_of(&shapes[i], all_versions[d]);
             struct c10d_progress kept = {0};
             uint8_t buf[256];
             struct slice whole;
@@ -233,11 +233,11 @@ static void every_prefix_asks_for_more(void **state)
                 memset(&req, 0x5a, sizeof req);
                 memcpy(&before, &req, sizeof req);
                 assert_int_equal(
-                    c10d_parse(part, all_dialects[d], &torch_limits, &none, &req, &size, &why),
+                    c10d_parse(part, all_versions[d], &torch_limits, &none, &req, &size, &why),
                     PARSE_MORE);
                 assert_in_range(size, len + 1, whole.len);
                 assert_int_equal(
-                    c10d_parse(part, all_dialects[d], &torch_limits, &kept, &req, &size, &why),
+                    c10d_parse(part, all_versions[d], &torch_limits, &kept, &req, &size, &why),
                     PARSE_MORE);
                 assert_in_range(size, len + 1, whole.len);
                 assert_memory_equal(&req, &before, sizeof req);
@@ -247,14 +247,14 @@ static void every_prefix_asks_for_more(void **state)
     }
 }
 
-static void opcodes_that_a_dialect_lacks_are_refused_at_once(void **state)
+static void opcodes_that_a_version_lacks_are_refused_at_once(void **state)
 {
     (void)state;
-    for (size_t d = 0; d < COUNT(all_dialects); d++) {
+    for (size_t d = 0; d < COUNT(all_versions); d++) {
         bool known[256] = {false};
 
         for (size_t i = 0; i < COUNT(shapes); i++) {
-            int opcode = opcode_of(&shapes[i], all_dialects[d]);
+            int opcode = opcode_of(&shapes[i], all_versions[d]);
 
             if (opcode != NO)
                 known[opcode] = true;
@@ -263,7 +263,7 @@ static void opcodes_that_a_dialect_lacks_are_refused_at_once(void **state)
             uint8_t byte = (uint8_t)opcode;
             size_t size = 0;
             enum parse_result result =
-                parse((struct slice){&byte, 1}, all_dialects[d], &torch_limits, NULL, &size);
+                parse((struct slice){&byte, 1}, all_versions[d], &torch_limits, NULL, &size);
 
             if (known[opcode])
                 assert_int_not_equal(result, PARSE_BAD);
@@ -273,52 +273,52 @@ static void opcodes_that_a_dialect_lacks_are_refused_at_once(void **state)
     }
 }
 
-/* --- Which dialect it is. --- */
+/* --- Which version it is. --- */
 
-static void the_first_bytes_tell_the_dialect(void **state)
+static void the_first_bytes_tell_the_version(void **state)
 {
     static const struct {
         const char *bytes;
         size_t len;
-        enum c10d_dialect classic;
-        bool classic_on;
+        enum c10d_version legacy;
+        bool legacy_on;
         enum parse_result result;
-        enum c10d_dialect dialect;
+        enum c10d_version version;
         size_t size;
     } rows[] = {
-        {"\x00\xce\xf7\x85\x3c", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_MODERN, 5},
-        {"\x00\xce\xf7\x85\x3c\x0d", 6, C10D_CLASSIC, true, PARSE_DONE, C10D_MODERN, 5},
-        {"\x00\xce\xf7\x85\x3c", 5, C10D_CLASSIC, false, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, C10D_LEGACY, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c\x0d", 6, C10D_LEGACY, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, C10D_LEGACY, false, PARSE_DONE, C10D_MODERN, 5},
         {"\x00\xce\xf7\x85\x3c", 5, C10D_X2, true, PARSE_DONE, C10D_MODERN, 5},
-        /* A classic SET: the first byte of its key's length that VALIDATE would not have decides.
+        /* A legacy SET: the first byte of its key's length that VALIDATE would not have decides.
          */
-        {"\x00\x02", 2, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
-        {"\x00\xce\x00", 3, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
-        {"\x00\xce\xf7\x00", 4, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
-        {"\x00\xce\xf7\x85\x00", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
+        {"\x00\x02", 2, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\x00", 3, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\xf7\x00", 4, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\xf7\x85\x00", 5, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
         {"\x00\x02", 2, C10D_X1, true, PARSE_DONE, C10D_X1, 0},
         {"\x00\x02", 2, C10D_X2, true, PARSE_DONE, C10D_X2, 0},
-        {"\x00\x02", 2, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
-        {"\x00\xce\x00", 3, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
-        /* A big-endian VALIDATE is a classic SET of an absurd length: refused with its header. */
-        {"\x00\x3c\x85\xf7\xce", 5, C10D_CLASSIC, true, PARSE_DONE, C10D_CLASSIC, 0},
-        {"\x00\x3c\x85\xf7\xce", 5, C10D_CLASSIC, false, PARSE_BAD, C10D_CLASSIC, 0},
-        {"\xce\xf7\x85\x3c", 4, C10D_X2, true, PARSE_BAD, C10D_CLASSIC, 0},
-        {"\x16\x03\x01", 3, C10D_CLASSIC, true, PARSE_BAD, C10D_CLASSIC, 0},
-        {"GET ", 4, C10D_CLASSIC, true, PARSE_BAD, C10D_CLASSIC, 0},
+        {"\x00\x02", 2, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x00\xce\x00", 3, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
+        /* A big-endian VALIDATE is a legacy SET of an absurd length: refused with its header. */
+        {"\x00\x3c\x85\xf7\xce", 5, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\x3c\x85\xf7\xce", 5, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
+        {"\xce\xf7\x85\x3c", 4, C10D_X2, true, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x16\x03\x01", 3, C10D_LEGACY, true, PARSE_BAD, C10D_LEGACY, 0},
+        {"GET ", 4, C10D_LEGACY, true, PARSE_BAD, C10D_LEGACY, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        enum c10d_dialect dialect = C10D_CLASSIC;
+        enum c10d_version version = C10D_LEGACY;
         struct slice copy = exact(rows[i].bytes, rows[i].len);
         size_t size = 99;
 
         print_message("  row %zu\n", i);
-        assert_int_equal(c10d_detect(copy, rows[i].classic, rows[i].classic_on, &dialect, &size),
+        assert_int_equal(c10d_detect(copy, rows[i].legacy, rows[i].legacy_on, &version, &size),
                          rows[i].result);
         if (rows[i].result == PARSE_DONE) {
-            assert_int_equal(dialect, rows[i].dialect);
+            assert_int_equal(version, rows[i].version);
             assert_int_equal(size, rows[i].size);
         }
         exact_free(copy);
@@ -328,23 +328,23 @@ static void the_first_bytes_tell_the_dialect(void **state)
 static void one_byte_not_zero_is_enough_to_tell(void **state)
 {
     static const struct {
-        enum c10d_dialect classic;
+        enum c10d_version legacy;
         int last; /* its highest opcode */
-    } rows[] = {{C10D_CLASSIC, 8}, {C10D_X1, 12}, {C10D_X2, 11}};
+    } rows[] = {{C10D_LEGACY, 8}, {C10D_X1, 12}, {C10D_X2, 11}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (int first = 1; first < 256; first++) {
             uint8_t byte = (uint8_t)first;
-            enum c10d_dialect dialect = C10D_MODERN;
+            enum c10d_version version = C10D_MODERN;
             size_t size = 99;
             struct slice copy = exact(&byte, 1);
 
-            assert_int_equal(c10d_detect(copy, rows[i].classic, true, &dialect, &size),
+            assert_int_equal(c10d_detect(copy, rows[i].legacy, true, &version, &size),
                              first <= rows[i].last ? PARSE_DONE : PARSE_BAD);
             if (first <= rows[i].last)
-                assert_true(dialect == rows[i].classic && size == 0);
-            assert_int_equal(c10d_detect(copy, rows[i].classic, false, &dialect, &size), PARSE_BAD);
+                assert_true(version == rows[i].legacy && size == 0);
+            assert_int_equal(c10d_detect(copy, rows[i].legacy, false, &version, &size), PARSE_BAD);
             exact_free(copy);
         }
     }
@@ -354,29 +354,29 @@ static void a_part_of_validate_asks_for_one_byte_more(void **state)
 {
     (void)state;
     for (size_t len = 0; len < 5; len++) {
-        enum c10d_dialect dialect;
+        enum c10d_version version;
         struct slice copy = exact("\x00\xce\xf7\x85\x3c", len);
         size_t size = 99;
 
-        assert_int_equal(c10d_detect(copy, C10D_CLASSIC, true, &dialect, &size), PARSE_MORE);
+        assert_int_equal(c10d_detect(copy, C10D_LEGACY, true, &version, &size), PARSE_MORE);
         assert_int_equal(size, len + 1);
         exact_free(copy);
     }
 }
 
-/* With torch's limit on keys no classic request waits for a byte that is not of its own header. */
-static void no_classic_set_is_held_back(void **state)
+/* With torch's limit on keys no legacy request waits for a byte that is not of its own header. */
+static void no_legacy_set_is_held_back(void **state)
 {
     (void)state;
     for (uint64_t key_len = 0; key_len <= torch_limits.key_max; key_len++) {
         uint8_t start[9] = {0};
-        enum c10d_dialect dialect;
+        enum c10d_version version;
         size_t size;
 
         bytes_put_u64(start + 1, key_len);
-        assert_int_equal(c10d_detect((struct slice){start, 3}, C10D_CLASSIC, true, &dialect, &size),
+        assert_int_equal(c10d_detect((struct slice){start, 3}, C10D_LEGACY, true, &version, &size),
                          PARSE_DONE);
-        assert_int_equal(dialect, C10D_CLASSIC);
+        assert_int_equal(version, C10D_LEGACY);
     }
 }
 
@@ -387,7 +387,7 @@ static void a_big_endian_client_is_refused_on_its_header(void **state)
     size_t size;
 
     (void)state;
-    assert_int_equal(parse((struct slice){bytes, 9}, C10D_CLASSIC, &torch_limits, NULL, &size),
+    assert_int_equal(parse((struct slice){bytes, 9}, C10D_LEGACY, &torch_limits, NULL, &size),
                      PARSE_BAD);
 }
 
@@ -639,7 +639,7 @@ static void a_blob_that_does_not_fit_is_not_taken(void **state)
     exact_free(copy);
 }
 
-static void requests_and_dialects_have_names(void **state)
+static void requests_and_versions_have_names(void **state)
 {
     (void)state;
     for (int op = 0; op < C10D_OP_COUNT; op++) {
@@ -650,22 +650,22 @@ static void requests_and_dialects_have_names(void **state)
     assert_string_equal(c10d_op_name(C10D_COMPARE_SET), "COMPARE_SET");
     assert_string_equal(c10d_op_name(C10D_WATCH_KEY), "WATCH_KEY");
     assert_string_equal(c10d_op_name(C10D_OP_COUNT), "?");
-    assert_string_equal(c10d_dialect_name(C10D_CLASSIC), "classic");
-    assert_string_equal(c10d_dialect_name(C10D_X1), "x1");
-    assert_string_equal(c10d_dialect_name(C10D_X2), "x2");
-    assert_string_equal(c10d_dialect_name(C10D_MODERN), "modern");
+    assert_string_equal(c10d_version_name(C10D_LEGACY), "c10d-legacy");
+    assert_string_equal(c10d_version_name(C10D_X1), "c10d-x1");
+    assert_string_equal(c10d_version_name(C10D_X2), "c10d-x2");
+    assert_string_equal(c10d_version_name(C10D_MODERN), "c10d-modern");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_request_of_each_dialect_is_read),
+        cmocka_unit_test(each_request_of_each_version_is_read),
         cmocka_unit_test(every_prefix_asks_for_more),
-        cmocka_unit_test(opcodes_that_a_dialect_lacks_are_refused_at_once),
-        cmocka_unit_test(the_first_bytes_tell_the_dialect),
+        cmocka_unit_test(opcodes_that_a_version_lacks_are_refused_at_once),
+        cmocka_unit_test(the_first_bytes_tell_the_version),
         cmocka_unit_test(one_byte_not_zero_is_enough_to_tell),
         cmocka_unit_test(a_part_of_validate_asks_for_one_byte_more),
-        cmocka_unit_test(no_classic_set_is_held_back),
+        cmocka_unit_test(no_legacy_set_is_held_back),
         cmocka_unit_test(a_big_endian_client_is_refused_on_its_header),
         cmocka_unit_test(a_length_over_the_limit_is_refused_on_its_header),
         cmocka_unit_test(a_request_of_exactly_the_limits_is_read),
@@ -675,7 +675,7 @@ int main(void)
         cmocka_unit_test(one_more_than_the_largest_count_is_refused),
         cmocka_unit_test(an_empty_list_is_a_request),
         cmocka_unit_test(a_blob_that_does_not_fit_is_not_taken),
-        cmocka_unit_test(requests_and_dialects_have_names),
+        cmocka_unit_test(requests_and_versions_have_names),
     };
 
     return cmocka_run_group_tests_name("proto/c10d", tests, NULL, NULL);

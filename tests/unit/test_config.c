@@ -1,8 +1,8 @@
 /* What a command line, an environment and a file mean together. Both front ends: our own flags, and
  * etcd's. What means nothing is in test_config_refusals.c. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
-#include "rdzv/etcd_flags.h"
+#include "rdzv/config/etcd_flags.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -34,10 +34,10 @@ static void defaults_are_those_of_the_manual(void **state)
     parse_well(&(struct start){.words = {NULL}}, &c);
     assert_string_equal(listeners(&c), "127.0.0.1:29400/default [::1]:29400/default?optional "
                                        "127.0.0.1:2379/default [::1]:2379/default?optional");
-    assert_true(c.listeners_default && c.advertise_default && c.classic);
+    assert_true(c.listeners_default && c.advertise_default && c.legacy);
     assert_false(c.etcd_mode);
     assert_int_equal(c.action, CONFIG_RUN);
-    assert_int_equal(c.transitional, CONFIG_TRANSITIONAL_OFF);
+    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_OFF);
     assert_int_equal(c.limits.key_max, 8192);
     assert_int_equal(c.limits.value_max, 8 << 20);
     assert_int_equal(c.limits.keys_max, 131072);
@@ -49,7 +49,7 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.http_head_max, 1 << 20);
     assert_int_equal(c.limits.http_form_max, 10 << 20);
     assert_int_equal(c.limits.request_timeout_ms, 60000);
-    assert_int_equal(c.linger_ms, 0);
+    assert_int_equal(c.space_idle_timeout_ms, 0);
     assert_int_equal(c.exit_when_idle_ms, 0);
     assert_int_equal(c.drain_timeout_ms, 5000);
     assert_int_equal(c.log_format, LOG_FORMAT_LOGFMT);
@@ -72,26 +72,27 @@ static void every_flag_reaches_its_place(void **state)
     struct config c;
 
     (void)state;
-    parse_well(
-        &(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-linger", "30s",
-                                  "--exit-when-idle=5m", "--drain-timeout=off", "--classic=off",
-                                  "--transitional", "x2", "--log-format=json", "--log-level=warn"}},
-        &c);
+    parse_well(&(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
+                                         "--exit-when-idle=5m", "--drain-timeout=off",
+                                         "--c10d-legacy=off", "--c10d-snapshot-opcodes", "x2",
+                                         "--log-format=json", "--log-level=warn"}},
+               &c);
     assert_string_equal(listeners(&c), "127.0.0.1:0/jobA");
-    assert_false(c.listeners_default || c.classic);
-    assert_int_equal(c.linger_ms, 30000);
+    assert_false(c.listeners_default || c.legacy);
+    assert_int_equal(c.space_idle_timeout_ms, 30000);
     assert_int_equal(c.exit_when_idle_ms, 300000);
     assert_int_equal(c.drain_timeout_ms, 0);
-    assert_int_equal(c.transitional, CONFIG_TRANSITIONAL_X2);
+    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_X2);
     assert_int_equal(c.log_format, LOG_FORMAT_JSON);
     assert_int_equal(c.log_level, LOG_WARN);
     config_free(&c);
 
     parse_well(
-        &(struct start){.words = {"--key-limit=1KiB", "--value-limit=2KiB", "--keys-limit=3",
-                                  "--request-limit=4KiB", "--output-limit=5KiB",
-                                  "--connection-limit=6", "--space-limit=off", "--watcher-limit=8",
-                                  "--request-timeout=9s", "--classic=true", "--transitional=x1"}},
+        &(struct start){.words = {"--key-size-limit=1KiB", "--value-limit=2KiB",
+                                  "--keys-per-request=3", "--request-limit=4KiB",
+                                  "--output-limit=5KiB", "--connection-limit=6",
+                                  "--space-limit=off", "--watcher-limit=8", "--request-timeout=9s",
+                                  "--c10d-legacy=true", "--c10d-snapshot-opcodes=x1"}},
         &c);
     assert_int_equal(c.limits.key_max, 1024);
     assert_int_equal(c.limits.value_max, 2048);
@@ -102,8 +103,8 @@ static void every_flag_reaches_its_place(void **state)
     assert_int_equal(c.limits.space_bytes_max, 0);
     assert_int_equal(c.limits.watchers_max, 8);
     assert_int_equal(c.limits.request_timeout_ms, 9000);
-    assert_true(c.classic);
-    assert_int_equal(c.transitional, CONFIG_TRANSITIONAL_X1);
+    assert_true(c.legacy);
+    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_X1);
     config_free(&c);
 
     parse_well(
@@ -205,7 +206,8 @@ static const struct {
     {{.words = {"/bin/etcd"}}, "127.0.0.1:2379/default", "", "--enable-v2"},
     {{.words = {"etcd-is-no-name"}, .environment = {NULL}}, NULL, NULL, NULL},
     {{.words = {"/bin/etcd", "--enable-v2=false"}}, "127.0.0.1:2379/default", "", "--enable-v2"},
-    {{.words = {"/bin/etcd", "--enable-v2", "--listen=127.0.0.1:0/jobA", "--linger=30s"},
+    {{.words = {"/bin/etcd", "--enable-v2", "--listen=127.0.0.1:0/jobA",
+                "--space-idle-timeout=30s"},
       .environment = {"ETCD_VERSION=v3.4.23", "ETCD_NAME=x"}},
      "127.0.0.1:0/jobA",
      "",
@@ -244,7 +246,8 @@ static const struct {
      "127.0.0.1:2379/default",
      "",
      ""},
-    {{.words = {"--config-file=rdzvd.yaml", "--name=x", "--linger=1s", "--snapshot-count=5"},
+    {{.words = {"--config-file=rdzvd.yaml", "--name=x", "--space-idle-timeout=1s",
+                "--snapshot-count=5"},
       .environment = {"ETCD_DATA_DIR=/x"},
       .file = "name: y\nlisten-client-urls: http://127.0.0.1:5\nenable-v2: true\ncors:\nfoo: 1\n"
               "client-transport-security:\n  cert-file: x\n  auto-tls: false\n  key-file:\n"
@@ -306,10 +309,10 @@ static void it_starts_as_etcd_does(void **state)
 static void every_flag_of_etcd_is_taken(void **state)
 {
     static const char *const values[] = {
-        [ETCD_TYPE_STRING] = "x",       [ETCD_TYPE_BOOL] = "true",
-        [ETCD_TYPE_INT] = "-5",         [ETCD_TYPE_UINT] = "5",
-        [ETCD_TYPE_DURATION] = "5s",    [ETCD_TYPE_URLS] = "http://127.0.0.1:5",
-        [ETCD_TYPE_LIST] = "http://a:1"};
+        [ETCD_TYPE_STRING] = "x",        [ETCD_TYPE_BOOL] = "true",
+        [ETCD_TYPE_INT] = "-5",          [ETCD_TYPE_UINT] = "5",
+        [ETCD_TYPE_DURATION] = "5s",     [ETCD_TYPE_URLS] = "http://127.0.0.1:5",
+        [ETCD_TYPE_LIST] = "http://a:1", [ETCD_TYPE_ANCIENT] = "any"};
     const struct etcd_flag *flag;
 
     (void)state;
@@ -355,11 +358,11 @@ static void actions_are_told_apart(void **state)
     } cases[] = {
         {{.words = {"--help"}}, CONFIG_HELP},
         {{.words = {"-h"}}, CONFIG_HELP},
-        {{.words = {"--linger=bad", "--help", "--nonsense"}}, CONFIG_HELP},
+        {{.words = {"--space-idle-timeout=bad", "--help", "--nonsense"}}, CONFIG_HELP},
         {{.words = {"--version"}}, CONFIG_VERSION},
         {{.words = {"/etcd", "-version=true"}}, CONFIG_VERSION},
         {{.words = {"--version=false"}}, CONFIG_RUN},
-        {{.words = {"--check-config", "--linger=1s"}}, CONFIG_CHECK},
+        {{.words = {"--check-config", "--space-idle-timeout=1s"}}, CONFIG_CHECK},
     };
 
     (void)state;
@@ -374,35 +377,38 @@ static void actions_are_told_apart(void **state)
 
 static void the_command_line_wins_over_the_file(void **state)
 {
-    static const char file[] = "# a comment\nlinger: 9s\nlisten: [\"*:1\", '*:2/b']\nname: 5\n"
-                               "cors: [http://a:1, 'http://b:2']\nclassic: false\n";
+    static const char file[] =
+        "# a comment\nspace-idle-timeout: 9s\nlisten: [\"*:1\", '*:2/b']\nname: 5\n"
+        "cors: [http://a:1, 'http://b:2']\nc10d-legacy: false\n";
     struct config c;
 
     (void)state;
     parse_well(&(struct start){.words = {"--config=rdzvd.yaml"}, .file = file}, &c);
     assert_string_equal(listeners(&c), "*:1/default *:2/b");
-    assert_int_equal(c.linger_ms, 9000);
+    assert_int_equal(c.space_idle_timeout_ms, 9000);
     assert_string_equal(c.name, "5");
     assert_int_equal(c.cors.count, 2);
-    assert_false(c.classic);
+    assert_false(c.legacy);
     assert_string_equal(c.config_file, "rdzvd.yaml");
     config_free(&c);
 
-    parse_well(&(struct start){.words = {"--listen=*:7", "--config", "rdzvd.yaml", "--linger=1s",
-                                         "--linger=2s", "--cors=*"}},
+    parse_well(&(struct start){.words = {"--listen=*:7", "--config", "rdzvd.yaml",
+                                         "--space-idle-timeout=1s", "--space-idle-timeout=2s",
+                                         "--cors=*"}},
                &c);
     assert_string_equal(listeners(&c), "*:7/default");
-    assert_int_equal(c.linger_ms, 2000);
+    assert_int_equal(c.space_idle_timeout_ms, 2000);
     assert_int_equal(c.cors.count, 0);
     assert_string_equal(c.name, "5");
     config_free(&c);
 
     /* A variable of etcd's is nearer than the file, and further than nothing. */
-    write_file("linger: 3s\nname: file\n", strlen("linger: 3s\nname: file\n"));
+    write_file("space-idle-timeout: 3s\nname: file\n",
+               strlen("space-idle-timeout: 3s\nname: file\n"));
     parse_well(&(struct start){.words = {"--config=rdzvd.yaml"}, .environment = {"ETCD_NAME=env"}},
                &c);
     assert_string_equal(c.name, "env");
-    assert_int_equal(c.linger_ms, 3000);
+    assert_int_equal(c.space_idle_timeout_ms, 3000);
     assert_true(c.etcd_mode);
     config_free(&c);
 }

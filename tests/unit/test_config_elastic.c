@@ -1,5 +1,5 @@
 /* How elastic jobs are set: by flag, by file, as printed back, and what is refused. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
 #include <stdio.h>
 
@@ -13,16 +13,16 @@ static void repairs_are_on_by_default(void **state)
 
     (void)state;
     parse_well(&(struct start){.words = {NULL}}, &c);
-    assert_int_equal(c.elastic.mode, CONFIG_ELASTIC_REPAIR);
+    assert_true(c.elastic.fixes);
     assert_null(c.elastic.advertise);
     assert_null(c.elastic.advertise_host);
     assert_int_equal(c.elastic.advertise_port, 0);
     assert_null(c.elastic.worker_ports);
     assert_int_equal(c.elastic.worker_port_low, 0);
-    assert_int_equal(c.elastic.closed_grace_ms, 5000);
-    assert_int_equal(c.elastic.closed_hold_ms, 45000);
-    assert_int_equal(c.elastic.run_ttl_ms, 24 * 3600 * 1000);
-    assert_false(c.elastic.ignore_close);
+    assert_int_equal(c.elastic.closed_run_ttl_ms, 5000);
+    assert_int_equal(c.elastic.closed_run_wait_ms, 45000);
+    assert_int_equal(c.elastic.idle_run_ttl_ms, 24 * 3600 * 1000);
+    assert_false(c.elastic.close_needs_all);
     assert_true(c.elastic.merge_heartbeats);
     config_free(&c);
 }
@@ -32,17 +32,17 @@ static void expect_all(const struct start *start)
     struct config c;
 
     parse_well(start, &c);
-    assert_int_equal(c.elastic.mode, CONFIG_ELASTIC_PLAIN);
+    assert_false(c.elastic.fixes);
     assert_string_equal(c.elastic.advertise, "job.ns.svc:1234");
     assert_string_equal(c.elastic.advertise_host, "job.ns.svc");
     assert_int_equal(c.elastic.advertise_port, 1234);
     assert_string_equal(c.elastic.worker_ports, "29500-29599");
     assert_int_equal(c.elastic.worker_port_low, 29500);
     assert_int_equal(c.elastic.worker_port_high, 29599);
-    assert_int_equal(c.elastic.closed_grace_ms, 1500);
-    assert_int_equal(c.elastic.closed_hold_ms, 7000);
-    assert_int_equal(c.elastic.run_ttl_ms, 0);
-    assert_true(c.elastic.ignore_close);
+    assert_int_equal(c.elastic.closed_run_ttl_ms, 1500);
+    assert_int_equal(c.elastic.closed_run_wait_ms, 7000);
+    assert_int_equal(c.elastic.idle_run_ttl_ms, 0);
+    assert_true(c.elastic.close_needs_all);
     assert_false(c.elastic.merge_heartbeats);
     config_free(&c);
 }
@@ -50,22 +50,22 @@ static void expect_all(const struct start *start)
 static void every_setting_reaches_its_place(void **state)
 {
     (void)state;
-    expect_all(&(struct start){.words = {"--torch-elastic=plain", "--advertise=job.ns.svc:1234",
-                                         "--worker-ports=29500-29599", "--closed-grace=1500ms",
-                                         "--closed-hold=7s", "--run-ttl=off", "--ignore-close=on",
-                                         "--merge-heartbeats", "off"}});
-    expect_all(&(struct start){
-        .words = {"--config=rdzvd.yaml"},
-        .file = "torch-elastic: plain\nadvertise: job.ns.svc:1234\n"
-                "worker-ports: 29500-29599\nclosed-grace: 1.5s\n"
-                "closed-hold: 7s\nrun-ttl: off\nignore-close: on\nmerge-heartbeats: off\n"});
+    expect_all(&(struct start){.words = {"--elastic-fixes=off", "--advertise=job.ns.svc:1234",
+                                         "--worker-ports=29500-29599", "--closed-run-ttl=1500ms",
+                                         "--closed-run-wait=7s", "--idle-run-ttl=off",
+                                         "--close-needs-all=on", "--merge-heartbeats", "off"}});
+    expect_all(&(struct start){.words = {"--config=rdzvd.yaml"},
+                               .file = "elastic-fixes: off\nadvertise: job.ns.svc:1234\n"
+                                       "worker-ports: 29500-29599\nclosed-run-ttl: 1.5s\n"
+                                       "closed-run-wait: 7s\nidle-run-ttl: off\nclose-needs-all: "
+                                       "on\nmerge-heartbeats: off\n"});
     /* The command line wins. */
     expect_all(&(struct start){
-        .words = {"--config=rdzvd.yaml", "--torch-elastic=plain", "--advertise=job.ns.svc:1234",
-                  "--worker-ports=29500-29599", "--closed-grace=1500ms", "--closed-hold=7s",
-                  "--run-ttl=off", "--ignore-close=on", "--merge-heartbeats=off"},
-        .file = "torch-elastic: repair\nadvertise: \"[fd00::1]\"\nworker-ports: 1-2\n"
-                "closed-grace: 1h\nclosed-hold: off\nrun-ttl: 1h\nignore-close: "
+        .words = {"--config=rdzvd.yaml", "--elastic-fixes=off", "--advertise=job.ns.svc:1234",
+                  "--worker-ports=29500-29599", "--closed-run-ttl=1500ms", "--closed-run-wait=7s",
+                  "--idle-run-ttl=off", "--close-needs-all=on", "--merge-heartbeats=off"},
+        .file = "elastic-fixes: on\nadvertise: \"[fd00::1]\"\nworker-ports: 1-2\n"
+                "closed-run-ttl: 1h\nclosed-run-wait: off\nidle-run-ttl: 1h\nclose-needs-all: "
                 "off\nmerge-heartbeats: on\n"});
 }
 
@@ -118,7 +118,7 @@ static void one_port_is_a_range(void **state)
     }
 }
 
-static void what_means_nothing_is_refused_with_a_remedy(void **state)
+static void what_means_nothing_is_refused_with_a_hint(void **state)
 {
     static const struct {
         const char *flag, *value, *text;
@@ -153,16 +153,16 @@ static void what_means_nothing_is_refused_with_a_remedy(void **state)
         {"worker-ports", "1 - 2", "write LOW-HIGH"},
         {"advertise", "0.0.0.0", "write the one that workers can reach"},
         {"advertise", "[::]:1", "write the one that workers can reach"},
-        {"closed-grace", "0", "must be 1ms at least"},
-        {"closed-grace", "off", ""},
-        {"closed-grace", "-1s", ""},
-        {"closed-grace", "soon", ""},
-        {"closed-hold", "-1s", ""},
-        {"closed-hold", "soon", ""},
-        {"run-ttl", "", ""},
-        {"torch-elastic", "on", "repair"},
-        {"torch-elastic", "", "plain"},
-        {"ignore-close", "maybe", "on"},
+        {"closed-run-ttl", "0", "must be 1ms at least"},
+        {"closed-run-ttl", "off", ""},
+        {"closed-run-ttl", "-1s", ""},
+        {"closed-run-ttl", "soon", ""},
+        {"closed-run-wait", "-1s", ""},
+        {"closed-run-wait", "soon", ""},
+        {"idle-run-ttl", "", ""},
+        {"elastic-fixes", "repair", "on"},
+        {"elastic-fixes", "", "off"},
+        {"close-needs-all", "maybe", "on"},
         {"merge-heartbeats", "perhaps", "off"},
     };
 
@@ -192,15 +192,15 @@ static void what_does_not_go_together_is_noted(void **state)
         enum config_note_kind kind;
     } rows[] = {
         {{.words = {NULL}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=59999ms"}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=60s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=5001ms"}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=5s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-grace=45s"}}, "--closed-hold", CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=off", "--closed-grace=45s"}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--closed-hold=5s", "--torch-elastic=plain"}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--advertise=h", "--torch-elastic=plain"}}, "--advertise", CONFIG_NOTE_IGNORED},
-        {{.words = {"--worker-ports=1-2", "--torch-elastic=plain"}},
+        {{.words = {"--closed-run-wait=59999ms"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-wait=60s"}}, "--closed-run-wait", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-wait=5001ms"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-wait=5s"}}, "--closed-run-wait", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-ttl=45s"}}, "--closed-run-wait", CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-wait=off", "--closed-run-ttl=45s"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--closed-run-wait=5s", "--elastic-fixes=off"}}, NULL, CONFIG_NOTE_WARNING},
+        {{.words = {"--advertise=h", "--elastic-fixes=off"}}, "--advertise", CONFIG_NOTE_IGNORED},
+        {{.words = {"--worker-ports=1-2", "--elastic-fixes=off"}},
          "--worker-ports",
          CONFIG_NOTE_IGNORED},
     };
@@ -225,10 +225,10 @@ static void settings_in_effect_read_back(void **state)
 {
     static const struct start starts[] = {
         {.words = {"--advertise=[fd00::1]:7", "--worker-ports=7"}},
-        {.words = {"--advertise=fd00::1", "--worker-ports=1-65535", "--closed-grace=1ms",
-                   "--closed-hold=1h", "--run-ttl=90m", "--ignore-close=on",
-                   "--merge-heartbeats=off", "--torch-elastic=plain"}},
-        {.words = {"--advertise=host", "--run-ttl=off", "--closed-hold=off"}},
+        {.words = {"--advertise=fd00::1", "--worker-ports=1-65535", "--closed-run-ttl=1ms",
+                   "--closed-run-wait=1h", "--idle-run-ttl=90m", "--close-needs-all=on",
+                   "--merge-heartbeats=off", "--elastic-fixes=off"}},
+        {.words = {"--advertise=host", "--idle-run-ttl=off", "--closed-run-wait=off"}},
         {.words = {NULL}},
     };
 
@@ -243,17 +243,17 @@ static void settings_in_effect_read_back(void **state)
         config_write_effective(out, &c);
         fclose(out);
         parse_well(&(struct start){.words = {"--config=rdzvd.yaml"}, .file = text}, &again);
-        assert_int_equal(again.elastic.mode, c.elastic.mode);
+        assert_int_equal(again.elastic.fixes, c.elastic.fixes);
         assert_int_equal(again.elastic.advertise == NULL, c.elastic.advertise == NULL);
         if (c.elastic.advertise != NULL)
             assert_string_equal(again.elastic.advertise_host, c.elastic.advertise_host);
         assert_int_equal(again.elastic.advertise_port, c.elastic.advertise_port);
         assert_int_equal(again.elastic.worker_port_low, c.elastic.worker_port_low);
         assert_int_equal(again.elastic.worker_port_high, c.elastic.worker_port_high);
-        assert_int_equal(again.elastic.closed_grace_ms, c.elastic.closed_grace_ms);
-        assert_int_equal(again.elastic.closed_hold_ms, c.elastic.closed_hold_ms);
-        assert_int_equal(again.elastic.run_ttl_ms, c.elastic.run_ttl_ms);
-        assert_int_equal(again.elastic.ignore_close, c.elastic.ignore_close);
+        assert_int_equal(again.elastic.closed_run_ttl_ms, c.elastic.closed_run_ttl_ms);
+        assert_int_equal(again.elastic.closed_run_wait_ms, c.elastic.closed_run_wait_ms);
+        assert_int_equal(again.elastic.idle_run_ttl_ms, c.elastic.idle_run_ttl_ms);
+        assert_int_equal(again.elastic.close_needs_all, c.elastic.close_needs_all);
         assert_int_equal(again.elastic.merge_heartbeats, c.elastic.merge_heartbeats);
         free(text);
         config_free(&c);
@@ -268,7 +268,7 @@ int main(void)
         cmocka_unit_test(every_setting_reaches_its_place),
         cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
         cmocka_unit_test(one_port_is_a_range),
-        cmocka_unit_test(what_means_nothing_is_refused_with_a_remedy),
+        cmocka_unit_test(what_means_nothing_is_refused_with_a_hint),
         cmocka_unit_test(what_does_not_go_together_is_noted),
         cmocka_unit_test(settings_in_effect_read_back),
     };

@@ -1,7 +1,7 @@
 /* Settings that mean nothing: what is said, and that no bytes and no words do worse than that. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
-#include "rdzv/config_file.h"
+#include "rdzv/config/config_file.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -15,7 +15,9 @@ static const struct {
     {{.words = {"--lisen", "x"}}, 2, "--lisen: no such setting; did you mean --listen?"},
     {{.words = {"--enable-v3"}}, 2, "--enable-v3: no such setting; did you mean --enable-v2?"},
     {{.words = {"-l"}}, 2, "--l: no such setting; `rdzvd --help` lists them"},
-    {{.words = {"--lniger=1s"}}, 2, "--lniger: no such setting; did you mean --linger?"},
+    {{.words = {"--space-idle-tmeout=1s"}},
+     2,
+     "--space-idle-tmeout: no such setting; did you mean --space-idle-timeout?"},
     {{.words = {"--a-flag-far-too-long-to-be-a-slip-of-any-flag-of-ours"}},
      2,
      "--a-flag-far-too-long-to-be-a-slip-of-any-flag-of-ours: no such setting; `rdzvd --help` "
@@ -146,15 +148,18 @@ static const struct {
      "port"},
 
     /* Amounts and choices. */
-    {{.words = {"--linger=30x"}},
+    {{.words = {"--space-idle-timeout=30x"}},
      2,
-     "--linger: \"30x\": no unit of time; use ms, s, m, h or d, as in 500ms, 30s or 1h30m"},
-    {{.words = {"--linger="}},
+     "--space-idle-timeout: \"30x\": no unit of time; use ms, s, m, h or d, as in 500ms, 30s or "
+     "1h30m"},
+    {{.words = {"--space-idle-timeout="}},
      2,
-     "--linger: \"\": not a duration; write a number and a unit, such as 500ms, 30s or 2m"},
-    {{.words = {"--linger=-1s"}},
+     "--space-idle-timeout: \"\": not a duration; write a number and a unit, such as 500ms, 30s or "
+     "2m"},
+    {{.words = {"--space-idle-timeout=-1s"}},
      2,
-     "--linger: \"-1s\": not a duration; write a number and a unit, such as 500ms, 30s or 2m"},
+     "--space-idle-timeout: \"-1s\": not a duration; write a number and a unit, such as 500ms, 30s "
+     "or 2m"},
     {{.words = {"--value-limit=8M"}},
      2,
      "--value-limit: \"8M\": could mean 1000s or 1024s; add iB (as in 8MiB) or B (as in 8MB)"},
@@ -162,24 +167,32 @@ static const struct {
      2,
      "--value-limit: \"off\": not a size; write a number and a unit, such as 64KiB, 8MiB or 4GiB"},
     {{.words = {"--value-limit=0"}}, 2, "--value-limit: \"0\": must be from 1B to 8388607TiB"},
-    {{.words = {"--key-limit=1GiB"}}, 2, "--key-limit: \"1GiB\": must be from 1B to 968MiB"},
-    {{.words = {"--keys-limit=0"}}, 2, "--keys-limit: \"0\": must be from 1 to 4294967295"},
-    {{.words = {"--keys-limit=1k"}}, 2, "--keys-limit: \"1k\": not a whole number; write one"},
+    {{.words = {"--key-size-limit=1GiB"}},
+     2,
+     "--key-size-limit: \"1GiB\": must be from 1B to 968MiB"},
+    {{.words = {"--keys-per-request=0"}},
+     2,
+     "--keys-per-request: \"0\": must be from 1 to 4294967295"},
+    {{.words = {"--keys-per-request=1k"}},
+     2,
+     "--keys-per-request: \"1k\": not a whole number; write one"},
     {{.words = {"--connection-limit=many"}},
      2,
      "--connection-limit: \"many\": not a whole number; write one, or off"},
     {{.words = {"--connection-limit=99999999999999999999999"}},
      2,
      "--connection-limit: \"99999999999999999999999\": must be from 0 to 4294967295"},
-    {{.words = {"--classic=maybe"}}, 2, "--classic: \"maybe\": must be one of on|off"},
-    {{.words = {"--transitional=x3"}}, 2, "--transitional: \"x3\": must be one of off|x1|x2"},
+    {{.words = {"--c10d-legacy=maybe"}}, 2, "--c10d-legacy: \"maybe\": must be one of on|off"},
+    {{.words = {"--c10d-snapshot-opcodes=x3"}},
+     2,
+     "--c10d-snapshot-opcodes: \"x3\": must be one of off|x1|x2"},
     {{.words = {"--log-level=trace"}},
      2,
      "--log-level: \"trace\": must be one of debug|info|warn|error"},
     {{.words = {"--log-format=xml"}}, 2, "--log-format: \"xml\": must be one of logfmt|json"},
-    {{.words = {"--linger=bad", "--linger=5s"}},
+    {{.words = {"--space-idle-timeout=bad", "--space-idle-timeout=5s"}},
      2,
-     "--linger: \"bad\": not a duration; write a "
+     "--space-idle-timeout: \"bad\": not a duration; write a "
      "number and a unit, such as 500ms, 30s or 2m"},
     {{.words = {"--name="}}, 2, "--name: is empty; give the member a name"},
     {{.words = {"--cors="}}, 2, "--cors: is empty; write * for any origin, or URLs"},
@@ -331,28 +344,30 @@ static const struct {
     {{.words = {"--config=rdzvd.yaml", "--config-file=rdzvd.yaml"}, .file = ""},
      2,
      "--config-file: --config is given too; keep one of the two"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger: 5s\nlisen: x\n"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "space-idle-timeout: 5s\nlisen: x\n"},
      2,
      "rdzvd.yaml:2:1: lisen: no such setting; did you mean listen?"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger: 5s\n\nlinger:   6s\n"},
+    {{.words = {"--config=rdzvd.yaml"},
+      .file = "space-idle-timeout: 5s\n\nspace-idle-timeout:   6s\n"},
      2,
-     "rdzvd.yaml:3:1: linger: is there twice, first in line 1; keep one"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger:   6x\n"},
+     "rdzvd.yaml:3:1: space-idle-timeout: is there twice, first in line 1; keep one"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "space-idle-timeout:   6x\n"},
      2,
-     "rdzvd.yaml:1:11: linger: \"6x\": no unit of time; use ms, s, m, h or d, as in 500ms, 30s or "
+     "rdzvd.yaml:1:23: space-idle-timeout: \"6x\": no unit of time; use ms, s, m, h or d, as in "
+     "500ms, 30s or "
      "1h30m"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger: [5s]\n"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "space-idle-timeout: [5s]\n"},
      2,
-     "rdzvd.yaml:1:1: linger: one value is expected here, not a list"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger:\n  a: b\n"},
+     "rdzvd.yaml:1:1: space-idle-timeout: one value is expected here, not a list"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "space-idle-timeout:\n  a: b\n"},
      2,
-     "rdzvd.yaml:1:1: linger: a value is expected here, not a mapping"},
+     "rdzvd.yaml:1:1: space-idle-timeout: a value is expected here, not a mapping"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "a: {b: {c: d}}\n"},
      2,
      "rdzvd.yaml:1:8: a.b: a value is expected, not a mapping"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "linger:\n"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "space-idle-timeout:\n"},
      2,
-     "rdzvd.yaml:1:8: linger: there is no value; give one or remove the line"},
+     "rdzvd.yaml:1:20: space-idle-timeout: there is no value; give one or remove the line"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "listen:\n  - 127.0.0.1:1\n  - ~\n"},
      2,
      "rdzvd.yaml:3:5: listen: there is no value; give one or remove the line"},
@@ -403,7 +418,7 @@ static const struct {
      2,
      "rdzvd.yaml:1:8: mapping values are not allowed in this context; quote a value that contains "
      "`: `"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "name: a\n\tlinger: 5s\n"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "name: a\n\tspace-idle-timeout: 5s\n"},
      2,
      "rdzvd.yaml:2:1: found a tab character that violates indentation; indent with spaces"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: @a\n"},
@@ -420,7 +435,7 @@ static const struct {
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: [a\n"},
      2,
      "rdzvd.yaml:2:1: did not find expected ',' or ']'; settings are lines of `key: value`"},
-    {{.words = {"--config=rdzvd.yaml"}, .file = "name: a\nlinger\n"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "name: a\nspace-idle-timeout\n"},
      2,
      "rdzvd.yaml:3:1: could not find expected ':'; settings are lines of `key: value`"},
     {{.words = {"--config=rdzvd.yaml"}, .file = "name: a\ncors: \xff\n"},
@@ -448,7 +463,7 @@ static const struct {
      "\"host:port\"; write http://HOST:PORT"},
 };
 
-static void every_refusal_names_place_and_remedy(void **state)
+static void every_refusal_names_place_and_hint(void **state)
 {
     size_t wrong = 0;
 
@@ -507,8 +522,8 @@ static const char sample[] = "# settings\n"
                              "listen:\n"
                              "  - \"127.0.0.1:0/jobA\"\n"
                              "  - localhost:29400\n"
-                             "linger: 30s # a while\n"
-                             "'key-limit': 8KiB\n"
+                             "space-idle-timeout: 30s # a while\n"
+                             "'key-size-limit': 8KiB\n"
                              "cors: [http://a:1, \"http://b:2\"]\n"
                              "name: >\n"
                              "  folded\n"
@@ -570,7 +585,7 @@ static void random_command_lines_end_well(void **state)
                                          "--advertise-client-urls=http://a:1",
                                          "-",
                                          "--",
-                                         "--linger",
+                                         "--space-idle-timeout",
                                          "5s",
                                          "bad",
                                          "--name",
@@ -585,7 +600,7 @@ static void random_command_lines_end_well(void **state)
                                          "--log-level=debug",
                                          "--proxy=on",
                                          "--snapshot-count=5",
-                                         "--classic",
+                                         "--c10d-legacy",
                                          "off",
                                          "=",
                                          "--="};
@@ -638,7 +653,7 @@ static void random_command_lines_end_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_refusal_names_place_and_remedy),
+        cmocka_unit_test(every_refusal_names_place_and_hint),
         cmocka_unit_test(a_file_of_thousands_is_refused),
         cmocka_unit_test(every_prefix_of_a_file_is_settings_or_an_error),
         cmocka_unit_test(every_broken_byte_is_settings_or_an_error),

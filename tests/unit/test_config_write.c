@@ -1,6 +1,6 @@
 /* Settings as text: those in effect, which read back, and what --check-config, --help and --version
  * print. */
-#include "rdzv/config.h"
+#include "rdzv/config/config.h"
 
 #include "tests/unit/config_start.h"
 
@@ -24,9 +24,9 @@ static void settings_in_effect_read_back(void **state)
         {.words = {NULL}},
         {.words = {"--listen=localhost:1/a", "--listen=[::]:2", "--listen=0.0.0.0:2",
                    "--listen=*:0", "--listen=host.name:3"}},
-        {.words = {"--linger=90500ms", "--key-limit=77", "--value-limit=1.5MiB",
-                   "--space-limit=off", "--classic=off", "--transitional=x1", "--log-format=json",
-                   "--log-level=error"}},
+        {.words = {"--space-idle-timeout=90500ms", "--key-size-limit=77", "--value-limit=1.5MiB",
+                   "--space-limit=off", "--c10d-legacy=off", "--c10d-snapshot-opcodes=x1",
+                   "--log-format=json", "--log-level=error"}},
         {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
                    "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
         {.words = {"/etcd"}},
@@ -86,15 +86,32 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
 
 static void help_names_every_flag_of_ours(void **state)
 {
-    static const char *const flags[] = {"listen",        "linger",        "exit-when-idle",
-                                        "drain-timeout", "classic",       "transitional",
-                                        "key-limit",     "value-limit",   "keys-limit",
-                                        "request-limit", "output-limit",  "connection-limit",
-                                        "space-limit",   "watcher-limit", "request-timeout",
-                                        "log-format",    "log-level",     "config",
-                                        "check-config",  "help",          "version",
-                                        "data-dir",      "name",          "advertise-client-urls",
-                                        "cors",          "host-whitelist"};
+    static const char *const flags[] = {"listen",
+                                        "space-idle-timeout",
+                                        "exit-when-idle",
+                                        "drain-timeout",
+                                        "c10d-legacy",
+                                        "c10d-snapshot-opcodes",
+                                        "key-size-limit",
+                                        "value-limit",
+                                        "keys-per-request",
+                                        "request-limit",
+                                        "output-limit",
+                                        "connection-limit",
+                                        "space-limit",
+                                        "watcher-limit",
+                                        "request-timeout",
+                                        "log-format",
+                                        "log-level",
+                                        "config",
+                                        "check-config",
+                                        "help",
+                                        "version",
+                                        "data-dir",
+                                        "name",
+                                        "advertise-client-urls",
+                                        "cors",
+                                        "host-whitelist"};
     struct config c;
     char *text = NULL;
     size_t len;

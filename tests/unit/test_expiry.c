@@ -43,9 +43,11 @@ static void the_first_is_the_earliest_and_then_the_oldest(void **state)
         struct item items[NODES] = {0};
         uint64_t random = seed, age = 0;
         size_t count = 0;
+        struct reserve reserve;
         struct expiry e;
 
-        expiry_init(&e);
+        reserve_init(&reserve);
+        expiry_init(&e, &reserve);
         for (size_t step = 0; step < STEPS; step++) {
             struct item *item = &items[next_random(&random) % NODES], *best;
 
@@ -77,16 +79,19 @@ static void the_first_is_the_earliest_and_then_the_oldest(void **state)
         }
         assert_null(expiry_first(&e));
         expiry_fini(&e);
+        reserve_fini(&reserve);
     }
 }
 
 static void removing_what_is_not_in_does_nothing(void **state)
 {
     struct expiry_node a = {0}, b = {0};
+    struct reserve reserve;
     struct expiry e;
 
     (void)state;
-    expiry_init(&e);
+    reserve_init(&reserve);
+    expiry_init(&e, &reserve);
     expiry_remove(&e, &a);
     expiry_add(&e, &a, 5);
     expiry_remove(&e, &b);
@@ -96,6 +101,7 @@ static void removing_what_is_not_in_does_nothing(void **state)
     assert_null(expiry_first(&e));
     assert_int_equal(a.slot, 0);
     expiry_fini(&e);
+    reserve_fini(&reserve);
 }
 
 int main(void)

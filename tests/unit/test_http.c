@@ -249,8 +249,6 @@ static const struct refused {
     {"DEL in the target", BYTES("GET /\x7f HTTP/1.1\r\n"), R400_PLAIN, NULL},
     {"relative target", BYTES("GET v2/keys HTTP/1.1\r\n"), R400_PLAIN, NULL},
     {"target begins with a colon", BYTES("GET :a HTTP/1.1\r\n"), R400_PLAIN, NULL},
-    {"bad port", BYTES("GET http://h:a/ HTTP/1.1\r\n"), R400_PLAIN, NULL},
-    {"bad port of CONNECT", BYTES("CONNECT h:z HTTP/1.1\r\n"), R400_PLAIN, NULL},
     {"no colon", BYTES(GET "Foo\r\n"), R400_PLAIN, NULL},
     {"no colon in the second header", BYTES(GET HOST "Foo\r\n"), R400_PLAIN, NULL},
     {"blank before the first header", BYTES(GET " Foo: x\r\n"), R400_PLAIN, NULL},
@@ -560,7 +558,7 @@ static void an_end_of_input_within_a_head_is_answered(void **state)
 static void a_refusal_is_written_as_go_writes_it(void **state)
 {
     char out[256] = "";
-    struct writer w = {(uint8_t *)out, sizeof out, 0};
+    struct writer w = {.ptr = (uint8_t *)out, .cap = sizeof out};
     struct http_parser p = {0};
     struct http_head head;
     struct http_refusal why;

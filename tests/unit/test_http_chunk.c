@@ -129,7 +129,7 @@ static enum parse_result read_padded(const char *before, size_t len, const char 
 {
     static uint8_t bytes[8192];
     struct http_chunks whole = {0}, single = {0};
-    struct writer w = {bytes, sizeof bytes, 0};
+    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
     struct slice data;
     size_t size = 0, at = 0;
     enum parse_result result, again = PARSE_MORE;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "tests/unit/exact.h"
-#include "tests/unit/keymap_world.h"
+#include "tests/unit/keymap_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -15,10 +15,10 @@
 
 static void a_value_is_what_was_set_last(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     check_value(&w, "/k", NULL);
     set(&w, "/k", "one");
     check_value(&w, "/k", "one");
@@ -31,14 +31,14 @@ static void a_value_is_what_was_set_last(void **state)
     check_value(&w, "/k", NULL);
     assert_int_equal(keymap_delete(&w.m, s("/k")), STORE_ABSENT);
     assert_int_equal(w.m.present, 1);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Whoever holds a value goes on reading it, whatever happens to its key. */
 static void a_value_that_is_held_does_not_change(void **state)
 {
     static const char *const changes[] = {"set", "append", "add", "delete", "compare", "barrier"};
-    struct world w;
+    struct fixture w;
 
     (void)state;
     for (size_t i = 0; i < COUNT(changes); i++) {
@@ -46,7 +46,7 @@ static void a_value_that_is_held_does_not_change(void **state)
         int64_t sum;
         bool open;
 
-        world_init(&w, 0);
+        fixture_init(&w, 0);
         assert_int_equal(keymap_add(&w.m, s("/k"), 17, &sum), STORE_OK); /* leaves spare room */
         held = blob_ref(keymap_get(&w.m, s("/k")));
         switch (i) {
@@ -73,17 +73,17 @@ static void a_value_that_is_held_does_not_change(void **state)
         }
         assert_true(slice_is(blob_slice(held), "17"));
         blob_unref(held);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void append_makes_and_extends(void **state)
 {
     char expected[3000] = "";
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     for (int i = 0; i < 500; i++) {
         char more[8];
 
@@ -97,35 +97,35 @@ static void append_makes_and_extends(void **state)
     check_value(&w, "/k", expected);
     assert_int_equal(keymap_append(&w.m, s("/empty"), s("")), STORE_OK);
     check_value(&w, "/empty", "");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void multi_set_sets_pairs_in_their_order(void **state)
 {
     uint8_t buf[256];
     uint64_t count;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_multi_set(&w.m, list_of("/a 1 /b 2 /a 3", &count, buf, sizeof buf)),
                      STORE_OK);
     check_value(&w, "/a", "3");
     check_value(&w, "/b", "2");
     assert_int_equal(keymap_multi_set(&w.m, (struct slice){0}), STORE_OK);
     assert_int_equal(w.m.present, 2);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Numbers. --- */
 
 static void add_counts_in_decimal_text(void **state)
 {
-    struct world w;
+    struct fixture w;
     int64_t sum;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_add(&w.m, s("/n"), 0, &sum), STORE_OK);
     check_value(&w, "/n", "0");
     assert_int_equal(keymap_add(&w.m, s("/n"), -2, &sum), STORE_OK);
@@ -141,7 +141,7 @@ static void add_counts_in_decimal_text(void **state)
     check_value(&w, "/n", "9223372036854775807");
     assert_int_equal(keymap_add(&w.m, s("/n"), 1, &sum), STORE_OK);
     check_value(&w, "/n", "-9223372036854775808");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* What C makes of the text, which is what torch makes of it. */
@@ -163,11 +163,11 @@ static bool by_strtoll(struct slice text, int64_t *out)
 static void check_number(struct slice text)
 {
     struct slice copy = exact(text.ptr, text.len);
-    struct world w;
+    struct fixture w;
     int64_t expected, sum = 99;
     char digits[32];
 
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_set(&w.m, s("/n"), copy), STORE_OK);
     exact_free(copy);
     if (by_strtoll(text, &expected)) {
@@ -183,7 +183,7 @@ static void check_number(struct slice text)
         assert_true(sum == 99);
         assert_true(slice_equal(blob_slice(keymap_get(&w.m, s("/n"))), text));
     }
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void texts_are_numbers_as_strtoll_has_them(void **state)
@@ -269,10 +269,10 @@ static void compare_set_keeps_torchs_table(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct blob *current = NULL;
-        struct world w;
+        struct fixture w;
 
         print_message("  row %zu\n", i);
-        world_init(&w, 0);
+        fixture_init(&w, 0);
         if (rows[i].stored != NULL)
             set(&w, "/k", rows[i].stored);
         assert_int_equal(
@@ -281,7 +281,7 @@ static void compare_set_keeps_torchs_table(void **state)
         check_value(&w, "/k", rows[i].after);
         if (rows[i].status == STORE_MISMATCH)
             assert_true(slice_is(blob_slice(current), rows[i].stored));
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
@@ -290,8 +290,8 @@ static void compare_set_keeps_torchs_table(void **state)
 static void a_full_space_refuses_and_stays_as_it_was(void **state)
 {
     enum { LIMIT = 4096 };
-    static const char *const names[] = {"set",  "append",  "add",     "multi_set",       "push",
-                                        "wait", "barrier", "compare", "compare and make"};
+    static const char *const names[] = {"set",  "append",  "add",     "multi_set",
+                                        "push", "barrier", "compare", "compare and make"};
     char big[LIMIT + 1];
 
     (void)state;
@@ -300,16 +300,15 @@ static void a_full_space_refuses_and_stays_as_it_was(void **state)
     for (size_t i = 0; i < COUNT(names); i++) {
         enum store_status status;
         size_t before, keys, room = LIMIT - 2 * sizeof(struct entry) - 100;
-        struct waiter *waiter = NULL;
         struct blob *current;
         uint8_t buf[512];
         uint64_t count;
         int64_t sum = 99;
-        struct world w;
+        struct fixture w;
         bool open = true;
 
         print_message("  %s\n", names[i]);
-        world_init(&w, LIMIT);
+        fixture_init(&w, LIMIT);
         set(&w, "/small", "s");
         while (room > sizeof(struct entry)) { /* fill it up until no further key fits */
             char key[32];
@@ -339,17 +338,10 @@ static void a_full_space_refuses_and_stays_as_it_was(void **state)
         case 4:
             status = keymap_queue_push(&w.m, s("/q"), s(big));
             break;
-        case 5: {
-            struct slice list = list_of("/n1 /n2 /n3 /n4", &count, buf, sizeof buf);
-
-            status = keymap_wait(&w.m, list, count, NULL, &waiter);
-            assert_null(waiter);
-            break;
-        }
-        case 6:
+        case 5:
             status = keymap_barrier(&w.m, s("/new"), 2, &open);
             break;
-        case 7:
+        case 6:
             status = keymap_compare_set(&w.m, s("/small"), s("s"), s(big), &current);
             break;
         default:
@@ -365,19 +357,62 @@ static void a_full_space_refuses_and_stays_as_it_was(void **state)
         set(&w, "/small", "t"); /* what takes no more room than it frees still fits */
         assert_int_equal(keymap_delete(&w.m, s("/small")), STORE_OK);
         set(&w, "/again", "s");
-        world_fini(&w);
+        fixture_fini(&w);
     }
+}
+
+/* Clients that only wait take no room from keys, and keys none from them. */
+static void what_waits_is_counted_apart(void **state)
+{
+    enum { LIMIT = 4096 };
+    struct waiter *waiters[LIMIT] = {NULL};
+    uint8_t buf[64];
+    char big[LIMIT];
+    size_t count = 0, waiting;
+    struct fixture w;
+    uint64_t n;
+    bool open = true;
+
+    (void)state;
+    memset(big, 'b', sizeof big);
+    big[LIMIT - sizeof(struct entry) - 100] = '\0';
+    fixture_init(&w, LIMIT);
+    for (;; count++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "/w%zu", count);
+        if (keymap_wait(&w.m, list_of(key, &n, buf, sizeof buf), 1, NULL, &waiters[count]) !=
+            STORE_OK)
+            break;
+    }
+    assert_in_range(count, 3, LIMIT / sizeof(struct entry));
+    assert_int_equal(w.m.bytes, 0);
+    waiting = w.m.waiting_bytes;
+    assert_in_range(waiting, LIMIT / 2, LIMIT);
+    set(&w, "/key", big); /* as if there were no waiters */
+    assert_int_equal(w.m.waiting_bytes, waiting);
+    assert_int_equal(keymap_set(&w.m, s("/key2"), s(big)), STORE_FULL);
+    set(&w, "/key", "");
+    /* An arrival that would have to wait, and has no room for that, does not count. */
+    while (w.m.waiting_bytes + sizeof(struct waiter) + sizeof(struct wait_link) <= LIMIT)
+        assert_int_equal(keymap_barrier_wait(&w.m, s("/key"), NULL, &waiters[count++]), STORE_OK);
+    assert_int_equal(keymap_barrier(&w.m, s("/barrier"), 2, &open), STORE_FULL);
+    check_value(&w, "/barrier", NULL);
+    assert_int_equal(keymap_barrier(&w.m, s("/barrier"), 1, &open), STORE_OK);
+    for (size_t i = 0; i < count; i++)
+        keymap_cancel(&w.m, waiters[i]);
+    fixture_fini(&w);
 }
 
 static void no_more_than_the_limit_is_ever_held(void **state)
 {
     enum { LIMIT = 8192 };
     uint64_t random = 11;
-    struct world w;
+    struct fixture w;
     size_t full = 0;
 
     (void)state;
-    world_init(&w, LIMIT);
+    fixture_init(&w, LIMIT);
     for (int step = 0; step < 50000; step++) {
         char key[8], value[400];
         struct blob *element;
@@ -418,17 +453,17 @@ static void no_more_than_the_limit_is_ever_held(void **state)
         assert_in_range(w.m.bytes, 0, LIMIT);
     }
     assert_in_range(full, 1000, 50000); /* it was at the limit indeed */
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void the_list_has_each_key_once(void **state)
 {
     uint8_t buf[256];
     struct writer out = {.ptr = buf, .cap = sizeof buf};
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     set(&w, "init/", "1");
     set(&w, "/b", "1");
     set(&w, "/a", "1");
@@ -440,27 +475,27 @@ static void the_list_has_each_key_once(void **state)
     assert_int_equal(out.len, keymap_list_size(&w.m));
     assert_int_equal(out.len, 3 * 8 + 5 + 2);
     assert_memory_equal(buf, "\5\0\0\0\0\0\0\0init/\2\0\0\0\0\0\0\0/b\0\0\0\0\0\0\0\0", out.len);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* What the limit does not count must not be held: a number in the place of a long text. */
 static void a_number_gives_back_the_room_of_a_long_text(void **state)
 {
     static uint8_t text[100000] = "1";
-    struct world w;
+    struct fixture w;
     struct blob *b;
     int64_t sum;
 
     (void)state;
     memset(text + 1, ' ', sizeof text - 1);
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_set(&w.m, s("k"), (struct slice){text, sizeof text}), STORE_OK);
     assert_int_equal(keymap_add(&w.m, s("k"), 41, &sum), STORE_OK);
     assert_int_equal(sum, 42);
     check_value(&w, "k", "42");
     b = keymap_get(&w.m, s("k"));
     assert_in_range(b->len + b->spare, 2, 64);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 int main(void)
@@ -474,6 +509,7 @@ int main(void)
         cmocka_unit_test(texts_are_numbers_as_strtoll_has_them),
         cmocka_unit_test(compare_set_keeps_torchs_table),
         cmocka_unit_test(a_full_space_refuses_and_stays_as_it_was),
+        cmocka_unit_test(what_waits_is_counted_apart),
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
         cmocka_unit_test(the_list_has_each_key_once),
         cmocka_unit_test(a_number_gives_back_the_room_of_a_long_text),

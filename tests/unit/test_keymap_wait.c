@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
-#include "tests/unit/keymap_world.h"
+#include "tests/unit/keymap_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static struct waiter *wait_for(struct world *w, const char *names)
+static struct waiter *wait_for(struct fixture *w, const char *names)
 {
     uint8_t buf[1024];
     uint64_t count;
@@ -19,7 +19,7 @@ static struct waiter *wait_for(struct world *w, const char *names)
     return waiter;
 }
 
-static struct wake *next_ready(struct world *w)
+static struct wake *next_ready(struct fixture *w)
 {
     struct wake *wake = TAILQ_FIRST(&w->ready);
 
@@ -29,7 +29,7 @@ static struct wake *next_ready(struct world *w)
 }
 
 /* Exactly this one is ready (NULL: nobody). It is ended. */
-static void expect_woken(struct world *w, struct waiter *waiter)
+static void expect_woken(struct fixture *w, struct waiter *waiter)
 {
     struct wake *wake = next_ready(w);
 
@@ -48,10 +48,10 @@ static void expect_woken(struct world *w, struct waiter *waiter)
 
 static void a_wait_for_what_exists_is_over_at_once(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_null(wait_for(&w, ""));
     set(&w, "/a", "1");
     assert_null(wait_for(&w, "/a"));
@@ -60,7 +60,7 @@ static void a_wait_for_what_exists_is_over_at_once(void **state)
     assert_null(wait_for(&w, "/q /a"));
     assert_int_equal(w.m.waiters, 0);
     assert_int_equal(w.m.keys.count, 1);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Each change that makes a key exist counts once; what only looks like one does not count. */
@@ -77,11 +77,11 @@ static void each_event_that_makes_a_key_exist_wakes(void **state)
         uint8_t buf[64];
         uint64_t count;
         int64_t sum;
-        struct world w;
+        struct fixture w;
         bool open, wakes = true;
 
         print_message("  %s\n", names[i]);
-        world_init(&w, 0);
+        fixture_init(&w, 0);
         waiter = wait_for(&w, "/k");
         assert_non_null(waiter);
         assert_int_equal(w.m.waiters, 1);
@@ -123,18 +123,18 @@ static void each_event_that_makes_a_key_exist_wakes(void **state)
         if (!wakes)
             keymap_cancel(&w.m, waiter);
         expect_woken(&w, NULL);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void an_arrival_that_completes_no_barrier_does_not_wake_a_wait(void **state)
 {
     struct waiter *early, *late;
-    struct world w;
+    struct fixture w;
     bool open;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     early = wait_for(&w, "/b");
     assert_int_equal(keymap_barrier(&w.m, s("/b"), 2, &open), STORE_OK);
     assert_false(open);
@@ -144,17 +144,17 @@ static void an_arrival_that_completes_no_barrier_does_not_wake_a_wait(void **sta
     assert_int_equal(keymap_barrier(&w.m, s("/b"), 2, &open), STORE_OK);
     assert_true(open);
     expect_woken(&w, early);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* "Each key existed at some moment since", not "all exist now". */
 static void a_key_that_came_and_went_has_counted(void **state)
 {
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     waiter = wait_for(&w, "/a /b");
     set(&w, "/a", "1");
     assert_int_equal(keymap_delete(&w.m, s("/a")), STORE_OK);
@@ -162,16 +162,16 @@ static void a_key_that_came_and_went_has_counted(void **state)
     assert_int_equal(waiter->missing, 1);
     set(&w, "/b", "1");
     expect_woken(&w, waiter);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_second_set_counts_nothing(void **state)
 {
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     waiter = wait_for(&w, "/a /b");
     set(&w, "/a", "1");
     set(&w, "/a", "2");
@@ -179,16 +179,16 @@ static void a_second_set_counts_nothing(void **state)
     expect_woken(&w, NULL);
     set(&w, "/b", "1");
     expect_woken(&w, waiter);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void keys_that_are_listed_twice_count_twice_at_once(void **state)
 {
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     set(&w, "/c", "there already");
     waiter = wait_for(&w, "/a /b /a /c /a");
     assert_int_equal(waiter->missing, 4);
@@ -196,16 +196,16 @@ static void keys_that_are_listed_twice_count_twice_at_once(void **state)
     assert_int_equal(waiter->missing, 1);
     set(&w, "/b", "1");
     expect_woken(&w, waiter);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void waiters_are_woken_in_the_order_in_which_they_are_done(void **state)
 {
     struct waiter *one, *two, *three, *four;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     one = wait_for(&w, "/a /b");
     two = wait_for(&w, "/a");
     three = wait_for(&w, "/b");
@@ -217,16 +217,16 @@ static void waiters_are_woken_in_the_order_in_which_they_are_done(void **state)
     expect_woken(&w, one);
     expect_woken(&w, three);
     expect_woken(&w, NULL);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_cancelled_wait_leaves_nothing_behind(void **state)
 {
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     waiter = wait_for(&w, "/a /b /a");
     assert_int_equal(w.m.keys.count, 2);
     keymap_cancel(&w.m, waiter);
@@ -247,7 +247,7 @@ static void a_cancelled_wait_leaves_nothing_behind(void **state)
     set(&w, "/e", "1");
     expect_woken(&w, NULL);
     keymap_cancel(&w.m, NULL);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void absent_keys_that_are_waited_for_are_no_keys(void **state)
@@ -255,10 +255,10 @@ static void absent_keys_that_are_waited_for_are_no_keys(void **state)
     uint8_t buf[64];
     struct writer out = {.ptr = buf, .cap = sizeof buf};
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     waiter = wait_for(&w, "/waited");
     set(&w, "/k", "1");
     check_value(&w, "/waited", NULL);
@@ -270,12 +270,12 @@ static void absent_keys_that_are_waited_for_are_no_keys(void **state)
     assert_memory_equal(buf, "\x02\0\0\0\0\0\0\0/k", 10);
     assert_int_equal(keymap_delete(&w.m, s("/waited")), STORE_ABSENT);
     keymap_cancel(&w.m, waiter);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Queues. --- */
 
-static struct blob *pop(struct world *w, const char *name, uint64_t len_before)
+static struct blob *pop(struct fixture *w, const char *name, uint64_t len_before)
 {
     struct blob *value = NULL;
     uint64_t len = 99;
@@ -287,10 +287,10 @@ static struct blob *pop(struct world *w, const char *name, uint64_t len_before)
 
 static void a_queue_gives_its_oldest_first(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_queue_len(&w.m, s("/q")), 0);
     for (int i = 0; i < 3; i++) {
         char value[8];
@@ -314,16 +314,16 @@ static void a_queue_gives_its_oldest_first(void **state)
     }
     assert_int_equal(keymap_queue_len(&w.m, s("/q")), 0);
     assert_int_equal(w.m.bytes, 0);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Names of queues live beside keys: WAIT and CHECK see both, all else keys alone. */
 static void queues_are_no_keys(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
     assert_true(keymap_exists(&w.m, s("/q")));
     check_value(&w, "/q", NULL);
@@ -334,16 +334,16 @@ static void queues_are_no_keys(void **state)
     set(&w, "/q", "a key of that name");
     blob_unref(pop(&w, "/q", 1));
     check_value(&w, "/q", "a key of that name");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_push_wakes_the_oldest_waiter_alone(void **state)
 {
     struct waiter *one, *two;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     one = wait_for(&w, "/q");
     two = wait_for(&w, "/q");
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
@@ -353,17 +353,17 @@ static void a_push_wakes_the_oldest_waiter_alone(void **state)
     expect_woken(&w, two);
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
     expect_woken(&w, NULL);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Those before the one that is woken lack another key; this one has counted for them. */
 static void a_push_counts_for_those_that_lack_more(void **state)
 {
     struct waiter *one, *two, *three;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     one = wait_for(&w, "/q /k");
     two = wait_for(&w, "/q /q");
     three = wait_for(&w, "/q");
@@ -375,17 +375,17 @@ static void a_push_counts_for_those_that_lack_more(void **state)
     expect_woken(&w, one);
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
     expect_woken(&w, three);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* A served waiter is out of the list: a later WAIT of the same client is not woken early. */
 static void a_served_waiter_is_not_served_again(void **state)
 {
     struct waiter *first, *again;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     first = wait_for(&w, "/q");
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
     expect_woken(&w, first);
@@ -394,27 +394,27 @@ static void a_served_waiter_is_not_served_again(void **state)
     assert_int_equal(keymap_queue_push(&w.m, s("/q"), s("e")), STORE_OK);
     expect_woken(&w, NULL);
     keymap_cancel(&w.m, again);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_key_of_the_queues_name_wakes_all(void **state)
 {
     struct waiter *one, *two;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     one = wait_for(&w, "/q");
     two = wait_for(&w, "/q");
     set(&w, "/q", "a key");
     expect_woken(&w, one);
     expect_woken(&w, two);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Barriers. --- */
 
-static struct waiter *arrive(struct world *w, const char *key, int64_t world_size, bool opens)
+static struct waiter *arrive(struct fixture *w, const char *key, int64_t world_size, bool opens)
 {
     struct waiter *waiter = NULL;
     bool open = !opens;
@@ -429,10 +429,10 @@ static struct waiter *arrive(struct world *w, const char *key, int64_t world_siz
 static void a_barrier_opens_with_its_last_arrival_and_stays_open(void **state)
 {
     struct waiter *one, *two;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_null(arrive(&w, "/one", 1, true));
     assert_null(arrive(&w, "/zero", 0, true));
     assert_null(arrive(&w, "/negative", -5, true));
@@ -446,46 +446,46 @@ static void a_barrier_opens_with_its_last_arrival_and_stays_open(void **state)
     arrive(&w, "/b", 3, true);
     check_value(&w, "/b", "4");
     assert_int_equal(w.m.present, 4);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_barrier_opens_by_its_count_alone(void **state)
 {
     struct waiter *one;
-    struct world w;
+    struct fixture w;
     int64_t sum;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     one = arrive(&w, "/b", 3, false);
     set(&w, "/b", "1");
     assert_int_equal(keymap_add(&w.m, s("/b"), 1, &sum), STORE_OK);
     expect_woken(&w, NULL);
     arrive(&w, "/b", 3, true); /* an ADD is an arrival to the count */
     expect_woken(&w, one);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_cancelled_arrival_stays_counted(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     keymap_cancel(&w.m, arrive(&w, "/b", 2, false));
     check_value(&w, "/b", "1");
     assert_null(arrive(&w, "/b", 2, true));
     expect_woken(&w, NULL);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_barrier_on_no_number_is_refused(void **state)
 {
-    struct world w;
+    struct fixture w;
     bool open = true;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     set(&w, "/b", "text");
     assert_int_equal(keymap_barrier(&w.m, s("/b"), 1, &open), STORE_NOT_A_NUMBER);
     check_value(&w, "/b", "text");
@@ -493,7 +493,7 @@ static void a_barrier_on_no_number_is_refused(void **state)
     assert_int_equal(keymap_barrier(&w.m, s("/b"), 1, &open), STORE_OK); /* it wraps */
     assert_false(open);
     check_value(&w, "/b", "-9223372036854775808");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Watches. --- */
@@ -525,11 +525,11 @@ static void watchers_are_told_of_each_change(void **state)
     struct subscription sub;
     struct key_watch *watch, *twice;
     struct blob *current;
-    struct world w;
+    struct fixture w;
     int64_t sum;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     subscription_init(&sub, &w);
     watch = keymap_watch(&w.m, s("/k"), &sub);
     set(&w, "/other", "unseen");
@@ -567,7 +567,7 @@ static void watchers_are_told_of_each_change(void **state)
     set(&w, "/k", "2");
     assert_int_equal(sub.queued, 1);
     subscription_fini(&w.ready, &sub);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Together. --- */
@@ -575,10 +575,10 @@ static void watchers_are_told_of_each_change(void **state)
 static void clearing_forgets_keys_and_queues_and_keeps_those_who_wait(void **state)
 {
     struct waiter *half, *barrier;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     half = wait_for(&w, "/a /b");
     barrier = arrive(&w, "/bar", 2, false);
     set(&w, "/a", "1");
@@ -594,7 +594,7 @@ static void clearing_forgets_keys_and_queues_and_keeps_those_who_wait(void **sta
     expect_woken(&w, half);
     arrive(&w, "/bar", 1, true); /* the count began anew, and this one is enough */
     expect_woken(&w, barrier);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* A replay knows nothing of those who waited, and must list the same. */
@@ -603,10 +603,10 @@ static void the_list_is_in_order_of_creation_whoever_waited(void **state)
     uint8_t buf[256];
     struct writer out = {.ptr = buf, .cap = sizeof buf};
     struct waiter *waiter;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     waiter = wait_for(&w, "/c /b");
     set(&w, "/a", "1");
     set(&w, "/b", "1");
@@ -617,7 +617,7 @@ static void the_list_is_in_order_of_creation_whoever_waited(void **state)
     set(&w, "/a", "2");
     keymap_list(&w.m, &out);
     assert_memory_equal(buf, "\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c\2\0\0\0\0\0\0\0/a", 30);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* One connection may watch a key often, and be told of each change each time: up to a limit. */
@@ -627,10 +627,10 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
     struct key_watch *watches[64];
     struct blob *event;
     size_t told = 0;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     subscription_init(&subscription, &w);
     for (size_t i = 0; i < COUNT(watches); i++) {
         watches[i] = keymap_watch(&w.m, s("k"), &subscription);
@@ -651,7 +651,7 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
     for (size_t i = 0; i < COUNT(watches); i++)
         keymap_unwatch(&w.m, watches[i]);
     subscription_fini(&w.ready, &subscription);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 int main(void)

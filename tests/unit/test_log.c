@@ -1,5 +1,5 @@
 /* The log's lines, byte for byte, and what becomes of them when nobody reads. */
-#include "rdzv/log.h"
+#include "rdzv/engine/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

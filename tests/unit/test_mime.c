@@ -21,8 +21,8 @@
 
 static const struct media_type {
     const char *value;
-    const char *type; /* NULL: MIME_BAD */
-    const char *why;  /* NULL: MIME_OK */
+    const char *type; /* NULL: refused */
+    const char *why;  /* NULL: taken */
 } types[] = {
     {"application/x-www-form-urlencoded", "application/x-www-form-urlencoded", NULL},
     {"Application/X-WWW-Form ; charset=utf-8", "Application/X-WWW-Form", NULL},
@@ -38,25 +38,20 @@ static const struct media_type {
     {"a/b;c=\"\\a\"", "a/b", NULL},
     {"a/b;c =d", "a/b", NULL},
     {"a/b;c= d", "a/b", NULL},
-    {"a/b ;\r\n c=\"d\r\n e\"", "a/b", NULL},       /* folded lines */
-    {"a/b\xc2\xa0; \xe2\x80\x83 c=d", "a/b", NULL}, /* spaces of Unicode */
-    {"\xe3\x80\x80 a/b\xc2\x85\xe2\x80\x8a", "a/b", NULL},
-    {"\xe2\x80\x80"
-     "a/b\xe2\x80\x80",
-     "a/b", NULL},
+    {"a/b ;\r\n c=\"d\r\n e\"", "a/b", NULL}, /* folded lines */
     {"a/b;c*=d;c*0=e", "a/b", NULL},
-    {"a/b;;", "a/b", BAD_PARAMETER},
-    {"a/b; ;", "a/b", BAD_PARAMETER},
-    {"a/b;c", "a/b", BAD_PARAMETER},
-    {"a/b;c=", "a/b", BAD_PARAMETER},
-    {"a/b;=d", "a/b", BAD_PARAMETER},
-    {"a/b;c=d e=f", "a/b", BAD_PARAMETER},
-    {"a/b;c=d,", "a/b", BAD_PARAMETER},
-    {"a/b;c=\"d", "a/b", BAD_PARAMETER},
-    {"a/b;c=\"d\\\"", "a/b", BAD_PARAMETER},
-    {"a/b;c=\"d\\", "a/b", BAD_PARAMETER},
-    {"a/b;c=\"d\"e", "a/b", BAD_PARAMETER},
-    {"a/b;c=\xc3\xa9", "a/b", BAD_PARAMETER},
+    {"a/b;;", NULL, BAD_PARAMETER},
+    {"a/b; ;", NULL, BAD_PARAMETER},
+    {"a/b;c", NULL, BAD_PARAMETER},
+    {"a/b;c=", NULL, BAD_PARAMETER},
+    {"a/b;=d", NULL, BAD_PARAMETER},
+    {"a/b;c=d e=f", NULL, BAD_PARAMETER},
+    {"a/b;c=d,", NULL, BAD_PARAMETER},
+    {"a/b;c=\"d", NULL, BAD_PARAMETER},
+    {"a/b;c=\"d\\\"", NULL, BAD_PARAMETER},
+    {"a/b;c=\"d\\", NULL, BAD_PARAMETER},
+    {"a/b;c=\"d\"e", NULL, BAD_PARAMETER},
+    {"a/b;c=\xc3\xa9", NULL, BAD_PARAMETER},
     {";", NULL, NO_TYPE},
     {"/b", NULL, NO_TYPE},
     {"\xc3\xa9/b", NULL, NO_TYPE},
@@ -82,18 +77,16 @@ static void types_are_read_and_refused_as_go_does(void **state)
         uint8_t *value = malloc(len); /* of the exact size, for ASan */
         struct slice type = {0};
         const char *why = NULL;
-        enum mime_result result, expected = c->why == NULL    ? MIME_OK
-                                            : c->type != NULL ? MIME_BAD_PARAMETER
-                                                              : MIME_BAD;
+        bool ok;
 
         assert_non_null(value);
         memcpy(value, c->value, len);
-        result = mime_parse_type((struct slice){value, len}, &type, &why);
-        if (result != expected || (why == NULL) != (c->why == NULL))
-            fail_msg("%s: %d, %s", c->value, (int)result, why == NULL ? "no fault" : why);
+        ok = mime_parse_type((struct slice){value, len}, &type, &why);
+        if (ok != (c->type != NULL) || (why == NULL) != (c->why == NULL))
+            fail_msg("%s: %d, %s", c->value, ok, why == NULL ? "no fault" : why);
         if (why != NULL)
             assert_string_equal(why, c->why);
-        if (result != MIME_BAD && !slice_is(type, c->type))
+        if (ok && !slice_is(type, c->type))
             fail_msg("%s: %.*s", c->value, (int)type.len, (const char *)type.ptr);
         free(value);
     }
@@ -119,9 +112,9 @@ static void the_number_of_parameters_is_limited(void **state)
     (void)state;
     for (int i = 0; i < MIME_PARAMETERS_MAX; i++)
         snprintf(value + strlen(value), 16, ";p%d=1", i);
-    assert_int_equal(mime_parse_type(slice_str(value), &type, &why), MIME_OK);
+    assert_true(mime_parse_type(slice_str(value), &type, &why));
     strcat(value, ";q=1");
-    assert_int_equal(mime_parse_type(slice_str(value), &type, &why), MIME_BAD_PARAMETER);
+    assert_false(mime_parse_type(slice_str(value), &type, &why));
 }
 
 int main(void)

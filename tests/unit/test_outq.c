@@ -1,6 +1,6 @@
 /* The queue of what is still to be sent, over real sockets: order, partial sends, shared values,
  * and what it owns. */
-#include "rdzv/outq.h"
+#include "rdzv/net/outq.h"
 
 #include <errno.h>
 #include <fcntl.h>

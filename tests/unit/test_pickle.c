@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "proto/pickle_read.h"
-#include "proto/pickle_write.h"
+#include "proto/torch/pickle_read.h"
+#include "proto/torch/pickle_write.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -66,7 +66,7 @@ static void numbers_take_the_shortest_opcode(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint8_t bytes[64];
-        struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+        struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
         struct pickle_reader r;
         int64_t v;
 
@@ -93,7 +93,7 @@ static void all_numbers_come_back(void **state)
         for (int64_t off = -300; off <= 300; off++) {
             int64_t v = (int64_t)((UINT64_C(1) << bit) + (uint64_t)off), back;
             uint8_t bytes[64];
-            struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+            struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
             struct pickle_reader r;
 
             pickle_start(&w, 5);
@@ -117,7 +117,7 @@ static void strings_are_numbered_and_referred_to(void **state)
     memset(text, 'x', sizeof text);
     for (size_t i = 0; i < COUNT(lengths); i++) {
         struct slice s = {text, lengths[i]}, back;
-        struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+        struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
         struct pickle_reader r;
 
         pickle_start(&w, 4);
@@ -141,7 +141,7 @@ static void strings_are_numbered_and_referred_to(void **state)
 static void frames_are_of_64_kib(void **state)
 {
     static uint8_t bytes[300000];
-    struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+    struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
     struct pickle_reader r;
     size_t frames = 0, at = 2;
     int64_t v;
@@ -171,7 +171,7 @@ static void frames_are_of_64_kib(void **state)
 static void what_is_short_has_no_frame(void **state)
 {
     uint8_t bytes[20];
-    struct pickle_writer w = {.out = {bytes, sizeof bytes, 0}};
+    struct pickle_writer w = {.out = {.ptr = bytes, .cap = sizeof bytes}};
     struct pickle_reader r;
     int64_t v;
 
@@ -355,7 +355,7 @@ static void what_does_not_fit_is_counted(void **state)
     (void)state;
     for (size_t cap = 0; cap <= sizeof bytes; cap++) {
         struct slice room = exact(bytes, cap);
-        struct pickle_writer w = {.out = {(uint8_t *)(uintptr_t)room.ptr, cap, 0}};
+        struct pickle_writer w = {.out = {.ptr = (uint8_t *)(uintptr_t)room.ptr, .cap = cap}};
 
         pickle_start(&w, 4);
         pickle_put_string(&w, slice_str("text"));

@@ -1,5 +1,5 @@
 /* Asking a port: somebody listens, nobody does, and no answer; and taking the question back. */
-#include "rdzv/probe.h"
+#include "rdzv/net/probe.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

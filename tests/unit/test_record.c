@@ -1,5 +1,5 @@
-/* Commands as bytes and back: every kind and field, and bytes that are no command, which are
- * refused or change a store as a command would. */
+/* Changes as bytes and back: every kind and field, and bytes that are no batch, which are refused
+ * or change a store as any change would. */
 #include "store/record.h"
 
 #include <inttypes.h>
@@ -24,70 +24,99 @@ static const struct slice some_names[] = {BYTES("one"), BYTES(""), BYTES("\0thre
 /* Two pairs: "/a" and "1", "" and "". */
 #define PAIRS "\2\0\0\0\0\0\0\0/a\1\0\0\0\0\0\0\0001\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 
-static const struct command commands[] = {
-    {.kind = COMMAND_KEY_SET, .key = BYTES("/k\0\xff"), .value = BYTES("a value\0with a NUL")},
-    {.kind = COMMAND_KEY_SET},
-    {.kind = COMMAND_KEY_ADD, .key = BYTES("/n"), .number = INT64_MIN},
-    {.kind = COMMAND_KEY_ADD, .key = BYTES("/n"), .number = INT64_MAX},
-    {.kind = COMMAND_KEY_ADD, .key = BYTES("/n"), .number = -1},
-    {.kind = COMMAND_KEY_COMPARE_SET,
-     .key = BYTES("/k"),
-     .expected = BYTES("old"),
-     .value = BYTES("new")},
-    {.kind = COMMAND_KEY_APPEND, .key = BYTES("/k"), .value = BYTES("more")},
-    {.kind = COMMAND_KEY_DELETE, .key = BYTES("/k")},
-    {.kind = COMMAND_KEY_MULTI_SET, .items = BYTES(PAIRS)},
-    {.kind = COMMAND_KEY_MULTI_SET},
-    {.kind = COMMAND_QUEUE_PUSH, .key = BYTES("/q"), .value = BYTES("")},
-    {.kind = COMMAND_QUEUE_POP, .key = BYTES("/q")},
-    {.kind = COMMAND_BARRIER, .key = BYTES("/b"), .number = 64},
-    {.kind = COMMAND_TREE_SET,
-     .key = BYTES("/a/b"),
-     .value = BYTES("v"),
-     .expires_ns = INT64_MAX,
-     .now_ns = INT64_C(1800000000000000000)},
-    {.kind = COMMAND_TREE_SET, .key = BYTES("/d"), .dir = true, .now_ns = -1},
-    {.kind = COMMAND_TREE_SET, .key = BYTES("/a"), .refresh = true, .expires_ns = INT64_MIN},
-    {.kind = COMMAND_TREE_CREATE, .key = BYTES("/"), .value = BYTES("v"), .now_ns = 1},
-    {.kind = COMMAND_TREE_CREATE_IN_ORDER, .key = BYTES("/q"), .value = BYTES("v"), .now_ns = 1},
-    {.kind = COMMAND_TREE_UPDATE, .key = BYTES("/a"), .value = BYTES("w"), .now_ns = 1},
-    {.kind = COMMAND_TREE_COMPARE_AND_SWAP,
-     .key = BYTES("/a"),
-     .value = BYTES("x"),
-     .expected = BYTES("w"),
-     .prev_index = UINT64_MAX,
-     .now_ns = 1},
-    {.kind = COMMAND_TREE_DELETE, .key = BYTES("/a"), .recursive = true, .now_ns = 1},
-    {.kind = COMMAND_TREE_COMPARE_AND_DELETE, .key = BYTES("/a"), .prev_index = 1, .now_ns = 1},
-    {.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_C(1900000000000000000)},
-    {.kind = COMMAND_AUTH_USER_PUT,
-     .key = BYTES("user"),
-     .value = BYTES("hash"),
-     .names = {some_names, 3, false}},
-    {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root"), .names = {NULL, 0, true}},
-    {.kind = COMMAND_AUTH_USER_DELETE, .key = BYTES("user")},
-    {.kind = COMMAND_AUTH_ROLE_PUT,
-     .key = BYTES("role"),
-     .names = {some_names, 1, false},
-     .writes = {some_names, 3, false}},
-    {.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("role"), .writes = {NULL, 0, true}},
-    {.kind = COMMAND_AUTH_ROLE_DELETE, .key = BYTES("role")},
-    {.kind = COMMAND_AUTH_ENABLE},
-    {.kind = COMMAND_AUTH_DISABLE},
-    {.kind = COMMAND_AUTH_TOUCH},
-    {.kind = COMMAND_SPACE_RESET, .now_ns = 1},
-    {.kind = COMMAND_SPACE_FORGET},
-    {.kind = COMMAND_KEY_SET, .key = BYTES("/k"), .value = BYTES("v"), .world = UINT64_MAX},
-    {.kind = COMMAND_RUN_WORLD, .key = BYTES("torch.rendezvous.R")},
-    {.kind = COMMAND_RUN_OFFER, .key = BYTES("torch.rendezvous.R/0")},
-    {.kind = COMMAND_RUN_WORKERS,
-     .key = BYTES("torch.rendezvous.R"),
-     .value = BYTES("127.0.0.1"),
-     .expected = BYTES("29400"),
-     .number = 1},
-    {.kind = COMMAND_RUN_FORGET, .key = BYTES("torch.rendezvous.R")},
-    {.kind = COMMAND_WORLD_FORGET, .world = 1},
+static const struct change changes[] = {
+    {.kind = CHANGE_KEY_PUT,
+     .put = {.key = BYTES("/k\0\xff"), .value = BYTES("a value\0with a NUL")}},
+    {.kind = CHANGE_KEY_PUT},
+    {.kind = CHANGE_KEY_PUT,
+     .put = {.key = BYTES("/k"), .value = BYTES("v")},
+     .worker_store = UINT64_MAX},
+    {.kind = CHANGE_KEY_PUT, .put = {.key = BYTES("/w"), .value = BYTES("v")}, .worker_store = 1},
+    {.kind = CHANGE_KEY_PATCH,
+     .patch = {.key = BYTES("/w"), .offset = 1, .removed = 0, .bytes = BYTES("more")},
+     .worker_store = 1},
+    {.kind = CHANGE_KEY_PATCH,
+     .patch = {.key = BYTES("/k\0\xff"), .offset = 7, .removed = 5, .bytes = BYTES("\0")}},
+    {.kind = CHANGE_KEY_PATCH,
+     .patch = {.key = BYTES("/k"), .offset = UINT64_MAX, .removed = UINT64_MAX}},
+    {.kind = CHANGE_KEY_APPEND, .append = {.key = BYTES("/k"), .bytes = BYTES("more")}},
+    {.kind = CHANGE_KEY_DELETE, .delete = {.key = BYTES("/k")}},
+    {.kind = CHANGE_KEY_PUT_ALL, .put_all = {BYTES(PAIRS)}},
+    {.kind = CHANGE_KEY_PUT_ALL},
+    {.kind = CHANGE_QUEUE_PUSH, .push = {.queue = BYTES("/q"), .value = BYTES("")}},
+    {.kind = CHANGE_QUEUE_POP, .pop = {.queue = BYTES("/q")}},
+    {.kind = CHANGE_TREE_PUT,
+     .tree_put = {.action = ETCD_SET,
+                  .path = BYTES("/a/b"),
+                  .value = BYTES("v"),
+                  .expires_ns = INT64_MAX,
+                  .now_ns = INT64_C(1800000000000000000)}},
+    {.kind = CHANGE_TREE_PUT,
+     .tree_put = {.action = ETCD_CREATE, .path = BYTES("/d"), .dir = true, .now_ns = -1}},
+    {.kind = CHANGE_TREE_PUT,
+     .tree_put = {.action = ETCD_UPDATE,
+                  .path = BYTES("/a"),
+                  .keep_value = true,
+                  .refresh = true,
+                  .expires_ns = INT64_MIN}},
+    {.kind = CHANGE_TREE_PUT,
+     .tree_put = {.action = ETCD_COMPARE_AND_SWAP, .path = BYTES("/a/b"), .value = BYTES("w")}},
+    {.kind = CHANGE_TREE_REMOVE,
+     .tree_remove = {.action = ETCD_DELETE, .path = BYTES("/d"), .now_ns = 1}},
+    {.kind = CHANGE_TREE_REMOVE,
+     .tree_remove = {.action = ETCD_COMPARE_AND_DELETE, .path = BYTES("/a/b")}},
+    {.kind = CHANGE_TREE_REMOVE,
+     .tree_remove = {.action = ETCD_EXPIRE, .path = BYTES("/a"), .now_ns = INT64_MAX}},
+    {.kind = CHANGE_AUTH_USER_PUT,
+     .user_put = {.name = BYTES("user"), .hash = BYTES("hash"), .roles = {some_names, 3, false}}},
+    {.kind = CHANGE_AUTH_USER_PUT, .user_put = {.name = BYTES("root"), .roles = {NULL, 0, true}}},
+    {.kind = CHANGE_AUTH_USER_DELETE, .name = BYTES("user")},
+    {.kind = CHANGE_AUTH_ROLE_PUT,
+     .role_put = {.name = BYTES("role"),
+                  .shown = BYTES(",\"more\":1"),
+                  .reads = {some_names, 1, false},
+                  .writes = {some_names, 3, false}}},
+    {.kind = CHANGE_AUTH_ROLE_PUT,
+     .role_put = {.name = BYTES("role"), .reads = {NULL, 0, true}, .writes = {NULL, 0, true}}},
+    {.kind = CHANGE_AUTH_ROLE_DELETE, .name = BYTES("role")},
+    {.kind = CHANGE_AUTH_SWITCH, .auth_enabled = true},
+    {.kind = CHANGE_AUTH_SWITCH},
+    {.kind = CHANGE_AUTH_TOUCH},
+    {.kind = CHANGE_WORKER_STORE_OPEN, .store_id = 2},
+    {.kind = CHANGE_RUN_PUT,
+     .run_put = {.key = BYTES("/torch.rendezvous.R"),
+                 .placement = WORKER_STORE_WORKER0,
+                 .address = BYTES("127.0.0.1"),
+                 .port = UINT16_MAX,
+                 .worker_store = 2,
+                 .round = INT64_MIN}},
+    {.kind = CHANGE_RUN_PUT},
+    {.kind = CHANGE_RUN_DELETE, .name = BYTES("/torch.rendezvous.R")},
+    {.kind = CHANGE_WORKER_STORE_DROP, .store_id = 2},
+    {.kind = CHANGE_SPACE_FORGET},
+    {.kind = CHANGE_SPACE_RESET, .now_ns = 1},
 };
+
+/* One change as a batch; the caller ends the batch. */
+static struct slice encode(struct batch *b, const char *space, const struct change *c)
+{
+    batch_init(b);
+    batch_begin(b, 0);
+    assert_true(batch_add(b, space, c));
+    return batch_bytes(b);
+}
+
+/* --- What there is comes back. --- */
+
+/* What is written down is all that a change says, but for what is live. */
+static void expect_same_bytes(const struct change *a, const struct change *b)
+{
+    struct batch x, y;
+
+    assert_true(slice_equal(encode(&x, "s", a), encode(&y, "s", b)));
+    batch_fini(&x);
+    batch_fini(&y);
+}
 
 static void expect_list(const struct command_list *a, const struct command_list *b)
 {
@@ -97,90 +126,132 @@ static void expect_list(const struct command_list *a, const struct command_list 
         assert_true(slice_equal(a->items[i], b->items[i]));
 }
 
-static void expect_same(const struct command *a, const struct command *b)
+static void expect_same_tree_put(const struct tree_put *a, const struct tree_put *b)
 {
-    assert_int_equal(a->kind, b->kind);
-    assert_true(slice_equal(a->key, b->key));
-    assert_true(slice_equal(a->value, b->value));
-    assert_true(slice_equal(a->expected, b->expected));
-    assert_true(slice_equal(a->items, b->items));
-    assert_true(a->number == b->number);
-    assert_true(a->world == b->world);
-    assert_true(a->prev_index == b->prev_index);
-    assert_true(a->expires_ns == b->expires_ns);
-    assert_true(a->now_ns == b->now_ns);
-    assert_int_equal(a->dir, b->dir);
-    assert_int_equal(a->recursive, b->recursive);
-    assert_int_equal(a->refresh, b->refresh);
-    expect_list(&a->names, &b->names);
-    expect_list(&a->writes, &b->writes);
+    assert_int_equal(a->action, b->action);
+    assert_true(slice_equal(a->path, b->path) && slice_equal(a->value, b->value));
+    assert_true(a->expires_ns == b->expires_ns && a->now_ns == b->now_ns);
+    assert_true(a->keep_value == b->keep_value && a->dir == b->dir && a->refresh == b->refresh);
 }
 
-static struct slice encode(const char *space, const struct command *c)
+static void expect_same_run(const struct run_put *a, const struct run_put *b)
 {
-    uint8_t *bytes;
-    size_t len;
+    assert_true(slice_equal(a->key, b->key) && slice_equal(a->address, b->address));
+    assert_int_equal(a->placement, b->placement);
+    assert_true(a->port == b->port && a->worker_store == b->worker_store && a->round == b->round);
+}
 
-    assert_true(record_encode(space, c, &bytes, &len));
-    return (struct slice){bytes, len};
+static void expect_same(const struct change *a, const struct change *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_true(a->worker_store == b->worker_store);
+    if (a->kind == CHANGE_TREE_PUT) {
+        expect_same_tree_put(&a->tree_put, &b->tree_put);
+    } else if (a->kind == CHANGE_TREE_REMOVE) {
+        assert_int_equal(a->tree_remove.action, b->tree_remove.action);
+        assert_true(slice_equal(a->tree_remove.path, b->tree_remove.path));
+        assert_true(a->tree_remove.now_ns == b->tree_remove.now_ns);
+    } else if (a->kind == CHANGE_AUTH_USER_PUT) {
+        assert_true(slice_equal(a->user_put.name, b->user_put.name));
+        assert_true(slice_equal(a->user_put.hash, b->user_put.hash));
+        expect_list(&a->user_put.roles, &b->user_put.roles);
+    } else if (a->kind == CHANGE_AUTH_ROLE_PUT) {
+        assert_true(slice_equal(a->role_put.name, b->role_put.name));
+        assert_true(slice_equal(a->role_put.shown, b->role_put.shown));
+        expect_list(&a->role_put.reads, &b->role_put.reads);
+        expect_list(&a->role_put.writes, &b->role_put.writes);
+    } else if (a->kind == CHANGE_RUN_PUT) {
+        expect_same_run(&a->run_put, &b->run_put);
+    } else if (a->kind == CHANGE_AUTH_SWITCH) {
+        assert_true(a->auth_enabled == b->auth_enabled);
+    } else if (a->kind >= CHANGE_SPACE_RESET && a->kind <= CHANGE_WORKER_STORE_DROP) {
+        assert_true(a->store_id == b->store_id); /* or now_ns, its neighbour in the union */
+    } else if (a->kind != CHANGE_AUTH_TOUCH) {
+        assert_true(slice_equal(a->put.key, b->put.key)); /* all the others begin with it */
+    }
+    if (a->kind == CHANGE_KEY_PATCH) {
+        assert_true(a->patch.offset == b->patch.offset && a->patch.removed == b->patch.removed);
+        assert_true(slice_equal(a->patch.bytes, b->patch.bytes));
+    } else if (a->kind == CHANGE_KEY_PUT || a->kind == CHANGE_KEY_APPEND ||
+               a->kind == CHANGE_QUEUE_PUSH) {
+        assert_true(slice_equal(a->put.value, b->put.value));
+    }
 }
 
 static void every_kind_comes_back_as_it_was(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        struct slice bytes = encode("a space", &commands[i]);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct record_batch records;
+        struct batch batch;
+        struct slice bytes = encode(&batch, "a space", &changes[i]);
         struct slice copy = exact(bytes.ptr, bytes.len);
-        struct record r;
 
-        print_message("  command %zu, kind %d\n", i, (int)commands[i].kind);
-        exact_free(bytes);
-        assert_true(record_decode(copy, &r));
+        print_message("  change %zu, kind %d\n", i, (int)changes[i].kind);
+        batch_fini(&batch);
+        assert_true(record_decode(copy, &records));
         exact_free(copy); /* what is decoded has its own memory */
-        assert_true(slice_is(r.space, "a space"));
-        expect_same(&r.command, &commands[i]);
-        record_free(&r);
-        assert_null(r.memory);
+        assert_int_equal(records.count, 1);
+        assert_true(slice_is(records.records[0].space, "a space"));
+        expect_same(&records.records[0].change, &changes[i]);
+        expect_same_bytes(&records.records[0].change, &changes[i]);
+        record_free(&records);
+        assert_null(records.memory);
     }
 }
 
-static void the_same_command_gives_the_same_bytes(void **state)
+/* In its order, and in memory that is used again. */
+static void a_batch_has_all_changes_of_its_iteration(void **state)
 {
-    (void)state;
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        struct slice a = encode("s", &commands[i]), b = encode("s", &commands[i]);
-        struct slice again;
-        struct record r;
+    struct batch batch;
 
-        assert_true(slice_equal(a, b));
-        assert_true(record_decode(a, &r));
-        again = encode("s", &r.command);
-        assert_true(slice_equal(a, again));
-        record_free(&r);
-        exact_free(a);
-        exact_free(b);
-        exact_free(again);
+    (void)state;
+    batch_init(&batch);
+    for (uint64_t number = 1; number < 200; number++) {
+        struct record_batch records;
+        size_t count = number % COUNT(changes);
+
+        batch_begin(&batch, number << 56 | number);
+        for (size_t i = 0; i < count; i++)
+            assert_true(batch_add(&batch, i % 2 == 0 ? "a" : "", &changes[i]));
+        assert_int_equal(batch.count, count);
+        assert_true(record_decode(batch_bytes(&batch), &records));
+        assert_int_equal(records.count, count);
+        assert_true(records.number == (count == 0 ? 0 : batch.number));
+        for (size_t i = 0; i < count; i++) {
+            assert_true(slice_is(records.records[i].space, i % 2 == 0 ? "a" : ""));
+            expect_same(&records.records[i].change, &changes[i]);
+        }
+        record_free(&records);
     }
+    batch_fini(&batch);
 }
 
-/* --- Bytes that are no command. --- */
+/* --- Bytes that are no batch. --- */
 
 /* A store with something of everything in it. */
 static void fill(struct store *s)
 {
+    static const struct command commands[] = {
+        {.kind = COMMAND_KEY_SET, .key = BYTES("/k"), .value = BYTES("a long value")},
+        {.kind = COMMAND_KEY_SET, .key = BYTES("/k\0\xff"), .value = BYTES("a longer value")},
+        {.kind = COMMAND_QUEUE_PUSH, .key = BYTES("/q"), .value = BYTES("e")},
+        {.kind = COMMAND_TREE_SET, .key = BYTES("/a/b"), .expires_ns = INT64_MAX},
+        {.kind = COMMAND_TREE_SET, .key = BYTES("/e"), .value = BYTES("v")},
+        {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")},
+        {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("user")},
+        {.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("role")},
+        {.kind = COMMAND_WORKER_STORE_OPEN},
+        {.kind = COMMAND_KEY_SET, .key = BYTES("/w"), .value = BYTES("v"), .worker_store = 1},
+    };
     const struct store_options options = {.seed = 1};
     struct store_result result;
     struct space *space;
 
     store_init(s, &options);
     space = store_space(s, "s");
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        if (commands[i].kind == COMMAND_SPACE_RESET || commands[i].kind == COMMAND_SPACE_FORGET)
-            continue;
-        store_apply(s, space, &commands[i], &result);
-        if (commands[i].kind == COMMAND_QUEUE_POP && result.status == STORE_OK)
-            blob_unref(result.value);
-    }
+    for (size_t i = 0; i < COUNT(commands); i++)
+        store_execute(s, space, &commands[i], NULL, &result);
 }
 
 static void list(struct space *space)
@@ -193,47 +264,73 @@ static void list(struct space *space)
     assert_true(tree_write_get(&space->tree, n, true, true, 0, &count));
 }
 
-/* Refused, or a command that a store takes as any other. True: it was taken. */
-static bool try_bytes(struct store *s, struct slice bytes)
+/* Refused, or changes that a store takes as any other. Returns how many it took. */
+static size_t try_bytes(struct store *s, struct slice bytes)
 {
     struct slice copy = exact(bytes.ptr, bytes.len);
-    struct store_result result;
-    struct record r;
-    bool ok = record_decode(copy, &r);
+    struct space *space = store_space(s, "s");
+    struct record_batch records;
+    size_t taken = 0;
 
-    if (ok) {
-        struct space *space = store_space(s, "s");
+    if (record_decode(copy, &records)) {
+        for (size_t i = 0; i < records.count; i++) {
+            struct store_result result = {0};
 
-        store_apply(s, space, &r.command, &result);
-        if (r.command.kind == COMMAND_QUEUE_POP && result.status == STORE_OK)
+            if (!store_can_apply(s, space, &records.records[i].change))
+                continue;
+            store_apply(s, space, &records.records[i].change, &result);
             blob_unref(result.value);
+            taken++;
+        }
         list(space);
-        record_free(&r);
+        record_free(&records);
     }
     exact_free(copy);
-    return ok;
+    return taken;
+}
+
+/* Each of the changes finds what it needs when those before it have been applied. */
+static void they_apply_in_their_order(void **state)
+{
+    struct store s;
+
+    (void)state;
+    fill(&s);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        bool absurd = changes[i].worker_store == UINT64_MAX ||
+                      changes[i].kind == CHANGE_AUTH_TOUCH || /* there are auth data already */
+                      (changes[i].kind == CHANGE_KEY_PATCH && changes[i].patch.removed > 5);
+        struct batch batch;
+
+        print_message("  change %zu, kind %d\n", i, (int)changes[i].kind);
+        assert_int_equal(try_bytes(&s, encode(&batch, "s", &changes[i])), absurd ? 0 : 1);
+        batch_fini(&batch);
+    }
+    store_fini(&s);
 }
 
 static void a_part_of_a_record_does_no_harm(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        struct slice bytes = encode("s", &commands[i]);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct batch batch;
+        struct slice bytes = encode(&batch, "s", &changes[i]);
         struct store s;
 
         fill(&s);
         for (size_t len = 0; len < bytes.len; len++)
             try_bytes(&s, (struct slice){bytes.ptr, len});
         store_fini(&s);
-        exact_free(bytes);
+        batch_fini(&batch);
     }
 }
 
 static void a_record_with_any_bit_wrong_does_no_harm(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        struct slice bytes = encode("s", &commands[i]);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct batch batch;
+        struct slice bytes = encode(&batch, "s", &changes[i]);
         uint8_t *wrong = malloc(bytes.len);
         struct store s;
 
@@ -246,27 +343,51 @@ static void a_record_with_any_bit_wrong_does_no_harm(void **state)
         }
         store_fini(&s);
         free(wrong);
-        exact_free(bytes);
+        batch_fini(&batch);
     }
 }
 
-/* An empty record, or one of a newer version, must not be taken for something else. */
-static void a_kind_that_is_not_known_is_refused(void **state)
+/* An empty record, one of a newer version, and one with a field more must not be taken for
+ * something else. */
+static void what_is_not_known_is_refused(void **state)
 {
-    (void)state;
-    for (int kind = -3; kind < 300; kind++) {
-        const struct command c = {.kind = (enum command_kind)kind, .key = BYTES("/k")};
-        struct slice bytes = encode("s", &c);
-        bool known = false;
-        struct record r;
+    static const struct {
+        struct slice record;
+        bool good;
+    } rows[] = {
+        {BYTES(""), false},                      /* no change at all */
+        {BYTES("\n\1s"), false},                 /* a space alone */
+        {BYTES("\372\7\0"), false},              /* kind 127 */
+        {BYTES("\230\2\1"), true},               /* auth_touch */
+        {BYTES("\230\2\0"), false},              /* false */
+        {BYTES("\230\2\1\20\1"), false},         /* in a worker store */
+        {BYTES("\230\2\1\30\1"), false},         /* with a field 3 of the record */
+        {BYTES("\310\2\1"), true},               /* space_forget */
+        {BYTES("\310\2\0"), false},              /* false */
+        {BYTES("R\3\n\1k"), true},               /* key_put */
+        {BYTES("R\3\n\1k\20\1"), true},          /* in a worker store */
+        {BYTES("R\5\n\1k\30\1"), false},         /* with a field 3 */
+        {BYTES("\242\1\6\10\1\22\2/a"), true},   /* tree_put of SET */
+        {BYTES("\242\1\4\22\2/a"), false},       /* without an action */
+        {BYTES("\242\1\6\10\5\22\2/a"), false},  /* of DELETE */
+        {BYTES("\252\1\6\10\5\22\2/a"), true},   /* tree_remove of DELETE */
+        {BYTES("\252\1\6\10\1\22\2/a"), false},  /* of SET */
+        {BYTES("\342\3\2\20\2"), true},          /* run_put with placement 2 */
+        {BYTES("\342\3\2\20\3"), false},         /* 3 */
+        {BYTES("\342\3\4\40\377\377\3"), true},  /* with port 65535 */
+        {BYTES("\342\3\4\40\200\200\4"), false}, /* 65536 */
+    };
 
-        for (size_t i = 0; i < COUNT(commands); i++)
-            known = known || (int)commands[i].kind == kind;
-        if (record_decode(bytes, &r) != known)
-            fail_msg("kind %d is %s", kind, known ? "refused" : "taken");
-        if (known)
-            record_free(&r);
-        exact_free(bytes);
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint8_t bytes[64] = {0x12, (uint8_t)rows[i].record.len};
+        struct record_batch records;
+
+        memcpy(bytes + 2, rows[i].record.ptr, rows[i].record.len);
+        if (record_decode((struct slice){bytes, rows[i].record.len + 2}, &records) != rows[i].good)
+            fail_msg("row %zu", i);
+        if (rows[i].good)
+            record_free(&records);
     }
 }
 
@@ -276,25 +397,71 @@ static void paths_that_no_request_can_have_are_refused(void **state)
         struct slice path;
         bool good;
     } rows[] = {
-        {BYTES("/"), true},     {BYTES("/a"), true},     {BYTES("/a/b"), true},
-        {BYTES("/a\0b"), true}, {BYTES("/ /."), true},   {BYTES(""), false},
+        {BYTES("/a"), true},    {BYTES("/a/c"), true},   {BYTES("/a\0b"), true},
+        {BYTES("/ /."), true},  {BYTES("/"), false},     {BYTES(""), false},
         {BYTES("a"), false},    {BYTES("/a/"), false},   {BYTES("//"), false},
         {BYTES("//a"), false},  {BYTES("/a//b"), false}, {BYTES("a/b"), false},
+        {BYTES("/e/x"), false},
     };
 
     (void)state;
-    for (int kind = COMMAND_TREE_SET; kind <= COMMAND_TREE_COMPARE_AND_DELETE; kind++) {
-        for (size_t i = 0; i < COUNT(rows); i++) {
-            const struct command c = {.kind = (enum command_kind)kind, .key = rows[i].path};
-            struct slice bytes = encode("s", &c);
-            struct store s;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct change c = {.kind = CHANGE_TREE_PUT,
+                           .tree_put = {.action = ETCD_SET, .path = rows[i].path}};
+        struct batch batch;
+        struct store s;
 
-            fill(&s);
-            if (try_bytes(&s, bytes) != rows[i].good)
-                fail_msg("kind %d, path %zu", kind, i);
-            store_fini(&s);
-            exact_free(bytes);
-        }
+        if (slice_is(rows[i].path, "/a")) /* a directory, which can only go */
+            c = (struct change){.kind = CHANGE_TREE_REMOVE,
+                                .tree_remove = {.action = ETCD_DELETE, .path = rows[i].path}};
+        fill(&s);
+        if (try_bytes(&s, encode(&batch, "s", &c)) != rows[i].good)
+            fail_msg("path %zu", i);
+        store_fini(&s);
+        batch_fini(&batch);
+    }
+}
+
+/* What a change takes for granted is looked for before it is applied. */
+static void what_finds_nothing_to_change_is_refused(void **state)
+{
+    static const struct change rows[] = {
+        {.kind = CHANGE_KEY_DELETE, .delete = {.key = BYTES("/none")}},
+        {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/none")}},
+        {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/k"), .offset = 13}},
+        {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/k"), .offset = 1, .removed = 12}},
+        {.kind = CHANGE_QUEUE_POP, .pop = {.queue = BYTES("/k")}},
+        {.kind = CHANGE_KEY_PUT, .worker_store = 2},
+        {.kind = CHANGE_TREE_REMOVE, .tree_remove = {.action = ETCD_EXPIRE, .path = BYTES("/z")}},
+        {.kind = CHANGE_TREE_PUT, .tree_put = {.action = ETCD_SET, .path = BYTES("/a")}},
+        {.kind = CHANGE_TREE_PUT, .tree_put = {.action = ETCD_CREATE, .path = BYTES("/e")}},
+        {.kind = CHANGE_TREE_PUT, .tree_put = {.action = ETCD_UPDATE, .path = BYTES("/z")}},
+        {.kind = CHANGE_TREE_PUT, .tree_put = {.action = ETCD_UPDATE, .path = BYTES("/a")}},
+        {.kind = CHANGE_TREE_PUT,
+         .tree_put = {.action = ETCD_UPDATE, .path = BYTES("/e"), .dir = true}},
+        {.kind = CHANGE_TREE_PUT,
+         .tree_put = {.action = ETCD_SET, .path = BYTES("/z"), .keep_value = true}},
+        {.kind = CHANGE_AUTH_TOUCH},
+        {.kind = CHANGE_AUTH_SWITCH},
+        {.kind = CHANGE_AUTH_USER_DELETE, .name = BYTES("none")},
+        {.kind = CHANGE_AUTH_ROLE_DELETE, .name = BYTES("root")},
+        {.kind = CHANGE_AUTH_ROLE_PUT, .role_put = {.name = BYTES("root")}},
+        {.kind = CHANGE_WORKER_STORE_OPEN, .store_id = 1},
+        {.kind = CHANGE_WORKER_STORE_DROP, .store_id = 2},
+        {.kind = CHANGE_RUN_PUT, .run_put = {.worker_store = 2}},
+        {.kind = CHANGE_RUN_DELETE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct batch batch;
+        struct store s;
+
+        fill(&s);
+        if (try_bytes(&s, encode(&batch, "s", &rows[i])) != 0)
+            fail_msg("row %zu is taken", i);
+        store_fini(&s);
+        batch_fini(&batch);
     }
 }
 
@@ -318,15 +485,15 @@ static void items_that_are_no_pairs_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        const struct command c = {.kind = COMMAND_KEY_MULTI_SET, .items = rows[i].items};
-        struct slice bytes = encode("s", &c);
+        const struct change c = {.kind = CHANGE_KEY_PUT_ALL, .put_all = {rows[i].items}};
+        struct batch batch;
         struct store s;
 
         fill(&s);
-        if (try_bytes(&s, bytes) != rows[i].good)
+        if (try_bytes(&s, encode(&batch, "s", &c)) != rows[i].good)
             fail_msg("row %zu", i);
         store_fini(&s);
-        exact_free(bytes);
+        batch_fini(&batch);
     }
 }
 
@@ -347,10 +514,11 @@ static void whatever_bytes_do_no_harm(void **state)
 
             for (int part = 0; part < 3; part++) {
                 struct slice record;
+                struct batch batch;
                 size_t from, n;
 
                 random = random * 6364136223846793005u + 1442695040888963407u;
-                record = encode("s", &commands[(random >> 33) % COUNT(commands)]);
+                record = encode(&batch, "s", &changes[(random >> 33) % COUNT(changes)]);
                 from = (random >> 20) % 2 == 0 ? 0 : (random >> 40) % (record.len + 1);
                 n = (random >> 21) % 2 == 0 ? record.len - from
                                             : (random >> 50) % (record.len - from + 1);
@@ -360,24 +528,26 @@ static void whatever_bytes_do_no_harm(void **state)
                 }
                 if (len != 0 && (random >> 22) % 4 == 0)
                     bytes[(random >> 30) % len] = (uint8_t)(random >> 55);
-                exact_free(record);
+                batch_fini(&batch);
             }
             taken += try_bytes(&s, (struct slice){bytes, len});
         }
         store_fini(&s);
     }
-    assert_in_range(taken, 1000, 40 * 500); /* enough of them were commands */
+    assert_in_range(taken, 1000, 40 * 1500); /* enough of them were changes */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_comes_back_as_it_was),
-        cmocka_unit_test(the_same_command_gives_the_same_bytes),
+        cmocka_unit_test(a_batch_has_all_changes_of_its_iteration),
+        cmocka_unit_test(they_apply_in_their_order),
         cmocka_unit_test(a_part_of_a_record_does_no_harm),
         cmocka_unit_test(a_record_with_any_bit_wrong_does_no_harm),
-        cmocka_unit_test(a_kind_that_is_not_known_is_refused),
+        cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(paths_that_no_request_can_have_are_refused),
+        cmocka_unit_test(what_finds_nothing_to_change_is_refused),
         cmocka_unit_test(items_that_are_no_pairs_are_refused),
         cmocka_unit_test(whatever_bytes_do_no_harm),
     };

@@ -1,5 +1,5 @@
 /* Which changes of a state are one heartbeat and no more, and who wrote a state. */
-#include "proto/torch_merge.h"
+#include "proto/torch/torch_merge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

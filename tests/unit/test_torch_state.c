@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "proto/base64.h"
-#include "proto/torch_state.h"
+#include "proto/torch/torch_state.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -9,27 +9,30 @@
 #include <cmocka.h>
 
 #include "tests/unit/exact.h"
+#include "tests/unit/tree_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 #define SECOND INT64_C(1000000000)
 #define NOW    (INT64_C(1800000000) * SECOND) /* some moment of 2027 */
 
-struct world {
+struct fixture {
     struct ready_list ready;
+    struct reserve reserve;
     struct tree t;
     size_t bytes; /* of the empty tree */
 };
 
-static void world_init(struct world *w, size_t bytes_max)
+static void fixture_init(struct fixture *w, size_t bytes_max)
 {
     TAILQ_INIT(&w->ready);
-    tree_init(&w->t, &w->ready, 7, bytes_max);
+    reserve_init(&w->reserve);
+    tree_init(&w->t, &w->ready, &w->reserve, 7, bytes_max);
     w->bytes = w->t.bytes;
 }
 
 /* Everything is gone, and nothing is counted any more. */
-static void world_fini(struct world *w)
+static void fixture_fini(struct fixture *w)
 {
     tree_clear(&w->t, NOW);
     assert_int_equal(w->t.bytes, w->bytes);
@@ -37,23 +40,25 @@ static void world_fini(struct world *w)
     assert_int_equal(w->t.expiry.count, 0);
     assert_int_equal(w->t.hub.registered, 0);
     tree_fini(&w->t);
+    reserve_fini(&w->reserve);
 }
 
-typedef void (*operation)(struct tree *, const struct tree_change *, struct tree_result *);
+typedef enum command_kind operation;
 
 /* Carries out a change on exact copies of its bytes, so that nobody keeps or over-reads them. */
-static struct tree_result change(struct world *w, operation op, const char *path, const char *value,
-                                 struct tree_change c)
+static struct tree_result change(struct fixture *w, operation op, const char *path,
+                                 const char *value, struct command c)
 {
     struct slice p = exact(path, strlen(path)), v = exact(value, strlen(value));
     uint64_t before = w->t.index;
     struct tree_result r;
 
-    c.path = p;
+    c.key = p;
     c.value = v;
     if (c.now_ns == 0)
         c.now_ns = NOW;
-    op(&w->t, &c, &r);
+    c.kind = op;
+    tree_execute(&w->t, &c, &r);
     assert_int_equal(w->t.index, before + (r.code == ETCD_OK));
     if (r.code == ETCD_OK) {
         assert_non_null(r.event);
@@ -71,11 +76,11 @@ static struct tree_result change(struct world *w, operation op, const char *path
     return r;
 }
 
-#define NONE      ((struct tree_change){0})
-#define WITH(...) ((struct tree_change){__VA_ARGS__})
+#define NONE      ((struct command){0})
+#define WITH(...) ((struct command){__VA_ARGS__})
 
-static void must(struct world *w, operation op, const char *path, const char *value,
-                 struct tree_change c)
+static void must(struct fixture *w, operation op, const char *path, const char *value,
+                 struct command c)
 {
     struct tree_result r = change(w, op, path, value, c);
 
@@ -85,8 +90,8 @@ static void must(struct world *w, operation op, const char *path, const char *va
 }
 
 /* Refused, with this cause. */
-static void must_not(struct world *w, operation op, const char *path, const char *value,
-                     struct tree_change c, enum etcd_code code, const char *cause)
+static void must_not(struct fixture *w, operation op, const char *path, const char *value,
+                     struct command c, enum etcd_code code, const char *cause)
 {
     size_t bytes = w->t.bytes, nodes = w->t.nodes.count;
     struct tree_result r = change(w, op, path, value, c);
@@ -110,7 +115,7 @@ static void expect_event(const struct tree_result *r, const char *json)
     assert_memory_equal(b->bytes, json, b->len);
 }
 
-static void expect_get(struct world *w, const char *path, bool recursive, bool sorted,
+static void expect_get(struct fixture *w, const char *path, bool recursive, bool sorted,
                        int64_t now_ns, const char *json)
 {
     const struct node *n;
@@ -130,7 +135,7 @@ static void expect_get(struct world *w, const char *path, bool recursive, bool s
     free(out.ptr);
 }
 
-static void expect_missing(struct world *w, const char *path, enum etcd_code code,
+static void expect_missing(struct fixture *w, const char *path, enum etcd_code code,
                            const char *cause)
 {
     const struct node *n;
@@ -146,101 +151,103 @@ static void expect_missing(struct world *w, const char *path, enum etcd_code cod
 
 static void a_fresh_tree_is_at_index_three(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_int_equal(w.t.index, 3);
     expect_get(&w, "/", false, false, NOW, "{\"action\":\"get\",\"node\":{\"dir\":true}}\n");
-    must(&w, tree_set, "/foo", "bar", NONE);
+    must(&w, COMMAND_TREE_SET, "/foo", "bar", NONE);
     assert_int_equal(w.t.index, 4);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void the_examples_of_the_specification(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    r = change(&w, tree_set, "/foo", "bar", NONE);
+    fixture_init(&w, 0);
+    r = change(&w, COMMAND_TREE_SET, "/foo", "bar", NONE);
     expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/foo\",\"value\":\"bar\","
                      "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    r = change(&w, tree_set, "/foo", "baz", NONE);
+    r = change(&w, COMMAND_TREE_SET, "/foo", "baz", NONE);
     expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/foo\",\"value\":\"baz\","
                      "\"modifiedIndex\":5,\"createdIndex\":5},\"prevNode\":{\"key\":\"/foo\","
                      "\"value\":\"bar\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    r = change(&w, tree_delete, "/foo", "", NONE);
+    r = change(&w, COMMAND_TREE_DELETE, "/foo", "", NONE);
     expect_event(&r, "{\"action\":\"delete\",\"node\":{\"key\":\"/foo\",\"modifiedIndex\":6,"
                      "\"createdIndex\":5},\"prevNode\":{\"key\":\"/foo\",\"value\":\"baz\","
                      "\"modifiedIndex\":5,\"createdIndex\":5}}\n");
-    r = change(&w, tree_create_in_order, "/q", "1", NONE);
+    r = change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q", "1", NONE);
     expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/q/00000000000000000007\","
                      "\"value\":\"1\",\"modifiedIndex\":7,\"createdIndex\":7}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void update_and_swap_keep_the_created_index(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_create, "/k", "1", NONE);
-    r = change(&w, tree_update, "/k", "2", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_CREATE, "/k", "1", NONE);
+    r = change(&w, COMMAND_TREE_UPDATE, "/k", "2", NONE);
     expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"2\","
                      "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
                      "\"value\":\"1\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    r = change(&w, tree_compare_and_swap, "/k", "3", WITH(.prev_index = 5));
+    r = change(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/k", "3", WITH(.prev_index = 5));
     expect_event(&r, "{\"action\":\"compareAndSwap\",\"node\":{\"key\":\"/k\",\"value\":\"3\","
                      "\"modifiedIndex\":6,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
                      "\"value\":\"2\",\"modifiedIndex\":5,\"createdIndex\":4}}\n");
-    must(&w, tree_update, "/k", "", NONE);
+    must(&w, COMMAND_TREE_UPDATE, "/k", "", NONE);
     expect_get(&w, "/k", false, false, NOW,
                "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"\",\"modifiedIndex\":7,"
                "\"createdIndex\":4}}\n");
-    must(&w, tree_set, "/k", "new", NONE);
+    must(&w, COMMAND_TREE_SET, "/k", "new", NONE);
     expect_get(&w, "/k", false, false, NOW,
                "{\"action\":\"get\",\"node\":{\"key\":\"/k\",\"value\":\"new\",\"modifiedIndex\":8,"
                "\"createdIndex\":8}}\n");
-    must_not(&w, tree_create, "/k", "", NONE, ETCD_KEY_EXISTS, "/k");
-    world_fini(&w);
+    must_not(&w, COMMAND_TREE_CREATE, "/k", "", NONE, ETCD_KEY_EXISTS, "/k");
+    fixture_fini(&w);
 }
 
 static void missing_parents_are_made_and_stay(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/a/b/c", "1", NONE);
-    must(&w, tree_set, "/a/d", "1", NONE);
-    must(&w, tree_delete, "/a/b/c", "", NONE);
-    must(&w, tree_delete, "/a/d", "", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/a/b/c", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/a/d", "1", NONE);
+    must(&w, COMMAND_TREE_DELETE, "/a/b/c", "", NONE);
+    must(&w, COMMAND_TREE_DELETE, "/a/d", "", NONE);
     expect_get(&w, "/", true, true, NOW,
                "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/a\","
                "\"dir\":true,\"nodes\":[{\"key\":\"/a/b\",\"dir\":true,\"modifiedIndex\":4,"
                "\"createdIndex\":4}],\"modifiedIndex\":4,\"createdIndex\":4}]}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void the_root_cannot_be_changed(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must_not(&w, tree_set, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
-    must_not(&w, tree_set, "/", "", WITH(.dir = true), ETCD_ROOT_READ_ONLY, "/");
-    must_not(&w, tree_create, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
-    must_not(&w, tree_update, "/", "", NONE, ETCD_ROOT_READ_ONLY, "/");
-    must_not(&w, tree_compare_and_swap, "/", "v", WITH(.prev_index = 1), ETCD_ROOT_READ_ONLY, "/");
-    must_not(&w, tree_delete, "/", "", WITH(.dir = true, .recursive = true), ETCD_ROOT_READ_ONLY,
-             "/");
-    must_not(&w, tree_compare_and_delete, "/", "", WITH(.prev_index = 1), ETCD_NOT_A_FILE, "");
-    world_fini(&w);
+    fixture_init(&w, 0);
+    must_not(&w, COMMAND_TREE_SET, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_SET, "/", "", WITH(.dir = true), ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_CREATE, "/", "v", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_UPDATE, "/", "", NONE, ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/", "v", WITH(.prev_index = 1),
+             ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_DELETE, "/", "", WITH(.dir = true, .recursive = true),
+             ETCD_ROOT_READ_ONLY, "/");
+    must_not(&w, COMMAND_TREE_COMPARE_AND_DELETE, "/", "", WITH(.prev_index = 1), ETCD_NOT_A_FILE,
+             "");
+    fixture_fini(&w);
 }
 
 /* The first missing component, or the key that stands where a directory is needed. */
@@ -249,26 +256,26 @@ static void a_path_that_leads_nowhere_is_blamed_where_it_ends(void **state)
     static const struct {
         operation op;
         bool makes; /* what is missing */
-    } operations[] = {{tree_set, true},
-                      {tree_create, true},
-                      {tree_create_in_order, true},
-                      {tree_update, false},
-                      {tree_compare_and_swap, false},
-                      {tree_compare_and_delete, false},
-                      {tree_delete, false}};
+    } operations[] = {{COMMAND_TREE_SET, true},
+                      {COMMAND_TREE_CREATE, true},
+                      {COMMAND_TREE_CREATE_IN_ORDER, true},
+                      {COMMAND_TREE_UPDATE, false},
+                      {COMMAND_TREE_COMPARE_AND_SWAP, false},
+                      {COMMAND_TREE_COMPARE_AND_DELETE, false},
+                      {COMMAND_TREE_DELETE, false}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(operations); i++) {
-        const struct tree_change c = {.prev_index = 4};
-        struct world w;
+        const struct command c = {.prev_index = 4};
+        struct fixture w;
 
         print_message("  operation %zu\n", i);
-        world_init(&w, 0);
-        must(&w, tree_set, "/dir/key", "v", NONE);
+        fixture_init(&w, 0);
+        must(&w, COMMAND_TREE_SET, "/dir/key", "v", NONE);
         must_not(&w, operations[i].op, "/dir/key/below", "", c, ETCD_NOT_A_DIRECTORY, "/dir/key");
         must_not(&w, operations[i].op, "/dir/key/far/below", "", c, ETCD_NOT_A_DIRECTORY,
                  "/dir/key");
-        if (operations[i].op == tree_create_in_order)
+        if (operations[i].op == COMMAND_TREE_CREATE_IN_ORDER)
             must_not(&w, operations[i].op, "/dir/key", "", c, ETCD_NOT_A_DIRECTORY, "/dir/key");
         if (!operations[i].makes) {
             must_not(&w, operations[i].op, "/dir/none", "", c, ETCD_KEY_NOT_FOUND, "/dir/none");
@@ -280,66 +287,67 @@ static void a_path_that_leads_nowhere_is_blamed_where_it_ends(void **state)
         expect_missing(&w, "/dir/key/below", ETCD_NOT_A_DIRECTORY, "/dir/key");
         expect_missing(&w, "/di", ETCD_KEY_NOT_FOUND, "/di");
         expect_missing(&w, "/dirx/key", ETCD_KEY_NOT_FOUND, "/dirx");
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void directories_are_not_keys(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/d", "ignored", WITH(.dir = true));
-    must_not(&w, tree_set, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
-    must_not(&w, tree_set, "/d", "", WITH(.dir = true), ETCD_NOT_A_FILE, "/d");
-    must_not(&w, tree_create, "/d", "", WITH(.dir = true), ETCD_KEY_EXISTS, "/d");
-    must_not(&w, tree_update, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
-    must_not(&w, tree_compare_and_swap, "/d", "v", WITH(.prev_index = 4), ETCD_NOT_A_FILE, "/d");
-    must_not(&w, tree_compare_and_delete, "/d", "", WITH(.prev_index = 4, .recursive = true),
-             ETCD_NOT_A_FILE, "/d");
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/d", "ignored", WITH(.dir = true));
+    must_not(&w, COMMAND_TREE_SET, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, COMMAND_TREE_SET, "/d", "", WITH(.dir = true), ETCD_NOT_A_FILE, "/d");
+    must_not(&w, COMMAND_TREE_CREATE, "/d", "", WITH(.dir = true), ETCD_KEY_EXISTS, "/d");
+    must_not(&w, COMMAND_TREE_UPDATE, "/d", "v", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/d", "v", WITH(.prev_index = 4), ETCD_NOT_A_FILE,
+             "/d");
+    must_not(&w, COMMAND_TREE_COMPARE_AND_DELETE, "/d", "",
+             WITH(.prev_index = 4, .recursive = true), ETCD_NOT_A_FILE, "/d");
 
     /* An update shows the new index in its own answer, and the store keeps the old one. */
-    r = change(&w, tree_update, "/d", "", NONE);
+    r = change(&w, COMMAND_TREE_UPDATE, "/d", "", NONE);
     expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/d\",\"dir\":true,"
                      "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/d\","
                      "\"dir\":true,\"modifiedIndex\":4,\"createdIndex\":4}}\n");
     expect_get(&w, "/d", false, false, NOW,
                "{\"action\":\"get\",\"node\":{\"key\":\"/d\",\"dir\":true,\"modifiedIndex\":4,"
                "\"createdIndex\":4}}\n");
-    r = change(&w, tree_set, "/k", "v", NONE);
-    r = change(&w, tree_set, "/k", "v", WITH(.dir = true)); /* a key becomes a directory */
+    r = change(&w, COMMAND_TREE_SET, "/k", "v", NONE);
+    r = change(&w, COMMAND_TREE_SET, "/k", "v", WITH(.dir = true)); /* a key becomes a directory */
     expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"dir\":true,"
                      "\"modifiedIndex\":7,\"createdIndex\":7},\"prevNode\":{\"key\":\"/k\","
                      "\"value\":\"v\",\"modifiedIndex\":6,\"createdIndex\":6}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void directories_go_when_they_are_empty_or_with_all_below(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/d/_hidden", "1", NONE);
-    must_not(&w, tree_delete, "/d", "", NONE, ETCD_NOT_A_FILE, "/d");
-    must_not(&w, tree_delete, "/d", "", WITH(.dir = true), ETCD_DIRECTORY_NOT_EMPTY, "/d");
-    must(&w, tree_delete, "/d/_hidden", "", WITH(.dir = true, .recursive = true));
-    r = change(&w, tree_delete, "/d", "", WITH(.dir = true));
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/d/_hidden", "1", NONE);
+    must_not(&w, COMMAND_TREE_DELETE, "/d", "", NONE, ETCD_NOT_A_FILE, "/d");
+    must_not(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.dir = true), ETCD_DIRECTORY_NOT_EMPTY, "/d");
+    must(&w, COMMAND_TREE_DELETE, "/d/_hidden", "", WITH(.dir = true, .recursive = true));
+    r = change(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.dir = true));
     expect_event(&r, "{\"action\":\"delete\",\"node\":{\"key\":\"/d\",\"dir\":true,"
                      "\"modifiedIndex\":6,\"createdIndex\":4},\"prevNode\":{\"key\":\"/d\","
                      "\"dir\":true,\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    must(&w, tree_set, "/d/a/b", "1", NONE);
-    must(&w, tree_set, "/d/a/c", "1", WITH(.expires_ns = NOW + SECOND));
-    must(&w, tree_set, "/dd", "1", NONE);
-    must(&w, tree_delete, "/d", "", WITH(.recursive = true));
+    must(&w, COMMAND_TREE_SET, "/d/a/b", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/d/a/c", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_SET, "/dd", "1", NONE);
+    must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
     assert_int_equal(w.t.expiry.count, 0);
     expect_get(&w, "/", true, true, NOW,
                "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/dd\","
                "\"value\":\"1\",\"modifiedIndex\":9,\"createdIndex\":9}]}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void comparisons_say_what_differs(void **state)
@@ -356,18 +364,19 @@ static void comparisons_say_what_differs(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        static const operation both[] = {tree_compare_and_swap, tree_compare_and_delete};
+        static const operation both[] = {COMMAND_TREE_COMPARE_AND_SWAP,
+                                         COMMAND_TREE_COMPARE_AND_DELETE};
 
         for (size_t k = 0; k < COUNT(both); k++) {
             struct tree_result r;
-            struct world w;
+            struct fixture w;
 
             print_message("  row %zu\n", i);
-            world_init(&w, 0);
-            must(&w, tree_set, "/k", "v", NONE);
-            r = change(&w, both[k], "/k", "new",
-                       WITH(.prev_value = slice_str(rows[i].prev_value),
-                            .prev_index = rows[i].prev_index));
+            fixture_init(&w, 0);
+            must(&w, COMMAND_TREE_SET, "/k", "v", NONE);
+            r = change(
+                &w, both[k], "/k", "new",
+                WITH(.expected = slice_str(rows[i].prev_value), .prev_index = rows[i].prev_index));
             if (rows[i].value_differs || rows[i].index_differs) {
                 assert_int_equal(r.code, ETCD_COMPARE_FAILED);
                 assert_int_equal(r.value_differs, rows[i].value_differs);
@@ -380,7 +389,7 @@ static void comparisons_say_what_differs(void **state)
             } else {
                 assert_int_equal(r.code, ETCD_OK);
             }
-            world_fini(&w);
+            fixture_fini(&w);
         }
     }
 }
@@ -388,24 +397,26 @@ static void comparisons_say_what_differs(void **state)
 static void in_order_keys_are_named_by_their_index(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_create_in_order, "/q/of/jobs", "a", NONE);
-    tree_take_index(&w.t);
-    r = change(&w, tree_create_in_order, "/q/of/jobs", "b", WITH(.dir = true));
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q/of/jobs", "a", NONE);
+    tree_bump_index(&w.t);
+    r = change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q/of/jobs", "b", WITH(.dir = true));
     expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/q/of/jobs/00000000000000000006\","
                      "\"dir\":true,\"modifiedIndex\":6,\"createdIndex\":6}}\n");
-    r = change(&w, tree_create_in_order, "/", "c", NONE);
+    r = change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/", "c", NONE);
     expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/00000000000000000007\","
                      "\"value\":\"c\",\"modifiedIndex\":7,\"createdIndex\":7}}\n");
     /* Somebody has taken the name that is next: it is that name which exists already. */
-    must(&w, tree_set, "/q/00000000000000000009", "taken", NONE);
-    must_not(&w, tree_create_in_order, "/q", "d", NONE, ETCD_KEY_EXISTS, "/q/00000000000000000009");
-    must(&w, tree_set, "/00000000000000000010", "taken", NONE);
-    must_not(&w, tree_create_in_order, "/", "d", NONE, ETCD_KEY_EXISTS, "/00000000000000000010");
-    world_fini(&w);
+    must(&w, COMMAND_TREE_SET, "/q/00000000000000000009", "taken", NONE);
+    must_not(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q", "d", NONE, ETCD_KEY_EXISTS,
+             "/q/00000000000000000009");
+    must(&w, COMMAND_TREE_SET, "/00000000000000000010", "taken", NONE);
+    must_not(&w, COMMAND_TREE_CREATE_IN_ORDER, "/", "d", NONE, ETCD_KEY_EXISTS,
+             "/00000000000000000010");
+    fixture_fini(&w);
 }
 
 /* --- Deadlines. --- */
@@ -427,11 +438,11 @@ static void seconds_left_are_rounded_up(void **state)
         {6 * SECOND, "\"ttl\":-1,"},
         {8 * SECOND, "\"ttl\":-3,"},
     };
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/k", "v", WITH(.expires_ns = NOW + 5 * SECOND));
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/k", "v", WITH(.expires_ns = NOW + 5 * SECOND));
     for (size_t i = 0; i < COUNT(rows); i++) {
         char json[256];
 
@@ -442,23 +453,23 @@ static void seconds_left_are_rounded_up(void **state)
                  rows[i].shown);
         expect_get(&w, "/k", false, false, NOW + rows[i].later_ns, json);
     }
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* What expires is told of in order of deadlines, each with an index of its own. */
 static void nodes_go_in_order_of_their_deadlines(void **state)
 {
     struct tree_result r;
-    struct world w;
+    struct fixture w;
     int64_t at;
 
     (void)state;
-    world_init(&w, 0);
+    fixture_init(&w, 0);
     assert_false(tree_next_expiry(&w.t, &at));
-    must(&w, tree_set, "/c", "3", WITH(.expires_ns = NOW + 3 * SECOND)); /* 4 */
-    must(&w, tree_set, "/a", "1", WITH(.expires_ns = NOW + SECOND));
-    must(&w, tree_set, "/b1", "2", WITH(.expires_ns = NOW + 2 * SECOND));
-    must(&w, tree_set, "/b2", "2", WITH(.expires_ns = NOW + 2 * SECOND)); /* 7 */
+    must(&w, COMMAND_TREE_SET, "/c", "3", WITH(.expires_ns = NOW + 3 * SECOND)); /* 4 */
+    must(&w, COMMAND_TREE_SET, "/a", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_SET, "/b1", "2", WITH(.expires_ns = NOW + 2 * SECOND));
+    must(&w, COMMAND_TREE_SET, "/b2", "2", WITH(.expires_ns = NOW + 2 * SECOND)); /* 7 */
     assert_true(tree_next_expiry(&w.t, &at) && at == NOW + SECOND);
     assert_int_equal(tree_expire(&w.t, NOW + SECOND - 1), 0);
     assert_int_equal(w.t.index, 7);
@@ -473,44 +484,45 @@ static void nodes_go_in_order_of_their_deadlines(void **state)
     assert_true(slice_is(w.t.hub.history[9]->node.key, "/b1"));
     assert_true(slice_is(w.t.hub.history[10]->node.key, "/b2"));
     assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 3 * SECOND);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_directory_goes_as_one_event(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/d", "", WITH(.dir = true, .expires_ns = NOW + 2 * SECOND));
-    must(&w, tree_set, "/d/late", "1", WITH(.expires_ns = NOW + 9 * SECOND));
-    must(&w, tree_set, "/d/early", "1", WITH(.expires_ns = NOW + SECOND));
-    must(&w, tree_set, "/d/sub/k", "1", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/d", "", WITH(.dir = true, .expires_ns = NOW + 2 * SECOND));
+    must(&w, COMMAND_TREE_SET, "/d/late", "1", WITH(.expires_ns = NOW + 9 * SECOND));
+    must(&w, COMMAND_TREE_SET, "/d/early", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_SET, "/d/sub/k", "1", NONE);
     assert_int_equal(tree_expire(&w.t, NOW + 10 * SECOND), 2);
     assert_true(slice_is(w.t.hub.history[8]->node.key, "/d/early"));
     assert_true(slice_is(w.t.hub.history[9]->node.key, "/d"));
     assert_int_equal(w.t.index, 9);
     expect_missing(&w, "/d", ETCD_KEY_NOT_FOUND, "/d");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_write_replaces_the_deadline(void **state)
 {
-    static const operation operations[] = {tree_set, tree_update, tree_compare_and_swap};
+    static const operation operations[] = {COMMAND_TREE_SET, COMMAND_TREE_UPDATE,
+                                           COMMAND_TREE_COMPARE_AND_SWAP};
 
     (void)state;
     for (size_t i = 0; i < COUNT(operations); i++) {
-        struct world w;
+        struct fixture w;
         int64_t at;
 
-        world_init(&w, 0);
-        must(&w, tree_create, "/k", "v", WITH(.expires_ns = NOW + SECOND));
+        fixture_init(&w, 0);
+        must(&w, COMMAND_TREE_CREATE, "/k", "v", WITH(.expires_ns = NOW + SECOND));
         must(&w, operations[i], "/k", "w",
-             WITH(.expires_ns = NOW + 7 * SECOND, .prev_value = slice_str("v")));
+             WITH(.expires_ns = NOW + 7 * SECOND, .expected = slice_str("v")));
         assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 7 * SECOND);
-        must(&w, operations[i], "/k", "x", WITH(.prev_value = slice_str("w")));
+        must(&w, operations[i], "/k", "x", WITH(.expected = slice_str("w")));
         assert_false(tree_next_expiry(&w.t, &at));
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
@@ -523,105 +535,106 @@ static void absurd_deadlines_are_none_or_literal(void **state)
         int64_t expires_ns;
         bool kept;
     } rows[] = {
-        {tree_set, INT64_MIN, false},
-        {tree_set, -1, false},
-        {tree_set, INT64_C(946684800) * SECOND - 1, false},
-        {tree_set, INT64_C(946684800) * SECOND, true},
-        {tree_set, NOW - SECOND, true},
-        {tree_set, INT64_MAX, true},
-        {tree_create, -1, false},
-        {tree_create_in_order, -1, false},
-        {tree_update, -1, true},
-        {tree_update, INT64_MIN, true},
-        {tree_compare_and_swap, -1, true},
-        {tree_compare_and_swap, INT64_MIN, true},
+        {COMMAND_TREE_SET, INT64_MIN, false},
+        {COMMAND_TREE_SET, -1, false},
+        {COMMAND_TREE_SET, INT64_C(946684800) * SECOND - 1, false},
+        {COMMAND_TREE_SET, INT64_C(946684800) * SECOND, true},
+        {COMMAND_TREE_SET, NOW - SECOND, true},
+        {COMMAND_TREE_SET, INT64_MAX, true},
+        {COMMAND_TREE_CREATE, -1, false},
+        {COMMAND_TREE_CREATE_IN_ORDER, -1, false},
+        {COMMAND_TREE_UPDATE, -1, true},
+        {COMMAND_TREE_UPDATE, INT64_MIN, true},
+        {COMMAND_TREE_COMPARE_AND_SWAP, -1, true},
+        {COMMAND_TREE_COMPARE_AND_SWAP, INT64_MIN, true},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct world w;
+        struct fixture w;
         int64_t at;
 
         print_message("  row %zu\n", i);
-        world_init(&w, 0);
-        if (rows[i].op != tree_create)
-            must(&w, tree_set, rows[i].op == tree_create_in_order ? "/other" : "/k", "v", NONE);
+        fixture_init(&w, 0);
+        if (rows[i].op != COMMAND_TREE_CREATE)
+            must(&w, COMMAND_TREE_SET, rows[i].op == COMMAND_TREE_CREATE_IN_ORDER ? "/other" : "/k",
+                 "v", NONE);
         must(&w, rows[i].op, "/k", "w", WITH(.expires_ns = rows[i].expires_ns, .prev_index = 4));
         assert_int_equal(tree_next_expiry(&w.t, &at), rows[i].kept);
         if (rows[i].kept)
             assert_true(at == rows[i].expires_ns);
-        world_fini(&w);
+        fixture_fini(&w);
     }
     {
         struct tree_result r;
-        struct world w;
+        struct fixture w;
 
-        world_init(&w, 0);
-        must(&w, tree_set, "/k", "v", NONE);
-        r = change(&w, tree_update, "/k", "v",
+        fixture_init(&w, 0);
+        must(&w, COMMAND_TREE_SET, "/k", "v", NONE);
+        r = change(&w, COMMAND_TREE_UPDATE, "/k", "v",
                    WITH(.expires_ns = INT64_MIN, .now_ns = INT64_C(1700000000) * SECOND));
         expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
                          "\"expiration\":\"1677-09-21T00:12:43.145224192Z\",\"ttl\":-9223372036,"
                          "\"modifiedIndex\":5,\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\","
                          "\"value\":\"v\",\"modifiedIndex\":4,\"createdIndex\":4}}\n");
         assert_int_equal(tree_expire(&w.t, NOW), 1);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void refresh_keeps_the_value(void **state)
 {
-    const struct tree_change refresh = {.refresh = true, .expires_ns = NOW + 5 * SECOND};
-    struct tree_change swap = refresh;
+    const struct command refresh = {.refresh = true, .expires_ns = NOW + 5 * SECOND};
+    struct command swap = refresh;
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must_not(&w, tree_set, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
-    must_not(&w, tree_update, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
-    must(&w, tree_set, "/k", "v", NONE);
-    r = change(&w, tree_update, "/k", "", refresh);
+    fixture_init(&w, 0);
+    must_not(&w, COMMAND_TREE_SET, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
+    must_not(&w, COMMAND_TREE_UPDATE, "/k", "", refresh, ETCD_KEY_NOT_FOUND, "/k");
+    must(&w, COMMAND_TREE_SET, "/k", "v", NONE);
+    r = change(&w, COMMAND_TREE_UPDATE, "/k", "", refresh);
     assert_true(r.event->refresh);
     expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
                      "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":5,"
                      "\"createdIndex\":4},\"prevNode\":{\"key\":\"/k\",\"value\":\"v\","
                      "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    r = change(&w, tree_set, "/k", "", refresh);
+    r = change(&w, COMMAND_TREE_SET, "/k", "", refresh);
     expect_event(&r, "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"value\":\"v\","
                      "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":6,"
                      "\"createdIndex\":6},\"prevNode\":{\"key\":\"/k\",\"value\":\"v\","
                      "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":5,"
                      "\"createdIndex\":4}}\n");
     swap.prev_index = 6;
-    r = change(&w, tree_compare_and_swap, "/k", "", swap);
+    r = change(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/k", "", swap);
     assert_true(slice_is(blob_slice(r.event->value), "v"));
-    must(&w, tree_set, "/d", "", WITH(.dir = true));
-    r = change(&w, tree_update, "/d", "", refresh);
+    must(&w, COMMAND_TREE_SET, "/d", "", WITH(.dir = true));
+    r = change(&w, COMMAND_TREE_UPDATE, "/d", "", refresh);
     expect_event(&r, "{\"action\":\"update\",\"node\":{\"key\":\"/d\",\"dir\":true,"
                      "\"expiration\":\"2027-01-15T08:00:05Z\",\"ttl\":5,\"modifiedIndex\":9,"
                      "\"createdIndex\":8},\"prevNode\":{\"key\":\"/d\",\"dir\":true,"
                      "\"modifiedIndex\":8,\"createdIndex\":8}}\n");
     /* Create and POST do not know it: what they make is told of. */
-    r = change(&w, tree_create, "/new", "v", refresh);
+    r = change(&w, COMMAND_TREE_CREATE, "/new", "v", refresh);
     assert_false(r.event->refresh);
-    r = change(&w, tree_create_in_order, "/q", "v", refresh);
+    r = change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q", "v", refresh);
     assert_false(r.event->refresh);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Listings. --- */
 
 static void listings_leave_hidden_nodes_out(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/_h/a/_b", "1", NONE);
-    must(&w, tree_set, "/_h/a/c", "1", NONE);
-    must(&w, tree_set, "/d/_x", "1", NONE);
-    must(&w, tree_set, "/d/x_", "1", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/_h/a/_b", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/_h/a/c", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/d/_x", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/d/x_", "1", NONE);
     expect_get(&w, "/", true, true, NOW,
                "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":[{\"key\":\"/d\","
                "\"dir\":true,\"nodes\":[{\"key\":\"/d/x_\",\"value\":\"1\",\"modifiedIndex\":7,"
@@ -634,25 +647,26 @@ static void listings_leave_hidden_nodes_out(void **state)
     expect_get(&w, "/_h/a/_b", false, false, NOW,
                "{\"action\":\"get\",\"node\":{\"key\":\"/_h/a/_b\",\"value\":\"1\","
                "\"modifiedIndex\":4,\"createdIndex\":4}}\n");
-    must(&w, tree_delete, "/d/x_", "", NONE);
+    must(&w, COMMAND_TREE_DELETE, "/d/x_", "", NONE);
     expect_get(&w, "/d", true, true, NOW, /* looks empty */
                "{\"action\":\"get\",\"node\":{\"key\":\"/d\",\"dir\":true,\"modifiedIndex\":6,"
                "\"createdIndex\":6}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void listings_are_sorted_by_bytes_and_one_deep_unless_asked(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/b", "1", NONE);
-    must(&w, tree_set, "/a/z", "1", NONE);
-    must(&w, tree_set, "/a/y", "1", NONE);
-    must(&w, tree_set, "/a-", "1", NONE); /* '-' comes before '/', and after the end of "/a" */
-    must(&w, tree_set, "/\xff", "1", NONE);
-    must(&w, tree_set, "/B", "1", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/b", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/a/z", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/a/y", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/a-", "1",
+         NONE); /* '-' comes before '/', and after the end of "/a" */
+    must(&w, COMMAND_TREE_SET, "/\xff", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/B", "1", NONE);
     expect_get(&w, "/", false, true, NOW,
                "{\"action\":\"get\",\"node\":{\"dir\":true,\"nodes\":["
                "{\"key\":\"/B\",\"value\":\"1\",\"modifiedIndex\":9,\"createdIndex\":9},"
@@ -666,7 +680,7 @@ static void listings_are_sorted_by_bytes_and_one_deep_unless_asked(void **state)
                "{\"key\":\"/a/y\",\"value\":\"1\",\"modifiedIndex\":6,\"createdIndex\":6},"
                "{\"key\":\"/a/z\",\"value\":\"1\",\"modifiedIndex\":5,\"createdIndex\":5}],"
                "\"modifiedIndex\":5,\"createdIndex\":5}}\n");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- Limits. --- */
@@ -689,22 +703,23 @@ static void paths_are_deep_up_to_the_limit(void **state)
     struct slice where;
     const struct node *n;
     struct writer count = {0};
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, deepest, "1", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, deepest, "1", NONE);
     assert_int_equal(w.t.nodes.count, TREE_DEPTH_MAX + 1);
     assert_int_equal(tree_get(&w.t, slice_str("/"), &n, &where), ETCD_OK);
     assert_true(tree_write_get(&w.t, n, true, true, NOW, &count));
     assert_true(count.len > TREE_DEPTH_MAX * TREE_DEPTH_MAX);
-    must(&w, tree_delete, "/d", "", WITH(.recursive = true));
+    must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
     assert_int_equal(w.t.nodes.count, 1);
-    must_not(&w, tree_set, deeper, "1", NONE, ETCD_INTERNAL, deeper);
-    must_not(&w, tree_create, deeper, "1", WITH(.dir = true), ETCD_INTERNAL, deeper);
-    assert_int_equal(change(&w, tree_create_in_order, deepest, "1", NONE).code, ETCD_INTERNAL);
+    must_not(&w, COMMAND_TREE_SET, deeper, "1", NONE, ETCD_INTERNAL, deeper);
+    must_not(&w, COMMAND_TREE_CREATE, deeper, "1", WITH(.dir = true), ETCD_INTERNAL, deeper);
+    assert_int_equal(change(&w, COMMAND_TREE_CREATE_IN_ORDER, deepest, "1", NONE).code,
+                     ETCD_INTERNAL);
     assert_int_equal(w.t.nodes.count, 1);
-    world_fini(&w);
+    fixture_fini(&w);
     free(deepest);
     free(deeper);
 }
@@ -713,56 +728,57 @@ static void a_full_space_refuses_and_stays_as_it_was(void **state)
 {
     enum { LIMIT = 8192 };
     char big[LIMIT + 1];
-    struct world w;
+    struct fixture w;
     int count = 0;
 
     (void)state;
     memset(big, 'b', LIMIT);
     big[LIMIT] = '\0';
-    world_init(&w, LIMIT);
-    must(&w, tree_set, "/small", "sma", WITH(.expires_ns = NOW + SECOND));
+    fixture_init(&w, LIMIT);
+    must(&w, COMMAND_TREE_SET, "/small", "sma", WITH(.expires_ns = NOW + SECOND));
     for (;; count++) {
         char path[16];
 
         snprintf(path, sizeof path, "/%d", count);
-        if (change(&w, tree_set, path, "", NONE).code != ETCD_OK)
+        if (change(&w, COMMAND_TREE_SET, path, "", NONE).code != ETCD_OK)
             break;
     }
     assert_in_range(count, 10, LIMIT);
     assert_in_range(w.t.bytes, LIMIT / 2, LIMIT);
-    must_not(&w, tree_set, "/small", big, NONE, ETCD_INTERNAL, "/small");
-    must_not(&w, tree_update, "/small", big, NONE, ETCD_INTERNAL, "/small");
-    must_not(&w, tree_compare_and_swap, "/small", big, WITH(.prev_index = 4), ETCD_INTERNAL,
+    must_not(&w, COMMAND_TREE_SET, "/small", big, NONE, ETCD_INTERNAL, "/small");
+    must_not(&w, COMMAND_TREE_UPDATE, "/small", big, NONE, ETCD_INTERNAL, "/small");
+    must_not(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/small", big, WITH(.prev_index = 4), ETCD_INTERNAL,
              "/small");
-    must_not(&w, tree_create, "/a/b/c", "1", NONE, ETCD_INTERNAL, "/a/b/c");
-    assert_int_equal(change(&w, tree_create_in_order, "/q", "1", NONE).code, ETCD_INTERNAL);
+    must_not(&w, COMMAND_TREE_CREATE, "/a/b/c", "1", NONE, ETCD_INTERNAL, "/a/b/c");
+    assert_int_equal(change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q", "1", NONE).code, ETCD_INTERNAL);
     /* What takes no more room than it frees still fits, heartbeats before all. */
-    must(&w, tree_set, "/small", "big", NONE);
-    must(&w, tree_update, "/small", "s", NONE);
-    must(&w, tree_compare_and_swap, "/small", "t", WITH(.prev_value = slice_str("s")));
-    must(&w, tree_set, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
-    must(&w, tree_update, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_SET, "/small", "big", NONE);
+    must(&w, COMMAND_TREE_UPDATE, "/small", "s", NONE);
+    must(&w, COMMAND_TREE_COMPARE_AND_SWAP, "/small", "t", WITH(.expected = slice_str("s")));
+    must(&w, COMMAND_TREE_SET, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_UPDATE, "/small", "", WITH(.refresh = true, .expires_ns = NOW + SECOND));
     assert_in_range(w.t.bytes, 0, LIMIT);
-    must(&w, tree_delete, "/small", "", NONE);
-    must(&w, tree_set, "/again", "", NONE);
-    world_fini(&w);
+    must(&w, COMMAND_TREE_DELETE, "/small", "", NONE);
+    must(&w, COMMAND_TREE_SET, "/again", "", NONE);
+    fixture_fini(&w);
 }
 
 static void no_more_than_the_limit_is_ever_held(void **state)
 {
-    static const operation operations[] = {tree_set,    tree_create, tree_create_in_order,
-                                           tree_update, tree_delete, tree_compare_and_swap};
+    static const operation operations[] = {
+        COMMAND_TREE_SET,    COMMAND_TREE_CREATE, COMMAND_TREE_CREATE_IN_ORDER,
+        COMMAND_TREE_UPDATE, COMMAND_TREE_DELETE, COMMAND_TREE_COMPARE_AND_SWAP};
     enum { LIMIT = 3072 };
     uint64_t random = 5;
     size_t full = 0;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, LIMIT);
+    fixture_init(&w, LIMIT);
     for (int step = 0; step < 30000; step++) {
         static const char *const paths[] = {"/a", "/a/b", "/a/b/c/d/e", "/b", "/c/d", "/c/e"};
         char value[600];
-        struct tree_change c = {.prev_index = 0, .prev_value = slice_str("v")};
+        struct command c = {.prev_index = 0, .expected = slice_str("v")};
 
         random = random * 6364136223846793005u + 1442695040888963407u;
         memset(value, 'v', sizeof value);
@@ -777,27 +793,27 @@ static void no_more_than_the_limit_is_ever_held(void **state)
         assert_in_range(w.t.bytes, 0, LIMIT);
     }
     assert_in_range(full, 500, 30000); /* it was at the limit indeed */
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- The whole. --- */
 
 static void clearing_is_one_delete_for_each_child_of_the_root(void **state)
 {
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w, 0);
-    must(&w, tree_set, "/a/b/c", "1", NONE);
-    must(&w, tree_set, "/d", "1", WITH(.expires_ns = NOW + SECOND));
-    must(&w, tree_set, "/_hidden", "1", NONE);
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/a/b/c", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/d", "1", WITH(.expires_ns = NOW + SECOND));
+    must(&w, COMMAND_TREE_SET, "/_hidden", "1", NONE);
     assert_int_equal(tree_clear(&w.t, NOW), 3);
     assert_int_equal(w.t.index, 9);
     assert_true(slice_is(w.t.hub.history[7]->node.key, "/a"));
     assert_int_equal(w.t.hub.history[7]->action, ETCD_DELETE);
     assert_int_equal(tree_clear(&w.t, NOW), 0);
     assert_int_equal(w.t.index, 9);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void operations_are_counted_as_they_end(void **state)
@@ -807,21 +823,21 @@ static void operations_are_counted_as_they_end(void **state)
         enum tree_counter counter;
         const char *good, *bad;
     } rows[] = {
-        {tree_set, TREE_SETS, "/new", "/k/below"},
-        {tree_create, TREE_CREATES, "/new", "/k"},
-        {tree_create_in_order, TREE_CREATES, "/new", "/k"},
-        {tree_update, TREE_UPDATES, "/k", "/none"},
-        {tree_compare_and_swap, TREE_SWAPS, "/k", "/none"},
-        {tree_delete, TREE_DELETES, "/k", "/none"},
-        {tree_compare_and_delete, TREE_SWAP_DELETES, "/k", "/none"},
+        {COMMAND_TREE_SET, TREE_SETS, "/new", "/k/below"},
+        {COMMAND_TREE_CREATE, TREE_CREATES, "/new", "/k"},
+        {COMMAND_TREE_CREATE_IN_ORDER, TREE_CREATES, "/new", "/k"},
+        {COMMAND_TREE_UPDATE, TREE_UPDATES, "/k", "/none"},
+        {COMMAND_TREE_COMPARE_AND_SWAP, TREE_SWAPS, "/k", "/none"},
+        {COMMAND_TREE_DELETE, TREE_DELETES, "/k", "/none"},
+        {COMMAND_TREE_COMPARE_AND_DELETE, TREE_SWAP_DELETES, "/k", "/none"},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct world w;
+        struct fixture w;
 
-        world_init(&w, 0);
-        must(&w, tree_set, "/k", "v", NONE);
+        fixture_init(&w, 0);
+        must(&w, COMMAND_TREE_SET, "/k", "v", NONE);
         memset(w.t.succeeded, 0, sizeof w.t.succeeded);
         assert_int_not_equal(change(&w, rows[i].op, rows[i].bad, "v", NONE).code, ETCD_OK);
         must(&w, rows[i].op, rows[i].good, "v", NONE);
@@ -831,7 +847,7 @@ static void operations_are_counted_as_they_end(void **state)
         }
         expect_missing(&w, "/none", ETCD_KEY_NOT_FOUND, "/none");
         assert_int_equal(w.t.failed[TREE_GETS], 1);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Durations and sizes: what people write, what it means, and where a slip is pointed out. */
-#include "rdzv/units.h"
+#include "rdzv/config/units.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,20 +134,20 @@ static void an_unwanted_place_may_be_null(void **state)
     assert_int_equal(value, 7);
 }
 
-static void every_failure_has_its_own_remedy(void **state)
+static void every_failure_has_its_own_hint(void **state)
 {
     (void)state;
     for (int i = UNITS_NOT_A_NUMBER; i <= UNITS_TOO_BIG; i++) {
         for (int j = UNITS_NOT_A_NUMBER; j < i; j++) {
-            assert_string_not_equal(units_size_remedy((enum units_result)i),
-                                    units_size_remedy((enum units_result)j));
+            assert_string_not_equal(units_size_hint((enum units_result)i),
+                                    units_size_hint((enum units_result)j));
             if (i != UNITS_AMBIGUOUS && j != UNITS_AMBIGUOUS)
-                assert_string_not_equal(units_duration_remedy((enum units_result)i),
-                                        units_duration_remedy((enum units_result)j));
+                assert_string_not_equal(units_duration_hint((enum units_result)i),
+                                        units_duration_hint((enum units_result)j));
         }
     }
-    assert_string_equal(units_size_remedy(UNITS_OK), "");
-    assert_string_equal(units_duration_remedy(UNITS_OK), "");
+    assert_string_equal(units_size_hint(UNITS_OK), "");
+    assert_string_equal(units_duration_hint(UNITS_OK), "");
 }
 
 static void short_spellings_are_chosen(void **state)
@@ -202,7 +202,7 @@ int main(void)
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(an_unwanted_place_may_be_null),
-        cmocka_unit_test(every_failure_has_its_own_remedy),
+        cmocka_unit_test(every_failure_has_its_own_hint),
         cmocka_unit_test(short_spellings_are_chosen),
         cmocka_unit_test(what_is_written_reads_back),
     };

@@ -9,56 +9,62 @@
 #include <cmocka.h>
 
 #include "tests/unit/exact.h"
+#include "tests/unit/tree_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 #define SECOND INT64_C(1000000000)
 #define NOW    (INT64_C(1800000000) * SECOND)
 
-struct world {
+struct fixture {
     struct ready_list ready;
+    struct reserve reserve;
     struct tree t;
 };
 
-static void world_init(struct world *w)
+static void fixture_init(struct fixture *w)
 {
     TAILQ_INIT(&w->ready);
-    tree_init(&w->t, &w->ready, 7, 0);
+    reserve_init(&w->reserve);
+    tree_init(&w->t, &w->ready, &w->reserve, 7, 0);
 }
 
-static void world_fini(struct world *w)
+static void fixture_fini(struct fixture *w)
 {
     assert_int_equal(w->t.hub.registered, 0);
     assert_int_equal(w->t.hub.points.count, 0);
     assert_true(TAILQ_EMPTY(&w->ready));
     tree_fini(&w->t);
+    reserve_fini(&w->reserve);
 }
 
 /* "SET /path", "MKDIR /path", "DELETE /path", "RMDIR /path" (recursive), "UPDATE /path",
  * "REFRESH /path", "POST /path", "SKIP" (an index that is no event), "SETTTL /path" (a second),
  * "DIRTTL /path", "EXPIRE" (of what has such a TTL). */
-static void make(struct world *w, const char *what)
+static void make(struct fixture *w, const char *what)
 {
     static const struct {
         const char *name;
-        void (*op)(struct tree *, const struct tree_change *, struct tree_result *);
-        struct tree_change change;
+        enum command_kind op;
+        struct command change;
     } operations[] = {
-        {"SET", tree_set, {.value = {(const uint8_t *)"v", 1}}},
-        {"MKDIR", tree_set, {.dir = true}},
-        {"DELETE", tree_delete, {.dir = true}},
-        {"RMDIR", tree_delete, {.recursive = true}},
-        {"UPDATE", tree_update, {.dir = false}},
-        {"REFRESH", tree_update, {.refresh = true, .expires_ns = NOW + 9 * SECOND}},
-        {"POST", tree_create_in_order, {.value = {(const uint8_t *)"v", 1}}},
-        {"SETTTL", tree_set, {.value = {(const uint8_t *)"v", 1}, .expires_ns = NOW + SECOND}},
-        {"DIRTTL", tree_set, {.dir = true, .expires_ns = NOW + SECOND}},
+        {"SET", COMMAND_TREE_SET, {.value = {(const uint8_t *)"v", 1}}},
+        {"MKDIR", COMMAND_TREE_SET, {.dir = true}},
+        {"DELETE", COMMAND_TREE_DELETE, {.dir = true}},
+        {"RMDIR", COMMAND_TREE_DELETE, {.recursive = true}},
+        {"UPDATE", COMMAND_TREE_UPDATE, {.dir = false}},
+        {"REFRESH", COMMAND_TREE_UPDATE, {.refresh = true, .expires_ns = NOW + 9 * SECOND}},
+        {"POST", COMMAND_TREE_CREATE_IN_ORDER, {.value = {(const uint8_t *)"v", 1}}},
+        {"SETTTL",
+         COMMAND_TREE_SET,
+         {.value = {(const uint8_t *)"v", 1}, .expires_ns = NOW + SECOND}},
+        {"DIRTTL", COMMAND_TREE_SET, {.dir = true, .expires_ns = NOW + SECOND}},
     };
     const char *path = strchr(what, ' ');
     size_t len = path == NULL ? strlen(what) : (size_t)(path - what);
 
     if (strcmp(what, "SKIP") == 0) {
-        tree_take_index(&w->t);
+        tree_bump_index(&w->t);
         return;
     }
     if (strcmp(what, "EXPIRE") == 0) {
@@ -66,16 +72,17 @@ static void make(struct world *w, const char *what)
         return;
     }
     for (size_t i = 0; i < COUNT(operations); i++) {
-        struct tree_change c = operations[i].change;
+        struct command c = operations[i].change;
         struct slice p;
         struct tree_result r;
 
         if (strlen(operations[i].name) != len || memcmp(what, operations[i].name, len) != 0)
             continue;
         p = exact(path + 1, strlen(path + 1));
-        c.path = p;
+        c.key = p;
         c.now_ns = NOW;
-        operations[i].op(&w->t, &c, &r);
+        c.kind = operations[i].op;
+        tree_execute(&w->t, &c, &r);
         if (r.code != ETCD_OK)
             fail_msg("%s: code %d", what, (int)r.code);
         exact_free(p);
@@ -84,7 +91,7 @@ static void make(struct world *w, const char *what)
     fail_msg("no such operation: %s", what);
 }
 
-static struct watch *watch(struct world *w, const char *path, bool recursive, bool stream,
+static struct watch *watch(struct fixture *w, const char *path, bool recursive, bool stream,
                            uint64_t since)
 {
     struct slice p = exact(path, strlen(path));
@@ -123,7 +130,7 @@ static const char *told(struct watch *watch)
     return text;
 }
 
-static struct wake *next_ready(struct world *w)
+static struct wake *next_ready(struct fixture *w)
 {
     struct wake *wake = TAILQ_FIRST(&w->ready);
 
@@ -185,9 +192,9 @@ static void a_watch_is_told_of_what_it_watches(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct watch *watching;
         const char *text;
-        struct world w;
+        struct fixture w;
 
-        world_init(&w);
+        fixture_init(&w);
         if (rows[i].before != NULL)
             make(&w, rows[i].before);
         watching = watch(&w, rows[i].watched, rows[i].recursive, false, 0);
@@ -203,33 +210,33 @@ static void a_watch_is_told_of_what_it_watches(void **state)
                      rows[i].before == NULL ? "nothing" : rows[i].before, rows[i].change,
                      rows[i].watched, text);
         watch_close(&w.t.hub, watching);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void a_long_poll_gets_one_event(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     watching = watch(&w, "/", true, false, 0);
     make(&w, "SET /a");
     make(&w, "SET /b");
     assert_ptr_equal(next_ready(&w), &watching->subscription.wake);
     assert_string_equal(told(watching), "set /a 4\n");
     watch_close(&w.t.hub, watching);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_stream_gets_all_in_order(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     watching = watch(&w, "/", true, true, 0);
     make(&w, "SET /a");
     make(&w, "SKIP");
@@ -245,7 +252,7 @@ static void a_stream_gets_all_in_order(void **state)
     assert_string_equal(told(watching), "set /c 10\n");
     assert_false(watching->subscription.ended);
     watch_close(&w.t.hub, watching);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* etcd's quirk: a stream exactly on what goes hears of it twice, one above it once. */
@@ -266,26 +273,26 @@ static void a_stream_on_a_removed_node_hears_it_twice(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct watch *watching;
-        struct world w;
+        struct fixture w;
 
         print_message("  row %zu\n", i);
-        world_init(&w);
+        fixture_init(&w);
         make(&w, rows[i].before);
         watching = watch(&w, rows[i].watched, rows[i].recursive, true, 0);
         make(&w, rows[i].change);
         assert_string_equal(told(watching), rows[i].told);
         watch_close(&w.t.hub, watching);
-        world_fini(&w);
+        fixture_fini(&w);
     }
 }
 
 static void an_expired_directory_tells_those_who_watch_inside(void **state)
 {
     struct watch *inside, *above, *late;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     make(&w, "DIRTTL /d");
     make(&w, "SET /d/k");
     inside = watch(&w, "/d/k", false, false, 0);
@@ -298,17 +305,17 @@ static void an_expired_directory_tells_those_who_watch_inside(void **state)
     watch_close(&w.t.hub, inside);
     watch_close(&w.t.hub, above);
     watch_close(&w.t.hub, late);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void those_who_watch_the_same_are_woken_in_their_order(void **state)
 {
     struct watch *watches[5];
     struct blob *first;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     for (size_t i = 0; i < COUNT(watches); i++)
         watches[i] = watch(&w, "/k", false, i % 2 == 0, 0);
     assert_int_equal(w.t.hub.points.count, 1);
@@ -325,16 +332,16 @@ static void those_who_watch_the_same_are_woken_in_their_order(void **state)
         assert_string_equal(told(watches[i]), "set /k 4\n");
         watch_close(&w.t.hub, watches[i]);
     }
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void watches_that_are_closed_hear_nothing(void **state)
 {
     struct watch *one, *two, *three;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     one = watch(&w, "/k", false, true, 0);
     two = watch(&w, "/k", false, true, 0);
     three = watch(&w, "/k", true, true, 0);
@@ -349,16 +356,16 @@ static void watches_that_are_closed_hear_nothing(void **state)
     watch_close(&w.t.hub, three); /* with two events in its queue */
     watch_close(&w.t.hub, NULL);
     make(&w, "SET /k");
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_watch_from_the_future_waits_for_it(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     watching = watch(&w, "/k", false, false, 6);
     make(&w, "SET /k");
     make(&w, "SET /k");
@@ -370,7 +377,7 @@ static void a_watch_from_the_future_waits_for_it(void **state)
     make(&w, "SET /k");
     assert_string_equal(told(watching), "");
     watch_close(&w.t.hub, watching);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* --- The past. --- */
@@ -404,10 +411,10 @@ static void the_past_answers_with_its_first_match(void **state)
         {"/p", false, 15, "delete /p 15\n"},
         {"/px", false, 14, ""}, /* a key that goes takes nothing along, whatever its name */
     };
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     make(&w, "SET /a");       /* 4 */
     make(&w, "SET /b/c");     /* 5 */
     make(&w, "SET /_h");      /* 6 */
@@ -435,16 +442,16 @@ static void the_past_answers_with_its_first_match(void **state)
                      text);
         watch_close(&w.t.hub, watching);
     }
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void a_stream_from_the_past_gets_one_event_and_then_silence(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     make(&w, "SET /k");
     make(&w, "SET /k");
     watching = watch(&w, "/k", false, true, 4);
@@ -455,16 +462,16 @@ static void a_stream_from_the_past_gets_one_event_and_then_silence(void **state)
     assert_null(next_ready(&w));
     assert_string_equal(told(watching), "");
     watch_close(&w.t.hub, watching);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 static void the_last_thousand_events_are_kept(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     assert_int_equal(watch_oldest(&w.t.hub), 1);
     make(&w, "SET /first"); /* 4 */
     while (w.t.index < 1000)
@@ -500,7 +507,7 @@ static void the_last_thousand_events_are_kept(void **state)
     for (int i = 0; i < 2500; i++)
         make(&w, "SET /k");
     assert_int_equal(watch_oldest(&w.t.hub), 3505 - 999);
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Large values push the oldest events out before there are a thousand; the newest always stays. */
@@ -508,17 +515,18 @@ static void the_history_is_bounded_in_bytes(void **state)
 {
     const size_t len = HISTORY_BYTES_MAX / 8;
     uint8_t *large = calloc(1, len);
-    struct tree_change c = {.path = slice_str("/k"), .value = {large, len}, .now_ns = NOW};
+    struct command c = {
+        .kind = COMMAND_TREE_SET, .key = slice_str("/k"), .value = {large, len}, .now_ns = NOW};
     struct watch *watching = NULL;
     struct tree_result r;
-    struct world w;
+    struct fixture w;
 
     (void)state;
     assert_non_null(large);
-    world_init(&w);
+    fixture_init(&w);
     make(&w, "SET /first"); /* 4 */
     for (int i = 0; i < 40; i++) {
-        tree_set(&w.t, &c, &r);
+        tree_execute(&w.t, &c, &r);
         assert_int_equal(r.code, ETCD_OK);
         assert_in_range(w.t.hub.bytes, len, HISTORY_BYTES_MAX);
     }
@@ -529,7 +537,7 @@ static void the_history_is_bounded_in_bytes(void **state)
     for (int i = 0; i < 2000; i++)
         make(&w, "SET /k");
     assert_int_equal(watch_oldest(&w.t.hub), w.t.index - 999);
-    world_fini(&w);
+    fixture_fini(&w);
     free(large);
 }
 
@@ -537,10 +545,10 @@ static void the_history_is_bounded_in_bytes(void **state)
 static void a_queued_event_outlives_the_history(void **state)
 {
     struct watch *watching;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     make(&w, "SET /k");
     watching = watch(&w, "/k", false, false, 4);
     for (int i = 0; i < 1500; i++)
@@ -549,7 +557,7 @@ static void a_queued_event_outlives_the_history(void **state)
     watch_close(&w.t.hub, watching);
     while (next_ready(&w) != NULL)
         continue;
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 /* Removal walks the tree while those who watch it end: deep, wide, and watched everywhere. */
@@ -559,10 +567,10 @@ static void a_watched_tree_goes_at_once(void **state)
     struct watch *watches[WIDE + DEEP];
     char command[8 + 2 * DEEP + 1] = "MKDIR /d";
     size_t count = 0;
-    struct world w;
+    struct fixture w;
 
     (void)state;
-    world_init(&w);
+    fixture_init(&w);
     for (int i = 0; i < DEEP; i++)
         strcat(command, "/e");
     make(&w, command);
@@ -588,7 +596,7 @@ static void a_watched_tree_goes_at_once(void **state)
         assert_string_equal(told(watches[i]), "delete /d 55\n");
         watch_close(&w.t.hub, watches[i]);
     }
-    world_fini(&w);
+    fixture_fini(&w);
 }
 
 int main(void)

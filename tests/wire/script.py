@@ -2,7 +2,7 @@ r"""Reads *.wire files, plays of named connections against one server, into stat
 It opens no socket: run.py acts the plays out.
 
     # A comment says why. A line that begins with a blank goes on with the line before.
-    flags: --classic=off            the daemon of this file gets these flags
+    flags: --c10d-legacy=off            the daemon of this file gets these flags
     space: other                    ... and one listener more, into the space of this name
 
     case M21: WAIT for two keys     each case has a fresh space of its own
@@ -32,7 +32,7 @@ Fields, for sending and expecting:
     hex:00ff                        raw bytes
     str:"go"                        u64 length and bytes
     list:"a","b"   list:            u64 count, then each as str
-    M:SET C:SET X1:APPEND X2:APPEND opcode of the modern, classic and transitional dialects
+    M:SET C:SET X1:APPEND X2:APPEND opcode of the modern, legacy and snapshot versions
     HS                              VALIDATE and PING with nonce 0x12345678 ("HSR": its answer)
     head:"GET / HTTP/1.1","Host: x" lines of an HTTP head, and the empty line behind them
     ( FIELDS )   FIELD*100          a group; repetition. {n} in a repeated text counts from 0
@@ -248,7 +248,7 @@ def parse_word(word, tokens):
         return constant(bytes.fromhex(rest))
     if name in OPCODES:
         if rest not in OPCODES[name]:
-            raise ValueError("dialect %s has no %s" % (name, rest))
+            raise ValueError("version %s has no %s" % (name, rest))
         return constant(bytes([OPCODES[name].index(rest)]))
     if rest:
         raise ValueError("unknown field %r" % word)

@@ -1,6 +1,6 @@
 """Text comes through as it was: any bytes in values, and command lines as a shell reads them.
 
-Random, from a seed that is printed with each failure; RDZV_SEED sets it.
+Random, from seed $RDZV_SEED, else 1.
 """
 
 import os
@@ -100,7 +100,7 @@ def commands(check):
 
 
 def test(check, skip):
-    seed = int(os.environ.get("RDZV_SEED", random.randrange(1 << 30)))
+    seed = int(os.environ.get("RDZV_SEED", "1"))
     rng = random.Random(seed)
     print("values: seed %d" % seed)
     scalars(check, rng, seed)

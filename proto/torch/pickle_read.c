@@ -1,0 +1,223 @@
+/* Opcodes of a pickle. See pickle_read.h. */
+#include "proto/torch/pickle_read.h"
+
+#include <stdlib.h>
+
+#include "proto/utf8.h"
+
+void pickle_reader_fini(struct pickle_reader *r)
+{
+    free(r->memo);
+    *r = (struct pickle_reader){0};
+}
+
+#define FRAME_HEADER 9
+
+bool pickle_begin(struct pickle_reader *r, uint8_t *protocol)
+{
+    if (r->in.len < 2 || r->in.ptr[0] != PICKLE_PROTO || r->in.ptr[1] < 4 || r->in.ptr[1] > 5)
+        return false;
+    *protocol = r->in.ptr[1];
+    r->at = r->end = 2;
+    return true;
+}
+
+/* CPython cuts all its output into frames, between opcodes; a last one of less than four bytes gets
+ * no header. */
+bool pickle_next_frame(struct pickle_reader *r)
+{
+    size_t left = r->in.len - r->at;
+    uint64_t len;
+
+    if (left < 4) {
+        r->end = r->in.len;
+        return left > 0;
+    }
+    if (left <= FRAME_HEADER || r->in.ptr[r->at] != PICKLE_FRAME)
+        return false;
+    len = bytes_get_u64(r->in.ptr + r->at + 1);
+    if (len < 4 || len > left - FRAME_HEADER)
+        return false;
+    r->at += FRAME_HEADER;
+    r->end = r->at + (size_t)len;
+    return true;
+}
+
+bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out)
+{
+    if (len > r->end - r->at)
+        return false;
+    *out = (struct slice){r->in.ptr + r->at, len};
+    r->at += len;
+    return true;
+}
+
+/* `len` bytes as an unsigned number; len is at most 8. */
+static bool take_number(struct pickle_reader *r, size_t len, uint64_t *out)
+{
+    struct slice bytes;
+    uint64_t v = 0;
+
+    if (!pickle_take(r, len, &bytes))
+        return false;
+    for (size_t i = len; i-- > 0;)
+        v = v << 8 | bytes.ptr[i];
+    *out = v;
+    return true;
+}
+
+/* A number in the fewest bytes of two's complement. */
+static bool take_long(struct pickle_reader *r, int64_t *out)
+{
+    uint64_t len, v, sign;
+
+    if (!take_number(r, 1, &len) || len == 0 || len > 8 || !take_number(r, (size_t)len, &v))
+        return false;
+    sign = UINT64_C(1) << (8 * len - 1);
+    *out = (int64_t)((v ^ sign) - sign);
+    return true;
+}
+
+bool pickle_int(struct pickle_reader *r, int64_t *out)
+{
+    uint64_t v;
+    int64_t lowest, highest; /* of what has no shorter spelling */
+
+    switch (pickle_peek(r)) {
+    case PICKLE_BININT1:
+        r->at++;
+        if (!take_number(r, 1, &v))
+            return false;
+        *out = (int64_t)v;
+        return true;
+    case PICKLE_BININT2:
+        r->at++;
+        if (!take_number(r, 2, &v) || v <= UINT8_MAX)
+            return false;
+        *out = (int64_t)v;
+        return true;
+    case PICKLE_BININT:
+        r->at++;
+        if (!take_number(r, 4, &v))
+            return false;
+        *out = (int32_t)v;
+        return *out < 0 || *out > UINT16_MAX;
+    case PICKLE_LONG1: {
+        size_t start = ++r->at;
+
+        if (!take_long(r, out))
+            return false;
+        /* One byte less must not do: n bytes hold what n - 1 cannot. */
+        highest = (int64_t)((UINT64_C(1) << (8 * (r->at - start - 2))) / 2);
+        lowest = -highest;
+        return (*out < INT32_MIN || *out > INT32_MAX) && (*out >= highest || *out < lowest);
+    }
+    default:
+        return false;
+    }
+}
+
+bool pickle_bool(struct pickle_reader *r, bool *out)
+{
+    int op = pickle_peek(r);
+
+    if (op != PICKLE_NEWTRUE && op != PICKLE_NEWFALSE)
+        return false;
+    r->at++;
+    *out = op == PICKLE_NEWTRUE;
+    return true;
+}
+
+static bool is_utf8(struct slice s)
+{
+    size_t at = 0, n;
+    uint32_t point;
+
+    while (at < s.len) {
+        if (s.len - at >= 8 && (bytes_get_u64(s.ptr + at) & UINT64_C(0x8080808080808080)) == 0)
+            n = 8; /* nearly all names are of ASCII */
+        else
+            n = utf8_decode(slice_from(s, at), &point);
+        if (n == 0)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+/* The length and the bytes of a string whose opcode has been passed. */
+static bool take_string(struct pickle_reader *r, int op, struct slice *out)
+{
+    uint64_t len;
+
+    if (!take_number(r, op == PICKLE_BINUNICODE ? 4 : 1, &len))
+        return false;
+    if (op == PICKLE_BINUNICODE && len <= UINT8_MAX)
+        return false;
+    return pickle_take(r, (size_t)len, out);
+}
+
+/* The string at a place where one has been read before. */
+static struct slice string_at(const struct pickle_reader *r, size_t at)
+{
+    const uint8_t *p = r->in.ptr + at;
+
+    if (p[0] == PICKLE_SHORT_BINUNICODE)
+        return (struct slice){p + 2, p[1]};
+    return (struct slice){p + 5, bytes_get_u32(p + 1)};
+}
+
+bool pickle_string(struct pickle_reader *r, struct slice *out)
+{
+    uint32_t place;
+    int op;
+
+    if (pickle_get(r, PICKLE_STRING, &place)) {
+        *out = string_at(r, place);
+        return true;
+    }
+    op = pickle_peek(r);
+    if (op != PICKLE_SHORT_BINUNICODE && op != PICKLE_BINUNICODE)
+        return false;
+    place = (uint32_t)r->at++;
+    return take_string(r, op, out) && is_utf8(*out) && pickle_memoize(r, PICKLE_STRING, place);
+}
+
+static bool make_room(struct pickle_reader *r)
+{
+    size_t cap = r->memo_cap == 0 ? 64 : r->memo_cap * 2;
+    struct pickle_ref *memo = reallocarray(r->memo, cap, sizeof *memo);
+
+    if (memo == NULL) {
+        r->no_memory = true;
+        return false;
+    }
+    r->memo = memo;
+    r->memo_cap = cap;
+    return true;
+}
+
+bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
+{
+    if (!pickle_pass(r, PICKLE_MEMOIZE) || (r->memo_count == r->memo_cap && !make_room(r)))
+        return false;
+    r->memo[r->memo_count++] = (struct pickle_ref){kind, (uint32_t)value};
+    return true;
+}
+
+bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value)
+{
+    int op = pickle_peek(r);
+    size_t len = op == PICKLE_BINGET ? 1 : 4;
+    const uint8_t *p = r->in.ptr + r->at + 1;
+    uint32_t i;
+
+    if ((op != PICKLE_BINGET && op != PICKLE_LONG_BINGET) || r->end - r->at < len + 1)
+        return false;
+    i = len == 1 ? p[0] : bytes_get_u32(p);
+    if (i >= r->memo_count || r->memo[i].kind != kind || (len == 4 && i <= UINT8_MAX))
+        return false;
+    r->at += len + 1;
+    *value = r->memo[i].value;
+    return true;
+}

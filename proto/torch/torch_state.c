@@ -1,0 +1,117 @@
+/* A rendezvous state in memory: its nodes in order, and what their addresses point into. See
+ * torch_state.h; reading and writing are in torch_state_read.c and torch_state_write.c. */
+#include "proto/torch/torch_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "proto/torch/torch_state_memory.h"
+
+struct torch_block *torch_block_new(size_t size)
+{
+    return malloc(sizeof(struct torch_block) + size);
+}
+
+void torch_state_free(struct torch_state *s)
+{
+    while (s->memory != NULL) {
+        struct torch_block *next = s->memory->next;
+
+        free(s->memory);
+        s->memory = next;
+    }
+    free(s->nodes);
+    *s = (struct torch_state){0};
+}
+
+int torch_node_compare(const struct torch_node *a, const struct torch_node *b)
+{
+    /* Python compares strings by code points; in UTF-8 that is the order of the bytes. */
+    int order = a->addr.ptr == b->addr.ptr && a->addr.len == b->addr.len
+                    ? 0
+                    : slice_compare(a->addr, b->addr);
+
+    if (order == 0)
+        order = (a->pid > b->pid) - (a->pid < b->pid);
+    if (order == 0)
+        order = (a->local_id > b->local_id) - (a->local_id < b->local_id);
+    return order;
+}
+
+/* Where *who is, or where it would be. */
+static size_t place_of(const struct torch_state *s, const struct torch_node *who, bool *found)
+{
+    size_t low = 0, high = s->count;
+
+    *found = false;
+    while (low < high && !*found) {
+        size_t middle = low + (high - low) / 2;
+        int order = torch_node_compare(who, &s->nodes[middle]);
+
+        if (order > 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+            *found = order == 0;
+        }
+    }
+    return *found ? high : low;
+}
+
+struct torch_node *torch_state_find(const struct torch_state *s, const struct torch_node *who)
+{
+    bool found;
+    size_t place = place_of(s, who, &found);
+
+    return found ? &s->nodes[place] : NULL;
+}
+
+static bool make_room(struct torch_state *s)
+{
+    size_t cap = s->cap + s->cap / 2 + 4;
+    struct torch_node *nodes = reallocarray(s->nodes, cap, sizeof *nodes);
+
+    if (nodes == NULL)
+        return false;
+    s->nodes = nodes;
+    s->cap = cap;
+    return true;
+}
+
+bool torch_state_insert(struct torch_state *s, const struct torch_node *who, struct torch_node **at)
+{
+    bool found;
+    size_t place = place_of(s, who, &found);
+    struct torch_block *block;
+
+    assert(who->addr.len <= TORCH_ADDR_MAX);
+    if (found) {
+        *at = &s->nodes[place];
+        return true;
+    }
+    if (s->count == s->cap && !make_room(s))
+        return false;
+    block = torch_block_new(who->addr.len);
+    if (block == NULL)
+        return false;
+
+    if (who->addr.len > 0)
+        memcpy(block->bytes, who->addr.ptr, who->addr.len);
+    block->next = s->memory;
+    s->memory = block;
+    *at = &s->nodes[place];
+    memmove(*at + 1, *at, (s->count - place) * sizeof **at);
+    **at = *who;
+    (*at)->addr.ptr = block->bytes;
+    s->count++;
+    return true;
+}
+
+size_t torch_state_participants(const struct torch_state *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        n += s->nodes[i].participant ? 1 : 0;
+    return n;
+}

@@ -1,0 +1,12 @@
+/* What torch_state.c and torch_state_read.c share: the memory that addresses point into. */
+#pragma once
+
+#include "proto/torch/torch_state.h"
+
+struct torch_block {
+    struct torch_block *next;
+    uint8_t bytes[];
+};
+
+/* NULL: no memory. Freed by the state in whose list it is, or with free(). */
+struct torch_block *torch_block_new(size_t size);

@@ -1,0 +1,398 @@
+/* From a value to a rendezvous state. See torch_state.h.
+ *
+ * The shapes are asked for one after the other, as torch's classes and CPython's pickler have them:
+ * there is no machine that runs the opcodes, and no depth but that of these functions.
+ *
+ * Upstream: torch 1.13 to 2.14, dynamic_rendezvous.py: _NodeDesc, _RendezvousState;
+ * CPython 3.14, Modules/_pickle.c (save_dict, save_set, save_reduce) and _datetimemodule.c. */
+#include "proto/torch/torch_state.h"
+
+#include <stdlib.h>
+
+#include "proto/base64.h"
+#include "proto/torch/pickle_read.h"
+#include "proto/torch/torch_state_memory.h"
+#include "proto/torch/torch_state_names.h"
+#include "proto/torch/torch_time.h"
+
+/* What the memo holds. */
+enum kind {
+    KIND_PLAIN, /* never referred to */
+    KIND_STRING = PICKLE_STRING,
+    KIND_CLASS, /* its value is an enum torch_class */
+    KIND_NODE,  /* an index in `nodes` */
+    KIND_TIME,  /* the place of its ten bytes */
+    KIND_UTC,
+};
+
+struct reading {
+    struct pickle_reader pickle;
+    struct torch_node *nodes; /* one for each object; several may name the same node */
+    size_t count;
+    size_t cap;
+    bool fqdn;
+    bool naive;                    /* some time carries no UTC */
+    bool aware;                    /* some time does */
+    bool has_class[TORCH_CLASSES]; /* it has a number; it is not spelled again */
+    bool has_utc;
+};
+
+/* --- Parts. --- */
+
+static bool pass(struct reading *r, enum pickle_op op)
+{
+    return pickle_pass(&r->pickle, op);
+}
+
+static bool memoize(struct reading *r, enum kind kind, size_t value)
+{
+    return pickle_memoize(&r->pickle, kind, value);
+}
+
+static bool read_name(struct reading *r, const char *name)
+{
+    struct slice s;
+
+    return pickle_string(&r->pickle, &s) && slice_is(s, name);
+}
+
+static bool read_class(struct reading *r, enum torch_class which)
+{
+    uint32_t value;
+
+    if (pickle_get(&r->pickle, KIND_CLASS, &value))
+        return value == (uint32_t)which;
+    if (r->has_class[which])
+        return false;
+    r->has_class[which] = true;
+    return read_name(r, torch_classes[which].module) && read_name(r, torch_classes[which].name) &&
+           pass(r, PICKLE_STACK_GLOBAL) && memoize(r, KIND_CLASS, which);
+}
+
+/* An object made without arguments, and the start of its attributes. */
+static bool start_object(struct reading *r, enum torch_class which, enum kind kind, size_t value)
+{
+    return read_class(r, which) && pass(r, PICKLE_EMPTY_TUPLE) && pass(r, PICKLE_NEWOBJ) &&
+           memoize(r, kind, value) && pass(r, PICKLE_EMPTY_DICT) && memoize(r, KIND_PLAIN, 0) &&
+           pass(r, PICKLE_MARK);
+}
+
+static bool end_object(struct reading *r)
+{
+    return pass(r, PICKLE_SETITEMS) && pass(r, PICKLE_BUILD);
+}
+
+/* --- Nodes. --- */
+
+static struct torch_node *add_node(struct reading *r)
+{
+    if (r->count == r->cap) {
+        size_t cap = r->cap == 0 ? 16 : r->cap * 2;
+        struct torch_node *nodes = reallocarray(r->nodes, cap, sizeof *nodes);
+
+        if (nodes == NULL) {
+            r->pickle.no_memory = true;
+            return NULL;
+        }
+        r->nodes = nodes;
+        r->cap = cap;
+    }
+    r->nodes[r->count] = (struct torch_node){0};
+    return &r->nodes[r->count++];
+}
+
+/* The name of a node's first attribute, which is the same in all nodes of a state. */
+static bool read_addr_name(struct reading *r, bool first)
+{
+    struct slice name;
+    bool fqdn;
+
+    if (!pickle_string(&r->pickle, &name))
+        return false;
+    fqdn = slice_is(name, "fqdn");
+    if (!fqdn && !slice_is(name, "addr"))
+        return false;
+    if (first)
+        r->fqdn = fqdn;
+    return r->fqdn == fqdn;
+}
+
+static bool read_node(struct reading *r, struct torch_node **out)
+{
+    struct torch_node *node;
+    uint32_t index;
+
+    if (pickle_get(&r->pickle, KIND_NODE, &index)) {
+        *out = &r->nodes[index];
+        return true;
+    }
+    if (!start_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
+        !read_addr_name(r, r->count == 0))
+        return false;
+    node = add_node(r);
+    if (node == NULL || !pickle_string(&r->pickle, &node->addr) || node->addr.len > TORCH_ADDR_MAX)
+        return false;
+    *out = node;
+    return read_name(r, "pid") && pickle_int(&r->pickle, &node->pid) && read_name(r, "local_id") &&
+           pickle_int(&r->pickle, &node->local_id) && end_object(r);
+}
+
+/* --- Times. --- */
+
+/* timezone(timedelta(0)), which is what timezone.utc is made of. */
+static bool read_utc(struct reading *r)
+{
+    uint32_t value;
+    int64_t part;
+
+    if (pickle_get(&r->pickle, KIND_UTC, &value))
+        return true;
+    if (r->has_utc)
+        return false;
+    r->has_utc = true;
+    if (!read_class(r, TORCH_TIMEZONE_CLASS) || !read_class(r, TORCH_TIMEDELTA_CLASS))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        if (!pickle_int(&r->pickle, &part) || part != 0)
+            return false;
+    }
+    return pass(r, PICKLE_TUPLE3) && memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_REDUCE) &&
+           memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_TUPLE1) && memoize(r, KIND_PLAIN, 0) &&
+           pass(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
+}
+
+static bool read_time(struct reading *r, int64_t *us)
+{
+    struct slice len, bytes;
+    uint32_t place;
+
+    if (pickle_get(&r->pickle, KIND_TIME, &place))
+        return torch_time_read(r->pickle.in.ptr + place, us);
+    if (!read_class(r, TORCH_DATETIME_CLASS) || !pass(r, PICKLE_SHORT_BINBYTES) ||
+        !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
+        !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
+        !memoize(r, KIND_PLAIN, 0))
+        return false;
+    if (pass(r, PICKLE_TUPLE1)) {
+        r->naive = true;
+    } else {
+        if (!read_utc(r) || !pass(r, PICKLE_TUPLE2))
+            return false;
+        r->aware = true;
+    }
+    return memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_REDUCE) &&
+           memoize(r, KIND_TIME, (size_t)(bytes.ptr - r->pickle.in.ptr));
+}
+
+static bool read_deadline(struct reading *r, struct torch_state *s)
+{
+    if (pass(r, PICKLE_NONE))
+        return true;
+    s->has_deadline = true;
+    return read_time(r, &s->deadline_us);
+}
+
+/* --- Lists of nodes. A node that is named in one twice is left to neither of the two. --- */
+
+static bool set_flag(bool *flag)
+{
+    bool was = *flag;
+
+    *flag = true;
+    return !was;
+}
+
+static bool read_participant(struct reading *r)
+{
+    struct torch_node *node;
+
+    return read_node(r, &node) && set_flag(&node->participant) &&
+           pickle_int(&r->pickle, &node->rank);
+}
+
+static bool read_heartbeat(struct reading *r)
+{
+    struct torch_node *node;
+
+    return read_node(r, &node) && set_flag(&node->has_heartbeat) &&
+           read_time(r, &node->heartbeat_us);
+}
+
+static bool read_waiting(struct reading *r)
+{
+    struct torch_node *node;
+
+    return read_node(r, &node) && set_flag(&node->waiting);
+}
+
+static bool read_redundant(struct reading *r)
+{
+    struct torch_node *node;
+
+    return read_node(r, &node) && set_flag(&node->redundant);
+}
+
+typedef bool (*read_item)(struct reading *);
+
+/* The batches of at most 1000 items in which CPython writes a container. */
+static bool read_batches(struct reading *r, read_item item, enum pickle_op end)
+{
+    while (pass(r, PICKLE_MARK)) {
+        while (!pass(r, end)) {
+            if (!item(r))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool read_dict(struct reading *r, read_item item)
+{
+    int next;
+
+    if (!pass(r, PICKLE_EMPTY_DICT) || !memoize(r, KIND_PLAIN, 0))
+        return false;
+    /* A single item has no mark. It starts with a reference, to a node, to the class, or to the
+     * module's name, which are all known by now; what follows a dict does not. */
+    next = pickle_peek(&r->pickle);
+    if (next == PICKLE_BINGET || next == PICKLE_LONG_BINGET)
+        return item(r) && pass(r, PICKLE_SETITEM);
+    return read_batches(r, item, PICKLE_SETITEMS);
+}
+
+static bool read_set(struct reading *r, read_item item)
+{
+    return pass(r, PICKLE_EMPTY_SET) && memoize(r, KIND_PLAIN, 0) &&
+           read_batches(r, item, PICKLE_ADDITEMS);
+}
+
+/* What stands between wait_list and last_heartbeats in the releases that have it. */
+static bool read_redundancy_list(struct reading *r, struct torch_state *s)
+{
+    struct slice name;
+
+    if (!pickle_string(&r->pickle, &name))
+        return false;
+    if (slice_is(name, "last_heartbeats"))
+        return true;
+    s->has_redundancy = true;
+    return slice_is(name, "redundancy_list") && read_set(r, read_redundant) &&
+           read_name(r, "last_heartbeats");
+}
+
+/* --- The whole. --- */
+
+static bool read_pickle(struct reading *r, struct torch_state *s)
+{
+    struct pickle_reader *p = &r->pickle;
+
+    if (!pickle_begin(p, &s->protocol))
+        return false;
+    if (!start_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
+        return false;
+    if (!read_name(r, "round") || !pickle_int(p, &s->round))
+        return false;
+    if (!read_name(r, "complete") || !pickle_bool(p, &s->complete))
+        return false;
+    if (!read_name(r, "deadline") || !read_deadline(r, s))
+        return false;
+    if (!read_name(r, "closed") || !pickle_bool(p, &s->closed))
+        return false;
+    if (!read_name(r, "participants") || !read_dict(r, read_participant))
+        return false;
+    if (!read_name(r, "wait_list") || !read_set(r, read_waiting))
+        return false;
+    if (!read_redundancy_list(r, s) || !read_dict(r, read_heartbeat))
+        return false;
+    return end_object(r) && pass(r, PICKLE_STOP) && p->at == p->in.len;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return torch_node_compare(a, b);
+}
+
+/* Adds what `b` says of the same node to `a`. False when both say the same thing. */
+static bool merge_node(struct torch_node *a, const struct torch_node *b)
+{
+    if ((a->participant && b->participant) || (a->waiting && b->waiting) ||
+        (a->redundant && b->redundant) || (a->has_heartbeat && b->has_heartbeat))
+        return false;
+    a->participant |= b->participant;
+    a->waiting |= b->waiting;
+    a->redundant |= b->redundant;
+    a->has_heartbeat |= b->has_heartbeat;
+    a->rank |= b->rank; /* one of the two is 0 */
+    a->heartbeat_us |= b->heartbeat_us;
+    return true;
+}
+
+/* Brings the nodes into order, and several objects that name one node together. */
+static bool settle_nodes(struct reading *r)
+{
+    size_t sorted = 1, count = 1;
+
+    while (sorted < r->count && torch_node_compare(&r->nodes[sorted - 1], &r->nodes[sorted]) <= 0)
+        sorted++;
+    if (sorted < r->count)
+        qsort(r->nodes, r->count, sizeof *r->nodes, compare);
+    for (size_t i = 1; i < r->count; i++) {
+        if (torch_node_compare(&r->nodes[count - 1], &r->nodes[i]) != 0)
+            r->nodes[count++] = r->nodes[i];
+        else if (!merge_node(&r->nodes[count - 1], &r->nodes[i]))
+            return false;
+    }
+    if (r->count > 0)
+        r->count = count;
+    return true;
+}
+
+static bool read_state(struct reading *r, struct torch_state *s)
+{
+    if (!read_pickle(r, s) || (r->naive && r->aware) || !settle_nodes(r))
+        return false;
+    s->fqdn = r->count > 0 ? r->fqdn : !s->has_redundancy;
+    s->aware = r->aware || (!r->naive && s->has_redundancy);
+    s->nodes = r->nodes;
+    s->count = r->count;
+    s->cap = r->cap;
+    return true;
+}
+
+/* The least that a state takes, and how its text begins: what is not one is seldom read further. */
+static bool is_likely(struct slice value)
+{
+    return value.len >= 160 && value.len <= TORCH_STATE_MAX &&
+           (slice_starts_with(value, slice_str("gASV")) ||
+            slice_starts_with(value, slice_str("gAWV")));
+}
+
+enum torch_state_status torch_state_read(struct slice value, struct torch_state *out)
+{
+    struct reading r = {0};
+    struct torch_state s = {0};
+    struct torch_block *block;
+    bool done = false, no_memory;
+
+    if (!is_likely(value))
+        return TORCH_STATE_NOT_MINE;
+    block = torch_block_new(value.len / 4 * 3);
+    if (block == NULL)
+        return TORCH_STATE_NO_MEMORY;
+    block->next = NULL;
+    r.pickle.in.ptr = block->bytes;
+    if (base64_decode(value, true, block->bytes, &r.pickle.in.len))
+        done = read_state(&r, &s);
+    if (done) {
+        s.memory = block;
+        *out = s;
+    } else {
+        free(r.nodes);
+        free(block);
+    }
+    no_memory = r.pickle.no_memory;
+    pickle_reader_fini(&r.pickle);
+    if (done)
+        return TORCH_STATE_OK;
+    return no_memory ? TORCH_STATE_NO_MEMORY : TORCH_STATE_NOT_MINE;
+}

@@ -1,0 +1,326 @@
+/* From a rendezvous state to the value that torch would write of it. See torch_state.h.
+ *
+ * What is written here torch loads, and dumps again byte for byte, but for the order of sets:
+ * Python orders those by hashes that differ from process to process. */
+#include "proto/torch/torch_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "proto/base64.h"
+#include "proto/torch/pickle_write.h"
+#include "proto/torch/torch_state_names.h"
+#include "proto/torch/torch_time.h"
+
+#define NONE UINT32_MAX /* not written yet */
+
+#define BATCH 1000 /* items of a container between two marks */
+
+/* What torch's classes have in common for all nodes and times is written once. */
+enum name {
+    NAME_RENDEZVOUS, /* the module */
+    NAME_DATETIME,   /* the module */
+    NAME_ADDR,
+    NAME_PID,
+    NAME_LOCAL_ID,
+    NAMES,
+};
+
+struct writing {
+    struct pickle_writer pickle;
+    const struct torch_state *state;
+    uint32_t *nodes; /* their numbers */
+    uint32_t names[NAMES];
+    uint32_t classes[TORCH_CLASSES];
+    uint32_t utc;
+    struct slice addr; /* the one written last */
+    uint32_t addr_number;
+};
+
+static void op(struct writing *w, enum pickle_op code)
+{
+    pickle_op(&w->pickle, code);
+}
+
+static void numbered(struct writing *w, enum pickle_op code)
+{
+    pickle_op(&w->pickle, code);
+    pickle_number(&w->pickle);
+}
+
+static void put_name(struct writing *w, enum name name, const char *text)
+{
+    if (w->names[name] != NONE)
+        pickle_reference(&w->pickle, w->names[name]);
+    else
+        w->names[name] = pickle_put_string(&w->pickle, slice_str(text));
+}
+
+static void put_class(struct writing *w, enum torch_class which)
+{
+    bool ours = which == TORCH_STATE_CLASS || which == TORCH_NODE_CLASS;
+
+    if (w->classes[which] != NONE) {
+        pickle_reference(&w->pickle, w->classes[which]);
+        return;
+    }
+    pickle_next_object(&w->pickle);
+    put_name(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
+    pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
+    op(w, PICKLE_STACK_GLOBAL);
+    w->classes[which] = pickle_number(&w->pickle);
+}
+
+/* An object without its attributes; returns its number. */
+static uint32_t start_object(struct writing *w, enum torch_class which)
+{
+    uint32_t number;
+
+    pickle_next_object(&w->pickle);
+    put_class(w, which);
+    pickle_put_op(&w->pickle, PICKLE_EMPTY_TUPLE);
+    op(w, PICKLE_NEWOBJ);
+    number = pickle_number(&w->pickle);
+    pickle_put_op(&w->pickle, PICKLE_EMPTY_DICT);
+    pickle_number(&w->pickle);
+    op(w, PICKLE_MARK);
+    return number;
+}
+
+static void end_object(struct writing *w)
+{
+    op(w, PICKLE_SETITEMS);
+    op(w, PICKLE_BUILD);
+}
+
+/* timezone.utc. */
+static void put_utc(struct writing *w)
+{
+    if (w->utc != NONE) {
+        pickle_reference(&w->pickle, w->utc);
+        return;
+    }
+    pickle_next_object(&w->pickle);
+    put_class(w, TORCH_TIMEZONE_CLASS);
+    pickle_next_object(&w->pickle); /* its arguments */
+    pickle_next_object(&w->pickle); /* the timedelta */
+    put_class(w, TORCH_TIMEDELTA_CLASS);
+    pickle_next_object(&w->pickle);
+    for (int i = 0; i < 3; i++)
+        pickle_put_int(&w->pickle, 0);
+    numbered(w, PICKLE_TUPLE3);
+    numbered(w, PICKLE_REDUCE);
+    numbered(w, PICKLE_TUPLE1);
+    op(w, PICKLE_REDUCE);
+    w->utc = pickle_number(&w->pickle);
+}
+
+static void put_time(struct writing *w, int64_t us)
+{
+    uint8_t bytes[1 + TORCH_TIME_SIZE] = {TORCH_TIME_SIZE};
+
+    torch_time_write(us, bytes + 1);
+    pickle_next_object(&w->pickle);
+    put_class(w, TORCH_DATETIME_CLASS);
+    pickle_next_object(&w->pickle); /* its arguments */
+    pickle_put_op(&w->pickle, PICKLE_SHORT_BINBYTES);
+    pickle_argument(&w->pickle, bytes, sizeof bytes);
+    pickle_number(&w->pickle);
+    if (w->state->aware)
+        put_utc(w);
+    numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
+    numbered(w, PICKLE_REDUCE);
+}
+
+/* What was one object when it was read stays one: else a value could grow beyond all measure. In
+ * the order of nodes those that share an address are neighbours. */
+static void put_addr(struct writing *w, struct slice addr)
+{
+    if (w->addr_number != NONE && addr.ptr == w->addr.ptr && addr.len == w->addr.len) {
+        pickle_reference(&w->pickle, w->addr_number);
+        return;
+    }
+    w->addr = addr;
+    w->addr_number = pickle_put_string(&w->pickle, addr);
+}
+
+static void put_node(struct writing *w, size_t i)
+{
+    const struct torch_node *node = &w->state->nodes[i];
+
+    if (w->nodes[i] != NONE) {
+        pickle_reference(&w->pickle, w->nodes[i]);
+        return;
+    }
+    w->nodes[i] = start_object(w, TORCH_NODE_CLASS);
+    put_name(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
+    put_addr(w, node->addr);
+    put_name(w, NAME_PID, "pid");
+    pickle_put_int(&w->pickle, node->pid);
+    put_name(w, NAME_LOCAL_ID, "local_id");
+    pickle_put_int(&w->pickle, node->local_id);
+    end_object(w);
+}
+
+/* --- Lists of nodes. --- */
+
+struct list {
+    const char *name;
+    bool (*has)(const struct torch_node *);
+    void (*put)(struct writing *, const struct torch_node *); /* what belongs to the key */
+};
+
+static bool is_participant(const struct torch_node *node)
+{
+    return node->participant;
+}
+
+static bool is_waiting(const struct torch_node *node)
+{
+    return node->waiting;
+}
+
+static bool is_redundant(const struct torch_node *node)
+{
+    return node->redundant;
+}
+
+static bool has_heartbeat(const struct torch_node *node)
+{
+    return node->has_heartbeat;
+}
+
+static void put_rank(struct writing *w, const struct torch_node *node)
+{
+    pickle_put_int(&w->pickle, node->rank);
+}
+
+static void put_heartbeat(struct writing *w, const struct torch_node *node)
+{
+    put_time(w, node->heartbeat_us);
+}
+
+static const struct list participants = {"participants", is_participant, put_rank};
+static const struct list wait_list = {"wait_list", is_waiting, NULL};
+static const struct list redundancy_list = {"redundancy_list", is_redundant, NULL};
+static const struct list last_heartbeats = {"last_heartbeats", has_heartbeat, put_heartbeat};
+
+static void put_item(struct writing *w, const struct list *list, size_t i)
+{
+    put_node(w, i);
+    if (list->put != NULL)
+        list->put(w, &w->state->nodes[i]);
+}
+
+/* All in batches, of which each full one is followed by another, if need be an empty one. */
+static void put_batches(struct writing *w, const struct list *list, enum pickle_op end)
+{
+    size_t in_batch = 0;
+
+    op(w, PICKLE_MARK);
+    for (size_t i = 0; i < w->state->count; i++) {
+        if (!list->has(&w->state->nodes[i]))
+            continue;
+        put_item(w, list, i);
+        if (++in_batch == BATCH) {
+            op(w, end);
+            op(w, PICKLE_MARK);
+            in_batch = 0;
+        }
+    }
+    op(w, end);
+}
+
+static void put_list(struct writing *w, const struct list *list)
+{
+    const struct torch_state *s = w->state;
+    bool dict = list->put != NULL;
+    size_t count = 0, last = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        if (list->has(&s->nodes[i])) {
+            count++;
+            last = i;
+        }
+    }
+    pickle_put_string(&w->pickle, slice_str(list->name));
+    pickle_put_op(&w->pickle, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_SET);
+    pickle_number(&w->pickle);
+    if (dict && count == 1) {
+        put_item(w, list, last);
+        op(w, PICKLE_SETITEM);
+    } else if (count > 0) {
+        put_batches(w, list, dict ? PICKLE_SETITEMS : PICKLE_ADDITEMS);
+    }
+}
+
+/* --- The whole. --- */
+
+static void put_bool(struct writing *w, const char *name, bool value)
+{
+    pickle_put_string(&w->pickle, slice_str(name));
+    pickle_put_op(&w->pickle, value ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
+}
+
+static void put_state(struct writing *w)
+{
+    const struct torch_state *s = w->state;
+
+    pickle_start(&w->pickle, s->protocol);
+    start_object(w, TORCH_STATE_CLASS);
+    pickle_put_string(&w->pickle, slice_str("round"));
+    pickle_put_int(&w->pickle, s->round);
+    put_bool(w, "complete", s->complete);
+    pickle_put_string(&w->pickle, slice_str("deadline"));
+    if (s->has_deadline)
+        put_time(w, s->deadline_us);
+    else
+        pickle_put_op(&w->pickle, PICKLE_NONE);
+    put_bool(w, "closed", s->closed);
+    put_list(w, &participants);
+    put_list(w, &wait_list);
+    if (s->has_redundancy)
+        put_list(w, &redundancy_list);
+    put_list(w, &last_heartbeats);
+    end_object(w);
+    pickle_stop(&w->pickle);
+}
+
+/* More than the pickle can take: 600 bytes for all names, a deadline and the lists; for a node 57
+ * bytes and its address, when its numbers are long, 15 for three references to it, 10 for its rank
+ * and 28 for a time; and what opens and closes batches and frames. */
+static size_t size_limit(const struct torch_state *s)
+{
+    size_t size = 1024;
+
+    for (size_t i = 0; i < s->count; i++)
+        size += 112 + s->nodes[i].addr.len;
+    return size + size / 1024;
+}
+
+bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
+{
+    struct writing w = {.state = s, .utc = NONE, .addr_number = NONE};
+    size_t cap = size_limit(s);
+    uint8_t *pickle = malloc(cap);
+
+    w.pickle.out = (struct writer){.ptr = pickle, .cap = cap};
+    w.nodes = malloc(s->count * sizeof *w.nodes + 1);
+    *text = NULL;
+    if (pickle == NULL || w.nodes == NULL)
+        goto out;
+    memset(w.nodes, 0xff, s->count * sizeof *w.nodes);
+    memset(w.names, 0xff, sizeof w.names);
+    memset(w.classes, 0xff, sizeof w.classes);
+    put_state(&w);
+    assert(w.pickle.out.len <= cap);
+
+    *len = base64_size(w.pickle.out.len);
+    *text = malloc(*len);
+    if (*text != NULL)
+        base64_encode((struct slice){pickle, w.pickle.out.len}, *text);
+out:
+    free(pickle);
+    free(w.nodes);
+    return *text != NULL;
+}

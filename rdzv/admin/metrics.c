@@ -1,0 +1,282 @@
+/* /metrics in Prometheus's text format. See metrics.h. */
+#include "rdzv/admin/metrics.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "rdzv/config/etcd_ids.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/net/conn.h"
+#include "rdzv/rendezvous/rendezvous.h"
+
+/* The head of a metric: what it is and which kind. */
+static void head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void counter(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    head(out, name, "counter", help);
+    fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+static void gauge(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    head(out, name, "gauge", help);
+    fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* --- etcd's names. --- */
+
+static void write_tree(FILE *out, const struct tree *t)
+{
+    static const struct {
+        const char *action;
+        enum tree_counter counter;
+    } writes[] = {
+        {"compareAndDelete", TREE_SWAP_DELETES},
+        {"compareAndSwap", TREE_SWAPS},
+        {"create", TREE_CREATES},
+        {"delete", TREE_DELETES},
+        {"set", TREE_SETS},
+        {"update", TREE_UPDATES},
+    };
+
+    counter(out, "etcd_debugging_store_expires_total", "Total number of expired keys.", t->expired);
+    head(out, "etcd_debugging_store_reads_total", "counter", "Total number of reads of keys.");
+    fprintf(out, "etcd_debugging_store_reads_total{action=\"get\"} %" PRIu64 "\n",
+            t->succeeded[TREE_GETS]);
+    gauge(out, "etcd_debugging_store_watchers", "Count of currently active watchers.",
+          t->hub.registered);
+    head(out, "etcd_debugging_store_writes_total", "counter", "Total number of writes of keys.");
+    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
+        fprintf(out, "etcd_debugging_store_writes_total{action=\"%s\"} %" PRIu64 "\n",
+                writes[i].action, t->succeeded[writes[i].counter]);
+}
+
+static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
+{
+    char id[17];
+
+    etcd_format_id(member_id, id);
+    head(out, "etcd_cluster_version", "gauge", "Which version of etcd's cluster is spoken.");
+    fputs("etcd_cluster_version{cluster_version=\"3.4\"} 1\n", out);
+    write_tree(out, &space->tree);
+    gauge(out, "etcd_server_has_leader", "Whether or not a leader exists.", 1);
+    head(out, "etcd_server_id", "gauge", "Server or member ID in hexadecimal format.");
+    fprintf(out, "etcd_server_id{server_id=\"%s\"} 1\n", id);
+    gauge(out, "etcd_server_is_leader", "Whether or not this member is a leader.", 1);
+    counter(out, "etcd_server_leader_changes_seen_total", "The number of leader changes seen.", 1);
+    gauge(out, "etcd_server_proposals_applied_total", "The total number of changes applied.",
+          space->tree.index + 1);
+    gauge(out, "etcd_server_proposals_committed_total", "The total number of changes committed.",
+          space->tree.index + 1);
+    counter(out, "etcd_server_proposals_failed_total", "The total number of failed proposals.", 0);
+    gauge(out, "etcd_server_proposals_pending", "The number of pending proposals.", 0);
+    head(out, "etcd_server_version", "gauge", "Which version of etcd's server is spoken.");
+    fputs("etcd_server_version{server_version=\"3.4.23\"} 1\n", out);
+}
+
+/* --- Ours. --- */
+
+static uint64_t space_key_count(const struct engine_space *space)
+{
+    return store_usage(space->store).keys;
+}
+
+static uint64_t space_queues(const struct engine_space *space)
+{
+    return store_usage(space->store).queues;
+}
+
+/* Without the root, which is always there. */
+static uint64_t space_nodes(const struct engine_space *space)
+{
+    return space->store->tree.nodes.count - 1;
+}
+
+static uint64_t space_bytes(const struct engine_space *space)
+{
+    return store_usage(space->store).bytes;
+}
+
+static uint64_t space_waiters(const struct engine_space *space)
+{
+    return store_usage(space->store).waiters;
+}
+
+static uint64_t space_worker_stores(const struct engine_space *space)
+{
+    return space->store->worker_stores.count;
+}
+
+static uint64_t space_runs(const struct engine_space *space)
+{
+    const struct run *run;
+    uint64_t count = 0;
+
+    for (run = rendezvous_first(space); run != NULL; run = rendezvous_next(run))
+        count++;
+    return count;
+}
+
+static uint64_t space_watchers(const struct engine_space *space)
+{
+    return space->store->tree.hub.registered;
+}
+
+static void write_spaces(FILE *out, const struct engine *e)
+{
+    static const struct {
+        const char *name, *help;
+        uint64_t (*value)(const struct engine_space *space);
+    } gauges[] = {
+        {"rdzvd_space_bytes", "Bytes of keys and values.", space_bytes},
+        {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
+        {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
+        {"rdzvd_space_keys", "c10d keys that have a value.", space_key_count},
+        {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
+        {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
+        {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
+        {"rdzvd_space_worker_stores", "Worker stores of torch's runs.", space_worker_stores},
+    };
+    const struct engine_space *space;
+
+    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
+        head(out, gauges[i].name, "gauge", gauges[i].help);
+        TAILQ_FOREACH(space, &e->spaces, entry)
+            fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->store->name,
+                    gauges[i].value(space));
+    }
+}
+
+static void write_connections(FILE *out, const struct net *n)
+{
+    const struct stats *stats = &n->engine->stats;
+    const struct engine_space *space;
+
+    head(out, "rdzvd_space_c10d_connections", "gauge", "Open connections that speak c10d.");
+    TAILQ_FOREACH(space, &n->engine->spaces, entry)
+        fprintf(out, "rdzvd_space_c10d_connections{space=\"%s\"} %" PRIu64 "\n", space->store->name,
+                space->c10d_sessions);
+    gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
+    counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
+            stats->accepted);
+    counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
+    counter(out, "rdzvd_connections_dropped_total",
+            "Connections that were ended for what the peer did or did not do.", stats->dropped);
+    counter(out, "rdzvd_connections_rejected_total", "Connections over the limit, closed at once.",
+            stats->rejected);
+}
+
+static void write_daemon(FILE *out, const struct net *n)
+{
+    const struct stats *stats = &n->engine->stats;
+
+    write_connections(out, n);
+    head(out, "rdzvd_requests_total", "counter", "Requests that were carried out.");
+    fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", stats->c10d_requests);
+    fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);
+    counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
+            stats->loop_iterations);
+    counter(out, "rdzvd_torch_writes_merged_total",
+            "Writes of torch's agents that were merged instead of refused.", stats->writes_merged);
+    counter(out, "rdzvd_torch_rounds_completed_total",
+            "Rounds of torch's runs that were completed.", stats->rounds_completed);
+    counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
+            stats->runs_closed);
+    counter(out, "rdzvd_torch_nodes_disconnected_total",
+            "Agents whose connection ended while their run was open.", stats->nodes_disconnected);
+    counter(out, "rdzvd_torch_runs_repaired_total",
+            "Times that a run's state was repaired; the log says what and why.",
+            stats->runs_repaired);
+    counter(out, "rdzvd_log_lines_dropped_total", "Lines that could not be written in time.",
+            log_dropped());
+    counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
+            log_suppressed());
+    write_spaces(out, n->engine);
+}
+
+/* --- The process. --- */
+
+/* How many descriptors are open; the one that reads the directory is not counted. */
+static bool count_descriptors(uint64_t *count)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    if (dir == NULL)
+        return false;
+    *count = 0;
+    while ((entry = readdir(dir)) != NULL)
+        *count += entry->d_name[0] != '.';
+    --*count;
+    closedir(dir);
+    return true;
+}
+
+static void write_memory(FILE *out)
+{
+    FILE *statm = fopen("/proc/self/statm", "re");
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size, resident;
+
+    if (statm == NULL)
+        return;
+    if (fscanf(statm, "%" SCNu64 " %" SCNu64, &size, &resident) == 2) {
+        gauge(out, "process_resident_memory_bytes", "Resident memory size in bytes.",
+              resident * page);
+        gauge(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.", size * page);
+    }
+    fclose(statm);
+}
+
+static void write_process(FILE *out, int64_t started_ns)
+{
+    struct rusage usage;
+    struct rlimit limit;
+    uint64_t open;
+
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        head(out, "process_cpu_seconds_total", "counter", "User and system CPU time in seconds.");
+        fprintf(out, "process_cpu_seconds_total %.6f\n",
+                (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        gauge(out, "process_max_fds", "Maximum number of open file descriptors.",
+              (uint64_t)limit.rlim_cur);
+    if (count_descriptors(&open))
+        gauge(out, "process_open_fds", "Number of open file descriptors.", open);
+    write_memory(out);
+    head(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.");
+    fprintf(out, "process_start_time_seconds %.3f\n", (double)started_ns / 1e9);
+}
+
+void admin_metrics_handle(const struct http_request *r)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    bool ok = out != NULL;
+
+    if (ok) {
+        write_etcd(out, r->http->member_id, r->space->store);
+        write_daemon(out, conn_net(r->conn));
+        write_process(out, http_engine(r)->started_ns);
+        ok = fclose(out) == 0;
+    }
+    if (ok)
+        reply_send(r, &(struct reply){
+                          .status = 200,
+                          .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                          .body = {(const uint8_t *)text, len},
+                      });
+    else
+        reply_send(r, &(struct reply){.status = 500});
+    free(text);
+}

@@ -1,0 +1,125 @@
+/* /rdzv/v1/spaces. See spaces.h for the contract. */
+#include "rdzv/admin/spaces.h"
+
+#include "proto/json.h"
+#include "rdzv/admin/access.h"
+#include "rdzv/admin/runs.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/http/body.h"
+#include "rdzv/http/message.h"
+
+static void write_space(struct writer *w, const struct engine_space *entry)
+{
+    const struct space *space = entry->store;
+    const struct space_usage use = store_usage(space);
+
+    writer_str(w, "{\"name\":");
+    json_string(w, slice_str(space->name));
+    writer_str(w, ",\"keys\":");
+    json_u64(w, use.keys);
+    writer_str(w, ",\"bytes\":");
+    json_u64(w, use.bytes);
+    writer_str(w, ",\"queues\":");
+    json_u64(w, use.queues);
+    writer_str(w, ",\"etcd_nodes\":");
+    json_u64(w, space->tree.nodes.count - 1);
+    writer_str(w, ",\"connections\":");
+    json_u64(w, entry->c10d_sessions);
+    writer_u8(w, '}');
+}
+
+static void write_spaces(struct writer *w, const struct engine *e)
+{
+    const struct engine_space *entry;
+
+    writer_str(w, "{\"spaces\":[");
+    TAILQ_FOREACH(entry, &e->spaces, entry) {
+        if (entry != TAILQ_FIRST(&e->spaces))
+            writer_u8(w, ',');
+        write_space(w, entry);
+    }
+    writer_str(w, "]}\n");
+}
+
+static void list_spaces(const struct http_request *r)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    write_spaces(&body.w, http_engine(r));
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+}
+
+static void reset_space(const struct http_request *r, struct engine_space *space)
+{
+    const struct command command = {.kind = COMMAND_SPACE_RESET,
+                                    .now_ns = engine_wall_ns(http_engine(r))};
+    const char *name = space->store->name;
+    /* As GET lists them; the command counts a tree by the children of its root. */
+    const struct space_usage use = store_usage(space->store);
+    uint64_t removed = use.keys + use.queues + space->store->tree.nodes.count - 1;
+    struct store_result result;
+    char peer[CONN_PEER_MAX];
+    struct reply_body body;
+
+    engine_apply(http_engine(r), space, &command, &result);
+    log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
+              log_str("peer", conn_peer(r->conn, peer)));
+    reply_body_begin(&body);
+    writer_str(&body.w, "{\"space\":");
+    json_string(&body.w, slice_str(name));
+    writer_str(&body.w, ",\"removed\":");
+    json_u64(&body.w, removed);
+    writer_str(&body.w, "}\n");
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+}
+
+static void handle_space(const struct http_request *r, struct slice name)
+{
+    struct engine_space *space = engine_find_space(http_engine(r), name);
+
+    if (r->head->method != HTTP_DELETE)
+        reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
+    else if (!admin_may_change(r))
+        return;
+    else if (space == NULL)
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    else
+        reset_space(r, space);
+}
+
+/* "NAME", or "NAME/runs…". A space's name holds no '/'. */
+static void handle_below(const struct http_request *r, struct slice path)
+{
+    static const char runs[] = "/runs";
+    const uint8_t *slash = memchr(path.ptr, '/', path.len);
+    struct slice name = {path.ptr, slash == NULL ? path.len : (size_t)(slash - path.ptr)};
+    struct slice rest = slice_from(path, name.len);
+
+    if (rest.len == 0) {
+        handle_space(r, name);
+        return;
+    }
+    if (slice_starts_with(rest, slice_str(runs))) {
+        rest = slice_from(rest, strlen(runs));
+        if (rest.len == 0 || (rest.len > 1 && rest.ptr[0] == '/')) {
+            admin_runs_handle(r, engine_find_space(http_engine(r), name), name, rest);
+            return;
+        }
+    }
+    reply_not_found(r);
+}
+
+void admin_spaces_handle(const struct http_request *r)
+{
+    struct slice name = slice_from(r->path, strlen("/rdzv/v1/spaces"));
+
+    if (name.len > 1)
+        handle_below(r, slice_from(name, 1));
+    else if (name.len == 1)
+        reply_not_found(r);
+    else if (http_is_reading(r))
+        list_spaces(r);
+    else
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+}

@@ -1,0 +1,544 @@
+/* c10d requests become store calls and answers. See session.h for the contract. Torch's rules are
+ * in the comments of store/keymap.h and proto/c10d.h; this file decides which answer a client gets,
+ * and when. */
+#include "rdzv/c10d/session.h"
+
+#include <string.h>
+
+#define REQUEST_COST 64u   /* of a peer's budget, beside the bytes of the request */
+#define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
+
+/* Legacy WATCH_KEY: all the keys that one connection watches. */
+struct c10d_watches {
+    struct subscription subscription;
+    struct key_watch **items;
+    size_t count;
+};
+
+static struct c10d *c10d_of(const struct conn *c)
+{
+    return c->protocol->arg;
+}
+
+/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
+static uint64_t worker_store_of(struct conn *c)
+{
+    const struct c10d_session *s = c10d_session(c);
+
+    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
+}
+
+static struct keymap *keys_of(struct conn *c)
+{
+    return space_keys(conn_space(c)->store, worker_store_of(c));
+}
+
+static void drop_wait(struct conn *c)
+{
+    struct c10d_session *s = c10d_session(c);
+
+    keymap_cancel(keys_of(c), s->waiter);
+    s->waiter = NULL;
+}
+
+static void end(struct conn *c)
+{
+    struct c10d_session *s = c10d_session(c);
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+    struct c10d_watches *w = s->watches;
+
+    drop_wait(c);
+    if (w != NULL) {
+        for (size_t i = 0; i < w->count; i++)
+            keymap_unwatch(keys_of(c), w->items[i]);
+        subscription_fini(&c10d_of(c)->engine->store.ready, &w->subscription);
+        free(w->items);
+        free(w);
+        s->watches = NULL;
+    }
+    if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
+        hooks->unbind(hooks->arg, c);
+    s->role = C10D_UNBOUND;
+    engine_session_ended(c10d_of(c)->engine, conn_space(c));
+}
+
+/* --- Answers. --- */
+
+static void reply_u8(struct conn *c, uint8_t v)
+{
+    *conn_reserve(c, 1) = v;
+}
+
+static void reply_i64(struct conn *c, int64_t v)
+{
+    bytes_put_u64(conn_reserve(c, 8), (uint64_t)v);
+}
+
+void c10d_reply_bytes(struct conn *c, struct slice s)
+{
+    reply_i64(c, (int64_t)s.len);
+    conn_put(c, s.ptr, s.len);
+}
+
+/* Small values are copied behind their length in one go; large ones are shared. */
+void c10d_reply_blob(struct conn *c, struct blob *b)
+{
+    size_t len = blob_slice(b).len;
+
+    if (len <= 256) {
+        uint8_t *out = conn_reserve(c, 8 + len);
+
+        bytes_put_u64(out, len);
+        if (len != 0)
+            memcpy(out + 8, b->bytes, len);
+        return;
+    }
+    reply_i64(c, (int64_t)len);
+    conn_put_blob(c, b);
+}
+
+/* --- Failures: the protocol has no error answer, so each of them ends the connection. --- */
+
+void c10d_reject(struct conn *c, enum store_status status, struct slice key)
+{
+    switch (status) {
+    case STORE_NOT_A_NUMBER:
+        conn_drop(c, "the value is not an integer", key);
+        break;
+    case STORE_FULL:
+        conn_drop(c, "the space is full, see --space-limit", key);
+        break;
+    default:
+        conn_drop(c, "out of memory", key);
+        break;
+    }
+}
+
+/* Carries out a command that can only fail for want of room, or of a number. */
+static bool apply(struct conn *c, struct command *command, struct store_result *out)
+{
+    command->worker_store = worker_store_of(c);
+    engine_apply(c10d_of(c)->engine, conn_space(c), command, out);
+    if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
+        return true;
+    c10d_reject(c, out->status, command->key);
+    return false;
+}
+
+/* --- Requests. --- */
+
+static void handle_compare_set(struct conn *c, const struct c10d_request *req)
+{
+    struct command command = {.kind = COMMAND_KEY_COMPARE_SET,
+                              .key = req->key,
+                              .expected = req->expected,
+                              .value = req->value};
+    struct store_result result;
+
+    if (!apply(c, &command, &result))
+        return;
+    if (result.status == STORE_OK)
+        c10d_reply_blob(c, keymap_get(keys_of(c), req->key));
+    else if (result.status == STORE_ABSENT)
+        /* Looks like success to a client that trusts the value; torch wants it so. */
+        c10d_reply_bytes(c, req->expected);
+    else
+        c10d_reply_blob(c, result.value);
+}
+
+static bool watchers_left(struct conn *c)
+{
+    uint32_t max = c10d_of(c)->config->limits.watchers_max;
+
+    if (max == 0 || keys_of(c)->waiters < max)
+        return true;
+    conn_drop(c, "too many waiters in this space, see --watcher-limit", (struct slice){0});
+    return false;
+}
+
+static void handle_wait(struct conn *c, const struct c10d_request *req)
+{
+    enum store_status status;
+
+    if (c10d_session(c)->waiter != NULL) {
+        conn_drop(c, "a second WAIT before the first was answered", (struct slice){0});
+        return;
+    }
+    if (!watchers_left(c))
+        return;
+    status = keymap_wait(keys_of(c), req->items, req->count, c, &c10d_session(c)->waiter);
+    if (status != STORE_OK)
+        c10d_reject(c, status, (struct slice){0});
+    else if (c10d_session(c)->waiter == NULL)
+        reply_u8(c, C10D_STOP_WAITING);
+}
+
+static void handle_barrier(struct conn *c, const struct c10d_request *req)
+{
+    struct command command = {.kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
+    struct store_result result;
+    enum store_status status;
+
+    if (c10d_session(c)->waiter != NULL) {
+        conn_drop(c, "a BARRIER while a WAIT is open", req->key);
+        return;
+    }
+    if (!watchers_left(c) || !apply(c, &command, &result))
+        return;
+    if (result.open) {
+        reply_u8(c, C10D_STOP_WAITING);
+        return;
+    }
+    status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
+    if (status != STORE_OK)
+        c10d_reject(c, status, req->key);
+}
+
+static void handle_check(struct conn *c, const struct c10d_request *req)
+{
+    struct slice rest = req->items, key;
+    uint8_t answer = C10D_READY;
+
+    while (answer == C10D_READY && c10d_next_blob(&rest, &key)) {
+        if (!keymap_exists(keys_of(c), key))
+            answer = C10D_NOT_READY;
+    }
+    reply_u8(c, answer);
+}
+
+/* An absent key is answered with an empty value, as torch's libuv server does. */
+static void handle_multi_get(struct conn *c, const struct c10d_request *req)
+{
+    struct slice rest = req->items, key;
+
+    while (c10d_next_blob(&rest, &key))
+        c10d_reply_blob(c, keymap_get(keys_of(c), key));
+}
+
+static void handle_list(struct conn *c)
+{
+    const struct keymap *m = keys_of(c);
+    struct blob *list = blob_alloc(keymap_list_size(m));
+    struct writer w;
+
+    if (list == NULL) {
+        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+        return;
+    }
+    list->len = keymap_list_size(m);
+    w = (struct writer){.ptr = list->bytes, .cap = list->len};
+    keymap_list(m, &w);
+    reply_i64(c, (int64_t)m->present);
+    conn_charge(c, list->len);
+    conn_put_blob(c, list);
+    blob_unref(list);
+}
+
+static void handle_pop(struct conn *c, const struct c10d_request *req)
+{
+    struct command command = {.kind = COMMAND_QUEUE_POP, .key = req->key};
+    struct store_result result;
+
+    if (!apply(c, &command, &result))
+        return;
+    reply_i64(c, (int64_t)result.count); /* the length before; 0: nothing follows */
+    if (result.status == STORE_OK) {
+        c10d_reply_blob(c, result.value);
+        blob_unref(result.value);
+    }
+}
+
+static void handle_watch(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_watches *w = c10d_session(c)->watches;
+    struct key_watch **items;
+
+    if (!watchers_left(c))
+        return;
+    if (w != NULL && w->count >= WATCHES_MAX) {
+        conn_drop(c, "too many WATCH_KEYs on one connection", req->key);
+        return;
+    }
+    if (w == NULL) {
+        w = calloc(1, sizeof *w);
+        if (w == NULL) {
+            c10d_reject(c, STORE_NO_MEMORY, req->key);
+            return;
+        }
+        subscription_init(&w->subscription, c);
+        c10d_session(c)->watches = w;
+    }
+    items = realloc(w->items, (w->count + 1) * sizeof(struct key_watch *));
+    if (items != NULL) {
+        w->items = items;
+        items[w->count] = keymap_watch(keys_of(c), req->key, &w->subscription);
+    }
+    if (items == NULL || items[w->count] == NULL) {
+        c10d_reject(c, STORE_NO_MEMORY, req->key);
+        return;
+    }
+    w->count++;
+    reply_u8(c, C10D_WATCHING);
+}
+
+/* Changes that are not answered. */
+static void handle_silent(struct conn *c, enum command_kind kind, const struct c10d_request *req)
+{
+    struct command command = {
+        .kind = kind, .key = req->key, .value = req->value, .items = req->items};
+    struct store_result result;
+
+    apply(c, &command, &result);
+}
+
+/* The first key that a request names; empty: it names none. */
+static struct slice first_key(const struct c10d_request *req)
+{
+    struct slice rest = req->items, key = {0};
+
+    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
+}
+
+static void handle(struct conn *c, const struct c10d_request *req)
+{
+    struct command command = {.key = req->key, .number = req->number};
+    struct store_result result;
+
+    switch (req->op) {
+    case C10D_ADD:
+        command.kind = COMMAND_KEY_ADD;
+        if (apply(c, &command, &result))
+            reply_i64(c, result.number);
+        break;
+    case C10D_GET:
+        c10d_reply_blob(c, keymap_get(keys_of(c), req->key)); /* absent: empty, as libuv's */
+        break;
+    case C10D_SET:
+        handle_silent(c, COMMAND_KEY_SET, req);
+        break;
+    case C10D_APPEND:
+        handle_silent(c, COMMAND_KEY_APPEND, req);
+        break;
+    case C10D_MULTI_SET:
+        handle_silent(c, COMMAND_KEY_MULTI_SET, req);
+        break;
+    case C10D_QUEUE_PUSH:
+        handle_silent(c, COMMAND_QUEUE_PUSH, req);
+        break;
+    case C10D_COMPARE_SET:
+        handle_compare_set(c, req);
+        break;
+    case C10D_CHECK:
+        handle_check(c, req);
+        break;
+    case C10D_WAIT:
+        handle_wait(c, req);
+        break;
+    case C10D_CANCEL_WAIT:
+        /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1
+         * of the cancellation: the one order that clients accept. */
+        if (c10d_session(c)->waiter != NULL && c10d_session(c)->waiter->missing == 0)
+            reply_u8(c, C10D_STOP_WAITING);
+        drop_wait(c);
+        reply_u8(c, C10D_WAIT_CANCELED);
+        break;
+    case C10D_GETNUMKEYS:
+        reply_i64(c, (int64_t)keys_of(c)->present);
+        break;
+    case C10D_DELETE_KEY:
+        command.kind = COMMAND_KEY_DELETE;
+        if (apply(c, &command, &result))
+            reply_i64(c, result.status == STORE_OK ? 1 : 0);
+        break;
+    case C10D_MULTI_GET:
+        handle_multi_get(c, req);
+        break;
+    case C10D_PING:
+        c10d_session(c)->pinged = true;
+        bytes_put_u32(conn_reserve(c, 4), req->nonce);
+        break;
+    case C10D_QUEUE_POP:
+        handle_pop(c, req);
+        break;
+    case C10D_QUEUE_LEN:
+        reply_i64(c, (int64_t)keymap_queue_len(keys_of(c), req->key));
+        break;
+    case C10D_LIST_KEYS:
+        handle_list(c);
+        break;
+    case C10D_BARRIER:
+        handle_barrier(c, req);
+        break;
+    case C10D_WATCH_KEY:
+        handle_watch(c, req);
+        break;
+    case C10D_VALIDATE:
+    case C10D_OP_COUNT:
+        break; /* the parser lets neither through */
+    }
+}
+
+/* Says who the client is, and lets the hooks see an agent's request first. */
+static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *req)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+    struct c10d_session *s = c10d_session(c);
+    struct slice key = first_key(req);
+
+    if (s->role == C10D_UNBOUND && key.ptr != NULL) {
+        s->role = C10D_PLAIN;
+        if (hooks->bind != NULL)
+            hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+    }
+    return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
+}
+
+/* One whole request of `size` bytes. */
+static enum protocol_result carry_out(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    struct stats *stats = &c10d_of(c)->engine->stats; /* the session may end with this request */
+    enum c10d_verdict verdict = ask_hooks(c, req);
+
+    if (verdict == C10D_HELD)
+        return PROTOCOL_PARKED;
+    stats->c10d_requests++;
+    if (verdict == C10D_PROCEED)
+        handle(c, req);
+    conn_charge(c, REQUEST_COST + size);
+    return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+}
+
+/* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late 0
+ * would be read as the first byte of that one's answer. */
+static void give_up_wait(struct conn *c)
+{
+    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)
+        drop_wait(c);
+}
+
+static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
+                                          struct protocol_progress *progress)
+{
+    const struct c10d *c10d = c10d_of(c);
+    struct c10d_session *s = c10d_session(c);
+
+    while (progress->used < len) {
+        struct slice rest = {in + progress->used, len - progress->used};
+        enum protocol_result result;
+        struct c10d_request req;
+        const char *why;
+        size_t size;
+
+        give_up_wait(c);
+        if (!conn_can_reply(c))
+            return PROTOCOL_PAUSED;
+        if (!conn_has_budget(c))
+            return PROTOCOL_DEFERRED;
+        switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
+                           &size, &why)) {
+        case PARSE_DONE:
+            result = carry_out(c, &req, size);
+            if (result == PROTOCOL_PARKED)
+                progress->need = progress->used + size; /* and more may come behind it */
+            else
+                progress->used += size;
+            if (result != PROTOCOL_MORE)
+                return result;
+            break;
+        case PARSE_MORE:
+            progress->need = progress->used + size;
+            return PROTOCOL_MORE;
+        case PARSE_BAD:
+            conn_drop(c, why, (struct slice){rest.ptr, 1});
+            return PROTOCOL_ENDED;
+        }
+    }
+    return PROTOCOL_MORE;
+}
+
+static void resume(struct conn *c, struct wake *w)
+{
+    struct blob *event;
+
+    if (w->kind == WAKE_WAITER) {
+        drop_wait(c);
+        if (conn_can_push(c))
+            reply_u8(c, C10D_STOP_WAITING);
+        return;
+    }
+    while (conn_can_push(c) &&
+           (event = subscription_next(&c10d_session(c)->watches->subscription)) != NULL) {
+        conn_put_blob(c, event);
+        blob_unref(event);
+    }
+    if (c->protocol != NULL && c10d_session(c)->watches->subscription.lost)
+        conn_drop(c, "watches keys that change too often to be told", (struct slice){0});
+}
+
+/* --- The protocol. --- */
+
+/* At most five bytes tell the version. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct c10d *c10d = p->arg;
+    enum c10d_version legacy =
+        c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X1   ? C10D_X1
+        : c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X2 ? C10D_X2
+                                                                       : C10D_LEGACY;
+    enum c10d_version version = C10D_LEGACY;
+    size_t size = 0;
+    enum parse_result result = c10d_detect(in, legacy, c10d->config->legacy, &version, &size);
+
+    if (result == PARSE_MORE)
+        progress->need = size;
+    else if (result == PARSE_BAD)
+        *why = in.ptr[0] == 0x16 ? "TLS, which this listener does not speak: use http://"
+               : in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
+                                   "VALIDATE; see --c10d-legacy"
+                                 : "no protocol spoken here begins so";
+    if (result != PARSE_DONE)
+        return result;
+    progress->used = size;
+    c->protocol = p;
+    memset(&c->session, 0, sizeof c->session);
+    c10d_session(c)->version = (uint8_t)version;
+    engine_session_began(c10d->engine, conn_space(c));
+    return PARSE_DONE;
+}
+
+static const char *version_name(const struct conn *c)
+{
+    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
+
+    return c10d_version_name((enum c10d_version)s->version);
+}
+
+bool c10d_is_spoken(const struct conn *c)
+{
+    return c->protocol != NULL && c->protocol->begin == begin;
+}
+
+void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
+               const struct c10d_hooks *hooks)
+{
+    *c10d = (struct c10d){.config = config,
+                          .engine = engine,
+                          .limits = {.key_max = config->limits.key_max,
+                                     .value_max = config->limits.value_max,
+                                     .keys_max = config->limits.keys_max,
+                                     .request_max = config->limits.request_max}};
+    if (hooks != NULL)
+        c10d->hooks = *hooks;
+}
+
+struct protocol c10d_protocol(struct c10d *c10d)
+{
+    return (struct protocol){.name = "c10d",
+                             .arg = c10d,
+                             .begin = begin,
+                             .read = read_requests,
+                             .resume = resume,
+                             .end = end,
+                             .version = version_name};
+}

@@ -1,0 +1,77 @@
+/* c10d on a connection: requests become commands and reads, and their results answers. What is done
+ * for torch's agents beyond that comes in through a table of hooks, which rendezvous/ fills. */
+#pragma once
+
+#include "proto/c10d.h"
+#include "rdzv/net/conn.h"
+
+/* Whose c10d keys a session uses. */
+enum c10d_role {
+    C10D_UNBOUND, /* has named none yet */
+    C10D_PLAIN,   /* those of the space */
+    C10D_AGENT,   /* the same, as torch's agents */
+    C10D_WORKER,  /* those of a worker store */
+};
+
+struct c10d_session {
+    struct c10d_progress progress;
+    struct waiter *waiter;        /* an open WAIT or BARRIER; NULL: none */
+    struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
+    union {
+        void *agent;           /* C10D_AGENT: the hooks' own */
+        uint64_t worker_store; /* C10D_WORKER: whose keys, by number */
+    } bound;
+    uint8_t version; /* enum c10d_version */
+    uint8_t role;    /* enum c10d_role */
+    bool pinged;     /* has sent PING: a client of torch 2.5 or later */
+};
+
+/* What a hook did with a request of an agent. */
+enum c10d_verdict {
+    C10D_PROCEED, /* nothing: it is carried out as any other */
+    C10D_HELD,    /* it stays where it is, and is shown again after input_unpark() */
+    C10D_ANSWERED /* all that there is to do; or the connection has ended */
+};
+
+/* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
+struct c10d_hooks {
+    /* The first key that a session names: sets role and bound. `compared`: by a
+     * COMPARE_SET. */
+    void (*bind)(void *arg, struct conn *c, struct slice key, bool compared);
+    /* A bound session ends. */
+    void (*unbind)(void *arg, struct conn *c);
+    /* Before any request of an agent. `key` is the first that it names; empty: none. */
+    enum c10d_verdict (*on_request)(void *arg, struct conn *c, const struct c10d_request *req,
+                                    struct slice key);
+    void *arg;
+};
+
+struct c10d {
+    const struct config *config;
+    struct engine *engine;
+    struct c10d_hooks hooks;
+    struct c10d_limits limits;
+};
+
+/* `hooks` may be NULL. Config and engine outlive it. */
+void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
+               const struct c10d_hooks *hooks);
+
+/* The table that connections get; `c10d` outlives it. */
+struct protocol c10d_protocol(struct c10d *c10d);
+
+static inline struct c10d_session *c10d_session(struct conn *c)
+{
+    _Static_assert(sizeof(struct c10d_session) <= CONN_SESSION_SIZE, "it lies in the connection");
+    return (struct c10d_session *)(void *)c->session.bytes;
+}
+
+/* True when c10d is what this connection speaks. */
+bool c10d_is_spoken(const struct conn *c);
+
+/* For hooks: the answers of COMPARE_SET. */
+void c10d_reply_bytes(struct conn *c, struct slice value);
+void c10d_reply_blob(struct conn *c, struct blob *value);
+
+/* For hooks: a command that failed ends the connection, since the protocol has no error answer. */
+void c10d_reject(struct conn *c, enum store_status status, struct slice key);

@@ -1,0 +1,196 @@
+/* From argv, environment and file to a checked struct config: the defaults, the order of the steps,
+ * and the checks across settings. */
+#include "rdzv/config/config.h"
+
+#include "rdzv/config/config_internal.h"
+#include "store/xalloc.h"
+
+#include <string.h>
+
+static void set_defaults(struct config *c)
+{
+    *c = (struct config){
+        .legacy = true,
+        .drain_timeout_ms = 5000,
+        .elastic =
+            {
+                .fixes = true,
+                .closed_run_ttl_ms = 5000,
+                .closed_run_wait_ms = 45000,
+                .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
+                .merge_heartbeats = true,
+            },
+        .limits =
+            {
+                .key_max = 8192,
+                .value_max = UINT64_C(8) << 20,
+                .keys_max = 131072,
+                .request_max = UINT64_C(64) << 20,
+                .output_max = UINT64_C(64) << 20,
+                .space_bytes_max = UINT64_C(4) << 30,
+                .watchers_max = 131072,
+                .http_head_max = 1 << 20,
+                .http_form_max = 10 << 20,
+                .request_timeout_ms = 60000,
+            },
+        .log_level = LOG_INFO,
+        .name = config_copy_text("default", 7),
+    };
+    string_list_add(&c->advertise_client_urls, "http://localhost:2379", 21);
+    string_list_add(&c->advertise_peer_urls, "http://localhost:2380", 21);
+    c->initial_cluster_token = config_copy_text("etcd-cluster", 12);
+}
+
+static bool apply_settings(struct parse *p)
+{
+    for (size_t i = 0; i < p->settings.count; i++) {
+        const struct setting *s = &p->settings.items[i];
+
+        if (s->value != NULL && !config_is_utf8(s->value))
+            return config_fail(&p->draft, s, "%s: is not UTF-8 text; write it in UTF-8",
+                               config_show(s->value).text);
+        if (!(s->option != NULL ? config_apply_option(&p->draft, s)
+                                : etcd_flag_apply(&p->draft, s)))
+            return false;
+    }
+    return true;
+}
+
+/* What can only be judged when everything is there. */
+static bool finish(struct parse *p)
+{
+    struct draft *d = &p->draft;
+    struct config *c = &d->config;
+
+    if (c->data_dir != NULL && c->data_dir[0] == '\0') {
+        free(c->data_dir);
+        c->data_dir = NULL;
+    }
+    if (!etcd_flags_finish(d))
+        return false;
+    if (c->name[0] == '\0')
+        return (c->etcd_mode ? config_fail_check : config_fail)(d, config_last_setting(p, "name"),
+                                                                "is empty; give the member a name");
+
+    c->listeners_default = true;
+    for (size_t i = 0; i < c->listener_count; i++) {
+        if (!c->listeners[i].metrics_only)
+            c->listeners_default = false;
+    }
+    if (c->listeners_default && c->etcd_mode) {
+        config_add_listener(c, "127.0.0.1", 9, 2379, CONFIG_DEFAULT_SPACE);
+    } else if (c->listeners_default) {
+        config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
+        config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
+    }
+    if (!config_check_overlaps(d))
+        return false;
+
+    c->advertise_default = d->advertise_from == NULL;
+    if (c->limits.value_max > c->limits.request_max)
+        config_note(c, CONFIG_NOTE_WARNING, "--value-limit",
+                    "is above --request-limit, which holds for values too");
+    config_note_elastic(c);
+    return true;
+}
+
+static bool is_named_etcd(const char *argv0)
+{
+    const char *slash;
+
+    if (argv0 == NULL)
+        return false;
+    slash = strrchr(argv0, '/');
+    return strcmp(slash == NULL ? argv0 : slash + 1, "etcd") == 0;
+}
+
+bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
+                  struct config_error *error)
+{
+    struct parse p = {.draft = {.error = error}};
+    const struct setting *help;
+    bool ok;
+
+    *error = (struct config_error){.exit_code = 2};
+    set_defaults(&p.draft.config);
+    p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
+    ok = config_collect(&p, argc, argv, environment);
+    help = ok ? config_last_setting(&p, "help") : NULL;
+    if (help != NULL) {
+        /* Asked for help, one gets help, whatever else is wrong. */
+        p.draft.config.action = CONFIG_HELP;
+        p.draft.config.etcd_mode = p.as_etcd;
+    } else {
+        ok = ok && apply_settings(&p) && finish(&p);
+    }
+
+    if (ok) {
+        p.draft.config.config_file = p.file_name;
+        p.file_name = NULL;
+        *out = p.draft.config;
+    } else {
+        config_free(&p.draft.config);
+    }
+    string_list_free(&p.draft.client_urls);
+    string_list_free(&p.draft.metrics_urls);
+    config_file_free(&p.file);
+    free(p.file_name);
+    free(p.settings.items);
+    return ok;
+}
+
+void config_free(struct config *c)
+{
+    if (c == NULL)
+        return;
+    config_clear_listeners(c);
+    free(c->name);
+    free(c->data_dir);
+    free(c->elastic.advertise);
+    free(c->elastic.advertise_host);
+    free(c->elastic.worker_ports);
+    string_list_free(&c->advertise_client_urls);
+    string_list_free(&c->advertise_peer_urls);
+    free(c->initial_cluster);
+    free(c->initial_cluster_token);
+    string_list_free(&c->cors);
+    string_list_free(&c->host_whitelist);
+    free(c->config_file);
+    for (size_t i = 0; i < c->note_count; i++) {
+        free(c->notes[i].flag);
+        free(c->notes[i].why);
+    }
+    free(c->notes);
+    *c = (struct config){0};
+}
+
+void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t port,
+                         const char *name)
+{
+    struct listen_spec *spec = NULL;
+
+    if (c->listeners_default) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < c->listener_count; i++) {
+            if (c->listeners[i].metrics_only) {
+                c->listeners[kept++] = c->listeners[i];
+            } else {
+                free(c->listeners[i].host);
+                free(c->listeners[i].space);
+            }
+        }
+        c->listener_count = kept;
+        c->listeners_default = false;
+    }
+    for (size_t i = 0; i < c->listener_count; i++) {
+        if (c->listeners[i].fd < 0 && c->listeners[i].port == port &&
+            strcmp(c->listeners[i].host, host) == 0)
+            spec = &c->listeners[i];
+    }
+    if (spec == NULL)
+        spec = config_add_listener(c, host, strlen(host), port,
+                                   config_space_name_ok(name) ? name : CONFIG_DEFAULT_SPACE);
+    spec->fd = fd;
+    spec->optional = false;
+}

@@ -1,0 +1,171 @@
+/* All settings of the daemon in one checked struct, and the way there from a command line, an
+ * environment and a YAML file. Pure but for reading that file: nothing is opened, resolved,
+ * printed or logged here.
+ *
+ * Two front ends fill the struct: our own flags (config.c, config_file.c), and etcd's flags,
+ * ETCD_* variables and config file (etcd_flags.c, etcd_apply.c). Both may be mixed on one command
+ * line, since no name means two things. Flags are Go's style: -flag or --flag, =value or the next
+ * argument, booleans without value or =true, =false.
+ *
+ * ETCD_* variables are read when the program is called `etcd`; or when a flag that only etcd has is
+ * given; or when no --listen is given (by flag or file), so that a pod that runs `rdzvd` with
+ * ETCD_LISTEN_CLIENT_URLS in its env does what its author meant. With --listen and no flag of
+ * etcd's they are not read, and a note says so.
+ *
+ * Precedence, first wins: command line, ETCD_* environment (both for one flag: an error, as in
+ * etcd), --config file, default. etcd's own --config-file ends etcd's flags and variables, as in
+ * etcd, and leaves ours in force. --config is always ours: to etcd it is a flag without effect. */
+#pragma once
+
+#include "rdzv/engine/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONFIG_DEFAULT_SPACE  "default"
+#define CONFIG_SPACE_NAME_MAX 253
+
+/* Owned strings; config_parse() makes them, config_free() frees them. */
+struct string_list {
+    char **items;
+    size_t count;
+};
+
+struct listen_spec {
+    char *host;     /* "" for every address of IPv4 and IPv6; else an address without brackets,
+                       or a name that the server resolves */
+    uint16_t port;  /* 0: the kernel chooses, the log says what */
+    char *space;    /* the space of c10d and etcd requests that come in here */
+    bool ipv6_only; /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
+    bool optional;  /* ::1 beside a default or named localhost: no error where there is no IPv6 */
+    bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
+    int fd;            /* an inherited listening socket, or -1: open one */
+};
+
+enum config_action {
+    CONFIG_RUN,
+    CONFIG_CHECK,   /* config_write_check() to stdout, exit 0 */
+    CONFIG_HELP,    /* config_write_help() to stdout, exit 0 */
+    CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
+};
+
+enum config_snapshot_opcodes {
+    CONFIG_SNAPSHOT_OPCODES_OFF,
+    CONFIG_SNAPSHOT_OPCODES_X1,
+    CONFIG_SNAPSHOT_OPCODES_X2
+};
+
+/* Checked before the bytes come. 0 means no limit where the comment says so, and nowhere else. */
+struct config_limits {
+    uint32_t key_max;            /* bytes of a c10d key */
+    uint64_t value_max;          /* bytes of a c10d value or queue item */
+    uint32_t keys_max;           /* keys in one c10d request */
+    uint64_t request_max;        /* bytes of one c10d request */
+    uint64_t output_max;         /* bytes queued for one peer that does not read; one reply may be
+                                    longer by itself */
+    uint32_t connections_max;    /* 0: none but the descriptors */
+    uint64_t space_bytes_max;    /* keys and values of one space; 0: none */
+    uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: none */
+    uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
+    uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
+    uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
+};
+
+/* What rdzvd does for runs of torch's rendezvous. */
+struct config_elastic {
+    bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
+    char *advertise;          /* as given; NULL: guess from the agents' connections */
+    char *advertise_host;     /* of that: the host that workers get, without brackets */
+    uint16_t advertise_port;  /* 0: that of the listener */
+    char *worker_ports;       /* as given; NULL: workers share the agents' port */
+    uint16_t worker_port_low; /* 0: none */
+    uint16_t worker_port_high;
+    uint64_t closed_run_ttl_ms; /* a closed run without a connected agent is forgotten after this */
+    uint64_t closed_run_wait_ms; /* an agent that comes for a closed run waits up to this for a new
+                                    one; 0: not at all */
+    uint64_t idle_run_ttl_ms; /* an open run without a connected agent is forgotten after this; 0:
+                                 never */
+    bool close_needs_all;     /* a run is closed only when all its participants have closed it */
+    bool merge_heartbeats;
+};
+
+/* Something the log should say once at start. */
+struct config_note {
+    enum config_note_kind {
+        CONFIG_NOTE_IGNORED, /* a flag that is accepted and has no effect here */
+        CONFIG_NOTE_WARNING, /* something that probably is not what was meant */
+    } kind;
+    char *flag; /* as it was given: "--pre-vote", "ETCD_FOO", "rdzvd.yaml:3:1: pre-vote"
+                 */
+    char *why;
+};
+
+struct config {
+    enum config_action action;
+    bool etcd_mode;         /* started as etcd, or by etcd's flags or variables */
+    bool listeners_default; /* no setting names a listener: inherited sockets take their place */
+
+    struct listen_spec *listeners; /* at least one */
+    size_t listener_count;
+
+    char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
+    char *data_dir; /* NULL: none was named */
+    struct string_list advertise_client_urls; /* "http://localhost:2379" */
+    bool advertise_default;                   /* no setting names them, so they may be wrong */
+    struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
+    char *initial_cluster;                    /* "NAME=PEER-URL,..." as given or as etcd fills it */
+    char *initial_cluster_token;              /* "etcd-cluster" */
+    struct string_list cors;                  /* origins; empty: any, as `*` */
+    struct string_list host_whitelist;        /* names; empty: any, as `*` */
+
+    bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
+    enum config_snapshot_opcodes snapshot_opcodes;
+    uint64_t space_idle_timeout_ms; /* 0: off */
+    uint64_t exit_when_idle_ms;     /* 0: off */
+    uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
+    struct config_elastic elastic;
+    struct config_limits limits;
+
+    enum log_format log_format;
+    enum log_level log_level;
+
+    char *config_file; /* the YAML file that was read, or NULL */
+    struct config_note *notes;
+    size_t note_count;
+};
+
+#define CONFIG_ERROR_MAX 1024
+
+/* Why a command line was refused. */
+struct config_error {
+    int exit_code;               /* 2: usage; 1: etcd's exit code for a failed check */
+    char text[CONFIG_ERROR_MAX]; /* one line: flag or file:line:column, what is wrong, a hint */
+};
+
+/* Fills *out, which the caller frees with config_free(). On false *out is untouched and *error says
+ * why. argv[0] counts; environ ends with NULL, as main's does. */
+bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
+                  struct config_error *error);
+void config_free(struct config *config);
+
+/* An inherited listening socket (see notify.h) takes the place of the listener with that address,
+ * if there is one, of the default listeners, if no setting names any, or its own place. A socket
+ * whose `name` is a legal space name (systemd's FileDescriptorName=) serves that space. */
+void config_adopt_socket(struct config *config, int fd, const char *host, uint16_t port,
+                         const char *name);
+
+/* "127.0.0.1:29400", "[::1]:2379", "*:29400". `text` has at least CONFIG_ADDRESS_MAX bytes. */
+#define CONFIG_ADDRESS_MAX 300
+const char *config_format_address(const struct listen_spec *spec, char *text);
+
+/* 1 to 253 characters, letters, digits, `.`, `_`, `-`, and the first one a letter or digit. */
+bool config_space_name_ok(const char *name);
+
+void config_write_help(FILE *out, const struct config *config);
+void config_write_version(FILE *out, const struct config *config, const char *version);
+/* The settings in effect, as a YAML file that --config takes and that gives the same settings. */
+void config_write_effective(FILE *out, const struct config *config);
+/* What --check-config prints: the same below `# configuration ok` and the notes, as comments. */
+void config_write_check(FILE *out, const struct config *config);

@@ -1,0 +1,516 @@
+/* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
+ * apply, and refuses unknown names. Does not look at what the values mean. */
+#include "rdzv/config/config_internal.h"
+#include "store/xalloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct option *find_option(const char *name, size_t len)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (strlen(config_options[i].name) == len && memcmp(config_options[i].name, name, len) == 0)
+            return &config_options[i];
+    }
+    return NULL;
+}
+
+#define DISTANCE_NAME_MAX 48
+
+/* Edits (insert, remove, replace, swap neighbours) between two names; DISTANCE_NAME_MAX for names
+ * that are longer than any of ours. */
+static unsigned distance(const char *a, size_t a_len, const char *b)
+{
+    unsigned rows[3][DISTANCE_NAME_MAX + 1];
+    size_t b_len = strlen(b);
+
+    if (a_len > DISTANCE_NAME_MAX || b_len > DISTANCE_NAME_MAX)
+        return DISTANCE_NAME_MAX;
+    for (size_t j = 0; j <= b_len; j++)
+        rows[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= a_len; i++) {
+        unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= b_len; j++) {
+            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[a_len % 3][b_len];
+}
+
+/* The known name that is nearest to a wrong one, or NULL if none is near. */
+static const char *suggest(const char *name, size_t len)
+{
+    unsigned best = len < 3 ? 0 : len < 4 ? 1 : len < 8 ? 2 : 3;
+    const char *found = NULL;
+    const struct etcd_flag *flag;
+
+    for (size_t i = 0; i < config_option_count; i++) {
+        unsigned d = distance(name, len, config_options[i].name);
+
+        if (d < best || (d == best && found == NULL)) {
+            best = d;
+            found = config_options[i].name;
+        }
+    }
+    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
+        unsigned d = distance(name, len, flag->name);
+
+        if (d < best || (d == best && found == NULL)) {
+            best = d;
+            found = flag->name;
+        }
+    }
+    return found;
+}
+
+static bool fail_unknown(struct parse *p, const struct setting *where, const char *name, size_t len,
+                         const char *dashes)
+{
+    const char *near = suggest(name, len);
+
+    if (near != NULL)
+        return config_fail(&p->draft, where, "no such setting; did you mean %s%s?", dashes, near);
+    return config_fail(&p->draft, where, "no such setting; `%s --help` lists them",
+                       p->as_etcd ? "etcd" : "rdzvd");
+}
+
+static void add_setting(struct parse *p, struct setting setting)
+{
+    p->settings.items =
+        xrealloc(p->settings.items, (p->settings.count + 1) * sizeof *p->settings.items);
+    p->settings.items[p->settings.count++] = setting;
+}
+
+const struct setting *config_last_setting(const struct parse *p, const char *name)
+{
+    for (size_t i = p->settings.count; i-- > 0;) {
+        if (strcmp(p->settings.items[i].name, name) == 0)
+            return &p->settings.items[i];
+    }
+    return NULL;
+}
+
+static bool takes_no_value(const struct setting *s)
+{
+    if (s->option != NULL)
+        return s->option->kind == OPTION_ACTION;
+    return s->etcd->type == ETCD_TYPE_BOOL || s->etcd->type == ETCD_TYPE_ANCIENT;
+}
+
+/* One word of the command line that starts with a dash. *i is its index, and moves on if the next
+ * word is its value. */
+static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
+{
+    const char *word = argv[*i] + (argv[*i][1] == '-' ? 2 : 1);
+    size_t len = strcspn(word, "=");
+    struct setting s = {.source = SETTING_ARGUMENT};
+    char name[CONFIG_LABEL_MAX];
+
+    snprintf(name, sizeof name, "%.*s", (int)(len < 200 ? len : 200), word);
+    s.name = name;
+    if (len == 0 || word[0] == '-')
+        return config_fail(&p->draft, NULL, "%s is no flag; write --name or --name=value",
+                           config_show(argv[*i]).text);
+    s.option = strcmp(name, "h") == 0 ? find_option("help", 4) : find_option(word, len);
+    s.etcd = etcd_flag_find(word, len);
+    if (s.option == NULL && s.etcd == NULL)
+        return fail_unknown(p, &s, word, len, "--");
+    s.name = s.option != NULL ? s.option->name : s.etcd->name;
+    if (word[len] == '=') {
+        s.value = word + len + 1;
+    } else if (!takes_no_value(&s)) {
+        if (*i + 1 == argc)
+            return config_fail(&p->draft, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name,
+                               s.name);
+        s.value = argv[++*i];
+    }
+    add_setting(p, s);
+    return true;
+}
+
+static bool read_arguments(struct parse *p, int argc, char *const argv[])
+{
+    for (int i = 1; i < argc; i++) {
+        const struct setting *last;
+
+        if (strcmp(argv[i], "--") == 0 && i + 1 == argc)
+            break;
+        if (argv[i][0] != '-' || argv[i][1] == '\0' || strcmp(argv[i], "--") == 0) {
+            const char *stray = strcmp(argv[i], "--") == 0 ? argv[i + 1] : argv[i];
+            const struct setting *before =
+                p->settings.count > 0 ? &p->settings.items[p->settings.count - 1] : NULL;
+
+            p->draft.error->exit_code = 2;
+            if (before != NULL && before->value == NULL && takes_no_value(before))
+                config_fail(&p->draft, NULL,
+                            "%s is not a flag; a value of --%s is joined to it: "
+                            "--%s=%s",
+                            config_show(stray).text, before->name, before->name, stray);
+            else
+                config_fail(&p->draft, NULL, "%s is not a flag; flags start with --",
+                            config_show(stray).text);
+            if (p->as_etcd)
+                p->draft.error->exit_code = 1; /* etcd reads its flags first, then complains */
+            return false;
+        }
+        if (!read_flag(p, argc, argv, &i))
+            return false;
+        last = &p->settings.items[p->settings.count - 1];
+        if (last->option == NULL)
+            p->as_etcd = true;
+        if (strcmp(last->name, "help") == 0)
+            break; /* as Go's flag package: nothing behind it is looked at */
+    }
+    return true;
+}
+
+/* "ETCD_LISTEN_CLIENT_URLS" to "listen-client-urls". False if it is no such variable or is empty,
+ * which etcd takes as unset. */
+static bool split_variable(const char *variable, char *name, size_t cap, const char **value)
+{
+    size_t len;
+
+    if (strncmp(variable, "ETCD_", 5) != 0)
+        return false;
+    variable += 5;
+    len = strcspn(variable, "=");
+    if (variable[len] != '=' || variable[len + 1] == '\0' || len >= cap)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = variable[i];
+
+        name[i] = (char)(c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+        if (c == '-' || (c >= 'a' && c <= 'z'))
+            return false;
+    }
+    name[len] = '\0';
+    *value = variable + len + 1;
+    return true;
+}
+
+/* Images set ETCD_VERSION to say which etcd they carry; etcd itself takes it for a flag and fails.
+ */
+static bool is_variable_flag(const struct etcd_flag *flag)
+{
+    return flag != NULL && strcmp(flag->name, "version") != 0;
+}
+
+static bool read_environment(struct parse *p, char *const environment[])
+{
+    bool counts = p->as_etcd || !p->own_listen;
+    bool any = false;
+    struct config *c = &p->draft.config;
+    size_t first = p->settings.count;
+
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+        struct setting s = {.source = SETTING_ENVIRONMENT};
+        char name[100], label[CONFIG_LABEL_MAX];
+
+        if (!split_variable(environment[i], name, sizeof name, &s.value))
+            continue;
+        s.etcd = etcd_flag_find(name, strlen(name));
+        if (!is_variable_flag(s.etcd))
+            continue;
+        s.name = s.etcd->name;
+        s.option = find_option(name, strlen(name));
+        if (!counts) {
+            config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
+                        "not used, since --listen is given and no flag of etcd's is");
+            continue;
+        }
+        any = true;
+        for (size_t j = 0; j < first; j++) {
+            if (p->settings.items[j].source == SETTING_ARGUMENT &&
+                strcmp(p->settings.items[j].name, s.name) == 0)
+                return config_fail_check(
+                    &p->draft, &s,
+                    "conflicting environment variable is shadowed by corresponding command-line "
+                    "flag --%s; unset the variable or remove the flag",
+                    s.name);
+        }
+        add_setting(p, s);
+    }
+    p->draft.config.etcd_mode = p->as_etcd || any;
+    return true;
+}
+
+/* Variables that look like flags and are none: a typing error, or one of those that Kubernetes puts
+ * into every pod for a Service called etcd. */
+static void note_unknown_variables(struct parse *p, char *const environment[])
+{
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+        char name[100], label[120];
+        const char *value;
+
+        if (!split_variable(environment[i], name, sizeof name, &value) ||
+            is_variable_flag(etcd_flag_find(name, strlen(name))))
+            continue;
+        snprintf(label, sizeof label, "%.*s", (int)strcspn(environment[i], "="), environment[i]);
+        config_note(&p->draft.config, CONFIG_NOTE_WARNING, label,
+                    "unrecognized environment variable: no flag of etcd's has this name");
+    }
+}
+
+static bool is_null(const struct config_value *value)
+{
+    return !value->quoted && (value->text[0] == '\0' || strcmp(value->text, "~") == 0 ||
+                              strcasecmp(value->text, "null") == 0);
+}
+
+/* Whether a YAML list makes sense for that flag. */
+static bool takes_list(const struct setting *s)
+{
+    if (s->option != NULL)
+        return s->option->kind == OPTION_LISTEN || s->option->kind == OPTION_URLS ||
+               s->option->kind == OPTION_ORIGINS || s->option->kind == OPTION_NAMES;
+    return s->etcd->type == ETCD_TYPE_URLS || s->etcd->type == ETCD_TYPE_LIST;
+}
+
+/* Joins a list of the file into the one comma-separated value that a flag would have. The file's
+ * tree owns it. */
+static const char *join_values(struct config_entry *entry)
+{
+    size_t len = 1;
+    char *joined;
+
+    for (size_t i = 0; i < entry->count; i++)
+        len += strlen(entry->values[i].text) + 1;
+    joined = xcalloc(len, 1);
+    for (size_t i = 0, at = 0; i < entry->count; i++)
+        at += (size_t)sprintf(joined + at, "%s%s", i > 0 ? "," : "", entry->values[i].text);
+    free(entry->values[0].text);
+    entry->values[0].text = joined;
+    return joined;
+}
+
+static bool add_entry(struct parse *p, struct config_entry *entry, struct setting s)
+{
+    if (entry->count == 0 && !entry->list)
+        return config_fail(&p->draft, &s, "a value is expected here, not a mapping");
+    if (entry->list && !takes_list(&s))
+        return config_fail(&p->draft, &s, "one value is expected here, not a list");
+    for (size_t i = 0; i < entry->count; i++) {
+        s.at = entry->values[i].at;
+        if (is_null(&entry->values[i])) {
+            if (s.etcd_file)
+                return true; /* etcd's sample file leaves most of them empty */
+            return config_fail(&p->draft, &s, "there is no value; give one or remove the line");
+        }
+    }
+    if (s.option != NULL && s.option->kind == OPTION_LISTEN) {
+        for (size_t i = 0; i < entry->count; i++) {
+            s.at = entry->values[i].at;
+            s.value = entry->values[i].text;
+            add_setting(p, s);
+        }
+    } else if (entry->count > 0) {
+        s.at = entry->values[0].at;
+        s.value = entry->list ? join_values(entry) : entry->values[0].text;
+        add_setting(p, s);
+    }
+    return true;
+}
+
+/* Names of etcd's file that are grouped there: "client-transport-security.cert-file" is
+ * --cert-file, "peer-transport-security.cert-file" is --peer-cert-file. */
+static const struct etcd_flag *find_grouped(const char *key)
+{
+    static const char client[] = "client-transport-security.";
+    static const char peer[] = "peer-transport-security.";
+    char name[100];
+
+    if (strncmp(key, client, sizeof client - 1) == 0)
+        return etcd_flag_find(key + sizeof client - 1, strlen(key + sizeof client - 1));
+    if (strncmp(key, peer, sizeof peer - 1) != 0 || strlen(key) > sizeof name)
+        return NULL;
+    snprintf(name, sizeof name, "peer-%s", key + sizeof peer - 1);
+    return etcd_flag_find(name, strlen(name));
+}
+
+static bool is_group(const char *key)
+{
+    return strcmp(key, "client-transport-security") == 0 ||
+           strcmp(key, "peer-transport-security") == 0;
+}
+
+/* Turns the entries of a parsed file into settings. */
+static bool add_entries(struct parse *p, bool etcd_file)
+{
+    for (size_t i = 0; i < p->file.count; i++) {
+        struct config_entry *entry = &p->file.entries[i];
+        struct setting s = {.name = entry->key,
+                            .source = SETTING_FILE,
+                            .etcd_file = etcd_file,
+                            .file = p->file_name,
+                            .at = entry->at};
+        size_t len = strlen(entry->key);
+
+        if (etcd_file && is_group(entry->key))
+            continue;
+        s.etcd = etcd_file ? find_grouped(entry->key) : NULL;
+        if (s.etcd == NULL)
+            s.etcd = etcd_flag_find(entry->key, len);
+        s.option = find_option(entry->key, len);
+        if (s.option != NULL && (s.option->kind == OPTION_FILE || s.option->kind == OPTION_ACTION))
+            return config_fail(&p->draft, &s, "belongs on the command line, not into a file");
+        if (s.etcd != NULL && strcmp(s.etcd->name, "config-file") == 0)
+            return config_fail(&p->draft, &s, "belongs on the command line, not into a file");
+        if (s.option == NULL && s.etcd == NULL) {
+            char label[CONFIG_LABEL_MAX];
+
+            if (!etcd_file)
+                return fail_unknown(p, &s, entry->key, len, "");
+            config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
+                        "etcd has no such setting, and ignores it too");
+            continue;
+        }
+        if (s.option == NULL && !etcd_file)
+            p->as_etcd = true;
+        s.name = s.option != NULL ? s.option->name : s.etcd->name;
+        if (!add_entry(p, entry, s))
+            return false;
+    }
+    return true;
+}
+
+/* Reads a file of settings, and adds them behind those that are there. */
+static bool read_file(struct parse *p, const struct setting *from, bool etcd_file)
+{
+    struct config_file_error error;
+    uint8_t *bytes;
+    size_t len;
+    bool ok;
+    int err = config_file_read(from->value, &bytes, &len);
+
+    if (err < 0) {
+        if (err == -EFBIG)
+            config_fail(&p->draft, from, "%s is longer than %d bytes; this is no file of settings",
+                        config_show(from->value).text, CONFIG_FILE_MAX);
+        else
+            config_fail(&p->draft, from, "cannot read %s: %s", config_show(from->value).text,
+                        strerror(-err));
+        if (etcd_file)
+            p->draft.error->exit_code = 1;
+        return false;
+    }
+    p->file_name = config_copy_text(from->value, strlen(from->value));
+    ok = config_file_parse(bytes, len, &p->file, &error);
+    free(bytes);
+    if (!ok) {
+        config_fail(&p->draft, NULL, "%.250s:%u:%u: %s", p->file_name, error.at.line,
+                    error.at.column, error.text);
+        if (etcd_file)
+            p->draft.error->exit_code = 1;
+        return false;
+    }
+    return add_entries(p, etcd_file);
+}
+
+/* Moves the settings from index `first` on to the front: the settings of a file apply first. */
+static void move_to_front(struct settings *s, size_t first)
+{
+    size_t moved = s->count - first;
+    struct setting *copy;
+
+    if (moved == 0 || first == 0)
+        return;
+    copy = xcalloc(s->count, sizeof *copy);
+    memcpy(copy, s->items + first, moved * sizeof *copy);
+    memcpy(copy + moved, s->items, first * sizeof *copy);
+    free(s->items);
+    s->items = copy;
+}
+
+/* With its --config-file etcd ignores its other flags and its variables; ours stay in force. */
+static void drop_etcd_settings(struct parse *p)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < p->settings.count; i++) {
+        struct setting *s = &p->settings.items[i];
+        char label[CONFIG_LABEL_MAX];
+
+        if (s->etcd == NULL || (s->option != NULL && s->option->kind == OPTION_ACTION)) {
+            p->settings.items[kept++] = *s;
+            continue;
+        }
+        if (strcmp(s->name, "config-file") != 0)
+            config_note(&p->draft.config, CONFIG_NOTE_IGNORED, config_label(s, label),
+                        "--config-file is given, and then etcd reads nothing else");
+    }
+    p->settings.count = kept;
+}
+
+static const char *find_variable(char *const environment[], const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+        if (strncmp(environment[i], name, len) == 0 && environment[i][len] == '=' &&
+            environment[i][len + 1] != '\0')
+            return environment[i] + len + 1;
+    }
+    return NULL;
+}
+
+/* All settings in the order in which they apply: file, environment, command line. */
+bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
+{
+    const struct setting *file;
+    struct setting etcd_file = {.name = "config-file", .source = SETTING_ENVIRONMENT};
+    size_t arguments;
+
+    if (!read_arguments(p, argc, argv))
+        return false;
+    if (config_last_setting(p, "help") != NULL)
+        return true;
+
+    arguments = p->settings.count;
+    file = config_last_setting(p, "config");
+    if (file != NULL) {
+        struct setting from = *file;
+
+        if (!read_file(p, &from, false))
+            return false;
+    }
+    p->own_listen = config_last_setting(p, "listen") != NULL;
+    file = config_last_setting(p, "config-file");
+    if (file != NULL)
+        etcd_file = *file;
+    else if (p->as_etcd || !p->own_listen)
+        etcd_file.value = find_variable(environment, "ETCD_CONFIG_FILE");
+    if (etcd_file.value != NULL && etcd_file.value[0] != '\0') {
+        struct setting from = etcd_file;
+
+        if (config_last_setting(p, "config") != NULL)
+            return config_fail(&p->draft, &from, "--config is given too; keep one of the two");
+        drop_etcd_settings(p);
+        arguments = p->settings.count;
+        if (!read_file(p, &from, true))
+            return false;
+        p->draft.config.etcd_mode = true;
+        move_to_front(&p->settings, arguments);
+        return true;
+    }
+
+    /* Between environment and command line any order will do: one flag in both is an error. */
+    move_to_front(&p->settings, arguments);
+    if (!read_environment(p, environment))
+        return false;
+    if (p->draft.config.etcd_mode)
+        note_unknown_variables(p, environment);
+    return true;
+}

@@ -1,0 +1,101 @@
+/* Reads --advertise and --worker-ports, and notes which settings of elastic jobs contradict each
+ * other. */
+#include "rdzv/config/config_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Digits of a port from 1 to 65535, to the end. */
+static bool read_port(const char *text, size_t len, uint16_t *out)
+{
+    uint64_t port;
+
+    if (!slice_to_u64((struct slice){(const uint8_t *)text, len}, UINT16_MAX, &port) || port == 0)
+        return false;
+    *out = (uint16_t)port;
+    return true;
+}
+
+static bool is_every_address(const char *host, size_t len)
+{
+    return (len == 7 && memcmp(host, "0.0.0.0", len) == 0) ||
+           (len == strspn(host, "0:") && memchr(host, ':', len) != NULL);
+}
+
+const char *config_check_advertise(struct config *c, const char *text)
+{
+    const char *host = text, *port = NULL;
+    size_t len = strlen(text);
+
+    if (text[0] == '[') {
+        const char *end = strchr(text, ']');
+
+        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+            return "an IPv6 address stands in brackets, as in [fd00::1]:29400";
+        host = text + 1;
+        len = (size_t)(end - host);
+        port = end[1] == ':' ? end + 2 : NULL;
+        if (!config_is_address(AF_INET6, host, len))
+            return "there is no IPv6 address between [ and ]";
+    } else if (!config_is_address(AF_INET6, host, len)) {
+        const char *colon = strrchr(text, ':');
+
+        if (colon != NULL) {
+            len = (size_t)(colon - text);
+            port = colon + 1;
+        }
+        if (len == 0 || len > 253 || host[0] == '-' || host[0] == '.' ||
+            strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < len)
+            return "this is no host; write HOST or HOST:PORT as workers can reach it, such as "
+                   "job-rdzv.default.svc:29400";
+    }
+    if (is_every_address(host, len))
+        return "this stands for every address of a machine; write the one that workers can reach";
+    c->elastic.advertise_port = 0;
+    if (port != NULL && !read_port(port, strlen(port), &c->elastic.advertise_port))
+        return "the port is not a number from 1 to 65535";
+    free(c->elastic.advertise_host);
+    c->elastic.advertise_host = config_copy_text(host, len);
+    return NULL;
+}
+
+const char *config_check_worker_ports(struct config *c, const char *text)
+{
+    const char *dash = strchr(text, '-');
+    size_t len = dash == NULL ? strlen(text) : (size_t)(dash - text);
+    uint16_t low, high;
+
+    if (!read_port(text, len, &low))
+        return "write LOW-HIGH, two ports from 1 to 65535, such as 29500-29599";
+    high = low;
+    if (dash != NULL && !read_port(dash + 1, strlen(dash + 1), &high))
+        return "write LOW-HIGH, two ports from 1 to 65535, such as 29500-29599";
+    if (high < low)
+        return "the second port is below the first; write LOW-HIGH";
+    c->elastic.worker_port_low = low;
+    c->elastic.worker_port_high = high;
+    return NULL;
+}
+
+#define READ_TIMEOUT_MS 60000 /* torch's, for a reply of a c10d store */
+
+void config_note_elastic(struct config *c)
+{
+    const struct config_elastic *e = &c->elastic;
+
+    if (!e->fixes && e->advertise != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");
+    if (!e->fixes && e->worker_ports != NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
+    if (!e->fixes || e->closed_run_wait_ms == 0)
+        return;
+    if (e->closed_run_wait_ms >= READ_TIMEOUT_MS)
+        config_note(c, CONFIG_NOTE_WARNING, "--closed-run-wait",
+                    "torch's agents give up after 60s (read_timeout in their --rdzv-conf)");
+    if (e->closed_run_wait_ms <= e->closed_run_ttl_ms)
+        config_note(
+            c, CONFIG_NOTE_WARNING, "--closed-run-wait",
+            "is not above --closed-run-ttl: an agent that comes right after its run has ended "
+            "always gets the answer that the run is closed");
+}

@@ -1,0 +1,310 @@
+/* Reads a flat file of settings with libyaml. Stricter than YAML, so that no file can be read in
+ * two ways. */
+#include "rdzv/config/config_file.h"
+
+#include "store/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+struct walk {
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one; zeroed when there is none */
+    const uint8_t *bytes;
+    size_t len;
+    struct config_file file;
+    struct config_file_error *error;
+};
+
+/* More is not a settings file, and would be slow to search for duplicates. */
+#define ENTRIES_MAX 1000
+#define VALUES_MAX  10000
+
+static struct config_place place_of(yaml_mark_t mark)
+{
+    return (struct config_place){(unsigned)mark.line + 1, (unsigned)mark.column + 1};
+}
+
+__attribute__((format(printf, 3, 4))) static bool fail(struct walk *w, struct config_place at,
+                                                       const char *format, ...)
+{
+    va_list args;
+
+    w->error->at = at;
+    va_start(args, format);
+    vsnprintf(w->error->text, sizeof w->error->text, format, args);
+    va_end(args);
+    return false;
+}
+
+/* libyaml reads ahead of its own marks, so a byte that is no text is found by counting. */
+static struct config_place place_of_offset(const struct walk *w, size_t offset)
+{
+    struct config_place at = {1, 1};
+
+    for (size_t i = 0; i < offset && i < w->len; i++) {
+        at.column = w->bytes[i] == '\n' ? 1 : at.column + 1;
+        at.line += w->bytes[i] == '\n';
+    }
+    return at;
+}
+
+/* libyaml's own words for bytes that are no YAML, with a hint for the usual reasons. */
+static bool fail_syntax(struct walk *w)
+{
+    const char *problem = w->parser.problem == NULL ? "out of memory" : w->parser.problem;
+    const char *hint = "";
+
+    if (w->parser.error == YAML_READER_ERROR)
+        return fail(w, place_of_offset(w, w->parser.problem_offset),
+                    "%s; the file must be UTF-8 text", problem);
+    if (strstr(problem, "cannot start any token") != NULL)
+        hint = "; indent with spaces, not tabs, and quote a value that starts with @, ` or %";
+    else if (strstr(problem, "alphabetic or numeric character") != NULL)
+        hint = "; quote a value that starts with * or &, as in \"*:29400\"";
+    else if (strstr(problem, "tab character") != NULL)
+        hint = "; indent with spaces";
+    else if (strstr(problem, "mapping values are not allowed") != NULL)
+        hint = "; quote a value that contains `: `";
+    else if (strstr(problem, "could not find expected ':'") != NULL ||
+             strstr(problem, "did not find expected") != NULL)
+        hint = "; settings are lines of `key: value`";
+    return fail(w, place_of(w->parser.problem_mark), "%s%s", problem, hint);
+}
+
+static bool next(struct walk *w)
+{
+    yaml_event_delete(&w->event);
+    memset(&w->event, 0, sizeof w->event);
+    if (!yaml_parser_parse(&w->parser, &w->event))
+        return fail_syntax(w);
+    return true;
+}
+
+static struct config_place here(const struct walk *w)
+{
+    return place_of(w->event.start_mark);
+}
+
+/* What no settings file needs, and what makes two readers of it disagree. */
+static bool check_plain(struct walk *w)
+{
+    const yaml_event_t *e = &w->event;
+    bool anchor = false, tag = false;
+
+    if (e->type == YAML_ALIAS_EVENT)
+        return fail(w, here(w), "aliases are not taken here; quote a value that starts with *");
+    if (e->type == YAML_SCALAR_EVENT) {
+        anchor = e->data.scalar.anchor != NULL;
+        tag = e->data.scalar.tag != NULL;
+    } else if (e->type == YAML_SEQUENCE_START_EVENT) {
+        anchor = e->data.sequence_start.anchor != NULL;
+        tag = e->data.sequence_start.tag != NULL;
+    } else if (e->type == YAML_MAPPING_START_EVENT) {
+        anchor = e->data.mapping_start.anchor != NULL;
+        tag = e->data.mapping_start.tag != NULL;
+    }
+    if (anchor)
+        return fail(w, here(w), "anchors are not taken here; remove the &name");
+    if (tag)
+        return fail(w, here(w), "tags are not taken here; remove the !tag");
+    if (e->type == YAML_SCALAR_EVENT &&
+        memchr(e->data.scalar.value, '\0', e->data.scalar.length) != NULL)
+        return fail(w, here(w), "there is a NUL character in this text; remove it");
+    return true;
+}
+
+static char *copy_scalar(const struct walk *w)
+{
+    size_t len = w->event.data.scalar.length;
+    char *text = xcalloc(len + 1, 1);
+
+    memcpy(text, w->event.data.scalar.value, len);
+    return text;
+}
+
+static void add_value(struct walk *w, struct config_entry *entry)
+{
+    entry->values = xrealloc(entry->values, (entry->count + 1) * sizeof *entry->values);
+    entry->values[entry->count++] = (struct config_value){
+        .text = copy_scalar(w),
+        .quoted = w->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
+        .at = here(w),
+    };
+}
+
+static bool read_list(struct walk *w, struct config_entry *entry)
+{
+    entry->list = true;
+    for (;;) {
+        if (!next(w) || !check_plain(w))
+            return false;
+        if (w->event.type == YAML_SEQUENCE_END_EVENT)
+            return true;
+        if (w->event.type != YAML_SCALAR_EVENT)
+            return fail(w, here(w), "%s: a list of plain values is expected, not a %s inside it",
+                        entry->key,
+                        w->event.type == YAML_SEQUENCE_START_EVENT ? "list" : "mapping");
+        if (entry->count == VALUES_MAX)
+            return fail(w, here(w), "%s: more than %d values", entry->key, VALUES_MAX);
+        add_value(w, entry);
+    }
+}
+
+static bool check_new_key(struct walk *w, const char *key)
+{
+    for (size_t i = 0; i < w->file.count; i++) {
+        if (strcmp(w->file.entries[i].key, key) == 0)
+            return fail(w, here(w), "%s: is there twice, first in line %u; keep one", key,
+                        w->file.entries[i].at.line);
+    }
+    return true;
+}
+
+/* The current event is a key of the mapping `parent` ("" for the file's own). Returns it in full,
+ * "parent.key", or NULL after an error. */
+static char *read_key(struct walk *w, const char *parent)
+{
+    size_t parent_len = strlen(parent), len;
+    char *key;
+
+    if (w->event.type != YAML_SCALAR_EVENT) {
+        fail(w, here(w), "a setting's name is expected here, as in `listen: ...`");
+        return NULL;
+    }
+    len = w->event.data.scalar.length;
+    key = xcalloc(parent_len + len + 2, 1);
+    memcpy(key, parent, parent_len);
+    if (parent_len > 0)
+        key[parent_len++] = '.';
+    memcpy(key + parent_len, w->event.data.scalar.value, len);
+    if (!check_new_key(w, key)) {
+        free(key);
+        return NULL;
+    }
+    return key;
+}
+
+static bool read_mapping(struct walk *w, const char *parent)
+{
+    for (;;) {
+        struct config_entry entry = {0};
+        size_t index = w->file.count;
+
+        if (!next(w) || !check_plain(w))
+            return false;
+        if (w->event.type == YAML_MAPPING_END_EVENT)
+            return true;
+        if (index == ENTRIES_MAX)
+            return fail(w, here(w), "more than %d settings in one file", ENTRIES_MAX);
+        entry.at = here(w);
+        entry.key = read_key(w, parent);
+        if (entry.key == NULL)
+            return false;
+        w->file.entries = xrealloc(w->file.entries, (w->file.count + 1) * sizeof *w->file.entries);
+        w->file.entries[w->file.count++] = entry; /* from here on config_file_free() has it */
+
+        if (!next(w) || !check_plain(w))
+            return false;
+        if (w->event.type == YAML_SCALAR_EVENT) {
+            add_value(w, &w->file.entries[index]);
+        } else if (w->event.type == YAML_SEQUENCE_START_EVENT) {
+            if (!read_list(w, &w->file.entries[index]))
+                return false;
+        } else if (parent[0] != '\0') {
+            return fail(w, here(w), "%s: a value is expected, not a mapping", entry.key);
+        } else {
+            /* The name alone is no setting, but stays: it must not come twice either. */
+            if (!read_mapping(w, entry.key))
+                return false;
+        }
+    }
+}
+
+static bool read_stream(struct walk *w)
+{
+    if (!next(w) || !next(w)) /* the stream's start, then a document's or the stream's end */
+        return false;
+    if (w->event.type == YAML_STREAM_END_EVENT)
+        return true;
+    if (!next(w) || !check_plain(w))
+        return false;
+    if (w->event.type == YAML_MAPPING_START_EVENT) {
+        if (!read_mapping(w, ""))
+            return false;
+    } else if (w->event.type != YAML_SCALAR_EVENT || w->event.data.scalar.length > 0) {
+        return fail(w, here(w), "settings are expected, as lines of `key: value`");
+    }
+    if (!next(w) || !next(w)) /* the document's end, then the stream's */
+        return false;
+    if (w->event.type != YAML_STREAM_END_EVENT)
+        return fail(w, here(w), "a second document starts here; a file holds one");
+    return true;
+}
+
+bool config_file_parse(const uint8_t *bytes, size_t len, struct config_file *out,
+                       struct config_file_error *error)
+{
+    struct walk w = {.bytes = bytes, .len = len, .error = error};
+    bool ok;
+
+    *error = (struct config_file_error){0};
+    if (!yaml_parser_initialize(&w.parser))
+        abort(); /* out of memory before the first byte */
+    yaml_parser_set_input_string(&w.parser, bytes, len);
+    ok = read_stream(&w);
+    yaml_event_delete(&w.event);
+    yaml_parser_delete(&w.parser);
+    if (ok)
+        *out = w.file;
+    else
+        config_file_free(&w.file);
+    return ok;
+}
+
+void config_file_free(struct config_file *file)
+{
+    if (file == NULL)
+        return;
+    for (size_t i = 0; i < file->count; i++) {
+        for (size_t j = 0; j < file->entries[i].count; j++)
+            free(file->entries[i].values[j].text);
+        free(file->entries[i].values);
+        free(file->entries[i].key);
+    }
+    free(file->entries);
+    *file = (struct config_file){0};
+}
+
+int config_file_read(const char *path, uint8_t **bytes, size_t *len)
+{
+    uint8_t *buffer = xcalloc(CONFIG_FILE_MAX + 1, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t filled = 0;
+    ssize_t n = fd < 0 ? -1 : 1;
+
+    while (n > 0 && filled <= CONFIG_FILE_MAX) {
+        n = read(fd, buffer + filled, CONFIG_FILE_MAX + 1 - filled);
+        if (n > 0)
+            filled += (size_t)n;
+        else if (n < 0 && errno == EINTR)
+            n = 1;
+    }
+    if (n < 0 || filled > CONFIG_FILE_MAX) {
+        int err = n < 0 ? -errno : -EFBIG;
+
+        if (fd >= 0)
+            close(fd);
+        free(buffer);
+        return err;
+    }
+    close(fd);
+    *bytes = buffer;
+    *len = filled;
+    return 0;
+}

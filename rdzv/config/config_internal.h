@@ -1,0 +1,158 @@
+/* What the parts of config share while a struct config is being made: settings as they were given,
+ * where each came from, and the draft they are applied to. For config*.c and
+ * etcd_apply.c only. */
+#pragma once
+
+#include "rdzv/config/config.h"
+#include "rdzv/config/config_file.h"
+#include "rdzv/config/etcd_flags.h"
+
+enum option_kind {
+    OPTION_LISTEN,
+    OPTION_DURATION, /* uint64_t, milliseconds */
+    OPTION_SIZE,     /* uint64_t, bytes */
+    OPTION_SIZE32,   /* uint32_t, bytes */
+    OPTION_COUNT,    /* uint32_t */
+    OPTION_SWITCH,   /* bool: on or off */
+    OPTION_CHOICE,   /* an enum whose values are the places in `choices` */
+    OPTION_TEXT,     /* char * */
+    OPTION_URLS,     /* struct string_list of client URLs, sorted as etcd does */
+    OPTION_ORIGINS,  /* struct string_list: `*` or URLs */
+    OPTION_NAMES,    /* struct string_list: `*` or words */
+    OPTION_FILE,     /* --config: read before the others */
+    OPTION_ACTION,   /* takes no value; `least` is an enum config_action */
+};
+
+/* One flag of our own. */
+struct option {
+    const char *name; /* without dashes */
+    enum option_kind kind;
+    size_t offset; /* in struct config */
+    uint64_t least, most;
+    bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
+    const char *const *choices; /* ends with NULL */
+    /* OPTION_TEXT: what is wrong with a value, or NULL and it is in the config too. */
+    const char *(*check)(struct config *c, const char *text);
+    const char *group;
+    const char *value_name;
+    const char *help;
+};
+
+extern const struct option config_options[];
+extern const size_t config_option_count;
+
+enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_ARGUMENT };
+
+/* One value for one flag, from one place. All text is borrowed from argv, the environment or the
+ * file's tree, which outlive the parse. */
+struct setting {
+    const char *name;             /* without dashes */
+    const struct option *option;  /* ours, or NULL */
+    const struct etcd_flag *etcd; /* etcd's, or NULL; at least one of the two */
+    const char *value;            /* NULL: a boolean without one */
+    enum setting_source source;
+    bool etcd_file; /* from etcd's --config-file, whose errors end as etcd's do */
+    const char *file;
+    struct config_place at;
+};
+
+struct settings {
+    struct setting *items;
+    size_t count;
+};
+
+/* The struct that is being filled, and what must be remembered to check it as a whole. */
+struct draft {
+    struct config config;
+    struct config_error *error;
+
+    struct string_list client_urls; /* --listen-client-urls */
+    struct string_list metrics_urls;
+    const struct setting *client_urls_from; /* NULL: not given */
+    const struct setting *metrics_urls_from;
+    const struct setting *advertise_from;
+    const struct setting *peers_from;
+    const struct setting *cluster_from;
+    const struct setting *listen_from; /* the last --listen */
+    const struct setting *v2_from;
+    bool v2;
+    bool log_format_given;
+};
+
+/* Everything one parse holds on to. */
+struct parse {
+    struct draft draft;
+    struct settings settings;
+    struct config_file file; /* the settings borrow from it */
+    char *file_name;
+    bool as_etcd;    /* by argv[0] or by a flag that only etcd has */
+    bool own_listen; /* --listen, from anywhere */
+};
+
+/* config_collect.c: fills parse->settings, in the order in which they apply, and decides
+ * config.etcd_mode. After --help nothing else is looked at. */
+bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[]);
+/* The last of that name, which is the one that counts; NULL if there is none. */
+const struct setting *config_last_setting(const struct parse *p, const char *name);
+
+/* config_options.c: checks the value and puts it into the draft. */
+bool config_apply_option(struct draft *d, const struct setting *s);
+bool config_is_utf8(const char *text);
+/* A comma-separated list of URLs, checked and sorted; an empty value changes nothing, as in etcd.
+ */
+bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list);
+
+/* config_listen.c */
+bool config_apply_listen(struct draft *d, const struct setting *s);
+/* localhost is 127.0.0.1, and ::1 where there is one. Not with port 0: that would be two ports. */
+void config_add_localhost(struct config *c, uint16_t port, const char *space);
+/* Takes nothing over, copies what it keeps. */
+struct listen_spec *config_add_listener(struct config *c, const char *host, size_t host_len,
+                                        uint16_t port, const char *space);
+void config_clear_listeners(struct config *c);
+bool config_check_overlaps(struct draft *d);
+/* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */
+bool config_is_address(int family, const char *text, size_t len);
+
+/* config_elastic.c; see struct option */
+const char *config_check_advertise(struct config *c, const char *text);
+const char *config_check_worker_ports(struct config *c, const char *text);
+/* Notes what does not go together. */
+void config_note_elastic(struct config *c);
+
+/* config_text.c */
+#define CONFIG_LABEL_MAX 400
+
+/* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: linger". */
+const char *config_label(const struct setting *setting, char *text);
+
+/* Sets the error and returns false: "LABEL: text". */
+bool config_fail(struct draft *d, const struct setting *setting, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with exit code 1, for checks that etcd makes after reading its flags. */
+bool config_fail_check(struct draft *d, const struct setting *setting, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A value as an error may show it: quoted, cut, control characters escaped. */
+#define CONFIG_SHOWN_MAX 128
+struct shown {
+    char text[CONFIG_SHOWN_MAX];
+};
+struct shown config_show(const char *value);
+
+void config_note(struct config *c, enum config_note_kind kind, const char *flag, const char *format,
+                 ...) __attribute__((format(printf, 4, 5)));
+
+char *config_copy_text(const char *text, size_t len);
+void string_list_add(struct string_list *list, const char *text, size_t len);
+void string_list_free(struct string_list *list);
+void string_list_sort(struct string_list *list);
+/* Splits at commas and trims blanks; empty parts are kept. */
+void string_list_split(struct string_list *list, const char *text);
+
+/* etcd_apply.c */
+
+/* Applies a setting whose name only etcd has. */
+bool etcd_flag_apply(struct draft *d, const struct setting *setting);
+/* Listeners from URLs, and etcd's checks across flags; d->config.etcd_mode is decided. */
+bool etcd_flags_finish(struct draft *d);

@@ -1,0 +1,223 @@
+/* Listeners: how --listen spells them, and which cannot stand side by side. */
+#include "rdzv/config/config_internal.h"
+#include "store/xalloc.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool config_space_name_ok(const char *name)
+{
+    size_t len = strlen(name);
+
+    if (len == 0 || len > CONFIG_SPACE_NAME_MAX || strchr("._-", name[0]) != NULL)
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+struct listen_spec *config_add_listener(struct config *c, const char *host, size_t host_len,
+                                        uint16_t port, const char *space)
+{
+    struct listen_spec *spec;
+
+    c->listeners = xrealloc(c->listeners, (c->listener_count + 1) * sizeof *c->listeners);
+    spec = &c->listeners[c->listener_count++];
+    *spec = (struct listen_spec){
+        .host = config_copy_text(host, host_len),
+        .port = port,
+        .space = config_copy_text(space, strlen(space)),
+        .fd = -1,
+    };
+    return spec;
+}
+
+void config_add_localhost(struct config *c, uint16_t port, const char *space)
+{
+    config_add_listener(c, "127.0.0.1", 9, port, space);
+    if (port != 0)
+        config_add_listener(c, "::1", 3, port, space)->optional = true;
+}
+
+void config_clear_listeners(struct config *c)
+{
+    for (size_t i = 0; i < c->listener_count; i++) {
+        free(c->listeners[i].host);
+        free(c->listeners[i].space);
+    }
+    free(c->listeners);
+    c->listeners = NULL;
+    c->listener_count = 0;
+}
+
+bool config_is_address(int family, const char *text, size_t len)
+{
+    struct in6_addr address; /* large enough for both */
+    char copy[INET6_ADDRSTRLEN + 1];
+    const char *zone = family == AF_INET6 ? memchr(text, '%', len) : NULL;
+
+    if (zone != NULL && zone + 1 < text + len)
+        len = (size_t)(zone - text);
+    if (len >= sizeof copy)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    return inet_pton(family, copy, &address) == 1;
+}
+
+/* NULL, or what is wrong with a host that is not in brackets. */
+static const char *check_host(const char *host, size_t len)
+{
+    if (len == 0 || (len == 1 && host[0] == '*') || config_is_address(AF_INET, host, len))
+        return NULL;
+    if (memchr(host, ':', len) != NULL)
+        return "an IPv6 address stands in brackets, as in [::1]:29400";
+    if (strspn(host, "0123456789.") >= len)
+        return "this is no IPv4 address; write four numbers from 0 to 255";
+    if (len > 253 ||
+        strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < len ||
+        host[0] == '-' || host[0] == '.')
+        return "this is no host name; write ADDR:PORT, such as 127.0.0.1:29400 or *:29400";
+    return NULL;
+}
+
+/* NULL, or what is wrong. The pieces point into `text`. */
+static const char *split_listen(const char *text, const char **host, size_t *host_len,
+                                const char **port, const char **space)
+{
+    size_t len;
+
+    if (strstr(text, "://") != NULL)
+        return "this is a URL; write ADDR:PORT, or use --listen-client-urls";
+    if (text[0] == '/' || strncmp(text, "unix:", 5) == 0)
+        return "Unix sockets are not served; write ADDR:PORT";
+    *space = strchr(text, '/');
+    len = *space == NULL ? strlen(text) : (size_t)(*space - text);
+    if (*space != NULL)
+        ++*space;
+    if (text[0] == '[') {
+        const char *end = memchr(text, ']', len);
+
+        if (end == NULL)
+            return "there is no ] behind the IPv6 address; write [ADDR]:PORT";
+        *host = text + 1;
+        *host_len = (size_t)(end - *host);
+        if (!config_is_address(AF_INET6, *host, *host_len))
+            return "there is no IPv6 address between [ and ]";
+        *port = end + 1;
+    } else {
+        *host = text;
+        *port = memrchr(text, ':', len);
+        if (*port == NULL && len > 0 && strspn(text, "0123456789") == len)
+            return "this is a port alone; write *:PORT for every address, or ADDR:PORT";
+        *host_len = *port == NULL ? len : (size_t)(*port - text);
+    }
+    if (*port == NULL || **port != ':')
+        return "there is no port; write ADDR:PORT, such as 127.0.0.1:29400";
+    ++*port;
+    return text[0] == '[' ? NULL : check_host(*host, *host_len);
+}
+
+/* Up to the end of the text or a slash. */
+static bool parse_port(const char *text, uint16_t *out)
+{
+    unsigned value = 0;
+    size_t len = strcspn(text, "/");
+
+    if (len == 0 || len > 5 || strspn(text, "0123456789") < len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        value = value * 10 + (unsigned)(text[i] - '0');
+    if (value > UINT16_MAX)
+        return false;
+    *out = (uint16_t)value;
+    return true;
+}
+
+bool config_apply_listen(struct draft *d, const struct setting *s)
+{
+    struct config *c = &d->config;
+    const char *host, *port, *space, *problem;
+    struct listen_spec *spec;
+    size_t host_len;
+    uint16_t number;
+
+    if (d->listen_from != NULL && d->listen_from->source != s->source)
+        config_clear_listeners(c); /* the command line's replace the file's */
+    d->listen_from = s;
+    problem = split_listen(s->value, &host, &host_len, &port, &space);
+    if (problem == NULL && !parse_port(port, &number))
+        problem = "the port is a number from 0 to 65535; write ADDR:PORT";
+    if (problem != NULL)
+        return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+    if (space != NULL && !config_space_name_ok(space))
+        return config_fail(d, s,
+                           "%s: a space is named with 1 to %d letters, digits, `.`, `_` or "
+                           "`-`, a letter or digit first",
+                           config_show(s->value).text, CONFIG_SPACE_NAME_MAX);
+    if (space == NULL)
+        space = CONFIG_DEFAULT_SPACE;
+    if (host_len == 9 && strncasecmp(host, "localhost", 9) == 0) {
+        config_add_localhost(c, number, space);
+        return true;
+    }
+    if (host_len == 1 && host[0] == '*')
+        host_len = 0;
+    spec = config_add_listener(c, host, host_len, number, space);
+    spec->ipv6_only = strcmp(spec->host, "::") == 0;
+    return true;
+}
+
+const char *config_format_address(const struct listen_spec *spec, char *text)
+{
+    const char *format = spec->host[0] == '\0'             ? "*%s:%u"
+                         : strchr(spec->host, ':') != NULL ? "[%s]:%u"
+                                                           : "%s:%u";
+
+    snprintf(text, CONFIG_ADDRESS_MAX, format, spec->host, spec->port);
+    return text;
+}
+
+/* Whether both cannot be bound at once. Names are left to the server, which resolves them. */
+static bool overlap(const struct listen_spec *a, const struct listen_spec *b)
+{
+    if (a->port == 0 || a->port != b->port)
+        return false;
+    if (a->host[0] == '\0' || b->host[0] == '\0' || strcmp(a->host, b->host) == 0)
+        return true;
+    if (strcmp(b->host, "0.0.0.0") == 0 || strcmp(b->host, "::") == 0) {
+        const struct listen_spec *swapped = a;
+
+        a = b;
+        b = swapped;
+    }
+    return (strcmp(a->host, "0.0.0.0") == 0 &&
+            config_is_address(AF_INET, b->host, strlen(b->host))) ||
+           (strcmp(a->host, "::") == 0 && config_is_address(AF_INET6, b->host, strlen(b->host)));
+}
+
+bool config_check_overlaps(struct draft *d)
+{
+    const struct config *c = &d->config;
+
+    for (size_t i = 0; i < c->listener_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            char a[CONFIG_ADDRESS_MAX], b[CONFIG_ADDRESS_MAX], text[2 * CONFIG_ADDRESS_MAX + 100];
+            const struct listen_spec *one = &c->listeners[j], *two = &c->listeners[i];
+
+            if (!overlap(one, two))
+                continue;
+            config_format_address(one, a);
+            config_format_address(two, b);
+            if (strcmp(a, b) == 0)
+                snprintf(text, sizeof text, "%s is there twice; keep one", a);
+            else
+                snprintf(text, sizeof text,
+                         "%s and %s cannot both be listened on; drop one, or change a port", a, b);
+            if (d->listen_from == NULL)
+                return config_fail_check(d, d->client_urls_from, "%s", text);
+            return config_fail(d, d->listen_from, "%s", text);
+        }
+    }
+    return true;
+}

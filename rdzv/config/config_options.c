@@ -1,0 +1,476 @@
+/* Our own flags: the table of them, and how each kind of value gets into struct config. */
+#include "proto/utf8.h"
+#include "rdzv/config/config_internal.h"
+#include "rdzv/config/etcd_url.h"
+#include "rdzv/config/units.h"
+#include "store/xalloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A longer key could make a request of one c10d version look like one of another. */
+#define KEY_LIMIT_MOST 1015412685
+
+static const char *const switch_names[] = {"off", "on", NULL};
+static const char *const snapshot_names[] = {"off", "x1", "x2", NULL};
+static const char *const log_format_names[] = {"logfmt", "json", NULL};
+static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
+
+#define AT(member) offsetof(struct config, member)
+
+static const char listening[] = "Listening";
+static const char keeping[] = "Keys and spaces";
+static const char elastic[] = "Elastic jobs";
+static const char limits[] = "Limits";
+static const char logging[] = "Log";
+static const char files[] = "Settings";
+static const char as_etcd[] = "As an etcd";
+
+const struct option config_options[] = {
+    {.name = "listen",
+     .kind = OPTION_LISTEN,
+     .group = listening,
+     .value_name = "ADDR:PORT[/SPACE]",
+     .help = "serve here, * is all; repeatable"},
+    {.name = "c10d-legacy",
+     .kind = OPTION_SWITCH,
+     .offset = AT(legacy),
+     .choices = switch_names,
+     .group = listening,
+     .value_name = "on|off",
+     .help = "accept the c10d version of torch 1.9 to 2.0"},
+    {.name = "c10d-snapshot-opcodes",
+     .kind = OPTION_CHOICE,
+     .offset = AT(snapshot_opcodes),
+     .choices = snapshot_names,
+     .group = listening,
+     .value_name = "off|x1|x2",
+     .help = "c10d opcodes above 6 as torch snapshots of mid-2023 had them"},
+
+    {.name = "data-dir",
+     .kind = OPTION_TEXT,
+     .offset = AT(data_dir),
+     .group = keeping,
+     .value_name = "DIR",
+     .help = "accepted for etcd's sake; state is in memory only"},
+    {.name = "space-idle-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(space_idle_timeout_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "reset a space after this time without a c10d client"},
+    {.name = "exit-when-idle",
+     .kind = OPTION_DURATION,
+     .offset = AT(exit_when_idle_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "exit after this time without use, once there was use"},
+    {.name = "drain-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(drain_timeout_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "after SIGTERM, time for queued replies to leave"},
+
+    {.name = "elastic-fixes",
+     .kind = OPTION_SWITCH,
+     .offset = AT(elastic.fixes),
+     .choices = switch_names,
+     .group = elastic,
+     .value_name = "on|off",
+     .help = "repair elastic jobs, or be a plain store like torch's"},
+    {.name = "advertise",
+     .kind = OPTION_TEXT,
+     .offset = AT(elastic.advertise),
+     .check = config_check_advertise,
+     .group = elastic,
+     .value_name = "HOST[:PORT]",
+     .help = "where workers reach this store (as agents do)"},
+    {.name = "worker-ports",
+     .kind = OPTION_TEXT,
+     .offset = AT(elastic.worker_ports),
+     .check = config_check_worker_ports,
+     .group = elastic,
+     .value_name = "LOW-HIGH",
+     .help = "a port for each run's workers (the agents' port)"},
+    {.name = "closed-run-ttl",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.closed_run_ttl_ms),
+     .least = 1,
+     .most = UINT64_MAX,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "forget a closed run after this time without an agent"},
+    {.name = "closed-run-wait",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.closed_run_wait_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "agents wait this long for a closed run to be replaced"},
+    {.name = "idle-run-ttl",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.idle_run_ttl_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "forget an open run after this time without an agent"},
+    {.name = "close-needs-all",
+     .kind = OPTION_SWITCH,
+     .offset = AT(elastic.close_needs_all),
+     .choices = switch_names,
+     .group = elastic,
+     .value_name = "on|off",
+     .help = "close a run only when all its agents ask (torch 2.3-2.7)"},
+    {.name = "merge-heartbeats",
+     .kind = OPTION_SWITCH,
+     .offset = AT(elastic.merge_heartbeats),
+     .choices = switch_names,
+     .group = elastic,
+     .value_name = "on|off",
+     .help = "merge heartbeats that agents write at the same time"},
+
+    {.name = "key-size-limit",
+     .kind = OPTION_SIZE32,
+     .offset = AT(limits.key_max),
+     .least = 1,
+     .most = KEY_LIMIT_MOST,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a c10d key"},
+    {.name = "value-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.value_max),
+     .least = 1,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a c10d value"},
+    {.name = "keys-per-request",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.keys_max),
+     .least = 1,
+     .most = UINT32_MAX,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "keys in one c10d request"},
+    {.name = "request-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.request_max),
+     .least = 1024,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "a whole c10d request"},
+    {.name = "output-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.output_max),
+     .least = 1024,
+     .most = INT64_MAX,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "unread replies of one client; above, it is dropped"},
+    {.name = "connection-limit",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.connections_max),
+     .most = UINT32_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "connections at a time"},
+    {.name = "space-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.space_bytes_max),
+     .most = INT64_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "keys and values of one space"},
+    {.name = "watcher-limit",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.watchers_max),
+     .most = UINT32_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "watches and waits of one space"},
+    {.name = "request-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(limits.request_timeout_ms),
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "DURATION",
+     .help = "for a whole request to arrive; idle clients stay"},
+
+    {.name = "log-format",
+     .kind = OPTION_CHOICE,
+     .offset = AT(log_format),
+     .choices = log_format_names,
+     .group = logging,
+     .value_name = "logfmt|json",
+     .help = "one line per event on stderr, in this format"},
+    {.name = "log-level",
+     .kind = OPTION_CHOICE,
+     .offset = AT(log_level),
+     .choices = log_level_names,
+     .group = logging,
+     .value_name = "debug|info|warn|error",
+     .help = "the lowest level that is logged"},
+
+    {.name = "name",
+     .kind = OPTION_TEXT,
+     .offset = AT(name),
+     .group = as_etcd,
+     .value_name = "NAME",
+     .help = "this member's name in /v2/members"},
+    {.name = "advertise-client-urls",
+     .kind = OPTION_URLS,
+     .offset = AT(advertise_client_urls),
+     .group = as_etcd,
+     .value_name = "URLS",
+     .help = "what /v2/members and /v2/machines say"},
+    {.name = "cors",
+     .kind = OPTION_ORIGINS,
+     .offset = AT(cors),
+     .group = as_etcd,
+     .value_name = "ORIGINS",
+     .help = "origins that browsers may ask from; * is any"},
+    {.name = "host-whitelist",
+     .kind = OPTION_NAMES,
+     .offset = AT(host_whitelist),
+     .group = as_etcd,
+     .value_name = "NAMES",
+     .help = "Host headers that rdzvd accepts; * is any"},
+
+    {.name = "config",
+     .kind = OPTION_FILE,
+     .group = files,
+     .value_name = "FILE",
+     .help = "read settings from YAML; the names are those of the flags"},
+    {.name = "check-config",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_CHECK,
+     .group = files,
+     .help = "check the settings, print them as YAML and exit"},
+    {.name = "help",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_HELP,
+     .group = files,
+     .help = "print this and exit"},
+    {.name = "version",
+     .kind = OPTION_ACTION,
+     .least = CONFIG_VERSION,
+     .group = files,
+     .help = "print the version and exit"},
+};
+
+const size_t config_option_count = sizeof config_options / sizeof config_options[0];
+
+bool config_is_utf8(const char *text)
+{
+    struct slice rest = slice_str(text);
+
+    while (rest.len > 0) {
+        uint32_t point;
+        size_t len = utf8_decode(rest, &point);
+
+        if (len == 0)
+            return false;
+        rest = slice_from(rest, len);
+    }
+    return true;
+}
+
+static bool is_off(const char *text)
+{
+    return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
+}
+
+/* The three numeric kinds, checked against the option's range. */
+static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out)
+{
+    const struct option *o = s->option;
+    bool duration = o->kind == OPTION_DURATION;
+    uint64_t value = 0;
+
+    if (o->may_be_off && is_off(s->value)) {
+        *out = 0;
+        return true;
+    }
+    if (o->kind == OPTION_COUNT) {
+        size_t len = strlen(s->value);
+
+        if (len == 0 || strspn(s->value, "0123456789") < len)
+            return config_fail(d, s, "%s: not a whole number%s", config_show(s->value).text,
+                               o->may_be_off ? "; write one, or off" : "; write one");
+        if (!slice_to_u64(slice_str(s->value), UINT64_MAX, &value))
+            value = UINT64_MAX;
+    } else {
+        enum units_result result = duration ? units_parse_duration(s->value, &value, NULL)
+                                            : units_parse_size(s->value, &value, NULL);
+
+        if (result != UNITS_OK)
+            return config_fail(d, s, "%s: %s", config_show(s->value).text,
+                               duration ? units_duration_hint(result) : units_size_hint(result));
+    }
+    if (value < o->least || value > o->most) {
+        char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
+
+        if (duration)
+            return config_fail(d, s, "%s: must be %s at least", config_show(s->value).text,
+                               units_format_duration(o->least, least));
+        if (o->kind == OPTION_COUNT) {
+            snprintf(least, sizeof least, "%" PRIu64, o->least);
+            snprintf(most, sizeof most, "%" PRIu64, o->most);
+        } else {
+            units_format_size(o->least, least);
+            units_round_size(o->most, most);
+        }
+        return config_fail(d, s, "%s: must be from %s to %s", config_show(s->value).text, least,
+                           most);
+    }
+    *out = value;
+    return true;
+}
+
+/* The place of the value among the choices, as an enum has it. */
+static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out)
+{
+    const struct option *o = s->option;
+    bool flag;
+
+    for (unsigned i = 0; o->choices[i] != NULL; i++) {
+        if (strcmp(s->value, o->choices[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    if (o->kind == OPTION_SWITCH && etcd_flag_parse_bool(s->value, &flag)) {
+        *out = flag;
+        return true;
+    }
+    /* etcd's levels above error end the process there; here nothing does. */
+    if (o->choices == log_level_names &&
+        (strcmp(s->value, "panic") == 0 || strcmp(s->value, "fatal") == 0)) {
+        *out = LOG_ERROR;
+        return true;
+    }
+    return config_fail(d, s, "%s: must be one of %s", config_show(s->value).text, o->value_name);
+}
+
+bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list)
+{
+    struct string_list urls = {0};
+
+    if (s->value[0] == '\0')
+        return true; /* etcd keeps its default then */
+    string_list_split(&urls, s->value);
+    for (size_t i = 0; i < urls.count; i++) {
+        const char *problem = etcd_url_check(urls.items[i], NULL);
+
+        if (problem != NULL) {
+            config_fail(d, s, "%s: %s", config_show(urls.items[i]).text, problem);
+            string_list_free(&urls);
+            return false;
+        }
+    }
+    string_list_sort(&urls);
+    string_list_free(list);
+    *list = urls;
+    return true;
+}
+
+static bool apply_origins(struct draft *d, const struct setting *s, struct string_list *list)
+{
+    if (strcmp(s->value, "*") != 0)
+        return s->value[0] == '\0' ? config_fail(d, s, "is empty; write * for any origin, or URLs")
+                                   : config_read_urls(d, s, list);
+    string_list_free(list);
+    return true;
+}
+
+static void apply_names(const struct setting *s, struct string_list *list)
+{
+    string_list_free(list);
+    string_list_split(list, s->value);
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
+            string_list_free(list);
+            return;
+        }
+    }
+}
+
+bool config_apply_option(struct draft *d, const struct setting *s)
+{
+    void *field = (char *)&d->config + s->option->offset;
+    uint64_t amount;
+    unsigned choice;
+    bool flag;
+
+    switch (s->option->kind) {
+    case OPTION_LISTEN:
+        return config_apply_listen(d, s);
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+        if (!parse_amount(d, s, &amount))
+            return false;
+        memcpy(field, &amount, sizeof amount);
+        return true;
+    case OPTION_SIZE32:
+    case OPTION_COUNT:
+        if (!parse_amount(d, s, &amount))
+            return false;
+        memcpy(field, &(uint32_t){(uint32_t)amount}, sizeof(uint32_t));
+        return true;
+    case OPTION_SWITCH:
+        if (!parse_choice(d, s, &choice))
+            return false;
+        *(bool *)field = choice != 0;
+        return true;
+    case OPTION_CHOICE:
+        if (!parse_choice(d, s, &choice))
+            return false;
+        memcpy(field, &choice, sizeof choice); /* our enums are unsigned ints to both compilers */
+        if (s->option->choices == log_format_names)
+            d->log_format_given = true;
+        return true;
+    case OPTION_TEXT:
+        if (s->option->check != NULL) {
+            const char *problem = s->option->check(&d->config, s->value);
+
+            if (problem != NULL)
+                return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+        }
+        free(*(char **)field);
+        *(char **)field = config_copy_text(s->value, strlen(s->value));
+        return true;
+    case OPTION_URLS:
+        d->advertise_from = s;
+        return config_read_urls(d, s, field);
+    case OPTION_ORIGINS:
+        return apply_origins(d, s, field);
+    case OPTION_NAMES:
+        apply_names(s, field);
+        return true;
+    case OPTION_FILE:
+        return true; /* config_collect() has read it */
+    case OPTION_ACTION:
+        if (s->value != NULL && !etcd_flag_parse_bool(s->value, &flag))
+            return config_fail(d, s, "%s: takes no value", config_show(s->value).text);
+        if (s->value == NULL || flag)
+            d->config.action = (enum config_action)s->option->least;
+        return true;
+    }
+    return true;
+}

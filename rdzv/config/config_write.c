@@ -1,0 +1,288 @@
+/* What the daemon prints on stdout: help, version, and the settings in effect. */
+#include "proto/utf8.h"
+#include "rdzv/config/config_internal.h"
+#include "rdzv/config/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HELP_COLUMN 38
+
+/* Characters that YAML wants escaped, or takes for the end of a line or of nothing at all. */
+static bool must_escape(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029 ||
+           point == 0xfeff || point == 0xfffe || point == 0xffff;
+}
+
+/* A double-quoted YAML string. All texts of a config are UTF-8. */
+static void write_quoted(FILE *out, const char *text)
+{
+    struct slice rest = slice_str(text);
+
+    fputc('"', out);
+    while (rest.len > 0) {
+        uint32_t point = rest.ptr[0];
+        size_t len = utf8_decode(rest, &point);
+
+        if (len == 0)
+            len = 1;
+        if (must_escape(point))
+            fprintf(out, "\\u%04x", point);
+        else if (point == '"' || point == '\\')
+            fprintf(out, "\\%c", (char)point);
+        else
+            fwrite(rest.ptr, 1, len, out);
+        rest = slice_from(rest, len);
+    }
+    fputc('"', out);
+}
+
+static void write_list(FILE *out, const struct string_list *list)
+{
+    if (list->count == 0) {
+        fputs("[\"*\"]", out);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        fputs(i == 0 ? "[" : ", ", out);
+        write_quoted(out, list->items[i]);
+    }
+    fputc(']', out);
+}
+
+/* An amount as the flag takes it: "8MiB", "1m30s", "131072", "off". */
+static void format_amount(const struct config *c, const struct option *o, char *text)
+{
+    const char *field = (const char *)c + o->offset;
+    uint64_t amount;
+    uint32_t small;
+
+    if (o->kind == OPTION_SIZE32 || o->kind == OPTION_COUNT) {
+        memcpy(&small, field, sizeof small);
+        amount = small;
+    } else {
+        memcpy(&amount, field, sizeof amount);
+    }
+    if (amount == 0 && o->may_be_off)
+        strcpy(text, "off");
+    else if (o->kind == OPTION_COUNT)
+        snprintf(text, UNITS_TEXT_MAX, "%" PRIu64, amount);
+    else if (o->kind == OPTION_DURATION)
+        units_format_duration(amount, text);
+    else
+        units_format_size(amount, text);
+}
+
+static const char *chosen(const struct config *c, const struct option *o)
+{
+    const char *field = (const char *)c + o->offset;
+    unsigned choice;
+
+    if (o->kind == OPTION_SWITCH)
+        return o->choices[*(const bool *)field];
+    memcpy(&choice, field, sizeof choice);
+    return o->choices[choice];
+}
+
+/* The value of an option as YAML, on the rest of its line. False if there is nothing to say. */
+static bool write_value(FILE *out, const struct config *c, const struct option *o)
+{
+    const char *field = (const char *)c + o->offset;
+    char text[UNITS_TEXT_MAX];
+    const char *string;
+
+    switch (o->kind) {
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+    case OPTION_SIZE32:
+    case OPTION_COUNT:
+        format_amount(c, o, text);
+        fprintf(out, "%s: %s\n", o->name, text);
+        return true;
+    case OPTION_SWITCH:
+    case OPTION_CHOICE:
+        fprintf(out, "%s: %s\n", o->name, chosen(c, o));
+        return true;
+    case OPTION_TEXT:
+        memcpy(&string, field, sizeof string);
+        if (string == NULL)
+            return false;
+        fprintf(out, "%s: ", o->name);
+        write_quoted(out, string);
+        fputc('\n', out);
+        return true;
+    case OPTION_URLS:
+    case OPTION_ORIGINS:
+    case OPTION_NAMES:
+        fprintf(out, "%s: ", o->name);
+        write_list(out, (const struct string_list *)(const void *)field);
+        fputc('\n', out);
+        return true;
+    case OPTION_LISTEN:
+    case OPTION_FILE:
+    case OPTION_ACTION:
+        break;
+    }
+    return false;
+}
+
+/* Is the next listener the ::1 of this localhost? */
+static bool is_localhost_pair(const struct config *c, size_t i)
+{
+    return strcmp(c->listeners[i].host, "127.0.0.1") == 0 && i + 1 < c->listener_count &&
+           c->listeners[i + 1].optional && c->listeners[i + 1].port == c->listeners[i].port;
+}
+
+static void write_listeners(FILE *out, const struct config *c)
+{
+    fputs("listen:", out);
+    fputs(c->listener_count == 0 ? " []\n" : "\n", out);
+    for (size_t i = 0; i < c->listener_count; i++) {
+        const struct listen_spec *spec = &c->listeners[i];
+        char text[CONFIG_ADDRESS_MAX];
+
+        if (spec->metrics_only)
+            continue;
+        if (is_localhost_pair(c, i)) {
+            snprintf(text, sizeof text, "localhost:%u", spec->port);
+            i++;
+        } else {
+            config_format_address(spec, text);
+        }
+        fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+    }
+}
+
+static void write_metrics(FILE *out, const struct config *c)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < c->listener_count; i++) {
+        struct listen_spec spec = c->listeners[i];
+        char text[CONFIG_ADDRESS_MAX];
+        static char everywhere[] = "0.0.0.0"; /* as etcd spells it */
+
+        if (!spec.metrics_only)
+            continue;
+        if (spec.host[0] == '\0')
+            spec.host = everywhere;
+        fprintf(out, "%s\"http://%s\"", any ? ", " : "listen-metrics-urls: [",
+                config_format_address(&spec, text));
+        any = true;
+    }
+    if (any)
+        fputs("]\n", out);
+}
+
+void config_write_effective(FILE *out, const struct config *c)
+{
+    write_listeners(out, c);
+    for (size_t i = 0; i < config_option_count; i++)
+        write_value(out, c, &config_options[i]);
+    write_metrics(out, c);
+    if (!c->etcd_mode)
+        return;
+    fputs("initial-advertise-peer-urls: ", out);
+    write_list(out, &c->advertise_peer_urls);
+    fputs("\ninitial-cluster: ", out);
+    write_quoted(out, c->initial_cluster);
+    fputs("\ninitial-cluster-token: ", out);
+    write_quoted(out, c->initial_cluster_token);
+    fputs("\nenable-v2: true\n", out);
+}
+
+void config_write_check(FILE *out, const struct config *c)
+{
+    fputs("# configuration ok\n", out);
+    for (size_t i = 0; i < c->note_count; i++) {
+        const struct config_note *note = &c->notes[i];
+
+        fputs(note->kind == CONFIG_NOTE_IGNORED ? "# ignored: " : "# warning: ", out);
+        for (const char *p = note->flag; *p != '\0'; p++)
+            fputc((unsigned char)*p < 0x20 ? '?' : *p, out); /* a comment ends with its line */
+        fprintf(out, ": %s\n", note->why);
+    }
+    config_write_effective(out, c);
+}
+
+static void write_default(FILE *out, const struct config *defaults, const struct option *o)
+{
+    char text[UNITS_TEXT_MAX];
+    const struct string_list *list;
+
+    switch (o->kind) {
+    case OPTION_LISTEN:
+        fputs(" (localhost:29400, localhost:2379)", out);
+        return;
+    case OPTION_DURATION:
+    case OPTION_SIZE:
+    case OPTION_SIZE32:
+    case OPTION_COUNT:
+        format_amount(defaults, o, text);
+        fprintf(out, " (%s)", text);
+        return;
+    case OPTION_SWITCH:
+    case OPTION_CHOICE:
+        fprintf(out, " (%s)", chosen(defaults, o));
+        return;
+    case OPTION_TEXT:
+        if (strcmp(o->name, "name") == 0)
+            fprintf(out, " (%s)", defaults->name);
+        return;
+    case OPTION_URLS:
+    case OPTION_ORIGINS:
+    case OPTION_NAMES:
+        list = (const struct string_list *)(const void *)((const char *)defaults + o->offset);
+        fprintf(out, " (%s)", list->count == 0 ? "*" : list->items[0]);
+        return;
+    case OPTION_FILE:
+    case OPTION_ACTION:
+        break;
+    }
+}
+
+void config_write_help(FILE *out, const struct config *config)
+{
+    const char *group = NULL;
+
+    fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
+          "\n"
+          "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
+          "Accepts etcd's flags, ETCD_* variables and --config-file too; called as `etcd` it\n"
+          "starts as one.\n",
+          out);
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct option *o = &config_options[i];
+        int written;
+
+        if (o->group != group)
+            fprintf(out, "\n%s:\n", group = o->group);
+        written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",
+                          o->value_name == NULL ? "" : o->value_name);
+        fprintf(out, "%*s%s", written < HELP_COLUMN ? HELP_COLUMN - written : 1, "", o->help);
+        write_default(out, config, o);
+        fputc('\n', out);
+    }
+    fputs(
+        "\n"
+        "DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.\n"
+        "SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.\n"
+        "off means no limit, or never; --drain-timeout, --space-limit, --watcher-limit,\n"
+        "--request-timeout and the flags with the default off accept it.\n",
+        out);
+}
+
+void config_write_version(FILE *out, const struct config *config, const char *version)
+{
+    /* Scripts read the word behind `etcd Version:`; they may expect an etcd 3.4. */
+    if (config->etcd_mode)
+        fprintf(out,
+                "etcd Version: 3.4.23\n"
+                "Git SHA: rdzvd-%s\n"
+                "Go Version: none\n"
+                "Go OS/Arch: linux/amd64\n",
+                version);
+    else
+        fprintf(out, "rdzvd %s\n", version);
+}

@@ -1,0 +1,180 @@
+/* Spaces, commit and time of the store. See engine.h for the contract. */
+#include "rdzv/engine/engine.h"
+
+#include "rdzv/engine/log.h"
+#include "store/xalloc.h"
+
+void engine_init(struct engine *e, const struct engine_options *options)
+{
+    *e = (struct engine){.options = *options};
+    batch_init(&e->batch);
+    batch_begin(&e->batch, 1);
+    TAILQ_INIT(&e->spaces);
+    store_init(&e->store, &(struct store_options){.seed = options->seed,
+                                                  .space_bytes_max = options->space_bytes_max});
+    e->started_ns = engine_wall_ns(e);
+}
+
+void engine_fini(struct engine *e)
+{
+    struct engine_space *space;
+
+    while ((space = TAILQ_FIRST(&e->spaces)) != NULL) {
+        TAILQ_REMOVE(&e->spaces, space, entry);
+        free(space);
+    }
+    store_fini(&e->store);
+    batch_fini(&e->batch);
+}
+
+struct engine_space *engine_find_space(const struct engine *e, struct slice name)
+{
+    struct engine_space *space;
+
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        if (slice_is(name, space->store->name))
+            return space;
+    }
+    return NULL;
+}
+
+struct engine_space *engine_space(struct engine *e, const char *name)
+{
+    struct engine_space *space = engine_find_space(e, slice_str(name));
+
+    if (space != NULL)
+        return space;
+    space = xcalloc(1, sizeof *space);
+    space->store = store_space(&e->store, name);
+    TAILQ_INSERT_TAIL(&e->spaces, space, entry);
+    return space;
+}
+
+void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
+                  struct store_result *out)
+{
+    struct batch *batch = e->options.log.commit != NULL ? &e->batch : NULL;
+
+    if (!store_execute(&e->store, space->store, command, batch, out))
+        return;
+    e->batch_changed = true;
+    if (e->observer.applied != NULL)
+        e->observer.applied(e->observer.arg, space, command);
+}
+
+struct wake *engine_next_ready(struct engine *e)
+{
+    return store_next_ready(&e->store);
+}
+
+/* --- The commit. --- */
+
+void engine_commit(struct engine *e)
+{
+    uint64_t durable = e->batch.number;
+
+    if (!e->batch_changed)
+        return;
+    if (e->options.log.commit != NULL)
+        durable = e->options.log.commit(e->options.log.arg, &e->batch);
+    batch_begin(&e->batch, e->batch.number + 1);
+    e->batch_changed = false;
+    engine_committed(e, durable);
+}
+
+void engine_committed(struct engine *e, uint64_t number)
+{
+    if (number > e->committed)
+        e->committed = number;
+}
+
+/* --- Sessions. --- */
+
+void engine_use_began(struct engine *e)
+{
+    e->uses++;
+    e->used = true;
+}
+
+void engine_use_ended(struct engine *e)
+{
+    e->uses--;
+    e->used_ms = engine_now_ms(e);
+}
+
+uint64_t engine_unused_ms(const struct engine *e)
+{
+    return !e->used || e->uses > 0 ? 0 : clock_elapsed_ms(e->used_ms, engine_now_ms(e));
+}
+
+void engine_session_began(struct engine *e, struct engine_space *space)
+{
+    space->c10d_sessions++;
+    space->idle_since_ms = 0;
+    engine_use_began(e);
+}
+
+void engine_session_ended(struct engine *e, struct engine_space *space)
+{
+    engine_use_ended(e);
+    if (--space->c10d_sessions == 0)
+        space->idle_since_ms = e->used_ms;
+}
+
+/* --- Time. --- */
+
+bool engine_next_expiry(const struct engine *e, int64_t *at_ns)
+{
+    const struct engine_space *space;
+    bool any = false;
+
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        int64_t at;
+
+        if (!tree_next_expiry(&space->store->tree, &at) || (any && at >= *at_ns))
+            continue;
+        *at_ns = at;
+        any = true;
+    }
+    return any;
+}
+
+void engine_expire(struct engine *e)
+{
+    const struct command command = {.kind = COMMAND_TREE_EXPIRE, .now_ns = engine_wall_ns(e)};
+    struct engine_space *space;
+
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        struct store_result result = {.count = 1};
+        int64_t at;
+
+        while (result.count != 0 && tree_next_expiry(&space->store->tree, &at) &&
+               at <= command.now_ns)
+            engine_apply(e, space, &command, &result);
+    }
+}
+
+static void forget_space(struct engine *e, struct engine_space *space)
+{
+    const struct command command = {.kind = COMMAND_SPACE_FORGET};
+    struct store_result result;
+
+    space->idle_since_ms = 0;
+    engine_apply(e, space, &command, &result);
+    log_event(result.count > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
+              log_str("space", space->store->name), log_u64("keys", result.count),
+              log_str("reason", "no c10d connection for --space-idle-timeout"));
+}
+
+void engine_tick(struct engine *e)
+{
+    uint64_t timeout = e->options.space_idle_timeout_ms, now = engine_now_ms(e);
+    struct engine_space *space;
+
+    if (timeout == 0)
+        return;
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout)
+            forget_space(e, space);
+    }
+}

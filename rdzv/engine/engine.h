@@ -1,0 +1,138 @@
+/* The store as the daemon runs it: its spaces, its clocks, the commit of what an iteration of the
+ * loop has changed, and what each queued answer waits for. No sockets and no libevent: tests and
+ * simulations drive an engine with a clock of their own.
+ *
+ * An iteration reads and applies requests (engine_apply()), collects whom the changes woke
+ * (engine_next_ready()), and commits (engine_commit()). An answer may be sent once everything that
+ * it may show is committed: who queues one keeps engine_watermark(), and sends when
+ * engine_is_committed() says so. */
+#pragma once
+
+#include "rdzv/engine/clock.h"
+#include "rdzv/engine/stats.h"
+#include "store/store.h"
+
+/* Where batches are kept. `commit` NULL: nowhere, memory is all there is. */
+struct engine_log {
+    /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
+     * newest batch that is as durable as promised: this one's, or an earlier one while the disk is
+     * slow. Later progress is reported with engine_committed(). */
+    uint64_t (*commit)(void *arg, const struct batch *batch);
+    void *arg;
+};
+
+struct engine_options {
+    const struct clock *clock;
+    uint64_t seed;                  /* of the hash tables; unguessable by peers */
+    size_t space_bytes_max;         /* see struct store_options */
+    uint64_t space_idle_timeout_ms; /* a space forgets its c10d keys after that long without a c10d
+                                       session; 0: never */
+    struct engine_log log;
+};
+
+/* A space as the daemon sees it. Lives as long as the engine. */
+struct engine_space {
+    TAILQ_ENTRY(engine_space) entry;
+    struct space *store;
+    uint64_t c10d_sessions; /* open ones */
+    uint64_t idle_since_ms; /* the last c10d session ended then; 0: one is open, or none was */
+    void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
+};
+
+TAILQ_HEAD(engine_space_list, engine_space);
+
+/* Who has to know of changes. */
+struct engine_observer {
+    /* Called from engine_apply(), after a command has changed something. May apply commands of its
+     * own. */
+    void (*applied)(void *arg, struct engine_space *space, const struct command *command);
+    void *arg;
+};
+
+struct engine {
+    struct engine_options options;
+    struct store store;
+    struct engine_space_list spaces;
+    struct engine_observer observer;
+    struct stats stats;
+    int64_t started_ns;
+
+    uint64_t uses;    /* open ones, see engine_use_began() */
+    bool used;        /* there has been one */
+    uint64_t used_ms; /* the end of the last one */
+
+    struct batch
+        batch; /* the open one: what this iteration has changed, encoded if there is a log */
+    bool batch_changed; /* it has changes */
+    uint64_t committed; /* the newest batch that is as durable as promised */
+};
+
+void engine_init(struct engine *e, const struct engine_options *options);
+
+/* All sessions have ended. */
+void engine_fini(struct engine *e);
+
+/* The space of that name, made when there is none. */
+struct engine_space *engine_space(struct engine *e, const char *name);
+/* NULL when there is none. */
+struct engine_space *engine_find_space(const struct engine *e, struct slice name);
+
+static inline int64_t engine_wall_ns(const struct engine *e)
+{
+    return clock_wall_ns(e->options.clock);
+}
+
+static inline uint64_t engine_now_ms(const struct engine *e)
+{
+    return clock_monotonic_ms(e->options.clock);
+}
+
+/* Carries out a command as a part of the open batch. Whom it woke is served at the end of the
+ * iteration. See store_execute(). */
+void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
+                  struct store_result *out);
+
+/* The next one who was woken, taken off the list; NULL when there is none. */
+struct wake *engine_next_ready(struct engine *e);
+
+/* --- The commit. --- */
+
+/* The batch that an answer queued now depends on: it may show any change that was made so far. */
+static inline uint64_t engine_watermark(const struct engine *e)
+{
+    return e->batch_changed ? e->batch.number : e->batch.number - 1;
+}
+
+static inline bool engine_is_committed(const struct engine *e, uint64_t watermark)
+{
+    return watermark <= e->committed;
+}
+
+/* Hands the open batch to the log, and begins the next one. Without changes it does nothing. */
+void engine_commit(struct engine *e);
+
+/* The log reports that all batches up to this one are as durable as promised. */
+void engine_committed(struct engine *e, uint64_t number);
+
+/* --- Sessions, and time. --- */
+
+/* A c10d session of this space begins, ends: a use, too. */
+void engine_session_began(struct engine *e, struct engine_space *space);
+void engine_session_ended(struct engine *e, struct engine_space *space);
+
+/* A use of the store: a c10d session, or a /v2 request with the watch that it may open. Probes and
+ * requests to the daemon's own endpoints are none. */
+void engine_use_began(struct engine *e);
+void engine_use_ended(struct engine *e);
+
+/* For how long the store has not been used; 0 while it is in use, and before its first use. */
+uint64_t engine_unused_ms(const struct engine *e);
+
+/* Removes what has expired in etcd's trees. */
+void engine_expire(struct engine *e);
+
+/* When the next TTL ends, by the wall clock; false: none is pending. */
+bool engine_next_expiry(const struct engine *e, int64_t *at_ns);
+
+/* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys. */
+void engine_tick(struct engine *e);

@@ -1,0 +1,416 @@
+/* Makes a line of an event and writes it; a line that the reader of the log does not take is
+ * counted. */
+#include "rdzv/engine/log.h"
+
+#include "proto/utf8.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIMITED_NAMES_MAX 32 /* more share the last place */
+#define TAIL_MAX          32 /* room kept for the end of a line that had to be cut */
+
+enum log_level log_lowest_ = LOG_INFO;
+
+/* A bucket of tokens per event name; the name is a literal of the caller's. */
+struct limit {
+    const char *name;
+    enum log_level level;
+    uint64_t milli_tokens; /* thousandths of a line */
+    uint64_t filled_ms;
+    uint64_t asked_ms; /* of the last line of that name, written or not */
+    uint64_t suppressed;
+};
+
+static struct {
+    enum log_format format;
+    int fd;
+    uint64_t (*now_ms)(void);
+    bool torn;         /* the last line ended in its middle */
+    uint64_t dropped;  /* in all */
+    uint64_t reported; /* of them, those that a log_dropped line has counted */
+    uint64_t suppressed;
+    struct limit limits[LIMITED_NAMES_MAX];
+    size_t limit_count;
+} state = {.fd = STDERR_FILENO};
+
+struct line {
+    char text[LOG_LINE_MAX];
+    size_t len;
+    size_t cap;
+    bool full;
+};
+
+static const char *const level_names[] = {
+    [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
+
+static uint64_t system_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t now_ms(void)
+{
+    return state.now_ms == NULL ? system_now_ms() : state.now_ms();
+}
+
+void log_init(const struct log_options *options)
+{
+    state.format = options->format;
+    state.fd = options->fd;
+    state.now_ms = options->now_ms;
+    log_lowest_ = options->level;
+}
+
+uint64_t log_dropped(void)
+{
+    return state.dropped;
+}
+
+uint64_t log_suppressed(void)
+{
+    return state.suppressed;
+}
+
+static void put(struct line *line, const char *text, size_t len)
+{
+    if (line->full || len > line->cap - line->len) {
+        line->full = true;
+        return;
+    }
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
+}
+
+static void put_text(struct line *line, const char *text)
+{
+    put(line, text, strlen(text));
+}
+
+__attribute__((format(printf, 2, 3))) static void put_format(struct line *line, const char *format,
+                                                             ...)
+{
+    char text[64];
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len > 0)
+        put(line, text, (size_t)len);
+}
+
+/* Code points that change how a terminal or an editor shows what stands around them. */
+static bool disturbs_display(uint32_t point)
+{
+    return (point >= 0x80 && point < 0xa0) || point == 0x200e || point == 0x200f ||
+           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+/* One byte that cannot stand for itself. */
+static void put_escaped_byte(struct line *line, uint8_t byte)
+{
+    bool json = state.format == LOG_FORMAT_JSON;
+
+    switch (byte) {
+    case '"':
+        put_text(line, "\\\"");
+        break;
+    case '\\':
+        put_text(line, "\\\\");
+        break;
+    case '\n':
+        put_text(line, "\\n");
+        break;
+    case '\r':
+        put_text(line, "\\r");
+        break;
+    case '\t':
+        put_text(line, "\\t");
+        break;
+    default:
+        if (!json)
+            put_format(line, "\\x%02x", byte);
+        else if (byte < 0x80)
+            put_format(line, "\\u%04x", byte);
+        else
+            put_format(line, "\\\\x%02x", byte); /* no text: shown as the characters \xNN */
+    }
+}
+
+static void put_quoted(struct line *line, struct slice value)
+{
+    put_text(line, "\"");
+    for (size_t i = 0; i < value.len;) {
+        uint8_t byte = value.ptr[i];
+        uint32_t point = 0;
+        size_t len = utf8_decode(slice_from(value, i), &point);
+
+        if (len > 1 && !disturbs_display(point)) {
+            put(line, (const char *)value.ptr + i, len);
+        } else if (len > 1 && state.format == LOG_FORMAT_JSON) {
+            put_format(line, "\\u%04x", point); /* they are all below U+10000 */
+        } else if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
+            put(line, (const char *)value.ptr + i, 1);
+            len = 1;
+        } else {
+            put_escaped_byte(line, byte);
+            len = 1;
+        }
+        i += len;
+    }
+    put_text(line, "\"");
+}
+
+static bool needs_quotes(struct slice value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        uint8_t byte = value.ptr[i];
+
+        if (byte <= ' ' || byte >= 0x7f || byte == '"' || byte == '\\' || byte == '=')
+            return true;
+    }
+    return value.len == 0;
+}
+
+/* At most LOG_VALUE_MAX bytes, and not half a character. */
+static struct slice cut(struct slice value)
+{
+    size_t len = LOG_VALUE_MAX;
+
+    if (value.len <= len)
+        return value;
+    while (len > LOG_VALUE_MAX - 3 && (value.ptr[len] & 0xc0) == 0x80)
+        len--;
+    return (struct slice){value.ptr, len};
+}
+
+static void put_bytes(struct line *line, struct slice value)
+{
+    struct slice shown = cut(value);
+
+    if (state.format == LOG_FORMAT_LOGFMT && !needs_quotes(shown)) {
+        put(line, (const char *)shown.ptr, shown.len);
+        if (shown.len < value.len)
+            put_text(line, "...");
+        return;
+    }
+    put_quoted(line, shown);
+    if (shown.len < value.len && !line->full) {
+        line->len--; /* behind the last character, inside the quotes */
+        put_text(line, "...\"");
+    }
+}
+
+static void put_key(struct line *line, const char *key)
+{
+    if (state.format == LOG_FORMAT_JSON) {
+        put_text(line, line->len <= 1 ? "\"" : ",\"");
+        put_text(line, key);
+        put_text(line, "\":");
+    } else {
+        if (line->len > 0)
+            put_text(line, " ");
+        put_text(line, key);
+        put_text(line, "=");
+    }
+}
+
+static void put_field(struct line *line, const struct log_field *field)
+{
+    size_t start = line->len;
+
+    put_key(line, field->key);
+    switch (field->kind) {
+    case LOG_KIND_U64:
+        put_format(line, "%" PRIu64, field->as.u64);
+        break;
+    case LOG_KIND_I64:
+        put_format(line, "%" PRId64, field->as.i64);
+        break;
+    case LOG_KIND_BOOL:
+        put_text(line, field->as.flag ? "true" : "false");
+        break;
+    case LOG_KIND_BYTES:
+        put_bytes(line, field->as.bytes);
+        break;
+    }
+    if (line->full)
+        line->len = start;
+}
+
+static void put_time(struct line *line, uint64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&seconds, &tm);
+    text[strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm)] = '\0';
+    put_key(line, "time");
+    if (state.format == LOG_FORMAT_JSON)
+        put_format(line, "\"%s.%03uZ\"", text, (unsigned)(ms % 1000));
+    else
+        put_format(line, "%s.%03uZ", text, (unsigned)(ms % 1000));
+}
+
+/* Gives a line to the kernel, whole and at once, or not at all. Asking poll() first keeps a
+ * blocking descriptor from blocking (a pipe with room for anything has room for PIPE_BUF) without
+ * making it non-blocking for other processes that share it, and avoids SIGPIPE. */
+static bool write_line(const struct line *line)
+{
+    struct pollfd poller = {.fd = state.fd, .events = POLLOUT};
+    ssize_t n;
+
+    if (poll(&poller, 1, 0) != 1 || (poller.revents & POLLOUT) == 0 ||
+        (poller.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+        return false;
+    n = write(state.fd, line->text, line->len);
+    if (n <= 0)
+        return false;
+    state.torn = (size_t)n < line->len;
+    return !state.torn;
+}
+
+static void write_event(uint64_t now, enum log_level level, const char *event, uint64_t suppressed,
+                        const struct log_field *fields)
+{
+    struct line line;
+    bool json = state.format == LOG_FORMAT_JSON;
+
+    line.len = 0;
+    line.cap = sizeof line.text - TAIL_MAX;
+    line.full = false;
+    if (state.torn)
+        put_text(&line, "\n");
+    if (json)
+        put_text(&line, "{");
+    put_time(&line, now);
+    put_field(&line, &(struct log_field){.key = "level",
+                                         .kind = LOG_KIND_BYTES,
+                                         .as.bytes = slice_str(level_names[level])});
+    put_field(&line, &(struct log_field){
+                         .key = "event", .kind = LOG_KIND_BYTES, .as.bytes = slice_str(event)});
+    for (; fields->key != NULL && !line.full; fields++)
+        put_field(&line, fields);
+    line.cap = sizeof line.text;
+    if (line.full) {
+        struct log_field note = log_bool("truncated", true);
+
+        line.full = false;
+        put_field(&line, &note);
+    }
+    if (suppressed > 0) {
+        struct log_field note = log_u64("suppressed", suppressed);
+
+        put_field(&line, &note);
+    }
+    put_text(&line, json ? "}\n" : "\n");
+    if (!write_line(&line))
+        state.dropped++;
+}
+
+static struct limit *find_limit(const char *event, uint64_t now)
+{
+    struct limit *limit;
+
+    for (size_t i = 0; i < state.limit_count; i++) {
+        if (strcmp(state.limits[i].name, event) == 0)
+            return &state.limits[i];
+    }
+    if (state.limit_count == LIMITED_NAMES_MAX)
+        return &state.limits[LIMITED_NAMES_MAX - 1];
+    limit = &state.limits[state.limit_count++];
+    *limit = (struct limit){.name = event, .milli_tokens = LOG_BURST * 1000, .filled_ms = now};
+    return limit;
+}
+
+/* Whether a line of that name may pass; a line that may not is counted. */
+static bool take_token(struct limit *limit, enum log_level level, uint64_t now)
+{
+    /* The wall clock may jump, back too: that must not underflow. */
+    uint64_t passed = now > limit->filled_ms ? now - limit->filled_ms : 0;
+
+    if (passed > LOG_BURST * 1000 / LOG_REFILL_PER_S)
+        passed = LOG_BURST * 1000 / LOG_REFILL_PER_S;
+    limit->milli_tokens += passed * LOG_REFILL_PER_S;
+    if (limit->milli_tokens > LOG_BURST * 1000)
+        limit->milli_tokens = LOG_BURST * 1000;
+    limit->filled_ms = now;
+    limit->asked_ms = now;
+    limit->level = level;
+    if (limit->milli_tokens < 1000) {
+        limit->suppressed++;
+        state.suppressed++;
+        return false;
+    }
+    limit->milli_tokens -= 1000;
+    return true;
+}
+
+/* Reports dropped lines before the next line, as soon as one can be written. */
+static void report_dropped(uint64_t now)
+{
+    uint64_t before = state.dropped;
+    struct log_field fields[] = {log_u64("lines", before - state.reported), LOG_END_};
+
+    if (before == state.reported)
+        return;
+    write_event(now, LOG_WARN, "log_dropped", 0, fields);
+    if (state.dropped == before)
+        state.reported = before;
+    else
+        state.dropped = before; /* the notice itself is no loss */
+}
+
+void log_write_(enum log_level level, bool limited, const char *event,
+                const struct log_field *fields)
+{
+    int saved = errno;
+    uint64_t now = now_ms();
+    uint64_t suppressed = 0;
+
+    if (limited) {
+        struct limit *limit = find_limit(event, now);
+
+        if (!take_token(limit, level, now))
+            return;
+        suppressed = limit->suppressed;
+        limit->suppressed = 0;
+    }
+    report_dropped(now);
+    write_event(now, level, event, suppressed, fields);
+    errno = saved;
+}
+
+void log_tick(void)
+{
+    uint64_t now = now_ms();
+
+    report_dropped(now);
+    for (size_t i = 0; i < state.limit_count; i++) {
+        struct limit *limit = &state.limits[i];
+        struct log_field fields[] = {log_str("name", limit->name), LOG_END_};
+        uint64_t suppressed = limit->suppressed;
+
+        if (suppressed == 0 || (now >= limit->asked_ms && now - limit->asked_ms < 1000))
+            continue;
+        limit->suppressed = 0;
+        if (limit->level >= log_lowest_)
+            write_event(now, limit->level, "log_suppressed", suppressed, fields);
+    }
+}
+
+struct log_field log_errno(const char *key, int error)
+{
+    return log_str(key, strerror(error < 0 ? -error : error));
+}

@@ -1,0 +1,114 @@
+/* The small endpoints of etcd that are about no key. See admin.h for the contract.
+ *
+ * Upstream: etcd 3.4, etcdserver/api/etcdhttp; the spec folder's etcd-v2.md, sections 1 and 11. */
+#include "rdzv/etcd/admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/resource.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd/json_body.h"
+#include "rdzv/http/message.h"
+#include "rdzv/http/reply.h"
+
+static void reply(const struct http_request *r, const char *content_type, const char *body)
+{
+    reply_send(
+        r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
+}
+
+static bool is_method(const struct http_request *r, enum http_method method, const char *allow)
+{
+    if (r->head->method == method)
+        return true;
+    reply_not_allowed(r, allow, HTTP_ETCD_NONE);
+    return false;
+}
+
+void etcd_version_handle(const struct http_request *r)
+{
+    if (is_method(r, HTTP_GET, "GET"))
+        reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
+}
+
+/* Alarms can be excluded from etcd's; there are none here. */
+void etcd_health_handle(const struct http_request *r)
+{
+    if (is_method(r, HTTP_GET, "GET"))
+        reply(r, HTTP_TEXT, "{\"health\":\"true\"}");
+}
+
+/* Go's variables tell about its own runtime, but for this one. */
+void etcd_vars_handle(const struct http_request *r)
+{
+    struct rlimit limit = {0};
+    char text[128];
+
+    if (!is_method(r, HTTP_GET, "GET"))
+        return;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
+             (uint64_t)limit.rlim_cur);
+    reply(r, "application/json; charset=utf-8", text);
+}
+
+/* --- The log's level. --- */
+
+/* The names of etcd's logger, and what they come to here. */
+static bool parse_level(struct slice name, enum log_level *level)
+{
+    static const struct {
+        const char *names[3];
+        enum log_level level;
+    } levels[] = {
+        {{"CRITICAL", "C"}, LOG_ERROR},    {{"ERROR", "E", "0"}, LOG_ERROR},
+        {{"WARNING", "W", "1"}, LOG_WARN}, {{"NOTICE", "N", "2"}, LOG_INFO},
+        {{"INFO", "I", "3"}, LOG_INFO},    {{"DEBUG", "D", "4"}, LOG_DEBUG},
+        {{"TRACE", "T", "5"}, LOG_DEBUG},
+    };
+
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        for (size_t k = 0; k < 3 && levels[i].names[k] != NULL; k++) {
+            const char *known = levels[i].names[k];
+
+            if (name.len == strlen(known) &&
+                strncasecmp((const char *)name.ptr, known, name.len) == 0) {
+                *level = levels[i].level;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void set_level(const struct http_request *r, struct slice name)
+{
+    struct log_options options = {.format = r->http->config->log_format, .fd = 2};
+
+    if (!parse_level(name, &options.level)) {
+        REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        return;
+    }
+    log_event(LOG_INFO, "log_level", log_bytes("level", name));
+    log_init(&options);
+    reply_send(r, &(struct reply){.status = 204});
+}
+
+/* {"Level":"INFO"} */
+void etcd_log_level_handle(const struct http_request *r)
+{
+    const cJSON *level;
+    cJSON *body;
+
+    if (!is_method(r, HTTP_PUT, "PUT"))
+        return;
+    body = json_body_parse(r->body);
+    level = cJSON_GetObjectItem(body, "Level");
+    if (cJSON_IsString(level))
+        set_level(r, slice_str(level->valuestring));
+    else
+        reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
+    cJSON_Delete(body);
+}

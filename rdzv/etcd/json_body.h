@@ -1,0 +1,17 @@
+/* The JSON that clients send to members, auth and the log's level: a body becomes a cJSON tree. */
+#pragma once
+
+#include <cjson/cJSON.h>
+
+#include "proto/bytes.h"
+
+/* A tree takes some forty times the room of its text. etcd has no limit. */
+#define JSON_BODY_MAX (1u << 20)
+
+/* The first value of a body; what follows it is not looked at, as by Go's Decoder. NULL when it is
+ * no JSON, longer than JSON_BODY_MAX, or has a NUL in it, which cJSON would take for the end of a
+ * string. The caller frees it with cJSON_Delete(). */
+cJSON *json_body_parse(struct slice body);
+
+/* Is this member called `name`? Upper and lower case are the same, as in Go. */
+bool json_body_is_named(const cJSON *member, const char *name);

@@ -1,0 +1,260 @@
+/* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
+ * of the tree are in store/tree.h, those of parameters in proto/etcd.h, those of JSON in
+ * proto/etcd_types.h. */
+#include "rdzv/etcd/keys.h"
+
+#include <stdio.h>
+
+#include "proto/etcd.h"
+#include "rdzv/etcd/auth.h"
+#include "rdzv/http/body.h"
+
+static void reply_no_memory(const struct http_request *r)
+{
+    conn_drop(r->conn, "out of memory", r->path);
+}
+
+static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
+                        uint64_t index)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    etcd_write_error(&body.w, code, cause, index);
+    reply_body_send(r,
+                    &(struct reply){.status = etcd_status(code),
+                                    .content_type = HTTP_JSON,
+                                    .etcd = HTTP_ETCD_ERROR,
+                                    .index = index},
+                    &body);
+}
+
+/* --- Reads. --- */
+
+/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
+ * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
+ * time. */
+#define TORCH_STORE "/torch/elastic/store"
+
+static bool is_torch_store(const struct http_request *r, struct slice key)
+{
+    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
+}
+
+static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
+{
+    struct tree *t = &r->space->store->tree;
+    const struct reply reply = {
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
+    struct reply_body body;
+    const struct node *n;
+    struct slice where;
+    enum etcd_code code = tree_get(t, key, &n, &where);
+    bool torch = code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key);
+
+    if (code != ETCD_OK && !torch) {
+        reply_error(r, code, where, t->index);
+        return;
+    }
+    reply_body_begin(&body);
+    if (torch)
+        writer_str(&body.w,
+                   "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
+    else if (!tree_write_get(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)),
+                             &body.w)) {
+        reply_body_drop(&body);
+        reply_no_memory(r);
+        return;
+    }
+    reply_body_send(r, &reply, &body);
+}
+
+static void start_watch(const struct http_request *r, struct slice key,
+                        const struct etcd_request *q)
+{
+    struct tree *t = &r->space->store->tree;
+    uint32_t max = r->http->config->limits.watchers_max;
+    struct watch *watch;
+
+    if (max != 0 && t->hub.registered >= max) {
+        reply_error(r, ETCD_INTERNAL,
+                    slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
+                    t->index);
+        return;
+    }
+    if (tree_watch(t, key, q->recursive, q->stream, q->wait_index, r->conn, &watch) == ETCD_OK) {
+        http_start_watch(r, watch, t->index);
+    } else {
+        char cause[128];
+
+        snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
+                 (unsigned long long)watch_oldest(&t->hub), (unsigned long long)q->wait_index);
+        reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
+    }
+}
+
+/* --- Changes. --- */
+
+static const enum command_kind kinds[] = {
+    [ETCD_OP_SET] = COMMAND_TREE_SET,
+    [ETCD_OP_CREATE] = COMMAND_TREE_CREATE,
+    [ETCD_OP_CREATE_IN_ORDER] = COMMAND_TREE_CREATE_IN_ORDER,
+    [ETCD_OP_UPDATE] = COMMAND_TREE_UPDATE,
+    [ETCD_OP_COMPARE_AND_SWAP] = COMMAND_TREE_COMPARE_AND_SWAP,
+    [ETCD_OP_DELETE] = COMMAND_TREE_DELETE,
+    [ETCD_OP_COMPARE_AND_DELETE] = COMMAND_TREE_COMPARE_AND_DELETE,
+};
+
+/* "[given != actual] [given != actual]": only what differs is named. */
+static void reply_compare_failed(const struct http_request *r, const struct command *c,
+                                 const struct tree_result *result)
+{
+    struct slice actual = result->actual_value;
+    size_t room = c->expected.len + actual.len + 128;
+    uint8_t *cause = malloc(room);
+    struct writer w = {.ptr = cause, .cap = room};
+
+    if (cause == NULL) {
+        reply_no_memory(r);
+        return;
+    }
+    if (result->value_differs) {
+        writer_u8(&w, '[');
+        writer_slice(&w, c->expected);
+        writer_str(&w, " != ");
+        writer_slice(&w, actual);
+        writer_u8(&w, ']');
+    }
+    if (result->index_differs) {
+        char text[64];
+
+        snprintf(text, sizeof text, "%s[%llu != %llu]", result->value_differs ? " " : "",
+                 (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
+        writer_str(&w, text);
+    }
+    reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->store->tree.index);
+    free(cause);
+}
+
+static void reply_changed(const struct http_request *r, const struct etcd_request *q,
+                          struct tree_event *e)
+{
+    struct reply reply = {.status = 200,
+                          .content_type = HTTP_JSON,
+                          .etcd = HTTP_ETCD_KEYS,
+                          .index = r->space->store->tree.index};
+    bool brief =
+        q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
+                                   e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
+    char text[64];
+
+    if (e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev))
+        reply.status = 201;
+    if (brief) {
+        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
+        reply.body = slice_str(text);
+    } else {
+        reply.shared = tree_event_json(e);
+        if (reply.shared == NULL) {
+            reply_no_memory(r);
+            return;
+        }
+    }
+    reply_send(r, &reply);
+}
+
+/* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
+static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
+{
+    return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
+}
+
+static void change(const struct http_request *r, struct slice key, const struct etcd_request *q)
+{
+    int64_t now_ns = engine_wall_ns(http_engine(r));
+    struct command command = {
+        .kind = kinds[q->op],
+        .key = key,
+        .prev_index = q->prev_index,
+        .expires_ns = deadline(q, now_ns),
+        .now_ns = now_ns,
+        .dir = q->dir,
+        .recursive = q->recursive,
+        .refresh = q->refresh,
+    };
+    uint8_t *bytes = net_scratch(conn_net(r->conn), q->value.len + q->prev_value.len + 1);
+    struct store_result result;
+
+    if (bytes == NULL) {
+        reply_no_memory(r);
+        return;
+    }
+    command.value = url_unescape_value(q->value, bytes);
+    command.expected = url_unescape_value(q->prev_value, bytes + command.value.len);
+    engine_apply(http_engine(r), r->space, &command, &result);
+    if (result.tree.code == ETCD_OK)
+        reply_changed(r, q, result.tree.event);
+    else if (result.tree.code == ETCD_COMPARE_FAILED)
+        reply_compare_failed(r, &command, &result.tree);
+    else if (result.tree.code == ETCD_INTERNAL)
+        reply_error(r, ETCD_INTERNAL,
+                    slice_str("rdzvd: the space is full, or the path too deep: see --space-limit"),
+                    r->space->store->tree.index);
+    else
+        reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
+}
+
+/* --- The whole. --- */
+
+/* What follows /v2/keys, without a trailing slash; the root is "/". */
+static struct slice key_of(struct slice path)
+{
+    struct slice key = slice_from(path, strlen("/v2/keys"));
+
+    while (key.len > 1 && key.ptr[key.len - 1] == '/')
+        key.len--;
+    return key.len == 0 ? slice_str("/") : key;
+}
+
+static bool is_write(enum http_method method)
+{
+    return method != HTTP_GET && method != HTTP_HEAD;
+}
+
+static bool select_form(const struct http_request *r, struct slice *form, struct etcd_refusal *why)
+{
+    if (!etcd_select_form(r->head->method, r->head->content_type, r->body, form, why))
+        return false;
+    if (form->len <= r->http->config->limits.http_form_max)
+        return true;
+    *why = (struct etcd_refusal){.code = ETCD_INVALID_FORM, .cause = "http: POST too large"};
+    return false;
+}
+
+void etcd_keys_handle(const struct http_request *r)
+{
+    enum http_method method = r->head->method;
+    struct slice key = key_of(r->path), form;
+    struct etcd_refusal why;
+    struct etcd_request q;
+
+    if (method != HTTP_GET && method != HTTP_HEAD && method != HTTP_PUT && method != HTTP_POST &&
+        method != HTTP_DELETE) {
+        reply_not_allowed(r, "HEAD,GET,PUT,POST,DELETE", HTTP_ETCD_NONE);
+        return;
+    }
+    if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {
+        reply_error(r, why.code, slice_str(why.cause), 0);
+        return;
+    }
+    if (!etcd_auth_allows_keys(r, is_write(method), q.recursive)) {
+        reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
+        return;
+    }
+    if (q.op == ETCD_OP_GET)
+        reply_get(r, key, &q);
+    else if (q.op == ETCD_OP_WATCH)
+        start_watch(r, key, &q);
+    else
+        change(r, key, &q);
+}

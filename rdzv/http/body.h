@@ -1,0 +1,32 @@
+/* The body of a reply, which grows while it is written: an endpoint need not know beforehand how
+ * long it becomes.
+ *
+ *     struct reply_body body;
+ *
+ *     reply_body_begin(&body);
+ *     writer_str(&body.w, "…");
+ *     reply_body_send(r, &(struct reply){.status = 200, …}, &body);
+ */
+#pragma once
+
+#include "rdzv/http/reply.h"
+
+struct reply_body {
+    struct writer w; /* counts on, without writing, when memory is short */
+    struct blob *blob;
+    size_t max; /* it does not grow beyond this; set by reply_body_begin(), and may be lowered */
+};
+
+void reply_body_begin(struct reply_body *b);
+
+/* True when all that was written is there. */
+static inline bool reply_body_is_whole(const struct reply_body *b)
+{
+    return b->w.len <= b->w.cap;
+}
+
+/* Frees a body that is not sent. */
+void reply_body_drop(struct reply_body *b);
+
+/* Replies with what was written and frees it. When memory was short the connection is dropped. */
+void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b);

@@ -1,0 +1,196 @@
+/* HTTP replies: status lines, the headers that etcd sends, bodies. See reply.h. */
+#include "rdzv/http/reply.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "proto/json.h"
+
+static const char *reason_of(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {204, "No Content"},
+        {301, "Moved Permanently"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {412, "Precondition Failed"},
+        {413, "Request Entity Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {500, "Internal Server Error"},
+        {503, "Service Unavailable"},
+    };
+
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Status";
+}
+
+/* The Date header; made once a second. */
+static const char *date_line(void)
+{
+    static char line[64];
+    static time_t made_for = -1;
+    time_t now = time(NULL);
+    struct tm tm;
+
+    if (now != made_for) {
+        gmtime_r(&now, &tm);
+        strftime(line, sizeof line, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        made_for = now;
+    }
+    return line;
+}
+
+static void header_u64(struct writer *w, const char *name, uint64_t v)
+{
+    writer_str(w, name);
+    json_u64(w, v);
+    writer_str(w, "\r\n");
+}
+
+static void header_hex(struct writer *w, const char *name, uint64_t v)
+{
+    char text[17];
+    size_t at = sizeof text - 1;
+
+    text[at] = '\0';
+    do {
+        text[--at] = "0123456789abcdef"[v % 16];
+        v /= 16;
+    } while (v != 0);
+    writer_str(w, name);
+    writer_str(w, text + at);
+    writer_str(w, "\r\n");
+}
+
+/* `*` by default; with --cors, the origin itself when it is one of the list. */
+static void write_cors(struct writer *w, const struct http_request *r)
+{
+    const struct string_list *list = &r->http->config->cors;
+    struct slice allowed = slice_str("*");
+
+    if (list->count != 0) {
+        allowed = (struct slice){0};
+        for (size_t i = 0; i < list->count; i++) {
+            if (slice_is(r->head->origin, list->items[i]) || strcmp(list->items[i], "*") == 0)
+                allowed = strcmp(list->items[i], "*") == 0 ? slice_str("*") : r->head->origin;
+        }
+        if (allowed.len == 0)
+            return;
+    }
+    writer_str(w, "Access-Control-Allow-Headers: accept, content-type, authorization\r\n"
+                  "Access-Control-Allow-Methods: POST, GET, OPTIONS, PUT, DELETE\r\n"
+                  "Access-Control-Allow-Origin: ");
+    writer_slice(w, allowed);
+    writer_str(w, "\r\n");
+}
+
+static void write_etcd_headers(struct writer *w, const struct http_request *r,
+                               enum http_etcd_headers which, uint64_t index)
+{
+    if (which == HTTP_ETCD_NONE)
+        return;
+    header_hex(w, "X-Etcd-Cluster-Id: ", r->http->cluster_id);
+    if (which == HTTP_ETCD_CLUSTER)
+        return;
+    header_u64(w, "X-Etcd-Index: ", index);
+    if (which == HTTP_ETCD_ERROR)
+        return;
+    header_u64(w, "X-Raft-Index: ", r->space->store->tree.index + 1);
+    writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
+}
+
+void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
+{
+    writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
+    json_u64(w, reply->status);
+    writer_u8(w, ' ');
+    writer_str(w, reason_of(reply->status));
+    writer_str(w, "\r\n");
+    /* Go replies to these two itself, before etcd's handlers see the request. */
+    if (reply->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
+        write_cors(w, r);
+    if (reply->allow != NULL) {
+        writer_str(w, "Allow: ");
+        writer_str(w, reply->allow);
+        writer_str(w, "\r\n");
+    }
+    if (reply->content_type != NULL) {
+        writer_str(w, "Content-Type: ");
+        writer_str(w, reply->content_type);
+        writer_str(w, "\r\n");
+    }
+    if (reply->nosniff)
+        writer_str(w, "X-Content-Type-Options: nosniff\r\n");
+    write_etcd_headers(w, r, reply->etcd, reply->index);
+    writer_str(w, date_line());
+    if (!r->head->keep_alive && r->head->minor != 0)
+        writer_str(w, "Connection: close\r\n");
+    else if (r->head->keep_alive && r->head->minor == 0)
+        writer_str(w, "Connection: keep-alive\r\n");
+}
+
+void reply_send(const struct http_request *r, const struct reply *reply)
+{
+    struct slice body = reply->shared != NULL ? blob_slice(reply->shared) : reply->body;
+    size_t room = REPLY_HEAD_ROOM + r->head->origin.len;
+    uint8_t small[2048], *head = room <= sizeof small ? small : malloc(room);
+    struct writer w = {.ptr = head, .cap = room};
+
+    if (head == NULL) {
+        conn_drop(r->conn, "out of memory", (struct slice){0});
+        return;
+    }
+    reply_write_head(&w, r, reply);
+    if (reply->status != 204 && !(reply->status == 301 && r->head->method == HTTP_HEAD))
+        header_u64(&w, "Content-Length: ", body.len);
+    assert(w.len + 2 <= w.cap);
+    if (reply->location.len != 0) {
+        conn_put(r->conn, head, w.len);
+        conn_put(r->conn, "Location: ", 10);
+        conn_put(r->conn, reply->location.ptr, reply->location.len);
+        w.len = 0;
+        writer_str(&w, "\r\n");
+    }
+    writer_str(&w, "\r\n");
+    conn_put(r->conn, head, w.len);
+    if (r->head->method != HTTP_HEAD && reply->shared != NULL)
+        conn_put_blob(r->conn, reply->shared);
+    else if (r->head->method != HTTP_HEAD)
+        conn_put(r->conn, body.ptr, body.len);
+    if (head != small)
+        free(head);
+}
+
+void reply_not_found(const struct http_request *r)
+{
+    reply_send(r, &(struct reply){.status = 404,
+                                  .content_type = HTTP_TEXT,
+                                  .nosniff = true,
+                                  .body = slice_str("404 page not found\n")});
+}
+
+void reply_not_allowed(const struct http_request *r, const char *allow, enum http_etcd_headers etcd)
+{
+    reply_send(r, &(struct reply){.status = 405,
+                                  .content_type = HTTP_TEXT,
+                                  .etcd = etcd,
+                                  .allow = allow,
+                                  .nosniff = true,
+                                  .body = slice_str("Method Not Allowed\n")});
+}

@@ -1,0 +1,81 @@
+/* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
+ * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
+ * CORS. An endpoint calls one reply function (of this header, body.h or message.h) exactly once, or
+ * starts a watch. */
+#pragma once
+
+#include "proto/http.h"
+#include "rdzv/net/conn.h"
+
+struct http_route;
+struct watch;
+
+/* What all HTTP sessions share. */
+struct http {
+    const struct config *config;
+    struct engine *engine;
+    const struct http_route *routes; /* rdzv/routes.c */
+    uint64_t member_id, cluster_id;  /* as etcd derives them */
+};
+
+/* One request, whole. Slices live until the endpoint returns. */
+struct http_request {
+    const struct http *http;
+    struct conn *conn;
+    struct engine_space *space;
+    const struct http_head *head;
+    struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
+    struct slice query; /* still escaped */
+    struct slice body;
+};
+
+static inline struct engine *http_engine(const struct http_request *r)
+{
+    return r->http->engine;
+}
+
+static inline bool http_is_reading(const struct http_request *r)
+{
+    return r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
+}
+
+/* Which of etcd's headers a reply carries. */
+enum http_etcd_headers {
+    HTTP_ETCD_NONE,    /* machines, version, health, stats, and what is not etcd's */
+    HTTP_ETCD_CLUSTER, /* X-Etcd-Cluster-Id: members, auth */
+    HTTP_ETCD_ERROR,   /* and X-Etcd-Index: errors of /v2/keys */
+    HTTP_ETCD_KEYS,    /* and X-Raft-Index, X-Raft-Term: successes of /v2/keys */
+};
+
+struct reply {
+    unsigned status;
+    const char *content_type; /* NULL: none */
+    enum http_etcd_headers etcd;
+    uint64_t index;        /* X-Etcd-Index */
+    const char *allow;     /* of a 405; NULL: none */
+    bool nosniff;          /* X-Content-Type-Options: nosniff, as Go's http.Error() sets it */
+    struct slice location; /* of a 301; empty: none */
+    struct slice body;     /* copied; a HEAD gets its length and not the bytes */
+    struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
+};
+
+#define HTTP_JSON "application/json"
+#define HTTP_TEXT "text/plain; charset=utf-8"
+#define HTTP_HTML "text/html; charset=utf-8"
+
+void reply_send(const struct http_request *r, const struct reply *reply);
+
+/* The status line and all headers but Content-Length and Location; for reply.c and session.c. They
+ * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
+#define REPLY_HEAD_ROOM 1024
+void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
+
+/* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
+ * owns the watch from here on. */
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
+
+/* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
+ * without one; `etcd` as in struct reply). */
+void reply_not_found(const struct http_request *r);
+void reply_not_allowed(const struct http_request *r, const char *allow,
+                       enum http_etcd_headers etcd);

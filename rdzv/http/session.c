@@ -1,0 +1,612 @@
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, and the chunks of an
+ * open watch. See session.h for the contract. reply.c writes a reply's head, the endpoints its
+ * body.
+ */
+#include "rdzv/http/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/etcd.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/http/body.h"
+#include "rdzv/http/reply.h"
+#include "rdzv/http/route.h"
+#include "rdzv/net/input.h"
+
+#define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
+
+struct http_session {
+    struct http_parser parser;
+    struct http_parser before; /* as it was before the present head, to read that head again */
+    bool in_body;              /* the head has been read, its body has not all come */
+    bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
+    size_t head_len;
+    enum http_body body;
+    uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
+                        or what has been skipped of a chunked one */
+    struct http_chunks chunks;
+    size_t body_len; /* decoded bytes of a chunked body, right behind the head */
+    size_t raw_at;   /* end of what has been decoded of it */
+    struct watch *watch;
+    bool chunked;    /* the open watch's reply is; HTTP/1.0 gets bare bytes and a close */
+    bool keep_alive; /* of the request that opened the watch */
+};
+
+static const struct http *http_of(const struct conn *c)
+{
+    return c->protocol->arg;
+}
+
+/* The connection keeps a pointer to the session. */
+static struct http_session *session_of(const struct conn *c)
+{
+    return *(struct http_session *const *)(const void *)c->session.bytes;
+}
+
+static struct watch_hub *hub_of(const struct conn *c)
+{
+    return &conn_space(c)->store->tree.hub;
+}
+
+static void close_watch(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+
+    if (h->watch == NULL)
+        return;
+    watch_close(hub_of(c), h->watch);
+    h->watch = NULL;
+    engine_use_ended(http_of(c)->engine);
+}
+
+static void end(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+
+    close_watch(c);
+    free(h);
+}
+
+/* --- Watches. --- */
+
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
+{
+    struct http_session *h = session_of(r->conn);
+    uint8_t small[REPLY_HEAD_ROOM * 2];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+    const struct reply reply = {
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
+    struct http_head head = *r->head;
+    struct http_request request = *r;
+
+    assert(h->watch == NULL);
+    h->watch = watch;
+    engine_use_began(r->http->engine);
+    h->chunked = head.minor != 0;
+    h->keep_alive = head.keep_alive && h->chunked;
+    head.keep_alive = h->keep_alive;
+    if (head.origin.len > REPLY_HEAD_ROOM / 2)
+        head.origin.len = 0; /* no allowed origin is that long */
+    request.head = &head;
+    reply_write_head(&w, &request, &reply);
+    if (h->chunked)
+        writer_str(&w, "Transfer-Encoding: chunked\r\n");
+    writer_str(&w, "\r\n");
+    assert(w.len <= w.cap);
+    conn_put(r->conn, small, w.len);
+}
+
+static void put_event(struct conn *c, struct blob *event)
+{
+    uint8_t line[32];
+    struct writer w = {.ptr = line, .cap = sizeof line};
+
+    if (session_of(c)->chunked) {
+        char text[20];
+        int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
+
+        writer_put(&w, text, (size_t)len);
+        conn_put(c, line, w.len);
+    }
+    conn_put_blob(c, event);
+    if (session_of(c)->chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+/* Ends the watch's reply; the connection can take its next request. */
+static void end_watch(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+
+    close_watch(c);
+    conn_set_input(c, INPUT_READY);
+    if (h->chunked)
+        conn_put(c, "0\r\n\r\n", 5);
+    if (!h->keep_alive)
+        conn_finish(c);
+}
+
+/* Sends the events that the watch has collected, as far as the client reads them. */
+static void put_events(struct conn *c)
+{
+    struct http_session *h = session_of(c);
+    struct blob *event;
+
+    while (conn_can_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
+        put_event(c, event);
+        blob_unref(event);
+    }
+}
+
+static void resume(struct conn *c, struct wake *wake)
+{
+    struct http_session *h = session_of(c);
+
+    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
+    put_events(c);
+    if (conn_is_open(c) && h->watch->subscription.ended) {
+        end_watch(c);
+        input_process(c); /* what was pipelined behind it */
+    }
+}
+
+/* --- Requests. --- */
+
+static void reply_redirect(const struct http_request *r)
+{
+    struct reply moved = {.status = 301};
+    struct reply_body location, page;
+
+    reply_body_begin(&location);
+    reply_body_begin(&page);
+    url_write_location(&location.w, r->path, r->query);
+    if (http_is_reading(r)) {
+        moved.content_type = HTTP_HTML;
+        url_write_moved_page(&page.w, r->path, r->query);
+    }
+    if (reply_body_is_whole(&location)) {
+        moved.location = (struct slice){location.w.ptr, location.w.len};
+        reply_body_send(r, &moved, &page);
+    } else {
+        conn_drop(r->conn, "out of memory", r->path);
+        reply_body_drop(&page);
+    }
+    reply_body_drop(&location);
+}
+
+/* Replies to a request before its body has come, and ends the connection without waiting for it. */
+static enum protocol_result refuse_body(struct conn *c, const struct http_head *head,
+                                        const struct reply *reply)
+{
+    struct http_head closing = *head;
+    struct http_request r = {
+        .http = http_of(c), .conn = c, .space = conn_space(c), .head = &closing};
+
+    closing.keep_alive = false;
+    reply_send(&r, reply);
+    conn_finish_draining(c);
+    return PROTOCOL_ENDED;
+}
+
+/* With --host-whitelist: the Host header has to name one of them. */
+static bool host_is_welcome(const struct http_request *r)
+{
+    const struct string_list *list = &r->http->config->host_whitelist;
+    struct slice host = r->head->host;
+
+    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
+        if (host.ptr[i - 1] == ':')
+            host.len = i - 1;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (slice_is(host, list->items[i]) || strcmp(list->items[i], "*") == 0)
+            return true;
+    }
+    return list->count == 0;
+}
+
+/* Replies that need no endpoint; false: none was sent. */
+static bool reply_early(const struct http_request *r, bool moved)
+{
+    if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
+        refuse_body(r->conn, r->head, &(struct reply){.status = 400});
+    else if (r->head->method == HTTP_OPTIONS)
+        reply_send(r, &(struct reply){.status = 200});
+    else if (!host_is_welcome(r))
+        reply_send(r, &(struct reply){.status = 421,
+                                      .content_type = HTTP_TEXT,
+                                      .nosniff = true,
+                                      .body = slice_str(
+                                          "the Host header names none of --host-whitelist: add the "
+                                          "name to it, or use one that is there\n")});
+    else if (moved && r->head->method != HTTP_CONNECT)
+        reply_redirect(r);
+    else
+        return false;
+    return true;
+}
+
+static void ask_endpoint(const struct http_request *r, bool moved)
+{
+    const struct http_route *route;
+
+    if (reply_early(r, moved))
+        return;
+    route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    if (route == NULL) {
+        reply_not_found(r);
+        return;
+    }
+    if (route->flags & ROUTE_USES_STORE)
+        engine_use_began(r->http->engine);
+    route->handle(r);
+    if (route->flags & ROUTE_USES_STORE)
+        engine_use_ended(r->http->engine);
+}
+
+static void handle(struct conn *c, const struct http_head *head, struct slice body)
+{
+    struct http_request r = {.http = http_of(c),
+                             .conn = c,
+                             .space = conn_space(c),
+                             .head = head,
+                             .query = head->target.query,
+                             .body = body};
+    size_t room = head->target.path.len + 1;
+    uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
+    bool moved = false;
+
+    if (path == NULL) {
+        conn_drop(c, "out of memory", (struct slice){0});
+        return;
+    }
+    if (head->method == HTTP_CONNECT)
+        r.path = url_unescape_path(head->target.path, path);
+    else
+        r.path = url_clean_path(head->target.path, path, &moved);
+    http_of(c)->engine->stats.http_requests++;
+    ask_endpoint(&r, moved);
+    if (path != small)
+        free(path);
+    if (!conn_is_open(c) || session_of(c)->watch != NULL || head->keep_alive)
+        return;
+    if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
+        conn_finish_draining(c); /* its body is still to come */
+    else
+        conn_finish(c);
+}
+
+/* --- Reading. --- */
+
+static enum protocol_result refuse_head(struct conn *c, const struct http_refusal *why)
+{
+    char peer[CONN_PEER_MAX];
+    uint8_t text[512];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    if (why->silent) {
+        conn_drop(c, why->reason, (struct slice){0});
+        return PROTOCOL_ENDED;
+    }
+    log_limited(LOG_INFO, "http_bad_request", log_str("peer", conn_peer(c, peer)),
+                log_str("protocol", "http"), log_str("reason", why->reason));
+    http_write_refusal(&w, why);
+    conn_put(c, text, w.len);
+    conn_finish_draining(c);
+    return PROTOCOL_ENDED;
+}
+
+static enum protocol_result refuse_form(struct conn *c, const struct http_head *head,
+                                        const char *cause)
+{
+    uint8_t text[256];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+
+    etcd_write_error(&w, ETCD_INVALID_FORM, slice_str(cause), 0);
+    return refuse_body(c, head,
+                       &(struct reply){.status = etcd_status(ETCD_INVALID_FORM),
+                                       .content_type = HTTP_JSON,
+                                       .etcd = HTTP_ETCD_ERROR,
+                                       .body = {text, w.len}});
+}
+
+/* As in Go, so that the connection stays: a body that is this much over what forms may have is read
+ * all the same and refused by its endpoint, and this much of a body that no endpoint reads is
+ * dropped. */
+#define BODY_SLACK (256u * 1024)
+
+static size_t body_max(const struct conn *c)
+{
+    return (size_t)http_of(c)->config->limits.http_form_max + BODY_SLACK;
+}
+
+/* Does an endpoint read the body: a form of /v2/keys, JSON elsewhere? Go reads a body only then,
+ * and otherwise neither asks for it nor finds fault with it. */
+static bool wants_body(const struct http_head *head)
+{
+    struct etcd_refusal why;
+    struct slice form;
+    const struct slice some = {(const uint8_t *)"?", 1};
+
+    if (head->method != HTTP_PUT && head->method != HTTP_POST)
+        return false;
+    return !http_is_below(head->target.path, "/v2/keys") ||
+           (etcd_select_form(head->method, head->content_type, some, &form, &why) && form.len != 0);
+}
+
+/* What to do once a head is known. False: the connection ends. */
+static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
+{
+    struct http_session *h = session_of(c);
+
+    h->in_body = true;
+    h->head_len = h->raw_at = head_len;
+    h->body = head->body;
+    h->length = head->content_length;
+    h->body_len = 0;
+    h->chunks = (struct http_chunks){0};
+    if (head->expect == HTTP_EXPECT_OTHER) {
+        refuse_body(c, head, &(struct reply){.status = 417});
+        return false;
+    }
+    if (h->body == HTTP_BODY_NONE)
+        return true;
+    if (!wants_body(head)) {
+        /* What follows a head that waits for a 100 cannot be told from the next one. */
+        if (h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE)
+            head->keep_alive = false;
+        h->skipping = head->keep_alive;
+        return true;
+    }
+    if (h->length > body_max(c)) {
+        refuse_form(c, head, "http: POST too large");
+        return false;
+    }
+    if (head->expect == HTTP_EXPECT_CONTINUE)
+        conn_put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+    return true;
+}
+
+/* Drops the body of a request whose reply has been sent; returns how many bytes of `in` that are.
+ */
+static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
+{
+    struct http_session *h = session_of(c);
+    size_t at = 0;
+
+    if (h->body == HTTP_BODY_LENGTH) {
+        at = h->length < len ? (size_t)h->length : len;
+        h->length -= at;
+        h->skipping = h->length > 0;
+        return at;
+    }
+    while (h->skipping) {
+        struct slice data = {0};
+        size_t size = 0;
+        const char *why;
+        enum parse_result result =
+            http_next_chunk(&h->chunks, (struct slice){in + at, len - at}, &data, &size, &why);
+
+        h->length += data.len + size;
+        if (result == PARSE_BAD || h->length > BODY_SLACK) {
+            conn_finish_draining(c);
+            return len;
+        }
+        at += size;
+        if (result == PARSE_MORE)
+            return at;
+        h->skipping = data.len != 0;
+    }
+    return at;
+}
+
+/* Decodes what has come of a chunked body, down to right behind the head. */
+static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, const char **why)
+{
+    struct http_session *h = session_of(c);
+
+    for (;;) {
+        struct slice data = {0};
+        size_t size = 0;
+        enum parse_result result = http_next_chunk(
+            &h->chunks, (struct slice){in + h->raw_at, len - h->raw_at}, &data, &size, why);
+
+        if (result == PARSE_BAD)
+            return result;
+        if (result == PARSE_DONE) {
+            if (h->body_len + data.len > body_max(c)) {
+                *why = "http: POST too large";
+                return PARSE_BAD;
+            }
+            if (data.len != 0)
+                memmove(in + h->head_len + h->body_len, data.ptr, data.len);
+            h->body_len += data.len;
+        }
+        h->raw_at += size;
+        /* What is decoded stays in the buffer until the request is whole, its framing too: a body
+         * that is nearly all chunk extensions has a limit of its own. */
+        if (h->raw_at / 2 > body_max(c)) {
+            *why = "http: POST too large";
+            return PARSE_BAD;
+        }
+        if (result == PARSE_MORE || data.len == 0)
+            return result;
+    }
+}
+
+/* Reads one request at the start of `in`. PARSE_DONE: the reply has been sent, *size bytes are done
+ * with. PARSE_MORE: *size bytes are needed. PARSE_BAD: the connection is finishing or closed. */
+static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
+{
+    struct http_session *h = session_of(c);
+    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
+    struct slice whole = {in, len};
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+    const char *why = NULL;
+    enum parse_result result;
+    bool fresh = !h->in_body;
+
+    if (fresh) {
+        h->before =
+            (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
+        result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
+        if (result == PARSE_MORE)
+            *size = head_len;
+        else if (result == PARSE_BAD)
+            refuse_head(c, &refusal);
+        else if (!begin_body(c, &head, head_len))
+            result = PARSE_BAD;
+        if (result != PARSE_DONE)
+            return result;
+    }
+
+    if (fresh && (h->skipping || h->body == HTTP_BODY_NONE || !wants_body(&head))) {
+        h->in_body = false;
+        *size = head_len;
+        handle(c, &head, (struct slice){0});
+        return PARSE_DONE;
+    }
+    if (h->body == HTTP_BODY_LENGTH) {
+        h->raw_at = h->head_len + (size_t)h->length;
+        h->body_len = (size_t)h->length;
+        if (len < h->raw_at) {
+            *size = h->raw_at;
+            return PARSE_MORE;
+        }
+    }
+    result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
+    if (result == PARSE_MORE) {
+        *size = len + 1;
+        return PARSE_MORE;
+    }
+    if (!fresh) { /* the buffer may have moved since, so the head is read again: twice in all */
+        struct http_parser again = h->before;
+
+        http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
+    }
+    if (result == PARSE_BAD) {
+        refuse_form(c, &head, why);
+        return PARSE_BAD;
+    }
+    h->in_body = false;
+    *size = h->raw_at;
+    handle(c, &head, (struct slice){in + h->head_len, h->body_len});
+    return PARSE_DONE;
+}
+
+static bool eof(struct conn *c)
+{
+    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
+    struct http_session *h = session_of(c);
+    struct http_refusal refusal;
+    struct http_head head;
+    size_t head_len;
+
+    /* A half-closed peer may still read: as etcd does, end the reply properly and go on with the
+     * requests that the peer sent behind the watch. */
+    while (conn_is_open(c) && h->watch != NULL) {
+        put_events(c);
+        if (conn_is_open(c))
+            end_watch(c);
+        input_process(c);
+    }
+    if (!conn_is_open(c) || c->input == INPUT_PAUSED || c->input == INPUT_DEFERRED)
+        return true;
+    if (c->in == NULL || h->skipping)
+        return false;
+    if (!h->in_body) {
+        http_refuse_unfinished(&h->parser, input_bytes(c), &refusal);
+        refuse_head(c, &refusal);
+        return true;
+    }
+    if (http_parse_head(&h->before, input_bytes(c), &limits, &head, &head_len, &refusal) !=
+        PARSE_DONE)
+        return false;
+    refuse_form(c, &head, "unexpected EOF");
+    return true;
+}
+
+static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
+                                          struct protocol_progress *progress)
+{
+    struct http_session *h = session_of(c);
+
+    if (h->watch != NULL)
+        return PROTOCOL_PARKED; /* what comes behind an open watch waits for its end */
+    while (progress->used < len) {
+        uint8_t *at = in + progress->used;
+        size_t left = len - progress->used, size = 0;
+        enum parse_result result;
+
+        if (h->skipping) {
+            progress->used += skip_body(c, at, left);
+            if (!conn_is_open(c))
+                return PROTOCOL_ENDED;
+            if (h->skipping)
+                return PROTOCOL_SKIPPING;
+            continue;
+        }
+        if (!conn_can_reply(c))
+            return PROTOCOL_PAUSED;
+        if (!conn_has_budget(c))
+            return PROTOCOL_DEFERRED;
+        result = read_request(c, at, left, &size);
+        if (!conn_is_open(c) || result == PARSE_BAD)
+            return PROTOCOL_ENDED;
+        if (result == PARSE_MORE) {
+            progress->need = progress->used + size;
+            return PROTOCOL_MORE;
+        }
+        conn_charge(c, REQUEST_COST + size);
+        progress->used += size;
+        if (h->watch != NULL)
+            return PROTOCOL_PARKED;
+    }
+    return h->skipping ? PROTOCOL_SKIPPING : PROTOCOL_MORE;
+}
+
+/* --- The protocol. --- */
+
+/* No other protocol that is spoken here begins with a capital letter. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct http_session *h;
+
+    (void)progress;
+    (void)why;
+    if (in.ptr[0] < 'A' || in.ptr[0] > 'Z')
+        return PARSE_BAD;
+    h = calloc(1, sizeof *h);
+    if (h == NULL) {
+        conn_drop(c, "out of memory", (struct slice){0});
+        return PARSE_BAD;
+    }
+    memcpy(c->session.bytes, &h, sizeof h);
+    c->protocol = p;
+    return PARSE_DONE;
+}
+
+static const char *version(const struct conn *c)
+{
+    (void)c;
+    return "http";
+}
+
+struct protocol http_protocol(struct http *http)
+{
+    return (struct protocol){.name = "http",
+                             .pipelines = true,
+                             .arg = http,
+                             .begin = begin,
+                             .read = read_requests,
+                             .eof = eof,
+                             .resume = resume,
+                             .end = end,
+                             .version = version};
+}

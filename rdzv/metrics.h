@@ -1,8 +1,0 @@
-/* /metrics: the daemon's numbers for Prometheus. */
-#pragma once
-
-#include "rdzv/http_reply.h"
-
-/* Answers with etcd's names, as far as they mean something here, of the space that is asked; with
- * our own of all spaces; and with those of the process that every exporter has. */
-void metrics_handle(const struct http_request *r);

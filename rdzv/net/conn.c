@@ -1,0 +1,303 @@
+/* One accepted connection: its states, its end, and what is queued for it. See conn.h for the
+ * contract. */
+#include "rdzv/net/conn.h"
+
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+
+/* The budget of one connection in one iteration, in bytes looked at or rendered: about a
+ * millisecond. */
+#define ITERATION_BUDGET (1u << 20)
+
+const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
+{
+    return peer_text(&c->peer, text);
+}
+
+const char *conn_protocol(const struct conn *c)
+{
+    return c->protocol == NULL ? "none" : c->protocol->version(c);
+}
+
+/* --- States. --- */
+
+void conn_set_input(struct conn *c, enum conn_input next)
+{
+    struct conn_list *deferred = &conn_net(c)->deferred;
+
+    if (c->input == next)
+        return;
+    if (c->input == INPUT_DEFERRED)
+        TAILQ_REMOVE(deferred, c, deferred);
+    if (next == INPUT_DEFERRED)
+        TAILQ_INSERT_TAIL(deferred, c, deferred);
+    c->input = (uint8_t)next;
+}
+
+void conn_set_output(struct conn *c, enum conn_output next)
+{
+    if (c->output == next)
+        return;
+    if (c->output == OUTPUT_QUEUED)
+        TAILQ_REMOVE(&conn_net(c)->queued, c, queued);
+    else if (c->output == OUTPUT_UNCOMMITTED)
+        TAILQ_REMOVE(&conn_net(c)->uncommitted, c, queued);
+    if (next == OUTPUT_QUEUED)
+        TAILQ_INSERT_TAIL(&conn_net(c)->queued, c, queued);
+    else if (next == OUTPUT_UNCOMMITTED)
+        TAILQ_INSERT_TAIL(&conn_net(c)->uncommitted, c, queued);
+    c->output = (uint8_t)next;
+}
+
+void conn_set_end(struct conn *c, enum conn_end next)
+{
+    static const unsigned legal[] = {
+        [CONN_OPEN] = 1u << CONN_PEER_ENDED | 1u << CONN_FINISHING | 1u << CONN_DRAINING |
+                      1u << CONN_DROPPING | 1u << CONN_CLOSED,
+        [CONN_PEER_ENDED] = 1u << CONN_FINISHING | 1u << CONN_DROPPING | 1u << CONN_CLOSED,
+        [CONN_FINISHING] = 1u << CONN_CLOSED,
+        [CONN_DRAINING] = 1u << CONN_FINISHING | 1u << CONN_CLOSED,
+        [CONN_DROPPING] = 1u << CONN_CLOSED,
+        [CONN_CLOSED] = 0, /* the only way out is conn_free() */
+    };
+
+    assert(legal[c->end] & 1u << next);
+    c->end = (uint8_t)next;
+}
+
+static bool is_reading(const struct conn *c)
+{
+    return c->end == CONN_DRAINING ||
+           (c->end == CONN_OPEN && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED);
+}
+
+void conn_update_events(struct conn *c)
+{
+    short mask =
+        (short)((is_reading(c) ? EV_READ : 0) | (c->output == OUTPUT_BLOCKED ? EV_WRITE : 0));
+    evutil_socket_t fd = event_get_fd(&c->event);
+
+    if (c->end == CONN_CLOSED || mask == c->mask)
+        return;
+    if (c->mask != 0)
+        event_del(&c->event);
+    c->mask = (uint8_t)mask;
+    event_assign(&c->event, conn_net(c)->base, fd, (short)(mask | EV_PERSIST),
+                 event_get_callback(&c->event), c);
+    if (mask != 0 && !net_add_event(&c->event, NULL)) {
+        c->mask = 0;
+        conn_close(c, "the kernel does not watch it any more");
+    }
+}
+
+static void end_stall(struct conn *c)
+{
+    if (c->stalled_ms != 0)
+        TAILQ_REMOVE(&conn_net(c)->stalled, c, stalled);
+    c->stalled_ms = 0;
+}
+
+void conn_update_stall(struct conn *c, bool moved)
+{
+    bool half = c->end == CONN_DRAINING || c->input == INPUT_SKIPPING ||
+                (c->in != NULL && c->input == INPUT_READY);
+    bool stalls = half || c->output == OUTPUT_BLOCKED;
+
+    if (moved || !stalls)
+        end_stall(c);
+    if (!stalls || c->stalled_ms != 0)
+        return;
+    c->stalled_ms = engine_now_ms(conn_net(c)->engine);
+    TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
+}
+
+/* --- Beginning and end. --- */
+
+struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
+                      event_callback_fn on_event)
+{
+    struct net *n = listener->net;
+    struct conn *c = calloc(1, sizeof *c);
+
+    if (c == NULL) {
+        close(fd);
+        return NULL;
+    }
+    event_assign(&c->event, n->base, fd, EV_READ | EV_PERSIST, on_event, c);
+    if (!net_add_event(&c->event, NULL)) {
+        free(c);
+        close(fd);
+        return NULL;
+    }
+    c->mask = EV_READ;
+    c->listener = listener;
+    listener->conns++;
+    c->peer = peer_of(peer);
+    outq_init(&c->out);
+    TAILQ_INSERT_TAIL(&n->conns, c, entry);
+    n->conn_count++;
+    n->engine->stats.accepted++;
+    return c;
+}
+
+static void end_session(struct conn *c)
+{
+    if (c->protocol != NULL)
+        c->protocol->end(c);
+    c->protocol = NULL;
+}
+
+static void close_now(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    end_session(c);
+    end_stall(c);
+    conn_set_input(c, INPUT_READY);
+    conn_set_output(c, OUTPUT_IDLE);
+    if (c->mask != 0)
+        event_del(&c->event);
+    c->mask = 0;
+    conn_set_end(c, CONN_CLOSED);
+    TAILQ_REMOVE(&n->conns, c, entry);
+    TAILQ_INSERT_TAIL(&n->closed, c, entry);
+    n->engine->stats.closed++;
+}
+
+void conn_close(struct conn *c, const char *reason)
+{
+    char peer[CONN_PEER_MAX];
+
+    if (c->end == CONN_CLOSED)
+        return;
+    if (c->protocol != NULL || c->in != NULL)
+        log_event(LOG_DEBUG, "closed", log_str("peer", conn_peer(c, peer)),
+                  log_str("protocol", conn_protocol(c)), log_str("reason", reason));
+    close_now(c);
+}
+
+void conn_drop(struct conn *c, const char *reason, struct slice detail)
+{
+    bool answers = conn_is_open(c) && c->out.bytes > 0 && c->output != OUTPUT_BLOCKED;
+    char peer[CONN_PEER_MAX];
+
+    if (c->end == CONN_CLOSED)
+        return;
+    if (detail.len != 0)
+        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+                    log_str("protocol", conn_protocol(c)),
+                    log_str("space", conn_space(c)->store->name), log_str("reason", reason),
+                    log_bytes("detail", detail));
+    else
+        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+                    log_str("protocol", conn_protocol(c)),
+                    log_str("space", conn_space(c)->store->name), log_str("reason", reason));
+    conn_net(c)->engine->stats.dropped++;
+    if (!answers) {
+        close_now(c);
+        return;
+    }
+    /* What came before the offence has had its effect, and its answers are sent; once. */
+    end_session(c);
+    end_stall(c);
+    conn_set_end(c, CONN_DROPPING);
+}
+
+/* The end of the iteration sends the rest, or closes at once. */
+static void flush_later(struct conn *c)
+{
+    if (c->output == OUTPUT_IDLE)
+        conn_set_output(c, OUTPUT_QUEUED);
+}
+
+void conn_finish(struct conn *c)
+{
+    if (!conn_is_open(c))
+        return;
+    conn_set_end(c, CONN_FINISHING);
+    flush_later(c);
+}
+
+void conn_finish_draining(struct conn *c)
+{
+    if (c->end == CONN_OPEN) {
+        conn_set_end(c, CONN_DRAINING);
+        flush_later(c);
+    } else {
+        conn_finish(c);
+    }
+}
+
+void conn_free(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    assert(c->end == CONN_CLOSED);
+    TAILQ_REMOVE(&n->closed, c, entry);
+    n->conn_count--;
+    outq_fini(&c->out, &n->pool);
+    free(c->in);
+    close(event_get_fd(&c->event));
+    listen_conn_gone(c->listener);
+    free(c);
+}
+
+/* --- Output. --- */
+
+static void note_output(struct conn *c)
+{
+    flush_later(c);
+    c->watermark = engine_watermark(conn_net(c)->engine);
+}
+
+void conn_put(struct conn *c, const void *bytes, size_t len)
+{
+    note_output(c);
+    outq_put(&c->out, &conn_net(c)->pool, bytes, len);
+}
+
+uint8_t *conn_reserve(struct conn *c, size_t len)
+{
+    note_output(c);
+    return outq_reserve(&c->out, &conn_net(c)->pool, len);
+}
+
+void conn_put_blob(struct conn *c, struct blob *b)
+{
+    note_output(c);
+    outq_put_blob(&c->out, &conn_net(c)->pool, b);
+}
+
+bool conn_can_reply(const struct conn *c)
+{
+    return c->out.bytes <= conn_net(c)->limits->output_max;
+}
+
+bool conn_can_push(struct conn *c)
+{
+    if (conn_can_reply(c))
+        return true;
+    conn_drop(c, "does not read its answers, the output limit is reached", (struct slice){0});
+    return false;
+}
+
+/* --- Budget. --- */
+
+bool conn_has_budget(struct conn *c)
+{
+    uint32_t iteration = (uint32_t)conn_net(c)->engine->stats.loop_iterations;
+
+    if (c->charged_in != iteration)
+        c->charged = 0;
+    c->charged_in = iteration;
+    return c->charged < ITERATION_BUDGET;
+}
+
+void conn_charge(struct conn *c, size_t cost)
+{
+    c->charged =
+        cost < ITERATION_BUDGET - c->charged ? c->charged + (uint32_t)cost : ITERATION_BUDGET;
+}

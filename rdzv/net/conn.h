@@ -1,0 +1,162 @@
+/* One accepted connection: who it is, how far its input, its output and its end have come, and the
+ * queue of what is to be sent. It does not know which protocol it speaks: that is a table of
+ * functions (protocol.h). input.h reads, transport.h sends. */
+#pragma once
+
+#include "rdzv/net/listen.h"
+#include "rdzv/net/net.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/net/protocol.h"
+
+/* What happens to the bytes that the peer sends. */
+enum conn_input {
+    INPUT_READY,    /* they are shown to the protocol as they come */
+    INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
+    INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
+    INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
+    INPUT_DEFERRED, /* they are left in the socket until the next iteration: in net->deferred */
+};
+
+/* What happens to the bytes that are queued for the peer. */
+enum conn_output {
+    OUTPUT_IDLE,        /* there are none */
+    OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
+    OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
+    OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
+};
+
+/* How far the connection is from its end. */
+enum conn_end {
+    CONN_OPEN,
+    CONN_PEER_ENDED, /* the peer has sent its last byte; what it sent before is still carried out */
+    CONN_FINISHING,  /* no more requests; closes when what is queued is sent */
+    CONN_DRAINING,   /* the same, and what the peer sends is read and dropped until its end */
+    CONN_DROPPING,   /* dropped while answers were queued: they get one chance to be sent */
+    CONN_CLOSED,     /* dead; freed at the end of the iteration */
+};
+
+/* The start of a request whose rest has not come. Absent while there is none, as with all idle
+ * peers. */
+struct input {
+    size_t start; /* of what is not done with yet */
+    size_t len;   /* of that */
+    size_t cap;   /* of all of `bytes` */
+    size_t need;  /* bytes that the request here needs at least */
+    uint8_t bytes[];
+};
+
+/* Room within the connection for what its protocol keeps of it, so that ten thousand idle
+ * connections are held in one chunk of memory each. */
+#define CONN_SESSION_SIZE 48
+
+struct conn {
+    struct event event;
+    struct listener *listener;
+    const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
+                                        session has ended */
+    union {
+        uint8_t bytes[CONN_SESSION_SIZE];
+        void *aligned;
+    } session; /* what the protocol keeps of the connection; zero when it begins */
+
+    struct peer peer;
+    uint8_t input;  /* enum conn_input */
+    uint8_t output; /* enum conn_output */
+    uint8_t end;    /* enum conn_end */
+    uint8_t mask;   /* what libevent watches for: EV_READ, EV_WRITE */
+
+    TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
+    TAILQ_ENTRY(conn) queued;   /* in net->queued or net->uncommitted, as `output` says */
+    TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
+    TAILQ_ENTRY(conn) deferred; /* in net->deferred while INPUT_DEFERRED */
+    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
+
+    struct input *in;
+    struct outq out;
+    uint64_t watermark;  /* the batch that what is queued depends on, see engine_watermark() */
+    uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
+    uint32_t charged;    /* conn_charge() */
+};
+
+static inline struct net *conn_net(const struct conn *c)
+{
+    return c->listener->net;
+}
+
+static inline struct engine_space *conn_space(const struct conn *c)
+{
+    return c->listener->space;
+}
+
+/* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
+ * connection. NULL when memory is short, or the kernel's room for watches: the socket is closed. */
+struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
+                      event_callback_fn on_event);
+
+/* True until its end has begun: its requests are carried out. */
+static inline bool conn_is_open(const struct conn *c)
+{
+    return c->end == CONN_OPEN || c->end == CONN_PEER_ENDED;
+}
+
+/* --- The end. --- */
+
+/* The peer's own end, or ours: the reason goes into the log when it is worth a line. A closed
+ * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
+void conn_close(struct conn *c, const char *reason);
+
+/* Ends a connection for what its peer did: always a log line, with peer, protocol and reason.
+ * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
+ * get one chance to be sent. */
+void conn_drop(struct conn *c, const char *reason, struct slice detail);
+
+/* No more requests; closes when what is queued has been sent. */
+void conn_finish(struct conn *c);
+
+/* The same, for an answer that goes out while the peer still sends: what it sends is read and
+ * dropped until it has seen our end, since closing at once would reset the connection under the
+ * answer. */
+void conn_finish_draining(struct conn *c);
+
+/* Frees a closed connection; for the end of an iteration. */
+void conn_free(struct conn *c);
+
+/* --- Output. Each of these queues, and the end of the iteration sends. --- */
+
+void conn_put(struct conn *c, const void *bytes, size_t len);
+uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
+void conn_put_blob(struct conn *c, struct blob *b);
+
+/* True when there is room for one more answer. False: the output limit is reached, and the protocol
+ * leaves its next request where it is (PROTOCOL_PAUSED). */
+bool conn_can_reply(const struct conn *c);
+
+/* Called before something is sent that was not asked for just now; false: the peer does not read
+ * what it was sent, and has been dropped. */
+bool conn_can_push(struct conn *c);
+
+/* --- Budget: what one connection may cost in one iteration, in bytes looked at or rendered. --- */
+
+/* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
+bool conn_has_budget(struct conn *c);
+void conn_charge(struct conn *c, size_t cost);
+
+/* --- For input.h and transport.h. --- */
+
+void conn_set_input(struct conn *c, enum conn_input next);
+void conn_set_output(struct conn *c, enum conn_output next);
+void conn_set_end(struct conn *c, enum conn_end next);
+
+/* Tells libevent what the connection waits for now. */
+void conn_update_events(struct conn *c);
+
+/* A connection is stalled while half a request is here, or while the peer does not read its
+ * answers; an idle one never is. `moved`: bytes came or went, so its time starts anew. */
+void conn_update_stall(struct conn *c, bool moved);
+
+/* The same text as peer_text(&c->peer, …), for logs. */
+#define CONN_PEER_MAX PEER_TEXT_MAX
+const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX]);
+
+/* What is spoken, for logs: "c10d-modern", "http", "none". */
+const char *conn_protocol(const struct conn *c);

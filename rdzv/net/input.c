@@ -1,0 +1,284 @@
+/* From the socket to the protocol. See input.h for the contract. */
+#include "rdzv/net/input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A peer that sends on while its input is parked may be this far ahead. */
+#define PARKED_INPUT_MAX (1u << 20)
+
+/* Room made at a time for the rest of a request: what is here already, but at least this much. So
+ * memory follows what a peer has sent, never what it has announced. */
+#define INPUT_STEP (16u * 1024)
+
+/* --- What is kept. --- */
+
+/* Keeps the part of a request that is here, and nothing when there is none. */
+static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
+{
+    if (len == 0)
+        return true;
+    c->in = malloc(sizeof *c->in + len);
+    if (c->in == NULL) {
+        conn_drop(c, "out of memory", (struct slice){0});
+        return false;
+    }
+    *c->in = (struct input){.len = len, .cap = len, .need = need};
+    memcpy(c->in->bytes, rest, len);
+    return true;
+}
+
+/* What is left may stay for as long as a watch is open: not in the room of the large request that
+ * was before it. Nothing is moved before as much has been done with as there is left to move. */
+static void compact(struct conn *c)
+{
+    struct input *in = c->in;
+
+    if (in->start <= in->len || in->start < INPUT_STEP)
+        return;
+    memmove(in->bytes, in->bytes + in->start, in->len);
+    in->start = 0;
+    in = realloc(in, sizeof *in + in->len);
+    if (in == NULL)
+        return;
+    in->cap = in->len;
+    c->in = in;
+}
+
+/* Makes room behind what is here; false when memory is short. A list and a chunked body know no
+ * more than their next few bytes: there the buffer grows by half of what it holds, or a large one
+ * would be copied for every few bytes of it. */
+static bool make_room(struct conn *c)
+{
+    struct input *in = c->in;
+    size_t want = in->need > in->len ? in->need - in->len : 1;
+    size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
+    size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
+
+    if (in->start > 0)
+        memmove(in->bytes, in->bytes + in->start, in->len);
+    in->start = 0;
+    if (in->cap > in->len)
+        return true;
+    if (want > step)
+        want = step;
+    if (want < least)
+        want = least;
+    in = realloc(in, sizeof *in + in->len + want);
+    if (in == NULL)
+        return false;
+    in->cap = in->len + want;
+    c->in = in;
+    return true;
+}
+
+/* --- To the protocol. --- */
+
+/* Finds the protocol that begins so; its progress->used bytes say only that. */
+static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size_t len,
+                                         struct protocol_progress *progress)
+{
+    const struct protocol *const *p =
+        c->listener->spec->metrics_only ? conn_net(c)->metrics_protocols : conn_net(c)->protocols;
+    const char *why = NULL;
+    enum parse_result result = PARSE_BAD;
+
+    for (; *p != NULL && result == PARSE_BAD && conn_is_open(c); p++) {
+        *progress = (struct protocol_progress){0};
+        result = (*p)->begin(*p, c, (struct slice){in, len}, progress, &why);
+    }
+    if (result == PARSE_BAD)
+        conn_drop(c, why != NULL ? why : "this listener answers HTTP alone",
+                  (struct slice){in, len < 16 ? len : 16});
+    return result;
+}
+
+static void set_result(struct conn *c, enum protocol_result result)
+{
+    static const enum conn_input states[] = {
+        [PROTOCOL_MORE] = INPUT_READY,        [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
+        [PROTOCOL_PARKED] = INPUT_PARKED,     [PROTOCOL_PAUSED] = INPUT_PAUSED,
+        [PROTOCOL_DEFERRED] = INPUT_DEFERRED, [PROTOCOL_ENDED] = INPUT_READY,
+    };
+
+    conn_set_input(c, states[result]);
+    if (result != PROTOCOL_PAUSED)
+        return;
+    if (c->output == OUTPUT_IDLE)
+        conn_set_output(c, OUTPUT_QUEUED); /* the end of the iteration makes room, or drops */
+    else if (c->output == OUTPUT_BLOCKED && !c->protocol->pipelines)
+        conn_can_push(c);
+}
+
+/* Shows the protocol what is here. Returns how much of it is done with; *need is what the rest
+ * needs at least. */
+static size_t show(struct conn *c, uint8_t *in, size_t len, size_t *need)
+{
+    struct protocol_progress progress = {0};
+    enum protocol_result result;
+    size_t used;
+
+    *need = 1;
+    if (c->protocol == NULL && choose_protocol(c, in, len, &progress) != PARSE_DONE) {
+        *need = progress.need;
+        return 0;
+    }
+    used = progress.used;
+    if (used == len)
+        return used;
+    progress = (struct protocol_progress){0};
+    result = c->protocol->read(c, in + used, len - used, &progress);
+    used += progress.used;
+    if (c->end == CONN_CLOSED)
+        return used;
+    *need = progress.need > progress.used ? progress.need - progress.used : len - used + 1;
+    set_result(c, result);
+    return used;
+}
+
+void input_process(struct conn *c)
+{
+    size_t used, need;
+
+    if (c->in == NULL || !conn_is_open(c) || c->input == INPUT_DEFERRED)
+        return;
+    used = show(c, c->in->bytes + c->in->start, c->in->len, &need);
+    if (c->end == CONN_CLOSED)
+        return;
+    c->in->start += used;
+    c->in->len -= used;
+    c->in->need = need;
+    if (c->in->len == 0) {
+        free(c->in);
+        c->in = NULL;
+    } else {
+        compact(c);
+    }
+    conn_update_stall(c, used > 0);
+    conn_update_events(c);
+}
+
+void input_unpark(struct conn *c)
+{
+    if (c->input == INPUT_PARKED && conn_is_open(c))
+        conn_set_input(c, INPUT_DEFERRED);
+}
+
+void input_run_deferred(struct conn *c)
+{
+    conn_set_input(c, INPUT_READY);
+    input_process(c);
+    conn_update_events(c);
+    if (c->end == CONN_PEER_ENDED && c->output == OUTPUT_IDLE)
+        conn_set_output(c, OUTPUT_QUEUED); /* the flush sees to its end */
+}
+
+void input_unpause(struct conn *c)
+{
+    if (!conn_can_reply(c)) {
+        /* A client that may not pipeline has filled its queue with one answer after the other: it
+         * does not read. One that may is only ahead; it is dropped when it stalls. */
+        if (!c->protocol->pipelines)
+            conn_can_push(c);
+        return;
+    }
+    conn_set_input(c, INPUT_READY);
+    input_process(c);
+}
+
+/* --- From the socket. --- */
+
+void input_on_eof(struct conn *c)
+{
+    if (c->end == CONN_OPEN)
+        conn_set_end(c, CONN_PEER_ENDED);
+    if (c->protocol != NULL && c->protocol->eof != NULL && c->protocol->eof(c)) {
+        conn_update_events(c);
+        return;
+    }
+    if (c->out.bytes > 0)
+        conn_finish(c); /* it may have shut only its own side, and still read */
+    else
+        conn_close(c, "peer left");
+    conn_update_events(c);
+}
+
+/* What recv() said when it gave no bytes. */
+static void on_no_bytes(struct conn *c, ssize_t n, int error)
+{
+    if (n == 0)
+        input_on_eof(c);
+    else if (error != EAGAIN && error != EINTR)
+        conn_close(c, strerror(error));
+}
+
+/* Reads and drops what comes behind the last request. */
+static void drain(struct conn *c, int fd)
+{
+    ssize_t n = recv(fd, conn_net(c)->recv_buf, NET_RECV_SIZE, 0);
+
+    if (n == 0 && c->out.bytes > 0) { /* it may have shut only its own side, and still read */
+        conn_set_end(c, CONN_FINISHING);
+        conn_update_events(c);
+    } else if (n == 0) {
+        conn_close(c, "done");
+    } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        conn_close(c, strerror(errno));
+    }
+}
+
+/* Nothing is kept: what nearly always happens. */
+static void receive_first(struct conn *c, int fd)
+{
+    uint8_t *bytes = conn_net(c)->recv_buf;
+    ssize_t n = recv(fd, bytes, NET_RECV_SIZE, 0);
+    size_t used, need;
+
+    if (n <= 0) {
+        on_no_bytes(c, n, errno);
+        return;
+    }
+    used = show(c, bytes, (size_t)n, &need);
+    if (!conn_is_open(c) || !keep_rest(c, bytes + used, (size_t)n - used, need))
+        return;
+    if (c->in != NULL || c->stalled_ms != 0 || c->input != INPUT_READY) {
+        conn_update_stall(c, true);
+        conn_update_events(c);
+    }
+}
+
+static void receive_more(struct conn *c, int fd)
+{
+    ssize_t n;
+
+    if (!make_room(c)) {
+        conn_drop(c, "out of memory", (struct slice){0});
+        return;
+    }
+    n = recv(fd, c->in->bytes + c->in->len, c->in->cap - c->in->len, 0);
+    if (n <= 0) {
+        on_no_bytes(c, n, errno);
+        return;
+    }
+    c->in->len += (size_t)n;
+    if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
+        input_process(c);
+    else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)
+        conn_drop(c, "too much sent behind an open watch or a request that waits",
+                  (struct slice){0});
+}
+
+void input_receive(struct conn *c)
+{
+    int fd = event_get_fd(&c->event);
+
+    if (c->end == CONN_DRAINING)
+        drain(c, fd);
+    else if (c->end != CONN_OPEN)
+        return;
+    else if (c->in == NULL)
+        receive_first(c, fd);
+    else
+        receive_more(c, fd);
+}

@@ -1,0 +1,29 @@
+/* The bytes that a peer sends, on their way to the protocol: whole requests are carried out where
+ * they were received, and only the rest of a half one is kept. */
+#pragma once
+
+#include "rdzv/net/conn.h"
+
+/* Receives what there is, once. */
+void input_receive(struct conn *c);
+
+/* Shows the protocol what is kept. A protocol calls it when a parked connection goes on. */
+void input_process(struct conn *c);
+
+/* A parked connection goes on in the next iteration: its request is shown again. */
+void input_unpark(struct conn *c);
+
+/* A deferred connection goes on, with the budget of this iteration. */
+void input_run_deferred(struct conn *c);
+
+/* There is room for answers again. Or there is none, and the peer does not read. */
+void input_unpause(struct conn *c);
+
+/* The peer has sent its last byte, or all that came before it has now been carried out. */
+void input_on_eof(struct conn *c);
+
+/* What has come of requests that are not done with; c->in must not be NULL. */
+static inline struct slice input_bytes(const struct conn *c)
+{
+    return (struct slice){c->in->bytes + c->in->start, c->in->len};
+}

@@ -1,0 +1,351 @@
+/* Listening sockets, and accepting on them. See listen.h for the contract. */
+#include "rdzv/net/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+#include "store/xalloc.h"
+
+#define ACCEPTS_MAX 256
+#define RETRY_MS    100
+
+/* A dead host reveals itself by nothing but this: c10d waits last for hours. */
+#define KEEPALIVE_IDLE_S     60
+#define KEEPALIVE_INTERVAL_S 15
+#define KEEPALIVE_COUNT      4
+
+static bool retry_later(struct net *n)
+{
+    const struct timeval later = {.tv_usec = RETRY_MS * 1000};
+
+    return net_add_event(&n->retry_accept, &later);
+}
+
+static void pause_all(struct net *n)
+{
+    struct listener *l;
+
+    if (!retry_later(n))
+        return; /* when nothing can end a pause there is none: the listeners go on trying */
+    TAILQ_FOREACH(l, &n->listeners, entry) {
+        if (l->open)
+            event_del(&l->event);
+    }
+}
+
+static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
+{
+    struct net *n = arg;
+    struct listener *l;
+    bool all = true;
+
+    (void)fd;
+    (void)what;
+    TAILQ_FOREACH(l, &n->listeners, entry) {
+        if (l->open)
+            all = net_add_event(&l->event, NULL) && all;
+    }
+    if (!all)
+        retry_later(n);
+}
+
+/* True when one more connection is welcome. */
+static bool has_place(struct net *n)
+{
+    uint32_t max = n->limits->connections_max;
+
+    if (max == 0 || n->conn_count < max)
+        return true;
+    n->engine->stats.rejected++;
+    log_limited(LOG_WARN, "connection_limit",
+                log_str("reason", "the limit of connections is reached"), log_u64("limit", max),
+                log_str("hint", "raise --connection-limit"));
+    return false;
+}
+
+static void on_accept(evutil_socket_t listening, short what, void *arg)
+{
+    struct listener *l = arg;
+    struct net *n = l->net;
+
+    (void)what;
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        union {
+            struct sockaddr any;
+            struct sockaddr_storage room;
+        } peer;
+        socklen_t len = sizeof peer;
+        int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            if (has_place(n))
+                l->accept(l, fd, &peer.any);
+            else
+                close(fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            log_limited(LOG_ERROR, "accept_failed", log_errno("error", errno),
+                        log_u64("connections", n->conn_count),
+                        log_str("hint", "raise the limit of open files (ulimit -n, LimitNOFILE)"));
+            pause_all(n);
+            return;
+        }
+        if (errno != EINTR && errno != ECONNABORTED)
+            return; /* EAGAIN: that was all */
+    }
+}
+
+/* Accepted sockets inherit all of these from the listening one, which saves four calls for each. */
+static void set_options(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_REUSEADDR, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+static void log_listening(const struct listener *l, int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?", text[NI_MAXHOST + NI_MAXSERV + 8];
+
+    if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
+        getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(text, sizeof text, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
+}
+
+/* NULL when the kernel has no room to watch it; `fd` is closed then. */
+static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
+                            listen_accept_fn accept)
+{
+    struct listener *l = xcalloc(1, sizeof *l);
+
+    *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
+    l->space = engine_space(n->engine, spec->space);
+    set_options(fd);
+    evutil_make_socket_nonblocking(fd);
+    event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
+    if (!net_add_event(&l->event, NULL)) {
+        int error = errno;
+
+        close(fd);
+        free(l);
+        errno = error;
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&n->listeners, l, entry);
+    log_listening(l, fd);
+    return l;
+}
+
+/* A bound, listening socket, or -1 with errno. */
+static int bind_one(const struct addrinfo *ai, bool v6only)
+{
+    int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int only = v6only ? 1 : 0, error;
+
+    if (fd < 0)
+        return -1;
+    set_options(fd);
+    if (ai->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
+    /* The kernel cuts the backlog to net.core.somaxconn: all it will give. */
+    if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, 0x7fffffff) == 0)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int complain(const struct listen_spec *spec, const char *why, const char *hint)
+{
+    char text[CONFIG_ADDRESS_MAX];
+
+    if (spec->optional) {
+        log_event(LOG_DEBUG, "not_listening", log_str("address", config_format_address(spec, text)),
+                  log_str("reason", why));
+        return 0;
+    }
+    log_event(LOG_ERROR, "listen_failed", log_str("address", config_format_address(spec, text)),
+              log_str("reason", why), log_str("hint", hint));
+    return -1;
+}
+
+static const char *hint_for(int error)
+{
+    switch (error) {
+    case EADDRINUSE:
+        return "another process has this port: end it, or choose another with --listen";
+    case EADDRNOTAVAIL:
+        return "this machine has no such address: choose one that it has, or *:PORT for all";
+    case EACCES:
+        return "ports below 1024 need a privilege: choose a higher one";
+    default:
+        return "choose another address with --listen";
+    }
+}
+
+/* Every address of the host; "" is [::] for both families, or 0.0.0.0 where there is no IPv6. */
+static int open_spec(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
+{
+    static const char *const anywhere[] = {"::", "0.0.0.0"};
+    size_t tries = spec->host[0] == '\0' ? 2 : 1;
+    char port[8];
+    int opened = 0, error = 0;
+
+    snprintf(port, sizeof port, "%u", spec->port);
+    for (size_t i = 0; i < tries && opened == 0; i++) {
+        const char *host = tries == 2 ? anywhere[i] : spec->host;
+        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+        struct addrinfo *found, *ai;
+        int result = getaddrinfo(host, port, &hints, &found);
+
+        if (result != 0)
+            return complain(spec, gai_strerror(result),
+                            "name an address of this machine, or *:PORT for all");
+        for (ai = found; ai != NULL; ai = ai->ai_next) {
+            int fd = bind_one(ai, tries == 1 && spec->ipv6_only);
+
+            if (fd < 0 || add(n, spec, fd, accept) == NULL)
+                error = errno;
+            else
+                opened++;
+        }
+        freeaddrinfo(found);
+    }
+    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(error));
+}
+
+int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept)
+{
+    evtimer_assign(&n->retry_accept, n->base, on_retry_accept, n);
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct listen_spec *spec = &config->listeners[i];
+
+        if (spec->fd >= 0 ? add(n, spec, spec->fd, accept) == NULL : open_spec(n, spec, accept) < 0)
+            return -1;
+    }
+    if (!TAILQ_EMPTY(&n->listeners))
+        return 0;
+    log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be listened on"),
+              log_str("hint", "name one with --listen"));
+    return -1;
+}
+
+void listen_close_all(struct net *n)
+{
+    struct listener *l;
+
+    TAILQ_FOREACH(l, &n->listeners, entry) {
+        if (!l->open)
+            continue;
+        event_del(&l->event);
+        close(event_get_fd(&l->event));
+        l->open = false;
+    }
+    if (event_initialized(&n->retry_accept))
+        event_del(&n->retry_accept);
+}
+
+/* --- Temporary listeners. --- */
+
+uint16_t listen_port(const struct listener *l)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+
+    if (!l->open || getsockname(event_get_fd(&l->event), (struct sockaddr *)&at, &len) < 0)
+        return 0;
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&at)->sin6_port
+                                          : ((struct sockaddr_in *)(void *)&at)->sin_port);
+}
+
+/* Binds to the address of `like` with another port; -1 with errno. */
+static int bind_like(const struct listener *like, uint16_t port)
+{
+    struct sockaddr_storage at;
+    struct addrinfo ai = {.ai_addr = (struct sockaddr *)&at, .ai_addrlen = sizeof at};
+
+    if (getsockname(event_get_fd(&like->event), ai.ai_addr, &ai.ai_addrlen) < 0)
+        return -1;
+    ai.ai_family = at.ss_family;
+    if (at.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)&at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)(void *)&at)->sin_port = htons(port);
+    return bind_one(&ai, like->spec->ipv6_only);
+}
+
+struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t high, void *owner)
+{
+    struct listener *l;
+    int fd = -1;
+
+    if (!like->open) { /* its descriptor may be another's by now */
+        errno = ESHUTDOWN;
+        return NULL;
+    }
+    for (unsigned port = low; port <= high && fd < 0; port++)
+        fd = bind_like(like, (uint16_t)port);
+    l = fd < 0 ? NULL : add(like->net, like->spec, fd, like->accept);
+    if (l == NULL)
+        return NULL;
+    l->temporary = true;
+    l->owner = owner;
+    return l;
+}
+
+/* While it is owned the owner ends it, even one that a draining daemon has closed. */
+static void free_if_done(struct listener *l)
+{
+    if (!l->temporary || l->owner != NULL || l->open || l->conns != 0)
+        return;
+    TAILQ_REMOVE(&l->net->listeners, l, entry);
+    free(l);
+}
+
+void listen_close_one(struct listener *l)
+{
+    if (l->open) {
+        event_del(&l->event);
+        close(event_get_fd(&l->event));
+    }
+    l->open = false;
+    l->owner = NULL;
+    free_if_done(l);
+}
+
+void listen_conn_gone(struct listener *l)
+{
+    l->conns--;
+    free_if_done(l);
+}
+
+void listen_free_all(struct net *n)
+{
+    struct listener *l;
+
+    listen_close_all(n);
+    while ((l = TAILQ_FIRST(&n->listeners)) != NULL) {
+        TAILQ_REMOVE(&n->listeners, l, entry);
+        free(l);
+    }
+}

@@ -1,0 +1,42 @@
+/* Listening sockets: from a checked listen_spec to one that accepts. */
+#pragma once
+
+#include "rdzv/net/net.h"
+
+/* Takes over a connection that was accepted. */
+struct listener;
+typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer);
+
+/* A listening socket. Lives as long as the net; a temporary one as long as it is open, owned, or
+ * has connections, which point to it. */
+struct listener {
+    TAILQ_ENTRY(listener) entry;
+    struct event event;
+    struct net *net;
+    const struct listen_spec *spec;
+    struct engine_space *space;
+    listen_accept_fn accept;
+    size_t conns; /* of those alone */
+    bool open;
+    bool temporary; /* listen_open_like() */
+    void *owner;    /* of a temporary one: what it was opened for; NULL: that has gone */
+};
+
+/* Opens what the configuration names, or takes over what was inherited, and logs each address. 0,
+ * or -1 after it logged why not and what to do. */
+int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept);
+
+/* Stops accepting; the listeners themselves stay, as connections point to them. */
+void listen_close_all(struct net *n);
+void listen_free_all(struct net *n);
+
+/* One more listener on the address of `like`, with the first port from `low` to `high` that is
+ * free; 0 and 0: any. NULL with errno when there is none. */
+struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t high, void *owner);
+
+/* Ends one of those; freed with its last connection. */
+void listen_close_one(struct listener *l);
+void listen_conn_gone(struct listener *l);
+
+/* The port it is bound to; 0 when it is closed. */
+uint16_t listen_port(const struct listener *l);

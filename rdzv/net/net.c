@@ -1,0 +1,59 @@
+/* What all connections share. See net.h for the contract. */
+#include "rdzv/net/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rdzv/engine/log.h"
+#include "store/xalloc.h"
+
+void net_init(struct net *n, struct event_base *base, struct engine *engine,
+              const struct config_limits *limits)
+{
+    *n = (struct net){.base = base, .engine = engine, .limits = limits};
+    TAILQ_INIT(&n->listeners);
+    TAILQ_INIT(&n->conns);
+    TAILQ_INIT(&n->closed);
+    TAILQ_INIT(&n->stalled);
+    TAILQ_INIT(&n->queued);
+    TAILQ_INIT(&n->uncommitted);
+    TAILQ_INIT(&n->deferred);
+    out_pool_init(&n->pool);
+    n->recv_buf = xmalloc(NET_RECV_SIZE);
+}
+
+void net_fini(struct net *n)
+{
+    out_pool_fini(&n->pool);
+    free(n->recv_buf);
+    free(n->scratch);
+}
+
+uint8_t *net_scratch(struct net *n, size_t len)
+{
+    uint8_t *wider;
+
+    if (len <= n->scratch_cap)
+        return n->scratch;
+    wider = malloc(len);
+    if (wider == NULL)
+        return NULL;
+    free(n->scratch);
+    n->scratch = wider;
+    n->scratch_cap = len;
+    return wider;
+}
+
+bool net_add_event(struct event *event, const struct timeval *timeout)
+{
+    int error;
+
+    if (event_add(event, timeout) == 0)
+        return true;
+    error = errno;
+    log_limited(LOG_ERROR, "event_failed", log_errno("error", error),
+                log_str("hint", error == ENOSPC ? "raise fs.epoll.max_user_watches (sysctl)"
+                                                : "give the process more memory"));
+    errno = error;
+    return false;
+}

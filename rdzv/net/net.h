@@ -1,0 +1,60 @@
+/* What all connections share: the loop, the engine below, memory, and the lists of those to whom
+ * something has to happen before the iteration ends. transport.h has the functions. */
+#pragma once
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "rdzv/config/config.h"
+#include "rdzv/engine/engine.h"
+#include "rdzv/net/outq.h"
+
+struct conn;
+struct listener;
+struct protocol;
+
+TAILQ_HEAD(conn_list, conn);
+TAILQ_HEAD(listener_list, listener);
+
+struct net {
+    struct event_base *base;
+    struct engine *engine;
+    const struct config_limits *limits;
+    /* Asked in order who speaks what has come in; NULL ends each list. */
+    const struct protocol *const *protocols;
+    const struct protocol *const *metrics_protocols; /* on listeners of --listen-metrics-urls */
+
+    struct listener_list listeners;
+    struct event retry_accept; /* after descriptors ran out */
+
+    struct conn_list conns;       /* all that are open */
+    struct conn_list closed;      /* are freed at the end of the iteration */
+    struct conn_list stalled;     /* owe the rest of a request, or do not read; the longest first */
+    struct conn_list queued;      /* have output that is to be sent */
+    struct conn_list uncommitted; /* have output that shows what is not committed yet */
+    struct conn_list
+        deferred; /* have used up their budget of an iteration, and go on in the next */
+    size_t conn_count;
+    bool draining; /* the daemon stops: no new connections, and the open ones end */
+
+    struct out_pool pool;
+    uint8_t *recv_buf; /* idle connections receive here; bytes stay only within a callback */
+    uint8_t *scratch;  /* net_scratch() */
+    size_t scratch_cap;
+};
+
+#define NET_RECV_SIZE (64u * 1024)
+
+/* `limits`, `engine`, `base` and the protocols outlive the net. */
+void net_init(struct net *n, struct event_base *base, struct engine *engine,
+              const struct config_limits *limits);
+
+/* All connections are freed, all listeners closed. */
+void net_fini(struct net *n);
+
+/* At least `len` bytes to work in, until the next call of this. NULL when memory is short. */
+uint8_t *net_scratch(struct net *n, size_t len);
+
+/* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
+ * errno, after it logged why: the caller ends what needs the event, or tries again later. */
+bool net_add_event(struct event *event, const struct timeval *timeout);

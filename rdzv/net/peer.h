@@ -1,0 +1,24 @@
+/* Who a peer is: its address, kept in 18 bytes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct peer {
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it */
+    uint16_t port;
+};
+
+/* From what accept() or getsockname() tells: an address of IPv4 or IPv6. */
+struct peer peer_of(const struct sockaddr *from);
+
+bool peer_is_loopback(const struct peer *p);
+
+/* Without brackets: "127.0.0.1", "::1". */
+#define PEER_HOST_MAX 46
+const char *peer_host(const struct peer *p, char text[PEER_HOST_MAX]);
+
+/* With its port: "127.0.0.1:4711", "[::1]:4711". */
+#define PEER_TEXT_MAX 64
+const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX]);

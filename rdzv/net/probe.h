@@ -1,0 +1,23 @@
+/* One question to a peer's host: does anybody listen on this port? */
+#pragma once
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum probe_answer {
+    PROBE_LISTENS, /* the connection was accepted, and is closed again at once */
+    PROBE_REFUSED, /* the host answered that no process listens */
+    PROBE_UNKNOWN, /* no answer in time, or none that tells */
+};
+
+struct probe;
+
+/* Asks, and calls `tell` once from the loop: never before this returns. The address is IPv6, or
+ * IPv4 mapped into it. NULL when there are no means (no descriptor, no memory). */
+struct probe *probe_start(struct event_base *base, const uint8_t address[16], uint16_t port,
+                          uint32_t patience_ms, void (*tell)(void *arg, enum probe_answer),
+                          void *arg);
+
+/* Ends one that has not told yet, unheard. After `tell` it has ended by itself. Takes NULL. */
+void probe_cancel(struct probe *p);

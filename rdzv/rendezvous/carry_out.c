@@ -1,0 +1,323 @@
+/* What the policy gives out becomes commands of the store, answers to agents, and timers, probes
+ * and ports. See shell.h. */
+#include <errno.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/net/input.h"
+#include "rdzv/net/probe.h"
+#include "rdzv/rendezvous/explain_log.h"
+#include "rdzv/rendezvous/shell.h"
+#include "store/xalloc.h"
+
+#define PROBE_MS 1000
+
+static struct rendezvous *rdzv_of(const struct live_run *run)
+{
+    return run->home->rdzv;
+}
+
+/* --- Commands. --- */
+
+/* The policy has seen that there is room, so a command fails for want of memory alone. */
+static bool apply(struct live_run *run, const struct command *command)
+{
+    struct store_result result;
+
+    engine_apply(rdzv_of(run)->engine, run->home->space, command, &result);
+    if (result.status == STORE_OK || result.status == STORE_ABSENT)
+        return true;
+    log_event(LOG_ERROR, "repair_failed", log_str("space", run->home->space->store->name),
+              log_bytes("run", run->run.view.id), log_str("reason", "out of memory"));
+    return false;
+}
+
+struct blob *live_run_value(const struct live_run *run)
+{
+    return keymap_get(&run->home->space->store->keys, run->run.view.node.key);
+}
+
+static void put(struct live_run *run, const struct policy_output *o)
+{
+    if (!apply(run, &(struct command){.kind = COMMAND_KEY_SET, .key = o->key, .value = o->value}))
+        run->stale = true;
+}
+
+static void put_record(struct live_run *run, const struct view_record *record)
+{
+    apply(run, &(struct command){.kind = COMMAND_RUN_PUT,
+                                 .key = run->run.view.node.key,
+                                 .placement = record->placement,
+                                 .value = record->address,
+                                 .port = record->port,
+                                 .worker_store = record->worker_store,
+                                 .number = record->round});
+}
+
+static void delete_record(struct live_run *run)
+{
+    apply(run, &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
+}
+
+static void forget_run(struct live_run *run)
+{
+    struct rendezvous_space *home = run->home;
+    struct entry *e, *next;
+
+    run->keys_forgotten = 0;
+    home->forgets = true;
+    for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
+        next = TAILQ_NEXT(e, order);
+        if (e->value == NULL || !run_views_owns(&home->runs, &run->run.view, e->node.key))
+            continue;
+        apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
+        run->keys_forgotten++;
+    }
+    home->forgets = false;
+    delete_record(run);
+}
+
+/* --- Worker stores. --- */
+
+static struct worker_use *find_use(const struct rendezvous_space *home, uint64_t id)
+{
+    uint8_t key[sizeof id];
+
+    bytes_put_u64(key, id);
+    return (struct worker_use *)table_find(&home->worker_stores, (struct slice){key, sizeof key});
+}
+
+static void free_use(struct rendezvous_space *home, struct worker_use *use)
+{
+    table_remove(&home->worker_stores, &use->node);
+    free(use);
+}
+
+static void open_worker_store(struct live_run *run, uint64_t id)
+{
+    struct worker_use *use = xcalloc(1, sizeof *use);
+
+    use->id = id;
+    bytes_put_u64(use->key, id);
+    use->node.key = (struct slice){use->key, sizeof use->key};
+    if (!apply(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
+        free(use);
+        return;
+    }
+    table_add(&run->home->worker_stores, &use->node);
+    run->worker_store = use;
+}
+
+static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use)
+{
+    const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = use->id};
+    struct store_result result;
+
+    if (!use->ended || use->sessions > 0)
+        return;
+    engine_apply(home->rdzv->engine, home->space, &command, &result);
+    free_use(home, use);
+}
+
+static void end_worker_store(struct live_run *run, uint64_t id)
+{
+    struct worker_use *use = find_use(run->home, id);
+
+    if (use == NULL)
+        return;
+    use->ended = true;
+    if (run->worker_store == use)
+        run->worker_store = NULL;
+    drop_if_unused(run->home, use);
+}
+
+void worker_use_leave(struct rendezvous_space *home, uint64_t id)
+{
+    struct worker_use *use = find_use(home, id);
+
+    use->sessions--;
+    drop_if_unused(home, use);
+}
+
+void worker_uses_fini(struct rendezvous_space *home)
+{
+    for (uint64_t id = home->space->store->worker_stores.last_id; id > 0; id--) {
+        struct worker_use *use = find_use(home, id);
+
+        if (use != NULL)
+            free_use(home, use);
+    }
+    table_fini(&home->worker_stores);
+}
+
+static bool carry_out_command(struct live_run *run, const struct policy_output *o)
+{
+    switch (o->kind) {
+    case POLICY_PUT:
+        put(run, o);
+        return true;
+    case POLICY_PUT_RECORD:
+        put_record(run, &o->record);
+        return true;
+    case POLICY_FORGET_RUN:
+        forget_run(run);
+        return true;
+    case POLICY_DELETE_RECORD:
+        delete_record(run);
+        return true;
+    case POLICY_OPEN_WORKER_STORE:
+        open_worker_store(run, o->worker_store);
+        return true;
+    case POLICY_DROP_WORKER_STORE:
+        end_worker_store(run, o->worker_store);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- Probes, ports and timers. --- */
+
+static void on_probed(void *arg, enum probe_answer answer)
+{
+    struct live_run *run = arg;
+
+    run->probe = NULL;
+    shell_step(run, (struct policy_event){.kind = RUN_PROBED,
+                                          .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
+                                                                            : PROBED_UNKNOWN});
+}
+
+static bool start_probe(struct live_run *run, const struct policy_output *o)
+{
+    run->probe = probe_start(rdzv_of(run)->net->base, conn_of(o->agent)->peer.address, o->port,
+                             PROBE_MS, on_probed, run);
+    return run->probe != NULL;
+}
+
+static uint16_t open_port(struct live_run *run, const struct agent *by)
+{
+    const struct config_elastic *config = &rdzv_of(run)->config->elastic;
+
+    run->port = listen_open_like(conn_of(by)->listener, config->worker_port_low,
+                                 config->worker_port_high, run);
+    if (run->port != NULL)
+        return listen_port(run->port);
+    log_event(LOG_ERROR, "worker_port_failed", log_str("space", run->home->space->store->name),
+              log_bytes("run", run->run.view.id), log_errno("error", errno),
+              log_str("hint", "give --worker-ports a range that is free here"));
+    return 0;
+}
+
+static void close_port(struct live_run *run)
+{
+    if (run->home->shared == run)
+        run->home->shared = NULL;
+    if (run->port != NULL)
+        listen_close_one(run->port);
+    run->port = NULL;
+}
+
+static void set_timer(struct live_run *run, uint64_t deadline_ms)
+{
+    uint64_t ms = clock_elapsed_ms(engine_now_ms(rdzv_of(run)->engine), deadline_ms);
+    const struct timeval later = {.tv_sec = (time_t)(ms / 1000),
+                                  .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+    if (deadline_ms == 0)
+        evtimer_del(&run->timer);
+    else
+        net_add_event(&run->timer, &later);
+}
+
+/* --- Effects. --- */
+
+static void answer(struct live_run *run, const struct policy_output *o)
+{
+    struct conn *c = conn_of(o->agent);
+
+    if (o->kind == POLICY_ANSWER_CURRENT)
+        c10d_reply_blob(c, live_run_value(run));
+    else
+        c10d_reply_bytes(c, o->value);
+}
+
+static void carry_out_effect(struct live_run *run, const struct policy_output *o,
+                             struct verdict *verdict)
+{
+    switch (o->kind) {
+    case POLICY_ANSWER_CURRENT:
+    case POLICY_ANSWER_VALUE:
+        answer(run, o);
+        break;
+    case POLICY_HOLD:
+        verdict->holds = true;
+        break;
+    case POLICY_PASS:
+        verdict->passes = true;
+        break;
+    case POLICY_RESUME:
+        input_unpark(conn_of(o->agent));
+        break;
+    case POLICY_CANCEL_PROBE:
+        probe_cancel(run->probe);
+        run->probe = NULL;
+        break;
+    case POLICY_SHARE_PORT:
+        run->home->shared = run;
+        break;
+    case POLICY_CLOSE_PORT:
+        close_port(run);
+        break;
+    case POLICY_TIMER:
+        set_timer(run, o->deadline_ms);
+        break;
+    case POLICY_NOTE:
+        explain_log(run->home->space->store->name, run->run.view.id, o->note, run->keys_forgotten);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What may cause another step of this run comes when all others are carried out: then no output is
+ * left that speaks of an agent which is gone. */
+static void carry_out_last(struct live_run *run, const struct policy_output *o)
+{
+    switch (o->kind) {
+    case POLICY_NO_ROOM:
+        c10d_reject(conn_of(o->agent), STORE_FULL, run->run.view.node.key);
+        break;
+    case POLICY_CLOSE:
+        conn_drop(conn_of(o->agent), o->reason, o->value);
+        break;
+    case POLICY_PROBE:
+        if (!start_probe(run, o))
+            shell_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+        break;
+    case POLICY_OPEN_PORT:
+        shell_step(
+            run, (struct policy_event){.kind = RUN_PORT_OPENED, .port = open_port(run, o->agent)});
+        break;
+    default:
+        break;
+    }
+}
+
+struct verdict carry_out(struct live_run *run, const struct policy_out *out)
+{
+    struct stats *stats = &rdzv_of(run)->engine->stats;
+    struct verdict verdict = {0};
+
+    stats->writes_merged += out->counters.writes_merged;
+    stats->rounds_completed += out->counters.rounds_completed;
+    stats->runs_closed += out->counters.runs_closed;
+    stats->runs_repaired += out->counters.runs_repaired;
+    stats->nodes_disconnected += out->counters.nodes_disconnected;
+    for (size_t i = 0; i < out->count; i++) {
+        if (!carry_out_command(run, &out->items[i]))
+            carry_out_effect(run, &out->items[i], &verdict);
+    }
+    for (size_t i = 0; i < out->count; i++)
+        carry_out_last(run, &out->items[i]);
+    return verdict;
+}

@@ -1,0 +1,170 @@
+/* Writing the state of a run: one agent after the other.
+ *
+ * Torch's agents rewrite the whole state with a compare-and-set. When it fails they try again at
+ * once from what the answer says, so a thousand that join together fail a thousand times each. Here
+ * an agent that has just been answered the newest state holds the write slot: the compare-and-sets
+ * of all others are held until it has written or asks for something else, or for four times as long
+ * as agents of this run usually need. Then the first in the queue is answered, which shows it the
+ * newest state, and so on: each agent fails once and succeeds once. A slow network could have done
+ * the same, so no meaning changes.
+ *
+ * A queued agent lives and cannot say so: its heartbeat is kept fresh. A heartbeat that can be
+ * merged (policy.c) is never queued. */
+#include "rdzv/rendezvous/step.h"
+
+#include "proto/torch/torch_merge.h"
+
+#define SLOT_LEAST_US 20000
+#define SLOT_MOST_US  250000
+#define SLOT_FIRST_US 62500 /* what agents are thought to need before any has shown it */
+#define REFRESH_MS    1000  /* how often the queue is looked through */
+/* Younger heartbeats are good as they are: torch sends one each 5 s. */
+#define REFRESH_FROM_US 4000000
+
+void cas_queue_init(struct write_slot *slot)
+{
+    *slot = (struct write_slot){.usual_us = SLOT_FIRST_US};
+    TAILQ_INIT(&slot->queue);
+}
+
+static void set_timer(struct step *s, uint64_t deadline_ms)
+{
+    struct write_slot *slot = &s->run->slot;
+
+    if (slot->deadline_ms == deadline_ms)
+        return;
+    slot->deadline_ms = deadline_ms;
+    step_emit(s, POLICY_TIMER)->deadline_ms = deadline_ms;
+}
+
+void cas_queue_grant(struct step *s, struct agent *a)
+{
+    struct write_slot *slot = &s->run->slot;
+    uint64_t us = slot->usual_us * 4;
+
+    us = us < SLOT_LEAST_US ? SLOT_LEAST_US : us > SLOT_MOST_US ? SLOT_MOST_US : us;
+    slot->holder = a;
+    slot->granted_ms = s->now->ms;
+    set_timer(s, s->now->ms + us / 1000);
+}
+
+/* How long agents hold the slot, in the mean of the last few. One that lost it counts as if it had
+ * written just then, so the time grows when all of them lose it. */
+static void learn(struct step *s)
+{
+    struct write_slot *slot = &s->run->slot;
+    uint64_t took = clock_elapsed_ms(slot->granted_ms, s->now->ms) * 1000;
+
+    slot->usual_us = (slot->usual_us * 7 + (took < SLOT_MOST_US ? took : SLOT_MOST_US)) / 8;
+}
+
+/* True: a heartbeat of a queued agent in `state` was old, and is fresh now. */
+static bool refresh(struct step *s, struct torch_state *state)
+{
+    struct agent *a;
+    bool any = false;
+
+    TAILQ_FOREACH(a, &s->run->slot.queue, queue) {
+        struct torch_node *node = a->has_node ? torch_state_find(state, &a->node) : NULL;
+        int64_t now_us;
+
+        if (node == NULL || !node->has_heartbeat || !step_agent_time(s, a, &now_us) ||
+            node->heartbeat_us >= now_us - REFRESH_FROM_US)
+            continue;
+        node->heartbeat_us = now_us;
+        any = true;
+    }
+    return any;
+}
+
+static void refresh_queue(struct step *s)
+{
+    struct write_slot *slot = &s->run->slot;
+    struct torch_state next;
+
+    if (!s->run->settings->merge_heartbeats || TAILQ_EMPTY(&slot->queue) || !step_is_open(s) ||
+        clock_elapsed_ms(slot->refreshed_ms, s->now->ms) < REFRESH_MS || !step_read_state(s, &next))
+        return;
+    slot->refreshed_ms = s->now->ms;
+    if (refresh(s, &next))
+        step_put_state(s, &next);
+    torch_state_free(&next);
+}
+
+static void resume(struct step *s, struct agent *a)
+{
+    TAILQ_REMOVE(&s->run->slot.queue, a, queue);
+    a->queued = false;
+    step_agent(s, POLICY_RESUME, a);
+}
+
+void cas_queue_pass(struct step *s)
+{
+    struct write_slot *slot = &s->run->slot;
+    struct agent *next;
+
+    if (slot->holder != NULL)
+        learn(s);
+    slot->holder = NULL;
+    refresh_queue(s);
+    next = TAILQ_FIRST(&slot->queue);
+    if (next == NULL) {
+        set_timer(s, 0);
+        return;
+    }
+    cas_queue_grant(s, next);
+    resume(s, next);
+}
+
+void cas_queue_release(struct step *s)
+{
+    struct write_slot *slot = &s->run->slot;
+    struct agent *a;
+
+    slot->holder = NULL;
+    set_timer(s, 0);
+    while ((a = TAILQ_FIRST(&slot->queue)) != NULL)
+        resume(s, a);
+}
+
+void cas_queue_leave(struct step *s, struct agent *a)
+{
+    struct write_slot *slot = &s->run->slot;
+
+    if (a->queued)
+        TAILQ_REMOVE(&slot->queue, a, queue);
+    a->queued = false;
+    if (slot->holder == a)
+        cas_queue_pass(s);
+}
+
+/* True: all that the compare-and-set changes is one heartbeat, which can be merged. */
+static bool is_heartbeat(struct step *s)
+{
+    struct run_view *v = &s->run->view;
+    const struct torch_state *expected, *desired;
+    struct torch_node *node;
+    int64_t heartbeat_us;
+
+    if (!s->run->settings->merge_heartbeats || !v->is_state)
+        return false;
+    expected = step_expected(s);
+    desired = step_desired(s);
+    return expected != NULL && desired != NULL &&
+           torch_merge_heartbeat(expected, desired, &v->state, &node, &heartbeat_us);
+}
+
+bool cas_queue_should_defer(struct step *s)
+{
+    struct write_slot *slot = &s->run->slot;
+    struct agent *a = s->event->agent;
+
+    /* The compare-and-set that makes the key expects nothing, and its failure makes no agent try
+     * again. */
+    if (s->event->expected.len == 0 || slot->holder == NULL || slot->holder == a || is_heartbeat(s))
+        return false;
+    if (!a->queued)
+        TAILQ_INSERT_TAIL(&slot->queue, a, queue);
+    a->queued = true;
+    return true;
+}

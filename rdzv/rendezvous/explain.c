@@ -1,0 +1,204 @@
+/* Notes of what happened to a run and its nodes. See explain.h. */
+#include "rdzv/rendezvous/explain.h"
+
+#include <stdio.h>
+
+#include "store/xalloc.h"
+
+#define NODE_TEXT_MAX 320
+#define RANKS_SHOWN   16
+#define RANK_TEXT_MAX 128
+#define DEAD_US       15000000 /* the others presume a node dead whose heartbeat is that old */
+
+struct note *explain_note(struct step *s, enum note_kind kind)
+{
+    struct note *note = xcalloc(1, sizeof *note);
+
+    step_own(s, (uint8_t *)note);
+    *note = (struct note){.kind = kind, .round = s->run->view.state.round};
+    step_emit(s, POLICY_NOTE)->note = note;
+    return note;
+}
+
+const char *explain_node(struct step *s, const struct torch_node *node)
+{
+    char *text = xmalloc(NODE_TEXT_MAX);
+
+    step_own(s, (uint8_t *)text);
+    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
+             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
+             (long long)node->pid, (long long)node->local_id);
+    return text;
+}
+
+const char *explain_role(const struct torch_node *node)
+{
+    return node == NULL        ? NULL
+           : node->participant ? "participant"
+           : node->waiting     ? "waiting"
+           : node->redundant   ? "spare"
+                               : NULL;
+}
+
+static const char *role_text(const struct torch_node *node)
+{
+    const char *role = explain_role(node);
+
+    return role == NULL ? "nowhere" : role;
+}
+
+static void note_arrival(struct step *s, const struct torch_node *node,
+                         const struct torch_node *old)
+{
+    struct note *note = explain_note(s, NOTE_NODE_JOINED);
+
+    note->agent = run_agent_of(s->run, node);
+    note->node = explain_node(s, node);
+    note->role = role_text(node);
+    note->previous = role_text(old);
+}
+
+/* Torch's first step is to leave the round it may still be in. A container that was started again
+ * has the name and the pid that it had before, and so it takes its own place there away. */
+static bool is_replaced(const struct agent *by, const struct torch_node *old, int64_t age_us)
+{
+    return !by->has_node && old->has_heartbeat && age_us < DEAD_US;
+}
+
+/* The age of a node's heartbeat, by the clock of its own agent where that is known. */
+static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *node,
+                                const struct agent *a)
+{
+    int64_t age_us = s->now->wall_ns / 1000;
+
+    if (__builtin_sub_overflow(age_us, node->heartbeat_us, &age_us) ||
+        (a != NULL && __builtin_add_overflow(age_us, a->clock_ahead_us, &age_us)))
+        return INT64_MAX;
+    return age_us;
+}
+
+/* It left by itself, was started again, or another agent has not heard of it for torch's 15 s. */
+static void note_departure(struct step *s, const struct torch_node *old, const struct agent *by)
+{
+    const struct run_view *v = &s->run->view;
+    const struct agent *a = run_agent_of(s->run, old);
+    int64_t age_us = heartbeat_age_us(s, old, a);
+    bool itself = by->has_node && torch_node_compare(&by->node, old) == 0;
+    struct note *note = explain_note(s, itself                         ? NOTE_NODE_LEFT
+                                        : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
+                                                                       : NOTE_NODE_PRESUMED_DEAD);
+
+    note->agent = itself ? by : a;
+    note->by = by;
+    note->node = explain_node(s, old);
+    note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
+    note->previous = role_text(old);
+    note->ms = old->has_heartbeat ? age_us / 1000 : -1;
+    if (itself)
+        note->reason =
+            v->state.round != v->before.round ? "all nodes meet again in a new round" : "by itself";
+    else if (note->kind == NOTE_NODE_REPLACED)
+        note->reason = "it was started again under the same name";
+}
+
+/* Both lists are in the same order, so one pass over both finds what each node was and is. */
+static void note_nodes(struct step *s, const struct agent *by)
+{
+    const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
+    size_t i = 0, k = 0;
+
+    while (i < before->count || k < now->count) {
+        int order = i == before->count ? 1
+                    : k == now->count  ? -1
+                                       : torch_node_compare(&before->nodes[i], &now->nodes[k]);
+        const struct torch_node *old = order <= 0 ? &before->nodes[i++] : NULL;
+        const struct torch_node *node = order >= 0 ? &now->nodes[k++] : NULL;
+
+        if (explain_role(node) == explain_role(old))
+            continue;
+        if (explain_role(node) != NULL)
+            note_arrival(s, node, old);
+        else
+            note_departure(s, old, by);
+    }
+}
+
+static const struct torch_node *node_of_rank(const struct torch_state *state, int64_t rank)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].participant && state->nodes[i].rank == rank)
+            return &state->nodes[i];
+    }
+    return NULL;
+}
+
+/* "0=node-a 1=node-b …", the first few. */
+static void note_complete(struct step *s)
+{
+    const struct torch_state *now = &s->run->view.state;
+    struct note *note = explain_note(s, NOTE_ROUND_COMPLETE);
+    char *text = xcalloc(RANKS_SHOWN, RANK_TEXT_MAX);
+    size_t at = 0;
+
+    step_own(s, (uint8_t *)text);
+    note->number = torch_state_participants(now);
+    note->text = text;
+    for (int64_t rank = 0; rank < RANKS_SHOWN; rank++) {
+        const struct torch_node *node = node_of_rank(now, rank);
+
+        if (node == NULL)
+            break;
+        at += (size_t)snprintf(text + at, RANK_TEXT_MAX, "%s%lld=%.100s", rank == 0 ? "" : " ",
+                               (long long)rank, explain_node(s, node));
+    }
+}
+
+static void note_last_call(struct step *s, const struct agent *by)
+{
+    const struct torch_state *now = &s->run->view.state;
+    struct note *note = explain_note(s, NOTE_LAST_CALL);
+    int64_t now_us, left_us;
+
+    note->number = torch_state_participants(now);
+    if (step_agent_time(s, by, &now_us) &&
+        !__builtin_sub_overflow(now->deadline_us, now_us, &left_us))
+        note->ms = left_us / 1000;
+}
+
+void explain_change(struct step *s, const struct agent *by)
+{
+    const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
+    struct note *note;
+
+    if (before->count == 0 && now->count != 0 && now->round == 0)
+        explain_note(s, NOTE_RUN_STARTED);
+    note_nodes(s, by);
+    if (now->has_deadline && !before->has_deadline)
+        note_last_call(s, by);
+    if (now->complete && !(before->complete && before->round == now->round))
+        note_complete(s);
+    if (now->closed && !before->closed) {
+        note = explain_note(s, NOTE_RUN_CLOSED);
+        note->by = by;
+        note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
+    }
+}
+
+/* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */
+void explain_disconnect(struct step *s, const struct agent *a)
+{
+    const struct torch_node *node;
+    struct note *note;
+
+    if (!step_is_open(s) || !a->has_node || s->run->ending)
+        return;
+    node = torch_state_find(&s->run->view.state, &a->node);
+    if (explain_role(node) == NULL)
+        return;
+    s->out->counters.nodes_disconnected++;
+    note = explain_note(s, NOTE_NODE_DISCONNECTED);
+    note->agent = a;
+    note->node = explain_node(s, node);
+    note->previous = role_text(node);
+    note->reason = "its connection ended; the others presume it dead when its heartbeat is 15s old";
+}

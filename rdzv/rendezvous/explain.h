@@ -1,0 +1,60 @@
+/* What happened to a run and its nodes, as notes: made from the state before a change and the one
+ * after it, or by the part of the policy that did something. explain_log.h writes them. */
+#pragma once
+
+#include "rdzv/rendezvous/step.h"
+
+enum note_kind {
+    NOTE_RUN_STARTED,
+    NOTE_RUN_CLOSED,
+    NOTE_RUN_FORGOTTEN,
+    NOTE_NODE_JOINED,
+    NOTE_NODE_LEFT,
+    NOTE_NODE_REPLACED, /* its container was started again, under the same name */
+    NOTE_NODE_PRESUMED_DEAD,
+    NOTE_NODE_DISCONNECTED,
+    NOTE_LAST_CALL,
+    NOTE_ROUND_COMPLETE,
+    NOTE_HEARTBEATS_SHIFTED,
+    NOTE_SHIFT_FAILED,
+    NOTE_NODE_REPAIRED,
+    NOTE_AGENTS_WAITING,
+    NOTE_AGENTS_REJECTED,
+    NOTE_CLOSE_IGNORED,
+    NOTE_WORKER_STORE_ASSIGNED,
+    NOTE_WORKER_STORE_EXTERNAL,
+    NOTE_WORKER_STORE_FAILED,
+};
+
+/* What a kind does not use stays zero. Texts live as long as the outputs. */
+struct note {
+    enum note_kind kind;
+    const struct agent *agent; /* whom it is about; NULL: is not connected */
+    const struct agent *by;    /* who wrote */
+    const char *node;          /* "host/pid/local id" */
+    const char *by_node;
+    const char *role; /* "participant", "waiting", "spare", "nowhere" */
+    const char *previous;
+    const char *reason;
+    const char *action;
+    const char *text; /* ranks, an address */
+    int64_t round;
+    uint64_t number; /* nodes, participants, agents, a port, max_wait_ms */
+    int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted */
+    bool closed;
+};
+
+/* An empty note among the outputs, in which `kind` and `round` are filled; never NULL. */
+struct note *explain_note(struct step *s, enum note_kind kind);
+
+/* What has changed from view.before to view.state, and that `by` did it. */
+void explain_change(struct step *s, const struct agent *by);
+
+/* An agent's connection has ended. */
+void explain_disconnect(struct step *s, const struct agent *a);
+
+/* "host/pid/local id": how torch tells nodes apart; lives as long as the outputs. */
+const char *explain_node(struct step *s, const struct torch_node *node);
+
+/* Where a node of a state is; NULL: it is in none. */
+const char *explain_role(const struct torch_node *node);

@@ -1,0 +1,121 @@
+/* Agents that come for a run that is closed already.
+ *
+ * Torch would tell them so: they end, are started anew, and learn the same. With 1,000 pods
+ * retrying, one is always connected, so the closed run would never be idle for long enough to be
+ * forgotten. Therefore they are not counted among its agents. Their first request is held, as a
+ * slow network might hold it, until the run is forgotten: then they begin the next one. After
+ * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
+ * learn what torch would have told them. */
+#include "rdzv/rendezvous/explain.h"
+
+static bool is_closed(const struct run *run)
+{
+    return run->view.is_state && run->view.state.closed;
+}
+
+static void count_in(struct run *run, struct agent *a)
+{
+    TAILQ_INSERT_TAIL(&run->agents, a, entry);
+    run->agent_count++;
+    run->idle = false;
+}
+
+void rejoin_enter(struct step *s, struct agent *a)
+{
+    a->rejoining = is_closed(s->run);
+    if (a->rejoining)
+        TAILQ_INSERT_TAIL(&s->run->rejoining, a, entry);
+    else
+        count_in(s->run, a);
+}
+
+static void stop_waiting(struct run *run, struct agent *a)
+{
+    if (a->waiting)
+        run->waiting_count--;
+    a->waiting = false;
+}
+
+void rejoin_leave(struct step *s, struct agent *a)
+{
+    struct run *run = s->run;
+
+    TAILQ_REMOVE(a->rejoining ? &run->rejoining : &run->agents, a, entry);
+    stop_waiting(run, a);
+    if (a->rejoining || --run->agent_count > 0)
+        return;
+    run->idle = true;
+    run->idle_since_ms = s->now->ms;
+}
+
+bool rejoin_should_defer(struct step *s)
+{
+    struct run *run = s->run;
+    struct agent *a = s->event->agent;
+    uint64_t wait_ms = run->settings->closed_run_wait_ms;
+    struct note *note;
+
+    /* With a compare-and-set that expects nothing every agent of every release introduces itself.
+     */
+    if (!a->rejoining || a->rejected || wait_ms == 0 || s->event->expected.len != 0 ||
+        !is_closed(run))
+        return false;
+    if (a->waiting)
+        return true;
+    if (run->waiting_count == 0) { /* one note for all who wait at the same time */
+        note = explain_note(s, NOTE_AGENTS_WAITING);
+        note->agent = a;
+        note->number = wait_ms;
+        note->reason = "the run is closed: they begin it anew when all who were in it have been "
+                       "gone for --closed-run-ttl";
+    }
+    a->waiting = true;
+    a->waiting_since_ms = s->now->ms;
+    run->waiting_count++;
+    return true;
+}
+
+void rejoin_release_waiting(struct step *s)
+{
+    struct run *run = s->run;
+    struct agent *a;
+
+    while ((a = TAILQ_FIRST(&run->rejoining)) != NULL) {
+        bool held = a->waiting;
+
+        TAILQ_REMOVE(&run->rejoining, a, entry);
+        stop_waiting(run, a);
+        a->rejoining = false;
+        count_in(run, a);
+        if (held)
+            step_agent(s, POLICY_RESUME, a);
+    }
+}
+
+void rejoin_reject_overdue(struct step *s)
+{
+    struct run *run = s->run;
+    uint64_t count = 0;
+    struct note *note;
+    struct agent *a;
+
+    if (!is_closed(run))
+        rejoin_release_waiting(s);
+    TAILQ_FOREACH(a, &run->rejoining, entry) {
+        if (!a->waiting ||
+            clock_elapsed_ms(a->waiting_since_ms, s->now->ms) < run->settings->closed_run_wait_ms)
+            continue;
+        stop_waiting(run, a);
+        a->rejected = true;
+        count++;
+        step_agent(s, POLICY_RESUME, a);
+    }
+    if (count == 0)
+        return;
+    note = explain_note(s, NOTE_AGENTS_REJECTED);
+    note->number = count;
+    note->reason = TAILQ_EMPTY(&run->agents)
+                       ? "--closed-run-wait is over, and --closed-run-ttl is not"
+                       : "--closed-run-wait is over, and agents that were in the closed run are "
+                         "still connected";
+}

@@ -1,0 +1,430 @@
+/* Sessions, spaces and time as events of the policy. See rendezvous.h. */
+#include "rdzv/rendezvous/rendezvous.h"
+
+#include "rdzv/net/listen.h"
+#include "rdzv/net/probe.h"
+#include "rdzv/rendezvous/shell.h"
+#include "store/xalloc.h"
+
+#define STALL_MS 5000 /* the interval of heartbeats: what is shorter hurts no node */
+
+static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    if (home != NULL)
+        return home;
+    home = xcalloc(1, sizeof *home);
+    home->rdzv = r;
+    home->space = space;
+    run_views_init(&home->runs, r->engine->options.seed);
+    table_init(&home->worker_stores, r->engine->options.seed, NULL);
+    TAILQ_INSERT_TAIL(&r->spaces, home, entry);
+    space->rendezvous = home;
+    return home;
+}
+
+/* --- Runs. --- */
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    shell_step(arg, (struct policy_event){.kind = RUN_TIMER});
+}
+
+/* The run of that key, made when there is none. NULL: no memory. */
+static struct live_run *need_run(struct rendezvous_space *home, struct slice key)
+{
+    struct run_view *found = run_views_find(&home->runs, key);
+    struct rendezvous *r = home->rdzv;
+    struct live_run *run;
+    uint8_t *name;
+
+    if (found != NULL)
+        return live_run_of(found);
+    run = calloc(1, sizeof *run + key.len);
+    if (run == NULL)
+        return NULL;
+    name = (uint8_t *)(run + 1);
+    memcpy(name, key.ptr, key.len);
+    run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
+             engine_now_ms(r->engine));
+    run->home = home;
+    evtimer_assign(&run->timer, r->net->base, on_timer, run);
+    run_views_add(&home->runs, &run->run.view);
+    return run;
+}
+
+static void free_run(struct live_run *run)
+{
+    struct rendezvous_space *home = run->home;
+
+    probe_cancel(run->probe);
+    if (run->port != NULL)
+        listen_close_one(run->port);
+    if (home->shared == run)
+        home->shared = NULL;
+    evtimer_del(&run->timer);
+    run_views_remove(&home->runs, &run->run.view);
+    run_fini(&run->run);
+    free(run);
+}
+
+/* --- Steps. --- */
+
+static enum port_share share_of(const struct live_run *run)
+{
+    const struct live_run *shared = run->home->shared;
+
+    if (shared == run)
+        return PORT_IS_OURS;
+    return shared == NULL || shared->run.idle || !shared->run.view.exists ||
+                   shared->run.view.state.closed
+               ? PORT_IS_FREE
+               : PORT_IS_TAKEN;
+}
+
+static size_t room_in(const struct keymap *m)
+{
+    if (m->bytes_max == 0)
+        return SIZE_MAX;
+    return m->bytes < m->bytes_max ? m->bytes_max - m->bytes : 0;
+}
+
+static void fill_event(const struct live_run *run, struct policy_event *event)
+{
+    const struct space *store = run->home->space->store;
+    struct blob *value = live_run_value(run);
+
+    event->value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len};
+    event->room = room_in(&store->keys);
+    event->key_cost = sizeof(struct entry);
+    event->next_worker_store = store->worker_stores.last_id + 1;
+    event->share = share_of(run);
+}
+
+static struct verdict step(struct live_run *run, struct policy_event event)
+{
+    struct engine *engine = run->home->rdzv->engine;
+    const struct policy_now now = {.ms = engine_now_ms(engine), .wall_ns = engine_wall_ns(engine)};
+    struct policy_out out = {0};
+    struct verdict verdict;
+
+    fill_event(run, &event);
+    policy_step(&run->run, &event, &now, &out);
+    verdict = carry_out(run, &out);
+    policy_out_clear(&out);
+    return verdict;
+}
+
+static void leave(struct live_run *run)
+{
+    if (run->stale)
+        step(run, (struct policy_event){.kind = RUN_CHANGED});
+    run->stale = false;
+    if (--run->steps == 0 && run->holds == 0 && run_is_unused(&run->run))
+        free_run(run);
+}
+
+struct verdict shell_step(struct live_run *run, struct policy_event event)
+{
+    struct verdict verdict;
+
+    run->steps++;
+    verdict = step(run, event);
+    leave(run);
+    return verdict;
+}
+
+/* A step of one run may end another, but not the one that comes next. */
+static void step_space(struct rendezvous_space *home, struct policy_event event)
+{
+    struct run_view *v, *next;
+
+    for (v = TAILQ_FIRST(&home->runs.list); v != NULL; v = next) {
+        next = TAILQ_NEXT(v, order);
+        if (next != NULL)
+            live_run_of(next)->holds++;
+        shell_step(live_run_of(v), event);
+        if (next != NULL)
+            live_run_of(next)->holds--;
+    }
+}
+
+static void step_all(struct rendezvous *r, struct policy_event event)
+{
+    struct rendezvous_space *home;
+
+    TAILQ_FOREACH(home, &r->spaces, entry)
+        step_space(home, event);
+}
+
+/* --- Time. --- */
+
+/* No agent could write between the last iteration and now, so exactly that time is given to all. */
+static void compensate_stall(struct rendezvous *r)
+{
+    uint64_t now = engine_now_ms(r->engine);
+    uint64_t gap = r->alive_ms == 0 ? 0 : clock_elapsed_ms(r->alive_ms, now);
+
+    r->alive_ms = now;
+    if (gap >= STALL_MS)
+        step_all(r, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = gap});
+}
+
+void rendezvous_end_iteration(struct rendezvous *r)
+{
+    compensate_stall(r);
+}
+
+void rendezvous_tick(struct rendezvous *r)
+{
+    compensate_stall(r);
+    step_all(r, (struct policy_event){.kind = RUN_TICK});
+}
+
+/* --- Changes that are not the policy's. --- */
+
+static void key_changed(struct rendezvous_space *home, struct slice key)
+{
+    struct run_view *v;
+    struct live_run *run;
+
+    if (!is_agents_key(key))
+        return;
+    v = run_views_find(&home->runs, key);
+    if (v == NULL && (run_views_owner(&home->runs, key) != NULL ||
+                      keymap_get(&home->space->store->keys, key) == NULL))
+        return; /* of a round, or gone */
+    run = v == NULL ? need_run(home, key) : live_run_of(v);
+    if (run != NULL && run->steps == 0) /* else the run's own step has done it */
+        shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
+}
+
+static void keys_changed(struct rendezvous_space *home, const struct command *command)
+{
+    struct slice rest = command->items, key, value;
+
+    if (command->kind != COMMAND_KEY_MULTI_SET) {
+        key_changed(home, command->key);
+        return;
+    }
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
+        key_changed(home, key);
+}
+
+static void on_applied(void *arg, struct engine_space *space, const struct command *command)
+{
+    struct rendezvous_space *home = space_of(arg, space);
+
+    if (command_is_key(command->kind) && command->worker_store == 0 && !home->forgets)
+        keys_changed(home, command);
+    else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
+        step_space(home, (struct policy_event){.kind = RUN_CHANGED});
+}
+
+/* --- Sessions. --- */
+
+static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
+                       bool compared)
+{
+    struct live_run *run = need_run(home, run_key_of(&home->runs, key, compared));
+    struct conn_agent *a = run == NULL ? NULL : calloc(1, sizeof *a);
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    struct peer local;
+
+    if (a == NULL)
+        return; /* its keys are plain, then */
+    a->run = run;
+    a->conn = c;
+    a->agent.pings = c10d_session(c)->pinged;
+    if (getsockname(event_get_fd(&c->event), (struct sockaddr *)&at, &len) == 0) {
+        local = peer_of((const struct sockaddr *)&at);
+        peer_host(&local, a->agent.local_host);
+        a->agent.local_port = local.port;
+    }
+    c10d_session(c)->role = C10D_AGENT;
+    c10d_session(c)->bound.agent = a;
+    shell_step(run, (struct policy_event){.kind = AGENT_CONNECTED, .agent = &a->agent});
+}
+
+/* The worker store that a worker finds: that of the run whose port it came to, or of the run that
+ * shares the agents' port. */
+static void bind_worker(const struct rendezvous_space *home, struct conn *c)
+{
+    const struct live_run *run = c->listener->temporary ? c->listener->owner : home->shared;
+
+    if (run == NULL || run->worker_store == NULL)
+        return;
+    run->worker_store->sessions++;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound.worker_store = run->worker_store->id;
+}
+
+static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
+{
+    struct rendezvous_space *home = space_of(arg, conn_space(c));
+
+    compensate_stall(arg);
+    if (is_agents_key(key))
+        bind_agent(home, c, key, compared);
+    else
+        bind_worker(home, c);
+}
+
+static void unbind_session(void *arg, struct conn *c)
+{
+    struct rendezvous *r = arg;
+
+    if (c10d_session(c)->role == C10D_WORKER) {
+        worker_use_leave(space_of(r, conn_space(c)), c10d_session(c)->bound.worker_store);
+    } else {
+        struct conn_agent *a = c10d_session(c)->bound.agent;
+
+        shell_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                                 .agent = &a->agent,
+                                                 .daemon_drains = r->net->draining});
+        free(a);
+    }
+}
+
+static enum c10d_verdict compare_set(struct conn_agent *a, const struct c10d_request *req)
+{
+    const struct verdict verdict =
+        shell_step(a->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                                 .agent = &a->agent,
+                                                 .expected = req->expected,
+                                                 .desired = req->value});
+
+    return verdict.holds ? C10D_HELD : C10D_ANSWERED;
+}
+
+/* SET of a key: MASTER_ADDR and MASTER_PORT of the agent's own run are the policy's matter. */
+static enum c10d_verdict set(struct conn_agent *a, const struct c10d_request *req)
+{
+    struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
+    const struct run_view *v =
+        run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
+
+    if (v == &a->run->run.view)
+        event.kind = AGENT_SET_ROUND_KEY;
+    return shell_step(a->run, event).passes || event.kind == AGENT_ASKED ? C10D_PROCEED
+                                                                         : C10D_ANSWERED;
+}
+
+static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
+                                    struct slice key)
+{
+    struct conn_agent *a = c10d_session(c)->bound.agent;
+    bool own = slice_equal(key, a->run->run.view.node.key);
+
+    compensate_stall(arg);
+    if (req->op == C10D_COMPARE_SET)
+        return own ? compare_set(a, req) : C10D_PROCEED;
+    if (req->op == C10D_SET)
+        return set(a, req);
+    shell_step(a->run,
+               (struct policy_event){.kind = own && (req->op == C10D_GET || req->op == C10D_WAIT)
+                                                 ? AGENT_LOOKED
+                                                 : AGENT_ASKED,
+                                     .agent = &a->agent});
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+}
+
+struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
+{
+    if (!r->config->elastic.fixes)
+        return (struct c10d_hooks){0};
+    return (struct c10d_hooks){
+        .bind = bind_session, .unbind = unbind_session, .on_request = on_request, .arg = r};
+}
+
+/* --- For admin/. --- */
+
+static const struct run *existing(struct run_view *v)
+{
+    while (v != NULL && !v->exists)
+        v = TAILQ_NEXT(v, order);
+    return (const struct run *)(const void *)v;
+}
+
+const struct run *rendezvous_first(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : existing(TAILQ_FIRST(&home->runs.list));
+}
+
+const struct run *rendezvous_next(const struct run *run)
+{
+    return existing(TAILQ_NEXT(&run->view, order));
+}
+
+const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
+{
+    const struct run *run = rendezvous_first(space);
+
+    while (run != NULL && !slice_equal(run->view.id, id))
+        run = rendezvous_next(run);
+    return run;
+}
+
+uint64_t rendezvous_forget(const struct run *run)
+{
+    struct live_run *live = live_run_of((struct run_view *)(uintptr_t)run);
+    uint64_t keys;
+
+    live->steps++; /* it stays until its keys are counted */
+    shell_step(live, (struct policy_event){.kind = RUN_FORGET});
+    keys = live->keys_forgotten;
+    leave(live);
+    return keys;
+}
+
+const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    return a == NULL ? NULL : conn_of(a);
+}
+
+/* --- Beginning and end. --- */
+
+void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
+                     struct net *net)
+{
+    const struct config_elastic *c = &config->elastic;
+
+    *r = (struct rendezvous){.config = config,
+                             .engine = engine,
+                             .net = net,
+                             .settings = {.merge_heartbeats = c->merge_heartbeats,
+                                          .close_needs_all = c->close_needs_all,
+                                          .own_worker_ports = c->worker_port_low != 0,
+                                          .closed_run_ttl_ms = c->closed_run_ttl_ms,
+                                          .closed_run_wait_ms = c->closed_run_wait_ms,
+                                          .idle_run_ttl_ms = c->idle_run_ttl_ms,
+                                          .advertise_host = c->advertise_host,
+                                          .advertise_port = c->advertise_port}};
+    TAILQ_INIT(&r->spaces);
+    if (c->fixes)
+        engine->observer = (struct engine_observer){.applied = on_applied, .arg = r};
+}
+
+void rendezvous_fini(struct rendezvous *r)
+{
+    struct rendezvous_space *home;
+    struct run_view *v;
+
+    while ((home = TAILQ_FIRST(&r->spaces)) != NULL) {
+        while ((v = TAILQ_FIRST(&home->runs.list)) != NULL)
+            free_run(live_run_of(v));
+        worker_uses_fini(home);
+        run_views_fini(&home->runs);
+        TAILQ_REMOVE(&r->spaces, home, entry);
+        home->space->rendezvous = NULL;
+        free(home);
+    }
+}

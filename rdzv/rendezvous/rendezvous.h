@@ -1,0 +1,54 @@
+/* Elastic jobs: what rdzvd does for torch's rendezvous beyond keeping its keys. policy.h decides
+ * it; here is what connects the policy to sessions, to the store and to the loop.
+ *
+ * With --elastic-fixes=off none of this runs: no session is bound, and every key is plain. */
+#pragma once
+
+#include "rdzv/c10d/session.h"
+#include "rdzv/rendezvous/policy.h"
+
+struct rendezvous_space;
+
+TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
+
+struct rendezvous {
+    const struct config *config;
+    struct engine *engine;
+    struct net *net;
+    struct policy_settings settings;
+    struct rendezvous_space_list spaces;
+    uint64_t alive_ms; /* monotonic ms at the end of the last loop iteration; a large gap to now
+                          means that the process was stopped */
+};
+
+/* All three outlive it. Observes the engine. */
+void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
+                     struct net *net);
+
+/* All sessions have ended. */
+void rendezvous_fini(struct rendezvous *r);
+
+/* What c10d sessions ask. Empty with --elastic-fixes=off. */
+struct c10d_hooks rendezvous_hooks(struct rendezvous *r);
+
+/* At the end of each iteration. */
+void rendezvous_end_iteration(struct rendezvous *r);
+
+/* Once a second. */
+void rendezvous_tick(struct rendezvous *r);
+
+/* --- For admin/. --- */
+
+/* The existing runs of a space, in order of creation: the first, and the one after `run`; NULL: no
+ * more. */
+const struct run *rendezvous_first(const struct engine_space *space);
+const struct run *rendezvous_next(const struct run *run);
+
+/* NULL: there is none. `id` is R. */
+const struct run *rendezvous_find(const struct engine_space *space, struct slice id);
+
+/* Forgets a run now, and ends the connections of its agents. Returns how many keys went. */
+uint64_t rendezvous_forget(const struct run *run);
+
+/* The connection of that node's agent, or NULL. */
+const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);

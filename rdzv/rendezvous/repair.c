@@ -1,0 +1,152 @@
+/* Nodes that the others presume dead although they live. Torch evicts a node whose heartbeat is 15
+ * s old by the clock of whichever agent looks, and the evicted node never finds out: it goes on
+ * alone. */
+#include "rdzv/rendezvous/explain.h"
+
+/* A heartbeat that is late, while the node is not presumed dead yet. One of 10 s is usual: agents
+ * begin to send them 5 s after a round is complete. */
+#define STALE_US 12000000
+
+/* --- The daemon was away. --- */
+
+static void add_time(int64_t *at_us, int64_t more_us)
+{
+    if (__builtin_add_overflow(*at_us, more_us, at_us))
+        *at_us = INT64_MAX;
+}
+
+static void shift(struct torch_state *state, uint64_t ms)
+{
+    int64_t us = ms < INT64_MAX / 1000 ? (int64_t)ms * 1000 : INT64_MAX;
+
+    for (size_t i = 0; i < state->count; i++)
+        add_time(&state->nodes[i].heartbeat_us, us);
+    if (state->has_deadline)
+        add_time(&state->deadline_us, us);
+}
+
+void repair_shift_heartbeats(struct step *s, uint64_t stalled_ms)
+{
+    struct torch_state next;
+    struct note *note;
+    bool ok;
+
+    if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
+        return;
+    shift(&next, stalled_ms);
+    ok = step_put_state(s, &next);
+    torch_state_free(&next);
+    s->out->counters.runs_repaired += ok;
+    note = explain_note(s, ok ? NOTE_HEARTBEATS_SHIFTED : NOTE_SHIFT_FAILED);
+    note->number = stalled_ms;
+    note->reason = "rdzvd stood still for this long, so no agent could send a heartbeat";
+}
+
+/* --- A node was away. --- */
+
+static void note_repaired(struct step *s, const struct agent *a, const char *action,
+                          const char *reason)
+{
+    struct note *note = explain_note(s, NOTE_NODE_REPAIRED);
+
+    s->out->counters.runs_repaired++;
+    note->agent = a;
+    note->node = explain_node(s, &a->node);
+    note->round = a->round;
+    note->action = action;
+    note->reason = reason;
+}
+
+/* The node itself asks, so it lives, however old the heartbeat is that it left behind: torch would
+ * have it presume itself dead when it sees that. */
+static void revive(struct step *s, struct agent *a, const struct torch_node *node, int64_t now_us)
+{
+    struct torch_state next;
+
+    if (!node->has_heartbeat || node->heartbeat_us >= now_us - STALE_US ||
+        !step_read_state(s, &next))
+        return;
+    torch_state_find(&next, &a->node)->heartbeat_us = now_us;
+    if (step_put_state(s, &next))
+        note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");
+    torch_state_free(&next);
+}
+
+enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
+
+/* Where an evicted node belongs. Its round goes on without it: in there, with the rank that it has.
+ * Another round has begun since: as one that waits it makes all nodes meet again. When no place is
+ * left there, another node has taken it. */
+static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
+{
+    const struct run_view *v = &run->view;
+    const struct torch_node *then;
+
+    if (!v->state.complete || a->nodes == 0)
+        return PLACE_NONE;
+    if (v->state.round == a->round) {
+        then = torch_state_find(&v->last_completed, &a->node);
+        if (then == NULL || !then->participant)
+            return PLACE_NONE;
+        back->participant = true;
+        back->rank = then->rank;
+        return PLACE_FOUND;
+    }
+    if (run->reached_max && torch_state_participants(&v->state) >= a->nodes)
+        return PLACE_TAKEN;
+    back->waiting = true;
+    return PLACE_FOUND;
+}
+
+static void put_back(struct step *s, struct agent *a, const struct torch_node *back)
+{
+    struct torch_state next;
+    struct torch_node *at;
+
+    if (!step_read_state(s, &next))
+        return;
+    if (torch_state_insert(&next, back, &at)) {
+        struct slice addr = at->addr;
+
+        *at = *back;
+        at->addr = addr;
+        if (step_put_state(s, &next)) {
+            note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
+                          "other nodes presumed it dead, and it lives");
+            if (back->waiting)
+                a->nodes = 0;
+        }
+    }
+    torch_state_free(&next);
+}
+
+bool repair_restore(struct step *s, struct agent *a)
+{
+    struct torch_node back = a->node;
+    const struct torch_node *at;
+    struct policy_output *close;
+
+    if (!step_is_open(s) || !a->has_node || !step_agent_time(s, a, &back.heartbeat_us))
+        return true;
+    at = torch_state_find(&s->run->view.state, &a->node);
+    if (at != NULL) {
+        revive(s, a, at, back.heartbeat_us);
+        return true;
+    }
+    back.participant = back.waiting = back.redundant = false;
+    back.has_heartbeat = true;
+    switch (find_place(s->run, a, &back)) {
+    case PLACE_NONE:
+        break;
+    case PLACE_FOUND:
+        put_back(s, a, &back);
+        break;
+    case PLACE_TAKEN:
+        close = step_emit(s, POLICY_CLOSE);
+        close->agent = a;
+        close->reason = "presumed dead and replaced while it was away; start it again";
+        close->value = a->node.addr;
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,77 @@
+/* What connects the policy to the daemon: runs, agents and worker stores as the shell keeps them.
+ * For rendezvous.c and carry_out.c. */
+#pragma once
+
+#include "rdzv/rendezvous/rendezvous.h"
+
+struct probe;
+struct worker_use;
+
+struct live_run {
+    struct run run; /* the first member; its key's bytes follow this struct */
+    struct rendezvous_space *home;
+    struct event timer;
+    struct probe *probe;             /* asks whether agent 0 hosts a store */
+    struct listener *port;           /* of its own; NULL: none */
+    struct worker_use *worker_store; /* for new sessions; NULL: none */
+    uint64_t keys_forgotten;         /* by the last POLICY_FORGET_RUN */
+    bool stale;     /* a command has failed, so the view is not what its key says */
+    unsigned steps; /* open ones: it is not freed before they end */
+    unsigned holds; /* the same: a loop over all runs will come to it */
+};
+
+/* A connection of an agent. */
+struct conn_agent {
+    struct agent agent; /* the first member */
+    struct live_run *run;
+    struct conn *conn;
+};
+
+/* A worker store that is open, and who uses it. */
+struct worker_use {
+    struct table_node node; /* the first member; its key is `id` as bytes */
+    uint8_t key[sizeof(uint64_t)];
+    uint64_t id;
+    uint64_t sessions;
+    bool ended; /* it is for no new sessions, and goes with the last one */
+};
+
+struct rendezvous_space {
+    TAILQ_ENTRY(rendezvous_space) entry;
+    struct rendezvous *rdzv;
+    struct engine_space *space;
+    struct run_views runs;      /* each the view of a live_run */
+    struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
+    struct table worker_stores; /* of worker_use */
+    bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
+};
+
+static inline struct live_run *live_run_of(struct run_view *v)
+{
+    return (struct live_run *)(void *)v; /* the first member of the first member */
+}
+
+static inline struct conn *conn_of(const struct agent *a)
+{
+    return ((const struct conn_agent *)(const void *)a)->conn;
+}
+
+/* The value of its key, borrowed until the next command; NULL: none. */
+struct blob *live_run_value(const struct live_run *run);
+
+/* What the outputs of a step say about the request that caused it. */
+struct verdict {
+    bool holds;  /* POLICY_HOLD */
+    bool passes; /* POLICY_PASS */
+};
+
+/* One step of the policy, from the event to the last of its outputs. The run may be freed when this
+ * returns, if nothing is left of it. */
+struct verdict shell_step(struct live_run *run, struct policy_event event);
+
+/* Carries out what a step gave out. */
+struct verdict carry_out(struct live_run *run, const struct policy_out *out);
+
+/* A session of that worker store ends. */
+void worker_use_leave(struct rendezvous_space *home, uint64_t id);
+void worker_uses_fini(struct rendezvous_space *home);

@@ -1,0 +1,148 @@
+/* What the policy gives out, and the states that it reads for that. See step.h. */
+#include "rdzv/rendezvous/step.h"
+
+#include "store/xalloc.h"
+
+/* Memory that lives as long as the outputs of a step. */
+struct policy_text {
+    struct policy_text *next;
+    uint8_t *bytes;
+};
+
+/* --- States. --- */
+
+const struct torch_state *step_expected(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (v->is_state && slice_equal(s->event->expected, s->value))
+        return &v->state;
+    if (s->expected_read == STATE_UNREAD)
+        s->expected_read = torch_state_read(s->event->expected, &s->expected) == TORCH_STATE_OK
+                               ? STATE_READ
+                               : STATE_NONE;
+    return s->expected_read == STATE_READ ? &s->expected : NULL;
+}
+
+struct torch_state *step_desired(struct step *s)
+{
+    if (s->desired_read == STATE_UNREAD)
+        s->desired_read = torch_state_read(s->event->desired, &s->desired) == TORCH_STATE_OK
+                              ? STATE_READ
+                              : STATE_NONE;
+    return s->desired_read == STATE_READ ? &s->desired : NULL;
+}
+
+bool step_read_state(const struct step *s, struct torch_state *out)
+{
+    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
+}
+
+bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
+{
+    return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
+}
+
+/* --- Outputs. --- */
+
+struct policy_output *step_emit(struct step *s, enum policy_output_kind kind)
+{
+    struct policy_out *out = s->out;
+
+    if (out->count == out->cap) {
+        out->cap = out->cap * 2 + 8;
+        out->items = xrealloc(out->items, out->cap * sizeof *out->items);
+    }
+    out->items[out->count] = (struct policy_output){.kind = kind};
+    return &out->items[out->count++];
+}
+
+void step_answer(struct step *s, enum policy_output_kind kind)
+{
+    step_emit(s, kind)->agent = s->event->agent;
+}
+
+void step_agent(struct step *s, enum policy_output_kind kind, struct agent *a)
+{
+    step_emit(s, kind)->agent = a;
+}
+
+void step_own(struct step *s, uint8_t *text)
+{
+    struct policy_text *t = xmalloc(sizeof *t);
+
+    *t = (struct policy_text){.next = s->out->texts, .bytes = text};
+    s->out->texts = t;
+}
+
+uint8_t *step_alloc(struct step *s, size_t len)
+{
+    uint8_t *bytes = malloc(len + 1);
+
+    if (bytes != NULL)
+        step_own(s, bytes);
+    return bytes;
+}
+
+void policy_out_clear(struct policy_out *out)
+{
+    while (out->texts != NULL) {
+        struct policy_text *next = out->texts->next;
+
+        free(out->texts->bytes);
+        free(out->texts);
+        out->texts = next;
+    }
+    free(out->items);
+    *out = (struct policy_out){0};
+}
+
+/* --- Commands. --- */
+
+static void take_room(struct step *s, size_t before, size_t after)
+{
+    if (s->room != SIZE_MAX)
+        s->room = s->room + before - after;
+}
+
+bool step_put_value(struct step *s, struct slice value)
+{
+    struct run_view *v = &s->run->view;
+    size_t before = s->value.ptr == NULL ? 0 : s->value.len;
+    size_t after = value.len + (s->value.ptr == NULL ? s->event->key_cost + v->node.key.len : 0);
+    struct policy_output *put;
+
+    if (after > before && after - before > s->room)
+        return false;
+    take_room(s, before, after);
+    put = step_emit(s, POLICY_PUT);
+    put->key = v->node.key;
+    put->value = value;
+    s->value = value.ptr == NULL ? slice_str("") : value;
+    run_view_update(v, value);
+    return true;
+}
+
+bool step_put_state(struct step *s, const struct torch_state *next)
+{
+    uint8_t *text;
+    size_t len;
+
+    if (!torch_state_write(next, &text, &len))
+        return false;
+    step_own(s, text);
+    return step_put_value(s, (struct slice){text, len});
+}
+
+void step_end_run(struct step *s)
+{
+    struct run *run = s->run;
+
+    if (run->view.record.worker_store != 0)
+        step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
+    run_view_update(&run->view, (struct slice){0});
+    s->value = (struct slice){0};
+    worker_store_release(s);
+    cas_queue_release(s);
+    rejoin_release_waiting(s);
+}

@@ -1,0 +1,185 @@
+/* Runs as the keys of a space tell of them. See view.h for the contract. */
+#include "rdzv/rendezvous/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void run_view_init(struct run_view *v, struct slice key)
+{
+    *v = (struct run_view){.node = {.key = key}, .id = slice_from(key, strlen(RUN_PREFIX))};
+}
+
+static void clear(struct run_view *v)
+{
+    torch_state_free(&v->state);
+    torch_state_free(&v->before);
+    torch_state_free(&v->last_completed);
+    free((void *)(uintptr_t)v->record.address.ptr);
+    v->record = (struct view_record){0};
+    v->exists = v->is_state = v->has_completed = false;
+}
+
+void run_view_fini(struct run_view *v)
+{
+    clear(v);
+}
+
+/* What torch's first compare-and-set puts there: no node has joined yet. */
+static bool is_sentinel(struct slice value)
+{
+    return slice_is(value, "Y2FuaW1hZGFt");
+}
+
+bool run_view_has_record(const struct run_view *v)
+{
+    return v->record.placement != WORKER_STORE_UNKNOWN || v->record.worker_store != 0;
+}
+
+/* The value is read again rather than copied: a completed round is rare. */
+static void note_completed(struct run_view *v, struct slice value)
+{
+    torch_state_free(&v->last_completed);
+    v->has_completed = torch_state_read(value, &v->last_completed) == TORCH_STATE_OK;
+}
+
+void run_view_update(struct run_view *v, struct slice value)
+{
+    struct torch_state next = {0};
+
+    if (value.ptr == NULL) {
+        clear(v);
+        return;
+    }
+    v->is_state = torch_state_read(value, &next) == TORCH_STATE_OK;
+    v->exists = v->is_state || is_sentinel(value) || run_view_has_record(v);
+    torch_state_free(&v->before);
+    v->before = v->state;
+    v->state = next;
+    if (next.complete && !(v->before.complete && v->before.round == next.round))
+        note_completed(v, value);
+}
+
+bool run_view_set_record(struct run_view *v, const struct view_record *record)
+{
+    uint8_t *address = malloc(record->address.len + 1);
+
+    if (address == NULL)
+        return false;
+    if (record->address.len != 0)
+        memcpy(address, record->address.ptr, record->address.len);
+    free((void *)(uintptr_t)v->record.address.ptr);
+    v->record = *record;
+    v->record.address.ptr = address;
+    return true;
+}
+
+size_t run_view_round_key(const struct run_view *v, int64_t round, const char *name, uint8_t *out)
+{
+    size_t len = v->node.key.len;
+
+    memcpy(out, v->node.key.ptr, len);
+    return len + (size_t)snprintf((char *)out + len, RUN_KEY_ROOM, ".%" PRId64 "/%s", round, name);
+}
+
+/* --- All runs of a space. --- */
+
+void run_views_init(struct run_views *views, uint64_t seed)
+{
+    table_init(&views->table, seed, NULL);
+    TAILQ_INIT(&views->list);
+}
+
+void run_views_fini(struct run_views *views)
+{
+    table_fini(&views->table);
+}
+
+void run_views_add(struct run_views *views, struct run_view *v)
+{
+    table_add(&views->table, &v->node);
+    TAILQ_INSERT_TAIL(&views->list, v, order);
+}
+
+void run_views_remove(struct run_views *views, struct run_view *v)
+{
+    TAILQ_REMOVE(&views->list, v, order);
+    table_remove(&views->table, &v->node);
+}
+
+bool is_agents_key(struct slice key)
+{
+    return slice_starts_with(key, slice_str(RUN_PREFIX));
+}
+
+struct run_view *run_views_find(const struct run_views *views, struct slice key)
+{
+    return (struct run_view *)table_find(&views->table, key); /* node is the first member */
+}
+
+/* Reads the ".<digits>" before the '/' at `slash`; *dot is where it begins. */
+static bool read_round(struct slice key, size_t slash, size_t *dot, int64_t *round)
+{
+    size_t at = slash;
+    uint64_t number;
+
+    while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9')
+        at--;
+    if (at == 0 || key.ptr[at - 1] != '.' ||
+        !slice_to_u64((struct slice){key.ptr + at, slash - at}, INT64_MAX, &number))
+        return false;
+    *dot = at - 1;
+    *round = (int64_t)number;
+    return true;
+}
+
+/* R may hold dots, digits and slashes itself: what counts is the last ".<digits>/" whose front is
+ * the key of a run. */
+struct run_view *run_views_find_round(const struct run_views *views, struct slice key,
+                                      int64_t *round, struct slice *rest)
+{
+    if (!is_agents_key(key))
+        return NULL;
+    for (size_t slash = key.len; slash-- > strlen(RUN_PREFIX);) {
+        struct run_view *v;
+        int64_t number;
+        size_t dot;
+
+        if (key.ptr[slash] != '/' || !read_round(key, slash, &dot, &number))
+            continue;
+        v = run_views_find(views, (struct slice){key.ptr, dot});
+        if (v == NULL || !v->exists)
+            continue;
+        *round = number;
+        *rest = slice_from(key, slash + 1);
+        return v;
+    }
+    return NULL;
+}
+
+struct run_view *run_views_owner(const struct run_views *views, struct slice key)
+{
+    struct run_view *v = run_views_find(views, key);
+    struct slice rest;
+    int64_t round;
+
+    return v != NULL && v->exists ? v : run_views_find_round(views, key, &round, &rest);
+}
+
+bool run_views_owns(const struct run_views *views, struct run_view *v, struct slice key)
+{
+    bool exists = v->exists, owns;
+
+    v->exists = true; /* the view may say already that the run is gone */
+    owns = run_views_owner(views, key) == v;
+    v->exists = exists;
+    return owns;
+}
+
+/* A key that is neither yet may be the state that is about to be made. */
+struct slice run_key_of(const struct run_views *views, struct slice key, bool compared)
+{
+    const struct run_view *v = compared ? NULL : run_views_owner(views, key);
+
+    return v == NULL ? key : v->node.key;
+}

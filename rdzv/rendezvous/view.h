@@ -1,0 +1,92 @@
+/* A run of torch's rendezvous, as the keys of a space tell of it. Everything in here follows from
+ * the value of the run's key and from the small record that the store keeps of each run, so that
+ * after a restart it is made anew from them. What the value means for the daemon is decided in
+ * policy.h. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "proto/torch/torch_state.h"
+#include "store/command.h"
+#include "store/table.h"
+
+#define RUN_PREFIX "/torch.rendezvous." /* of the keys that torch's agents use; R follows */
+
+/* What the store keeps of a run beside its keys. */
+struct view_record {
+    enum worker_store_placement placement;
+    struct slice address;  /* WORKER_STORE_RDZVD: what the workers connect to */
+    uint16_t port;         /* the same */
+    uint64_t worker_store; /* the number of the worker store that is open for the run; 0: none */
+    int64_t round;         /* the completed round that it was opened for */
+};
+
+struct run_view {
+    struct table_node node; /* the key, with its '/'; borrowed */
+    TAILQ_ENTRY(run_view) order;
+    struct slice id; /* R, part of the key */
+
+    bool exists;   /* the key has a value, and it is that of a run */
+    bool is_state; /* `state` is what the value says; false: no node has joined, or not torch's */
+    struct torch_state state;
+    struct torch_state before;         /* the state before the last change; empty at first */
+    bool has_completed;                /* `last_completed` is a round */
+    struct torch_state last_completed; /* the last round that was completed, as it was then */
+
+    struct view_record record; /* its address is owned */
+};
+
+TAILQ_HEAD(run_view_list, run_view);
+
+/* `key` lives as long as the view. */
+void run_view_init(struct run_view *v, struct slice key);
+void run_view_fini(struct run_view *v);
+
+/* The value of the run's key is another than before; ptr NULL: it is gone, and the record with it.
+ */
+void run_view_update(struct run_view *v, struct slice value);
+
+/* Copies the record. False: no memory, nothing has changed. */
+bool run_view_set_record(struct run_view *v, const struct view_record *record);
+
+/* The record says something: the store keeps it. */
+bool run_view_has_record(const struct run_view *v);
+
+/* Writes "/torch.rendezvous.R.<round>/<name>" into `out`, which has RUN_KEY_ROOM bytes more than
+ * the run's key; returns its length. */
+#define RUN_KEY_ROOM 64
+size_t run_view_round_key(const struct run_view *v, int64_t round, const char *name, uint8_t *out);
+
+/* --- All runs of a space. --- */
+
+struct run_views {
+    struct table table;
+    struct run_view_list list; /* in order of creation */
+};
+
+void run_views_init(struct run_views *views, uint64_t seed);
+/* The views are the caller's, who has removed all of them. */
+void run_views_fini(struct run_views *views);
+void run_views_add(struct run_views *views, struct run_view *v);
+void run_views_remove(struct run_views *views, struct run_view *v);
+
+/* True for every key that torch's agents use: workers never do. */
+bool is_agents_key(struct slice key);
+
+/* The view of that key, or NULL. It may be of a run that does not exist yet. */
+struct run_view *run_views_find(const struct run_views *views, struct slice key);
+
+/* The existing run that a round's key such as /torch.rendezvous.R.3/MASTER_ADDR belongs to; *rest
+ * is what stands behind the round's '/'. NULL when there is none. */
+struct run_view *run_views_find_round(const struct run_views *views, struct slice key,
+                                      int64_t *round, struct slice *rest);
+
+/* The existing run whose own key this is, or else the key of one of its rounds. */
+struct run_view *run_views_owner(const struct run_views *views, struct slice key);
+
+/* Whether the key goes with that run when it is forgotten: its own, or of one of its rounds. */
+bool run_views_owns(const struct run_views *views, struct run_view *v, struct slice key);
+
+/* The key of the run that an agent works for, told by the first key that it names. `compared`: by a
+ * compare-and-set, which is about a state and never about a round. */
+struct slice run_key_of(const struct run_views *views, struct slice key, bool compared);

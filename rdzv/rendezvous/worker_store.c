@@ -1,0 +1,396 @@
+/* Where the workers of a run find their store: here, and empty.
+ *
+ * From torch 2.6 on, agent 0 starts a store in its first round and says where to all others, by the
+ * keys MASTER_ADDR and MASTER_PORT of the round. No agent asks again in later rounds: an agent that
+ * joins then waits for keys that no agent writes, and the workers of a new round find the keys of
+ * the old one. So agents read this daemon's own address there, in every round, and each completed
+ * round gets a worker store of its own. That is exact: an agent ends its workers before it leaves a
+ * round, and a round completes only after its participants have joined.
+ *
+ * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
+ * agents and workers apart. A second run in the same space gets a port of its own while the first
+ * lives, and with --worker-ports each run gets one.
+ *
+ * Two kinds of agents must be left alone. Those of torch 2.4 and before listen in worker 0, at a
+ * new address each round: they do not send PING. Later ones with
+ * TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 do the same and look like the others, but for one thing:
+ * when they say where their store is, no process listens there yet. So the host of agent 0 is
+ * asked. */
+#include "rdzv/rendezvous/explain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PORT_TEXT_MAX 6
+#define FULL          "the space is full, see --space-limit"
+
+enum { PLACE_ADDR, PLACE_PORT, PLACES };
+
+static const char *const place_names[PLACES] = {"MASTER_ADDR", "MASTER_PORT"};
+
+static void forget_proposal(struct worker_endpoint *e)
+{
+    for (int i = 0; i < PLACES; i++) {
+        free((void *)(uintptr_t)e->proposed[i].ptr);
+        e->proposed[i] = (struct slice){0};
+    }
+}
+
+void worker_store_fini(struct worker_endpoint *e)
+{
+    forget_proposal(e);
+}
+
+void worker_store_release(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (e->probing)
+        step_emit(s, POLICY_CANCEL_PROBE);
+    if (e->own_port != 0 || e->opening_port || s->event->share == PORT_IS_OURS)
+        step_emit(s, POLICY_CLOSE_PORT);
+    forget_proposal(e);
+    e->probing = e->opening_port = e->pending_open = false;
+    e->own_port = 0;
+    e->pending = WORKER_STORE_UNKNOWN;
+}
+
+/* --- What agents read. --- */
+
+/* The two keys of the last completed round; both or none. False: the space has no room. */
+static bool put_places(struct step *s, const struct slice places[PLACES])
+{
+    const struct run_view *v = &s->run->view;
+    size_t key_room = v->node.key.len + RUN_KEY_ROOM, cost = 0;
+    struct slice keys[PLACES], values[PLACES];
+
+    for (int i = 0; i < PLACES; i++) {
+        uint8_t *key = step_alloc(s, key_room), *value = step_alloc(s, places[i].len);
+
+        if (key == NULL || value == NULL)
+            return false;
+        if (places[i].len != 0)
+            memcpy(value, places[i].ptr, places[i].len);
+        keys[i].ptr = key;
+        keys[i].len = run_view_round_key(v, v->last_completed.round, place_names[i], key);
+        values[i] = (struct slice){value, places[i].len};
+        cost += s->event->key_cost + keys[i].len + values[i].len;
+    }
+    if (cost > s->room)
+        return false;
+    s->room -= s->room == SIZE_MAX ? 0 : cost;
+    for (int i = 0; i < PLACES; i++) {
+        struct policy_output *put = step_emit(s, POLICY_PUT);
+
+        put->key = keys[i];
+        put->value = values[i];
+    }
+    return true;
+}
+
+/* What the record says, as the two values. */
+static bool put_record_places(struct step *s, const struct view_record *record)
+{
+    char port[PORT_TEXT_MAX];
+
+    snprintf(port, sizeof port, "%u", record->port);
+    return put_places(s, (struct slice[PLACES]){record->address, slice_str(port)});
+}
+
+/* Returns the address as a text that lives as long as the outputs; NULL: no memory, no change. */
+static const char *put_record(struct step *s, const struct view_record *record)
+{
+    uint8_t *address = step_alloc(s, record->address.len + 1);
+    struct policy_output *put;
+
+    if (address == NULL)
+        return NULL;
+    if (record->address.len != 0) /* it may be that of the view's record */
+        memcpy(address, record->address.ptr, record->address.len);
+    address[record->address.len] = '\0';
+    if (!run_view_set_record(&s->run->view, record))
+        return NULL;
+    put = step_emit(s, POLICY_PUT_RECORD);
+    put->record = s->run->view.record;
+    put->record.address.ptr = address;
+    return (const char *)address;
+}
+
+/* --- The endpoint. --- */
+
+/* Without --advertise: the address by which agents have reached us, and rather one that is not
+ * loopback, which means nothing on another machine. */
+static const char *guess_host(const struct run *run)
+{
+    const char *found = NULL;
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        bool loopback = strncmp(a->local_host, "127.", 4) == 0 || strcmp(a->local_host, "::1") == 0;
+
+        if (a->local_host[0] == '\0' || (found != NULL && loopback))
+            continue;
+        found = a->local_host;
+        if (!loopback)
+            break;
+    }
+    return found;
+}
+
+/* Fills the endpoint into `record`, and says why it is that one; NULL: it is not known. */
+static const char *find_endpoint(const struct run *run, struct view_record *record)
+{
+    const struct policy_settings *settings = run->settings;
+    const struct worker_endpoint *e = &run->endpoint;
+    const char *host =
+        settings->advertise_host != NULL ? settings->advertise_host : guess_host(run);
+
+    record->placement = WORKER_STORE_RDZVD;
+    record->port = e->own_port != 0                ? e->own_port
+                   : settings->advertise_port != 0 ? settings->advertise_port
+                                                   : e->agents_port;
+    if (host == NULL || record->port == 0)
+        return NULL;
+    record->address = slice_str(host);
+    return e->own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
+           : settings->advertise_host != NULL
+               ? "--advertise says so"
+               : "agents reach rdzvd by this address, see --advertise";
+}
+
+/* --- Deciding. --- */
+
+static void postpone(struct step *s, enum worker_store_placement placement, const char *reason)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (e->pending == WORKER_STORE_UNKNOWN)
+        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = FULL;
+    e->pending = placement;
+    e->pending_reason = reason;
+}
+
+static void note_assigned(struct step *s, const char *address, uint16_t port, const char *reason)
+{
+    struct note *note = explain_note(s, NOTE_WORKER_STORE_ASSIGNED);
+
+    note->text = address;
+    note->number = port;
+    note->reason = reason;
+}
+
+static void decide_worker0(struct step *s, const char *reason)
+{
+    struct run_view *v = &s->run->view;
+    struct worker_endpoint *e = &s->run->endpoint;
+    const struct view_record record = {.placement = WORKER_STORE_WORKER0, .round = v->record.round};
+    uint64_t worker_store = v->record.worker_store;
+
+    if (v->has_completed && e->proposed[PLACE_ADDR].ptr != NULL &&
+        e->proposed[PLACE_PORT].ptr != NULL && !put_places(s, e->proposed)) {
+        postpone(s, WORKER_STORE_WORKER0, reason);
+        return;
+    }
+    if (put_record(s, &record) == NULL)
+        return;
+    if (worker_store != 0)
+        step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = worker_store;
+    explain_note(s, NOTE_WORKER_STORE_EXTERNAL)->reason = reason;
+    worker_store_release(s);
+}
+
+static void decide_rdzvd(struct step *s)
+{
+    struct run_view *v = &s->run->view;
+    struct view_record record = v->record;
+    const char *reason = find_endpoint(s->run, &record), *address;
+
+    if (reason == NULL) {
+        decide_worker0(s, "rdzvd does not know its own address, see --advertise");
+        return;
+    }
+    if (v->has_completed && !put_record_places(s, &record)) {
+        postpone(s, WORKER_STORE_RDZVD, reason);
+        return;
+    }
+    address = put_record(s, &record);
+    if (address == NULL)
+        return;
+    s->run->endpoint.pending = WORKER_STORE_UNKNOWN;
+    forget_proposal(&s->run->endpoint);
+    note_assigned(s, address, record.port, reason);
+}
+
+void worker_store_on_probed(struct step *s)
+{
+    struct run *run = s->run;
+
+    run->endpoint.probing = false;
+    if (!run->view.exists || run->view.record.placement != WORKER_STORE_UNKNOWN)
+        return;
+    if (s->event->probed == PROBED_REFUSED)
+        decide_worker0(s, "agent 0 hosts no store: worker 0 will "
+                          "(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
+    else
+        decide_rdzvd(s); /* without a clear answer too: both sorts of agents can live with it */
+}
+
+/* --- A store for each round. --- */
+
+static void postpone_open(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (!e->pending_open)
+        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = FULL;
+    e->pending_open = true;
+}
+
+/* Opens one for the last completed round. `moved`: the run may have another port than before. */
+static void open_store(struct step *s, bool moved)
+{
+    struct run_view *v = &s->run->view;
+    struct view_record record = v->record, next = v->record;
+    const char *reason = NULL, *address;
+    uint64_t old = v->record.worker_store;
+
+    if (moved && record.placement == WORKER_STORE_RDZVD)
+        reason = find_endpoint(s->run, &next);
+    if (reason != NULL)
+        record = next;
+    if (record.placement == WORKER_STORE_RDZVD && !put_record_places(s, &record)) {
+        postpone_open(s);
+        return;
+    }
+    record.worker_store = s->event->next_worker_store;
+    record.round = v->last_completed.round;
+    step_emit(s, POLICY_OPEN_WORKER_STORE)->worker_store = record.worker_store;
+    address = put_record(s, &record);
+    if (address == NULL)
+        old = record.worker_store; /* no memory: the one before stays */
+    s->run->endpoint.pending_open = address == NULL;
+    if (old != 0)
+        step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = old;
+    if (address != NULL && reason != NULL)
+        note_assigned(s, address, record.port, reason);
+}
+
+void worker_store_on_completed(struct step *s, struct agent *by)
+{
+    struct run *run = s->run;
+    struct worker_endpoint *e = &run->endpoint;
+
+    if (!by->pings || run->view.record.placement == WORKER_STORE_WORKER0 || e->opening_port)
+        return;
+    if (e->agents_port == 0)
+        e->agents_port = by->local_port;
+    if (e->own_port != 0 || s->event->share == PORT_IS_OURS) {
+        open_store(s, false);
+    } else if (!run->settings->own_worker_ports && s->event->share == PORT_IS_FREE) {
+        step_emit(s, POLICY_SHARE_PORT);
+        open_store(s, true);
+    } else {
+        e->opening_port = true;
+        step_agent(s, POLICY_OPEN_PORT, by);
+    }
+}
+
+void worker_store_on_port_opened(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (!e->opening_port) { /* the run has ended since */
+        if (s->event->port != 0)
+            step_emit(s, POLICY_CLOSE_PORT);
+        return;
+    }
+    e->opening_port = false;
+    e->own_port = s->event->port;
+    if (e->own_port != 0) {
+        open_store(s, true);
+        return;
+    }
+    decide_worker0(s, "there is no port for them, see --worker-ports");
+}
+
+void worker_store_retry(struct step *s)
+{
+    struct run *run = s->run;
+    struct worker_endpoint *e = &run->endpoint;
+
+    if (!run->view.exists || TAILQ_EMPTY(&run->agents))
+        return;
+    if (e->pending == WORKER_STORE_RDZVD)
+        decide_rdzvd(s);
+    else if (e->pending == WORKER_STORE_WORKER0)
+        decide_worker0(s, e->pending_reason);
+    if (e->pending_open)
+        open_store(s, true);
+}
+
+/* --- What agent 0 says. --- */
+
+/* Which of the two keys of the newest round an agent sets; PLACES: another key, or an agent or a
+ * run that is left alone. */
+static int place_of(const struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+    const struct policy_event *ev = s->event;
+
+    if (!ev->agent->pings || v->record.placement == WORKER_STORE_WORKER0 ||
+        v->record.worker_store == 0 || !v->has_completed || ev->round != v->last_completed.round)
+        return PLACES;
+    for (int i = 0; i < PLACES; i++) {
+        if (slice_is(ev->round_key, place_names[i]))
+            return i;
+    }
+    return PLACES;
+}
+
+static bool propose(struct worker_endpoint *e, int place, struct slice value)
+{
+    uint8_t *copy = malloc(value.len + 1);
+
+    if (copy == NULL)
+        return false;
+    if (value.len != 0)
+        memcpy(copy, value.ptr, value.len);
+    free((void *)(uintptr_t)e->proposed[place].ptr);
+    e->proposed[place] = (struct slice){copy, value.len};
+    return true;
+}
+
+/* Asks the host of agent 0 whether a process listens where it says that the store is. */
+static void ask(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+    struct policy_output *probe;
+    uint64_t port;
+
+    e->agents_port = s->event->agent->local_port;
+    if (!slice_to_u64(e->proposed[PLACE_PORT], UINT16_MAX, &port) || port == 0) {
+        decide_worker0(s, "MASTER_PORT is no port");
+        return;
+    }
+    e->probing = true;
+    probe = step_emit(s, POLICY_PROBE);
+    probe->agent = s->event->agent;
+    probe->port = (uint16_t)port;
+}
+
+void worker_store_intercept_set(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+    int place = place_of(s);
+
+    if (place == PLACES || (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
+                            !propose(e, place, s->event->desired))) {
+        step_answer(s, POLICY_PASS);
+        return;
+    }
+    step_answer(s, POLICY_SWALLOW);
+    if (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
+        e->pending == WORKER_STORE_UNKNOWN && !e->probing && e->proposed[PLACE_ADDR].ptr != NULL &&
+        e->proposed[PLACE_PORT].ptr != NULL)
+        ask(s);
+}

@@ -1,0 +1,30 @@
+/* Every HTTP path of the daemon, and the endpoint that handles it. */
+#include "rdzv/routes.h"
+
+#include "rdzv/admin/health.h"
+#include "rdzv/admin/metrics.h"
+#include "rdzv/admin/spaces.h"
+#include "rdzv/etcd/admin.h"
+#include "rdzv/etcd/auth.h"
+#include "rdzv/etcd/keys.h"
+#include "rdzv/etcd/members.h"
+#include "rdzv/etcd/stats.h"
+
+const struct http_route http_routes[] = {
+    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE},
+    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE},
+    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE},
+    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE},
+    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE},
+    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE},
+    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE},
+    {"/version", ROUTE_EXACT, etcd_version_handle, 0},
+    {"/health", ROUTE_EXACT, etcd_health_handle, ROUTE_ON_METRICS_LISTENERS},
+    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0},
+    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, 0},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, 0},
+    {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0},
+    {.path = NULL},
+};

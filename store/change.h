@@ -1,0 +1,185 @@
+/* One change of the store: the outcome of a command that store_check() has let through. Applying
+ * the same changes in the same order to an empty store gives the same store; records (record.h) are
+ * changes as bytes.
+ *
+ * Slices are borrowed from the command or from the store, until the change is applied. What is
+ * marked "live" serves those who are connected now, or saves a second look-up: records leave it
+ * out, and a decoded change has zeros there. */
+#pragma once
+
+#include "proto/etcd_types.h"
+#include "store/command.h"
+
+struct entry;
+struct node;
+struct queue;
+
+/* The numbers are those of proto/record.proto. */
+enum change_kind {
+    CHANGE_NONE = 0,
+    CHANGE_KEY_PUT = 10,
+    CHANGE_KEY_PATCH = 11,
+    CHANGE_KEY_APPEND = 12,
+    CHANGE_KEY_DELETE = 13,
+    CHANGE_KEY_PUT_ALL = 14,
+    CHANGE_QUEUE_PUSH = 15,
+    CHANGE_QUEUE_POP = 16,
+    CHANGE_TREE_PUT = 20,
+    CHANGE_TREE_REMOVE = 21,
+    CHANGE_AUTH_USER_PUT = 30,
+    CHANGE_AUTH_USER_DELETE = 31,
+    CHANGE_AUTH_ROLE_PUT = 32,
+    CHANGE_AUTH_ROLE_DELETE = 33,
+    CHANGE_AUTH_SWITCH = 34,
+    CHANGE_AUTH_TOUCH = 35,
+    CHANGE_SPACE_RESET = 40,
+    CHANGE_SPACE_FORGET = 41,
+    CHANGE_WORKER_STORE_OPEN = 50,
+    CHANGE_WORKER_STORE_DROP = 51,
+    CHANGE_RUN_PUT = 60,
+    CHANGE_RUN_DELETE = 61,
+};
+
+static inline bool change_is_key(enum change_kind kind)
+{
+    return kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP;
+}
+
+static inline bool change_is_tree(enum change_kind kind)
+{
+    return kind == CHANGE_TREE_PUT || kind == CHANGE_TREE_REMOVE;
+}
+
+static inline bool change_is_auth(enum change_kind kind)
+{
+    return kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH;
+}
+
+/* Who goes on once a key has its new value. */
+enum key_wakes {
+    WAKES_WAITERS, /* those who wait for the key to exist */
+    WAKES_NONE,    /* it existed before, or a barrier is still short of arrivals */
+    WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
+};
+
+/* KEY_PUT: the key has this value now. */
+struct key_put {
+    struct slice key;
+    struct slice value;
+    struct entry *entry;  /* live: where the key is; NULL: nowhere, */
+    bool looked_up;       /* live: if this is set */
+    enum key_wakes wakes; /* live */
+    bool unwatched;       /* live: WATCH_KEY does not see barriers */
+};
+
+/* KEY_PATCH: `removed` bytes of the value, from `offset` on, give way to `bytes`. */
+struct key_patch {
+    struct slice key;
+    uint64_t offset;
+    uint64_t removed;
+    struct slice bytes;
+    struct entry *entry;  /* live */
+    enum key_wakes wakes; /* live */
+};
+
+/* KEY_APPEND: the bytes stand behind what was there. */
+struct key_append {
+    struct slice key;
+    struct slice bytes;
+    struct entry *entry; /* live */
+};
+
+/* KEY_DELETE. */
+struct key_delete {
+    struct slice key;
+    struct entry *entry; /* live */
+};
+
+/* KEY_PUT_ALL: a checked list of blobs: key, value, key, value. */
+struct key_put_all {
+    struct slice pairs;
+};
+
+/* QUEUE_PUSH. */
+struct queue_push {
+    struct slice queue;
+    struct slice value;
+};
+
+struct queue_pop {
+    struct slice queue;
+    struct queue *found; /* live */
+};
+
+/* TREE_PUT: `action` is ETCD_SET or ETCD_CREATE (a new node, in place of the old one), ETCD_UPDATE
+ * or ETCD_COMPARE_AND_SWAP (the node stays and changes). */
+struct tree_put {
+    enum etcd_action action;
+    struct slice path;
+    struct slice value;
+    bool keep_value; /* the node's value stays as it is; `value` is empty */
+    bool dir;
+    bool refresh;
+    int64_t expires_ns; /* 0: never */
+    int64_t now_ns;
+    struct node *parent; /* live: the directory, if there is one; then */
+    struct node *node;   /* live: is what there is in it; NULL: nothing */
+};
+
+/* TREE_REMOVE: the node goes, and all below it. `action` is ETCD_DELETE, ETCD_COMPARE_AND_DELETE or
+ * ETCD_EXPIRE. */
+struct tree_remove {
+    enum etcd_action action;
+    struct slice path;
+    int64_t now_ns;
+    struct node *node; /* live */
+};
+
+struct auth_user_put {
+    struct slice name;
+    struct slice hash;
+    struct command_list roles;
+};
+
+struct auth_role_put {
+    struct slice name;
+    struct command_list reads;
+    struct command_list writes;
+    struct slice shown; /* JSON members that etcd shows behind the permissions; mostly empty */
+};
+
+struct run_put {
+    struct slice key;
+    enum worker_store_placement placement;
+    struct slice address;
+    uint16_t port;
+    uint64_t worker_store; /* 0: none */
+    int64_t round;
+};
+
+#define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
+
+struct change {
+    enum change_kind kind;
+    uint64_t worker_store; /* KEY_…, QUEUE_…: whose keys; 0: the space's own */
+    union {
+        struct key_put put;
+        struct key_patch patch;
+        struct key_append append;
+        struct key_delete delete;
+        struct key_put_all put_all;
+        struct queue_push push;
+        struct queue_pop pop;
+        struct slice name; /* AUTH_…_DELETE, RUN_DELETE: what goes */
+        struct tree_put tree_put;
+        struct tree_remove tree_remove;
+        struct auth_user_put user_put;
+        struct auth_role_put role_put;
+        bool auth_enabled; /* AUTH_SWITCH */
+        int64_t now_ns;    /* SPACE_RESET */
+        uint64_t store_id; /* WORKER_STORE_… */
+        struct run_put run_put;
+    };
+    uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
+                                          points; so a change is not copied */
+};

@@ -1,0 +1,367 @@
+/* Decides what comes of the commands that change c10d keys: limits, comparisons, numbers. Nothing
+ * is changed here. See keymap.h for the contract. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/c10d.h"
+#include "store/keymap_entry.h"
+
+/* --- Limits. --- */
+
+static bool over(size_t used, size_t more, size_t max)
+{
+    return max != 0 && (more > max || used > max - more);
+}
+
+bool keymap_over_limit(const struct keymap *m, size_t more)
+{
+    return over(m->bytes, more, m->bytes_max);
+}
+
+bool keymap_waiting_over_limit(const struct keymap *m, size_t more)
+{
+    return over(m->waiting_bytes, more, m->bytes_max);
+}
+
+static bool is_present(const struct entry *e)
+{
+    return e != NULL && e->value != NULL;
+}
+
+/* True when a value of that length fits at `key`, in the place of what is there. */
+static bool has_room(const struct keymap *m, const struct entry *e, struct slice key, size_t len)
+{
+    size_t old = entry_value(e).len;
+
+    if (!is_present(e))
+        return !keymap_over_limit(m, ENTRY_COST + key.len + len);
+    return len <= old || !keymap_over_limit(m, len - old);
+}
+
+/* --- Numbers. --- */
+
+/* What this store has written itself, and most clients write: digits alone, not too many. */
+static bool parse_plain(struct slice text, int64_t *out)
+{
+    int64_t v = 0;
+
+    if (text.len == 0 || text.len > 18)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    *out = v;
+    return true;
+}
+
+bool keymap_parse_number(struct slice text, int64_t *out)
+{
+    char copy[CHANGE_NUMBER_MAX + 1], *end;
+    size_t start = 0, len;
+    long long v;
+
+    if (parse_plain(text, out))
+        return true;
+    /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
+    while (start < text.len &&
+           (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' && text.ptr[start] <= '\r')))
+        start++;
+    text = slice_from(text, start);
+    len = text.len < CHANGE_NUMBER_MAX ? text.len : CHANGE_NUMBER_MAX;
+    if (len == CHANGE_NUMBER_MAX) {
+        size_t sign = text.ptr[0] == '-' || text.ptr[0] == '+' ? 1 : 0, zeros = sign;
+
+        while (zeros + 1 < text.len && text.ptr[zeros] == '0' && text.ptr[zeros + 1] >= '0' &&
+               text.ptr[zeros + 1] <= '9')
+            zeros++;
+        copy[0] = sign ? (char)text.ptr[0] : '+';
+        len = text.len - zeros < CHANGE_NUMBER_MAX - 1 ? text.len - zeros : CHANGE_NUMBER_MAX - 1;
+        memcpy(copy + 1, text.ptr + zeros, len);
+        len++;
+    } else if (len != 0) {
+        memcpy(copy, text.ptr, len);
+    }
+    copy[len] = '\0';
+
+    errno = 0;
+    v = strtoll(copy, &end, 10);
+    if (end == copy || errno == ERANGE)
+        return false;
+    *out = v;
+    return true;
+}
+
+/* Decimal text without padding, at the end of `room`. */
+static struct slice format_number(int64_t v, uint8_t room[CHANGE_NUMBER_MAX])
+{
+    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    size_t at = CHANGE_NUMBER_MAX;
+
+    do {
+        room[--at] = (uint8_t)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (v < 0)
+        room[--at] = '-';
+    return (struct slice){room + at, CHANGE_NUMBER_MAX - at};
+}
+
+/* --- Outcomes. --- */
+
+/* From this length on it is looked for what two values have in common. */
+#define PATCH_VALUE_MIN 256
+
+static size_t common_start(struct slice a, struct slice b)
+{
+    size_t max = a.len < b.len ? a.len : b.len, i = 0;
+
+    while (max - i >= 256 && memcmp(a.ptr + i, b.ptr + i, 256) == 0)
+        i += 256;
+    while (max - i >= 8 && memcmp(a.ptr + i, b.ptr + i, 8) == 0)
+        i += 8;
+    while (i < max && a.ptr[i] == b.ptr[i])
+        i++;
+    return i;
+}
+
+static size_t common_end(struct slice a, struct slice b)
+{
+    const uint8_t *a_end = a.ptr + a.len, *b_end = b.ptr + b.len;
+    size_t max = a.len < b.len ? a.len : b.len, i = 0;
+
+    while (max - i >= 256 && memcmp(a_end - i - 256, b_end - i - 256, 256) == 0)
+        i += 256;
+    while (max - i >= 8 && memcmp(a_end - i - 8, b_end - i - 8, 8) == 0)
+        i += 8;
+    while (i < max && *(a_end - i - 1) == *(b_end - i - 1))
+        i++;
+    return i;
+}
+
+/* A large value of which a small part in the middle is new: what torch's agents write each few
+ * seconds is 80 KB of base64 for 256 nodes, and a heartbeat changes a dozen bytes of them. */
+static bool is_patch(struct slice old, struct slice value, struct key_patch *out)
+{
+    size_t start, end;
+
+    if (old.len < PATCH_VALUE_MIN || value.len < PATCH_VALUE_MIN)
+        return false;
+    start = common_start(old, value);
+    end = common_end(slice_from(old, start), slice_from(value, start));
+    out->offset = start;
+    out->removed = old.len - start - end;
+    out->bytes = (struct slice){value.ptr + start, value.len - start - end};
+    return out->bytes.len < value.len / 4;
+}
+
+/* The value takes the place of what is at the key, `e`. */
+static void put(struct entry *e, struct slice key, struct slice value, enum key_wakes wakes,
+                struct change *out)
+{
+    struct key_patch patch;
+
+    if (is_patch(entry_value(e), value, &patch)) {
+        out->kind = CHANGE_KEY_PATCH;
+        patch.key = key;
+        patch.entry = e;
+        patch.wakes = wakes;
+        out->patch = patch;
+        return;
+    }
+    out->kind = CHANGE_KEY_PUT;
+    out->put =
+        (struct key_put){.key = key, .value = value, .entry = e, .looked_up = true, .wakes = wakes};
+}
+
+static void put_number(struct entry *e, struct slice key, int64_t v, enum key_wakes wakes,
+                       struct change *out)
+{
+    out->kind = CHANGE_KEY_PUT;
+    out->put = (struct key_put){.key = key,
+                                .value = format_number(v, out->number),
+                                .entry = e,
+                                .looked_up = true,
+                                .wakes = wakes};
+}
+
+/* --- Each command. --- */
+
+static enum store_status check_set(const struct keymap *m, const struct command *c,
+                                   struct change *change)
+{
+    struct entry *e = keymap_find(m, c->key);
+
+    if (!has_room(m, e, c->key, c->value.len))
+        return STORE_FULL;
+    put(e, c->key, c->value, WAKES_WAITERS, change);
+    return STORE_OK;
+}
+
+/* The number at `e`, or 0, and whether another one may stand there. */
+static enum store_status number_at(const struct keymap *m, const struct entry *e, struct slice key,
+                                   int64_t *out)
+{
+    *out = 0;
+    if (is_present(e))
+        return keymap_parse_number(entry_value(e), out) ? STORE_OK : STORE_NOT_A_NUMBER;
+    return has_room(m, e, key, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
+}
+
+/* Adds to the decimal text at `key` (absent: 0) as strtoll reads it. */
+static enum store_status check_add(const struct keymap *m, const struct command *c,
+                                   struct change *change, struct store_result *out)
+{
+    struct entry *e = keymap_find(m, c->key);
+    int64_t now;
+    enum store_status status = number_at(m, e, c->key, &now);
+
+    if (status != STORE_OK)
+        return status;
+    /* Wraps at 64 bits, as torch's does in practice. */
+    out->number = (int64_t)((uint64_t)now + (uint64_t)c->number);
+    put_number(e, c->key, out->number, WAKES_WAITERS, change);
+    return STORE_OK;
+}
+
+static enum store_status check_compare_set(const struct keymap *m, const struct command *c,
+                                           struct change *change, struct store_result *out)
+{
+    struct entry *e = keymap_find(m, c->key);
+
+    if (!is_present(e))
+        /* The one outcome that wakes; libuv's wakes on all. */
+        return c->expected.len != 0 ? STORE_ABSENT : check_set(m, c, change);
+    if (!slice_equal(entry_value(e), c->expected)) {
+        out->value = e->value;
+        return STORE_MISMATCH;
+    }
+    if (!has_room(m, e, c->key, c->value.len))
+        return STORE_FULL;
+    put(e, c->key, c->value, WAKES_NONE, change);
+    return STORE_OK;
+}
+
+static enum store_status check_append(const struct keymap *m, const struct command *c,
+                                      struct change *change)
+{
+    struct entry *e = keymap_find(m, c->key);
+
+    if (!has_room(m, e, c->key, entry_value(e).len + c->value.len))
+        return STORE_FULL;
+    change->kind = CHANGE_KEY_APPEND;
+    change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = e};
+    return STORE_OK;
+}
+
+static enum store_status check_multi_set(const struct keymap *m, struct slice pairs,
+                                         struct change *change)
+{
+    struct slice rest = pairs, key, value;
+    size_t more = 0;
+
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
+        more += ENTRY_COST + key.len + value.len;
+    if (keymap_over_limit(m, more))
+        return STORE_FULL;
+    change->kind = CHANGE_KEY_PUT_ALL;
+    change->put_all.pairs = pairs;
+    return STORE_OK;
+}
+
+static enum store_status check_push(const struct keymap *m, const struct command *c,
+                                    struct change *change)
+{
+    if (keymap_over_limit(m, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
+        return STORE_FULL;
+    change->kind = CHANGE_QUEUE_PUSH;
+    change->push = (struct queue_push){.queue = c->key, .value = c->value};
+    return STORE_OK;
+}
+
+/* One more arrival. torch keeps barrier and WAIT registrations in one list, so that a SET on the
+ * key lets a barrier through early; here barriers wait apart and only the count opens them. A plain
+ * WAIT on the key is released by the arrival that completes it, as torch's is. */
+static enum store_status check_barrier(const struct keymap *m, const struct command *c,
+                                       struct change *change, struct store_result *out)
+{
+    struct entry *e = keymap_find(m, c->key);
+    int64_t count;
+    enum store_status status = number_at(m, e, c->key, &count);
+
+    if (status != STORE_OK)
+        return status;
+    count = (int64_t)((uint64_t)count + 1);
+    out->open = count >= c->number;
+    if (!out->open && keymap_waiting_over_limit(m, WAITER_COST))
+        return STORE_FULL;
+    put_number(e, c->key, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
+    change->put.unwatched = true;
+    return STORE_OK;
+}
+
+static enum store_status check_delete(const struct keymap *m, struct slice key,
+                                      struct change *change)
+{
+    change->kind = CHANGE_KEY_DELETE;
+    change->delete = (struct key_delete){.key = key, .entry = keymap_find(m, key)};
+    return is_present(change->delete.entry) ? STORE_OK : STORE_ABSENT;
+}
+
+static enum store_status check_pop(const struct keymap *m, struct slice queue,
+                                   struct change *change)
+{
+    change->kind = CHANGE_QUEUE_POP;
+    change->pop = (struct queue_pop){.queue = queue, .found = keymap_find_queue(m, queue)};
+    return change->pop.found != NULL ? STORE_OK : STORE_ABSENT;
+}
+
+enum store_status keymap_check(const struct keymap *m, const struct command *c,
+                               struct change *change, struct store_result *out)
+{
+    switch (c->kind) {
+    case COMMAND_KEY_SET:
+        return check_set(m, c, change);
+    case COMMAND_KEY_ADD:
+        return check_add(m, c, change, out);
+    case COMMAND_KEY_COMPARE_SET:
+        return check_compare_set(m, c, change, out);
+    case COMMAND_KEY_APPEND:
+        return check_append(m, c, change);
+    case COMMAND_KEY_DELETE:
+        return check_delete(m, c->key, change);
+    case COMMAND_KEY_MULTI_SET:
+        return check_multi_set(m, c->items, change);
+    case COMMAND_QUEUE_PUSH:
+        return check_push(m, c, change);
+    case COMMAND_QUEUE_POP:
+        return check_pop(m, c->key, change);
+    default: /* COMMAND_BARRIER */
+        return check_barrier(m, c, change, out);
+    }
+}
+
+/* --- What was decoded. --- */
+
+static bool patch_is_inside(struct slice value, const struct key_patch *c)
+{
+    return c->offset <= value.len && c->removed <= value.len - c->offset;
+}
+
+bool keymap_can_apply(const struct keymap *m, const struct change *change)
+{
+    const struct entry *e;
+
+    switch (change->kind) {
+    case CHANGE_KEY_PATCH:
+        e = keymap_find(m, change->patch.key);
+        return is_present(e) && patch_is_inside(entry_value(e), &change->patch);
+    case CHANGE_KEY_DELETE:
+        return is_present(keymap_find(m, change->delete.key));
+    case CHANGE_QUEUE_POP:
+        return keymap_find_queue(m, change->pop.queue) != NULL;
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,224 @@
+/* Bytes become changes again; what is not known is refused. See record.h for the contract. */
+#include <stdlib.h>
+
+#include "proto/c10d.h"
+#include "proto/record.pb-c.h"
+#include "store/record.h"
+
+static struct slice slice_of(ProtobufCBinaryData b)
+{
+    return (struct slice){b.data, b.len};
+}
+
+/* A MULTI_SET is walked by its lengths, so they have to agree with the bytes. */
+static bool are_pairs(struct slice items)
+{
+    struct slice blob;
+    size_t count = 0;
+
+    while (c10d_next_blob(&items, &blob))
+        count++;
+    return items.len == 0 && count % 2 == 0;
+}
+
+static bool is_whole(const ProtobufCMessage *m)
+{
+    return m->n_unknown_fields == 0;
+}
+
+/* The next `count` of `lists`. */
+static struct command_list unpack_list(const ProtobufCBinaryData *from, size_t count, bool absent,
+                                       struct slice **lists)
+{
+    struct command_list list = {*lists, count, absent};
+
+    for (size_t i = 0; i < count; i++)
+        *(*lists)++ = slice_of(from[i]);
+    return list;
+}
+
+static bool unpack_tree_put(const Rdzv__TreePut *m, struct change *c)
+{
+    c->tree_put = (struct tree_put){
+        .action = (enum etcd_action)m->action,
+        .path = slice_of(m->path),
+        .value = slice_of(m->value),
+        .keep_value = m->keep_value != 0,
+        .dir = m->dir != 0,
+        .refresh = m->refresh != 0,
+        .expires_ns = m->expires_ns,
+        .now_ns = m->now_ns,
+    };
+    return is_whole(&m->base) && m->action >= RDZV__TREE_ACTION__SET &&
+           m->action <= RDZV__TREE_ACTION__COMPARE_AND_SWAP;
+}
+
+static bool unpack_tree_remove(const Rdzv__TreeRemove *m, struct change *c)
+{
+    c->tree_remove = (struct tree_remove){
+        .action = (enum etcd_action)m->action,
+        .path = slice_of(m->path),
+        .now_ns = m->now_ns,
+    };
+    return is_whole(&m->base) && m->action >= RDZV__TREE_ACTION__DELETE &&
+           m->action <= RDZV__TREE_ACTION__EXPIRE;
+}
+
+static bool unpack_user(const Rdzv__AuthUserPut *m, struct change *c, struct slice **lists)
+{
+    c->user_put = (struct auth_user_put){
+        .name = slice_of(m->name),
+        .hash = slice_of(m->hash),
+        .roles = unpack_list(m->roles, m->n_roles, m->no_roles != 0, lists),
+    };
+    return is_whole(&m->base);
+}
+
+static bool unpack_role(const Rdzv__AuthRolePut *m, struct change *c, struct slice **lists)
+{
+    c->role_put = (struct auth_role_put){
+        .name = slice_of(m->name),
+        .shown = slice_of(m->shown),
+        .reads = unpack_list(m->reads, m->n_reads, m->no_reads != 0, lists),
+        .writes = unpack_list(m->writes, m->n_writes, m->no_writes != 0, lists),
+    };
+    return is_whole(&m->base);
+}
+
+static bool unpack_run(const Rdzv__RunPut *m, struct change *c)
+{
+    c->run_put = (struct run_put){
+        .key = slice_of(m->key),
+        .placement = (enum worker_store_placement)m->placement,
+        .address = slice_of(m->address),
+        .port = (uint16_t)m->port,
+        .worker_store = m->worker_store,
+        .round = m->round,
+    };
+    return is_whole(&m->base) && m->port <= UINT16_MAX &&
+           m->placement >= RDZV__PLACEMENT__UNKNOWN && m->placement <= RDZV__PLACEMENT__WORKER0;
+}
+
+/* False: what a newer version has written, or no version; half of a record is not taken for a whole
+ * one. */
+static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists)
+{
+    *c = (struct change){.kind = (enum change_kind)m->change_case, .worker_store = m->worker_store};
+    if (!is_whole(&m->base) || (m->worker_store != 0 && !change_is_key(c->kind)))
+        return false;
+    switch (c->kind) {
+    case CHANGE_NONE:
+        return false;
+    case CHANGE_KEY_PUT:
+        c->put.key = slice_of(m->key_put->key);
+        c->put.value = slice_of(m->key_put->value);
+        return is_whole(&m->key_put->base);
+    case CHANGE_KEY_PATCH:
+        c->patch.key = slice_of(m->key_patch->key);
+        c->patch.offset = m->key_patch->offset;
+        c->patch.removed = m->key_patch->removed;
+        c->patch.bytes = slice_of(m->key_patch->bytes);
+        return is_whole(&m->key_patch->base);
+    case CHANGE_KEY_APPEND:
+        c->append.key = slice_of(m->key_append->key);
+        c->append.bytes = slice_of(m->key_append->bytes);
+        return is_whole(&m->key_append->base);
+    case CHANGE_KEY_PUT_ALL:
+        c->put_all.pairs = slice_of(m->key_put_all);
+        return are_pairs(c->put_all.pairs);
+    case CHANGE_QUEUE_PUSH:
+        c->push.queue = slice_of(m->queue_push->queue);
+        c->push.value = slice_of(m->queue_push->value);
+        return is_whole(&m->queue_push->base);
+    case CHANGE_TREE_PUT:
+        return unpack_tree_put(m->tree_put, c);
+    case CHANGE_TREE_REMOVE:
+        return unpack_tree_remove(m->tree_remove, c);
+    case CHANGE_AUTH_USER_PUT:
+        return unpack_user(m->auth_user_put, c, lists);
+    case CHANGE_AUTH_ROLE_PUT:
+        return unpack_role(m->auth_role_put, c, lists);
+    case CHANGE_AUTH_SWITCH:
+        c->auth_enabled = m->auth_switch != 0;
+        return true;
+    case CHANGE_AUTH_TOUCH:
+        return m->auth_touch != 0;
+    case CHANGE_SPACE_RESET:
+        c->now_ns = m->space_reset;
+        return true;
+    case CHANGE_SPACE_FORGET:
+        return m->space_forget != 0;
+    case CHANGE_WORKER_STORE_OPEN:
+    case CHANGE_WORKER_STORE_DROP:
+        c->store_id = m->worker_store_open;
+        return true;
+    case CHANGE_RUN_PUT:
+        return unpack_run(m->run_put, c);
+    case CHANGE_KEY_DELETE:
+        c->delete.key = slice_of(m->key_delete);
+        return true;
+    case CHANGE_QUEUE_POP:
+        c->pop.queue = slice_of(m->queue_pop);
+        return true;
+    case CHANGE_AUTH_USER_DELETE:
+    case CHANGE_AUTH_ROLE_DELETE:
+    case CHANGE_RUN_DELETE:
+        c->name = slice_of(m->run_delete);
+        return true;
+    }
+    return false;
+}
+
+static size_t count_names(const Rdzv__Batch *m)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < m->n_records; i++) {
+        const Rdzv__Record *r = m->records[i];
+
+        if (r->change_case == RDZV__RECORD__CHANGE_AUTH_USER_PUT)
+            count += r->auth_user_put->n_roles;
+        else if (r->change_case == RDZV__RECORD__CHANGE_AUTH_ROLE_PUT)
+            count += r->auth_role_put->n_reads + r->auth_role_put->n_writes;
+    }
+    return count;
+}
+
+static bool unpack_all(const Rdzv__Batch *m, struct record_batch *b)
+{
+    struct slice *lists = b->lists;
+
+    for (size_t i = 0; i < m->n_records; i++) {
+        b->records[i].space = slice_of(m->records[i]->space);
+        if (!unpack(m->records[i], &b->records[i].change, &lists))
+            return false;
+    }
+    return is_whole(&m->base);
+}
+
+bool record_decode(struct slice in, struct record_batch *out)
+{
+    Rdzv__Batch *m = rdzv__batch__unpack(NULL, in.len, in.ptr);
+    struct record_batch b;
+
+    if (m == NULL)
+        return false;
+    b = (struct record_batch){.number = m->number, .count = m->n_records, .memory = m};
+    b.records = calloc(b.count + 1, sizeof *b.records);
+    b.lists = calloc(count_names(m) + 1, sizeof *b.lists);
+    if (b.records == NULL || b.lists == NULL || !unpack_all(m, &b)) {
+        record_free(&b);
+        return false;
+    }
+    *out = b;
+    return true;
+}
+
+void record_free(struct record_batch *b)
+{
+    if (b->memory != NULL)
+        rdzv__batch__free_unpacked(b->memory, NULL);
+    free(b->records);
+    free(b->lists);
+    *b = (struct record_batch){0};
+}

@@ -1,0 +1,78 @@
+/* Memory that is held back for changes. See reserve.h for the contract. */
+#include "store/reserve.h"
+
+void reserve_init(struct reserve *r)
+{
+    *r = (struct reserve){0};
+    reserve_grow(r, RESERVE_STANDING); /* or later */
+}
+
+void reserve_fini(struct reserve *r)
+{
+    free(r->block);
+    *r = (struct reserve){0};
+}
+
+bool reserve_grow(struct reserve *r, size_t need)
+{
+    size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
+    void *block = malloc(size);
+
+    if (block == NULL)
+        return false;
+    free(r->block);
+    *r = (struct reserve){block, size};
+    return true;
+}
+
+void reserve_restore(struct reserve *r)
+{
+    void *block = realloc(r->block, RESERVE_STANDING);
+
+    if (block != NULL)
+        *r = (struct reserve){block, RESERVE_STANDING};
+}
+
+void *reserve_alloc(struct reserve *r, size_t len)
+{
+    void *p = malloc(len);
+
+    if (p == NULL && r->size != 0) {
+        reserve_fini(r);
+        p = malloc(len);
+    }
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+void *reserve_realloc(struct reserve *r, void *old, size_t len)
+{
+    void *p = realloc(old, len);
+
+    if (p == NULL && r->size != 0) {
+        reserve_fini(r);
+        p = realloc(old, len);
+    }
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+struct blob *reserve_blob_alloc(struct reserve *r, size_t cap)
+{
+    struct blob *b = reserve_alloc(r, sizeof *b + cap);
+
+    *b = (struct blob){.refs = 1};
+    return b;
+}
+
+struct blob *reserve_blob(struct reserve *r, struct slice bytes)
+{
+    struct blob *b = reserve_blob_alloc(r, bytes.len);
+
+    if (bytes.len != 0)
+        memcpy(b->bytes, bytes.ptr, bytes.len);
+    b->len = bytes.len;
+    return b;
+}

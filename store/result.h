@@ -1,0 +1,55 @@
+/* What a command came to: why the store refused it, or what it answers. */
+#pragma once
+
+#include "proto/etcd_types.h"
+
+struct blob;
+struct tree_event;
+
+enum store_status {
+    STORE_OK,
+    STORE_ABSENT,       /* no such key, queue, worker store or run, and nothing changed */
+    STORE_MISMATCH,     /* compare-and-set: the value differs, and nothing changed */
+    STORE_NOT_A_NUMBER, /* ADD or BARRIER on a value that holds no integer */
+    STORE_FULL,         /* the space has no room for it */
+    STORE_IN_USE,       /* a worker store that a run record names, or in which a client waits */
+    STORE_NO_MEMORY,    /* the machine has none */
+};
+
+/* With code 0 `event` is the change (borrowed until the next one). Else `path` is the cause for
+ * those codes whose cause is a path, pointing into the request's path or, of an in-order key, into
+ * what the tree keeps until the next one. */
+struct tree_result {
+    enum etcd_code code;
+    struct tree_event *event;
+    struct slice path;
+    /* ETCD_COMPARE_FAILED: what there is instead, and which of the two differs. */
+    bool value_differs;
+    bool index_differs;
+    struct slice actual_value;
+    uint64_t actual_index;
+};
+
+enum auth_status {
+    AUTH_OK = 0,
+    AUTH_NOT_FOUND,   /* AUTH_…_DELETE: no user or role of that name */
+    AUTH_UNCHANGED,   /* AUTH_ENABLE, AUTH_DISABLE: it is so already */
+    AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
+    AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
+    AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
+    AUTH_NO_ROOM,     /* over AUTH_BYTES_MAX, or memory is short */
+};
+
+/* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others.
+ */
+struct store_result {
+    enum store_status status;
+    int64_t number;     /* KEY_ADD: the sum */
+    struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
+                           next command. QUEUE_POP: the element, a reference of the caller's */
+    uint64_t count;     /* QUEUE_POP: the length before; TREE_EXPIRE: 1 or 0; SPACE_…: what went;
+                           WORKER_STORE_OPEN: the id */
+    bool open;          /* BARRIER: this arrival passes */
+    struct tree_result tree;
+    enum auth_status auth;
+};

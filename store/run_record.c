@@ -1,0 +1,111 @@
+/* Run records. See run_record.h for the contract. */
+#include "store/run_record.h"
+
+#include <stdlib.h>
+
+void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
+                      size_t bytes_max)
+{
+    *r = (struct run_records){.reserve = reserve, .bytes_max = bytes_max};
+    table_init(&r->table, seed, reserve);
+    TAILQ_INIT(&r->list);
+}
+
+void run_records_fini(struct run_records *r)
+{
+    run_records_clear(r);
+    table_fini(&r->table);
+}
+
+struct run_record *run_records_find(const struct run_records *r, struct slice key)
+{
+    return (struct run_record *)table_find(&r->table, key); /* node is the first member */
+}
+
+bool run_records_name(const struct run_records *r, uint64_t worker_store)
+{
+    const struct run_record *record;
+
+    TAILQ_FOREACH(record, &r->list, order) {
+        if (record->worker_store == worker_store)
+            return true;
+    }
+    return false;
+}
+
+static size_t size_of(struct slice key, struct slice address)
+{
+    return sizeof(struct run_record) + key.len + address.len;
+}
+
+bool run_records_have_room(const struct run_records *r, const struct run_put *c)
+{
+    const struct run_record *old = run_records_find(r, c->key);
+    size_t rest = r->bytes - (old == NULL ? 0 : size_of(old->node.key, old->address));
+    size_t more = size_of(c->key, c->address);
+
+    return r->bytes_max == 0 || (more <= r->bytes_max && rest <= r->bytes_max - more);
+}
+
+size_t run_records_memory(const struct run_put *c)
+{
+    return reserve_cost(size_of(c->key, c->address));
+}
+
+static struct slice keep(uint8_t *at, struct slice s)
+{
+    if (s.len != 0)
+        memcpy(at, s.ptr, s.len);
+    return (struct slice){at, s.len};
+}
+
+static struct run_record *record_new(struct run_records *r, const struct run_put *c)
+{
+    struct run_record *record = reserve_alloc(r->reserve, size_of(c->key, c->address));
+    uint8_t *bytes = (uint8_t *)(record + 1);
+
+    *record = (struct run_record){
+        .node = {.key = keep(bytes, c->key)},
+        .placement = c->placement,
+        .address = keep(bytes + c->key.len, c->address),
+        .port = c->port,
+        .worker_store = c->worker_store,
+        .round = c->round,
+    };
+    return record;
+}
+
+static void record_remove(struct run_records *r, struct run_record *record)
+{
+    r->bytes -= size_of(record->node.key, record->address);
+    TAILQ_REMOVE(&r->list, record, order);
+    table_remove(&r->table, &record->node);
+    free(record);
+}
+
+void run_records_put(struct run_records *r, const struct run_put *c)
+{
+    struct run_record *record = record_new(r, c), *old = run_records_find(r, c->key);
+
+    if (old == NULL) {
+        TAILQ_INSERT_TAIL(&r->list, record, order);
+    } else {
+        TAILQ_INSERT_AFTER(&r->list, old, record, order); /* keeps its place */
+        record_remove(r, old);
+    }
+    table_add(&r->table, &record->node);
+    r->bytes += size_of(c->key, c->address);
+}
+
+void run_records_delete(struct run_records *r, struct slice key)
+{
+    record_remove(r, run_records_find(r, key));
+}
+
+void run_records_clear(struct run_records *r)
+{
+    struct run_record *record;
+
+    while ((record = TAILQ_FIRST(&r->list)) != NULL)
+        record_remove(r, record);
+}

@@ -1,0 +1,55 @@
+/* Run records: what is kept of each rendezvous beside its keys, which are torch's: where its
+ * workers have their store. The store does not know what a run is; it keeps the record and lists
+ * it. */
+#pragma once
+
+#include "store/change.h"
+#include "store/table.h"
+
+#include <sys/queue.h>
+
+struct run_record {
+    struct table_node
+        node; /* the run's key; its bytes and those of the address follow the struct */
+    TAILQ_ENTRY(run_record) order;
+    enum worker_store_placement placement;
+    struct slice address;
+    uint16_t port;
+    uint64_t worker_store; /* 0: none */
+    int64_t round;
+};
+
+TAILQ_HEAD(run_record_list, run_record);
+
+/* Those of one space. */
+struct run_records {
+    struct table table;
+    struct run_record_list list; /* in order of creation */
+    struct reserve *reserve;
+    size_t bytes;
+    size_t bytes_max; /* 0: no limit */
+};
+
+void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
+                      size_t bytes_max);
+void run_records_fini(struct run_records *r);
+
+/* NULL when there is none of that key. */
+struct run_record *run_records_find(const struct run_records *r, struct slice key);
+
+/* Whether a record names this worker store. */
+bool run_records_name(const struct run_records *r, uint64_t worker_store);
+
+/* --- Changes; for store.c alone. --- */
+
+/* True when the record fits into the space, in the place of the one that there is. */
+bool run_records_have_room(const struct run_records *r, const struct run_put *c);
+
+/* What run_records_put() takes of the reserve at most. */
+size_t run_records_memory(const struct run_put *c);
+
+void run_records_put(struct run_records *r, const struct run_put *c);
+
+/* Deletes one that there is. */
+void run_records_delete(struct run_records *r, struct slice key);
+void run_records_clear(struct run_records *r);

@@ -1,0 +1,82 @@
+/* The key namespaces of workers. See worker_store.h for the contract. */
+#include "store/worker_store.h"
+
+#include <stdlib.h>
+
+void worker_stores_init(struct worker_stores *w)
+{
+    *w = (struct worker_stores){0};
+}
+
+void worker_stores_fini(struct worker_stores *w)
+{
+    while (w->count > 0)
+        worker_stores_drop(w, w->items[w->count - 1]->id);
+    free(w->items);
+}
+
+/* The place of the first one whose id is not below this one. */
+static size_t place_of(const struct worker_stores *w, uint64_t id)
+{
+    size_t low = 0, high = w->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (w->items[middle]->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id)
+{
+    size_t at = place_of(w, id);
+
+    return at < w->count && w->items[at]->id == id ? w->items[at] : NULL;
+}
+
+size_t worker_stores_memory(const struct worker_stores *w)
+{
+    return reserve_cost((w->count + 1) * sizeof *w->items) +
+           reserve_cost(sizeof(struct worker_store));
+}
+
+struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id,
+                                        struct ready_list *ready, struct reserve *reserve,
+                                        uint64_t seed, size_t bytes_max)
+{
+    struct worker_store *store = reserve_alloc(reserve, sizeof *store);
+
+    w->items = reserve_realloc(reserve, w->items, (w->count + 1) * sizeof *w->items);
+    w->items[w->count++] = store;
+    w->last_id = id;
+    store->id = id;
+    keymap_init(&store->keys, ready, reserve, seed, bytes_max);
+    return store;
+}
+
+void worker_stores_drop(struct worker_stores *w, uint64_t id)
+{
+    size_t at = place_of(w, id);
+
+    keymap_fini(&w->items[at]->keys);
+    free(w->items[at]);
+    w->count--;
+    memmove(w->items + at, w->items + at + 1, (w->count - at) * sizeof *w->items);
+}
+
+uint64_t worker_stores_clear(struct worker_stores *w)
+{
+    uint64_t gone = 0;
+
+    for (size_t i = 0; i < w->count; i++) {
+        struct keymap *keys = &w->items[i]->keys;
+
+        gone += keys->present + keys->queues.count;
+        keymap_clear(keys);
+    }
+    return gone;
+}

@@ -1,0 +1,74 @@
+/* Batches of changes: what is decoded is encoded to a batch that means the same, and what a store
+ * can take it takes, whatever it holds by then, and a second store as well. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/store.h"
+#include "tests/sim/dump.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* assert() would be gone in a release build, and says less. */
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                  \
+        }                                                                             \
+    } while (0)
+
+static struct space *open_one(struct store *s, uint64_t seed)
+{
+    const struct store_options options = {.seed = seed};
+
+    store_init(s, &options);
+    return store_space(s, "s");
+}
+
+static bool apply(struct store *s, struct space *space, const struct change *c)
+{
+    struct store_result result = {0};
+
+    if (!store_can_apply(s, space, c))
+        return false;
+    store_apply(s, space, c, &result);
+    blob_unref(result.value);
+    return true;
+}
+
+static void check_same(struct store *a, struct store *b)
+{
+    char *x = dump_text(a), *y = dump_text(b);
+
+    CHECK(strcmp(x, y) == 0);
+    free(x);
+    free(y);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct record_batch records, again;
+    struct store a, b;
+    struct space *in_a, *in_b;
+    struct batch batch;
+
+    if (!record_decode((struct slice){data, size}, &records))
+        return 0;
+    batch_init(&batch);
+    batch_begin(&batch, records.number);
+    for (size_t i = 0; i < records.count; i++)
+        CHECK(batch_add(&batch, "s", &records.records[i].change));
+    CHECK(record_decode(batch_bytes(&batch), &again) && again.count == records.count);
+    in_a = open_one(&a, 1);
+    in_b = open_one(&b, 2);
+    for (size_t i = 0; i < records.count; i++)
+        CHECK(apply(&a, in_a, &records.records[i].change) ==
+              apply(&b, in_b, &again.records[i].change));
+    check_same(&a, &b);
+    store_fini(&a);
+    store_fini(&b);
+    record_free(&again);
+    record_free(&records);
+    batch_fini(&batch);
+    return 0;
+}

@@ -1,0 +1,242 @@
+"""The documents against the programs: settings, log events, HTTP paths, metrics, test steps, links.
+
+    documents.py [--update] [NAME...]     all cases, or those with one of these words in their name
+
+--update first writes the generated tables of rdzv/README.md (settings, metrics) anew; read them
+before they are committed. The daemon is $RDZVD, else the one in build/.
+"""
+
+import glob
+import http.client
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
+from cases import case, check  # noqa: E402
+from servers import ROOT, Rdzvd, rdzvd_binary  # noqa: E402
+
+DAEMON = os.path.join("rdzv", "README.md")
+TESTS = os.path.join("tests", "README.md")
+
+# Options in rdzv/README.md that are not rdzvd's: those of torchrun, and of etcd.
+FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|rdzv-\w+|enable-v2|config-file|"
+                     r"listen-(client|metrics)-urls)$")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def section(path, heading):
+    """The text below a heading of the second level, up to the next one."""
+    found = re.search(r"^## %s\n(.*?)(?=^## |\Z)" % re.escape(heading), read(path), re.M | re.S)
+    check(found, "%s has no section %r" % (path, heading))
+    return found.group(1)
+
+
+def rows(text):
+    """The cells of all table rows, without heads and rulers."""
+    lines = re.findall(r"^\| (.*) \|$", re.sub(r"^\|.*\|\n\|[-|]+\|$", "", text, flags=re.M), re.M)
+    return [re.split(r" \| ", line) for line in lines]
+
+
+def same(documented, real, what):
+    """Two sets of names are the same."""
+    lacks, has = sorted(set(real) - set(documented)), sorted(set(documented) - set(real))
+    check(not lacks and not has, "%s: missing in the document: %s; only in the document: %s" % (
+        what, lacks or "none", has or "none"))
+
+
+# ------------------------------------------------------------ generated tables
+
+
+def help_text():
+    return subprocess.run([rdzvd_binary(), "--help"], capture_output=True, text=True, check=True,
+                          timeout=60).stdout
+
+
+def options():
+    """(group, name, value, help, default) of each option."""
+    group, found = None, []
+    for line in help_text().splitlines():
+        head = re.match(r"(\w.*):$", line)
+        option = re.match(r"  --([a-z0-9-]+)(?:=(\S+))?  +(.*?)(?: \(([^()]*)\))?$", line)
+        if head:
+            group = head.group(1)
+        elif option:
+            name, value, text, default = option.groups()
+            found.append((group, name, value or "", text, default or ""))
+    return found
+
+
+def settings_table():
+    lines, last = ["| setting | default | what it does |", "|---|---|---|"], None
+    for group, name, value, text, default in options():
+        if group != last:
+            lines.append("| **%s** | | |" % group)
+            last = group
+        flag = "--%s%s" % (name, "=" + value if value else "")
+        default = "`%s`" % default if re.fullmatch(r"\S+", default) else default
+        lines.append("| `%s` | %s | %s |" % (flag.replace("|", "\\|"), default, text))
+    return "\n".join(lines)
+
+
+def metrics_table():
+    with Rdzvd() as daemon:
+        c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+        c.request("GET", "/metrics")
+        text = c.getresponse().read().decode()
+        c.close()
+    lines = ["| metric | kind | what it is |", "|---|---|---|"]
+    for name, about in re.findall(r"^# HELP (\S+) (.*)$", text, re.M):
+        kind = re.search(r"^# TYPE %s (\S+)$" % name, text, re.M).group(1)
+        label = re.search(r"^%s\{(\w+)=" % name, text, re.M)
+        lines.append("| `%s%s` | %s | %s |" % (
+            name, "{%s}" % label.group(1) if label else "", kind, about))
+    return "\n".join(lines)
+
+
+TABLES = {"settings": settings_table, "metrics": metrics_table}
+MARKED = r"(<!-- %s: [^\n]*-->\n)(.*?)(<!-- end -->)"
+
+
+def update():
+    text = read(DAEMON)
+    for name, make in TABLES.items():
+        text = re.sub(MARKED % name, lambda m, t=make(): m.group(1) + t + "\n" + m.group(3), text,
+                      flags=re.S)
+    with open(os.path.join(ROOT, DAEMON), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def check_table(name):
+    found = re.search(MARKED % name, read(DAEMON), re.S)
+    check(found, "%s has no generated table of %s" % (DAEMON, name))
+    have, want = found.group(2).splitlines(), TABLES[name]().splitlines()
+    check(have == want, "%s, %s: run documents.py --update\n  missing: %s\n  too many: %s" % (
+        DAEMON, name, "\n    ".join(x for x in want if x not in have) or "none",
+        "\n    ".join(x for x in have if x not in want) or "none"))
+
+
+@case
+def settings_are_those_of_the_help():
+    check_table("settings")
+
+
+@case
+def metrics_are_those_that_are_printed():
+    check_table("metrics")
+
+
+@case
+def options_that_are_named_exist():
+    known = {name for _, name, *_ in options()}
+    for flag in re.findall(r"`(--[a-z0-9-]+)", read(DAEMON)):
+        check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (DAEMON, flag))
+
+
+# ------------------------------------------------------------ names in the source
+
+
+def source():
+    return {path: read(os.path.relpath(path, ROOT))
+            for path in sorted(glob.glob(os.path.join(ROOT, "rdzv", "**", "*.c"), recursive=True))}
+
+
+def arguments(text, at):
+    """The arguments of the call whose bracket is open before `at`."""
+    found, depth, start, quoted = [], 1, at, False
+    while depth:
+        c = text[at]
+        if quoted:
+            at += c == "\\"
+            quoted = c != '"'
+        elif c == '"':
+            quoted = True
+        else:
+            depth += (c == "(") - (c == ")")
+            if depth == 0 or (depth == 1 and c == ","):
+                found.append(text[start:at])
+                start = at + 1
+        at += 1
+    return found
+
+
+def events():
+    """The names of the events in the log: the first text in a call, and the other one of `? :`."""
+    found = set()
+    for path, text in source().items():
+        for call in re.finditer(r"\b(log_event|log_limited|write_event)\(", text):
+            names = [re.findall(r'"(\w+)"', a) for a in arguments(text, call.end())[1:3]]
+            names = next((n for n in names if n), [])
+            check(names or call.group(1) == "write_event", path + ": a log call without a name")
+            found.update(names)
+    return found
+
+
+@case
+def log_events_are_those_of_the_source():
+    table = rows(section(DAEMON, "Log events"))
+    same([name for row in table for name in re.findall(r"`(\w+)`", row[0])], events(), "events")
+
+
+@case
+def http_paths_are_those_of_the_routes():
+    routes = re.findall(r'\{"(/[^"]*)", ROUTE_', read(os.path.join("rdzv", "routes.c")))
+    check(routes, "rdzv/routes.c has no route")
+    paths = [path for row in rows(section(DAEMON, "HTTP API"))
+             for path in re.findall(r"`(?:[A-Z]+ )?(/[^`?]*)", row[0])]
+    for path in paths:
+        check(any(path == r or path.startswith(r + "/") for r in routes), "no route: " + path)
+    for route in routes:
+        check(any(p == route or p.startswith(route + "/") for p in paths), "not told of: " + route)
+
+
+# ------------------------------------------------------------ tests, links
+
+
+def steps(*words):
+    return subprocess.run([os.path.join(ROOT, "tests", "run.sh"), *words, "--list"],
+                          capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+@case
+def steps_are_those_of_run_sh():
+    table = rows(section(TESTS, "Steps"))
+    names = {name for row in table for name in re.findall(r"`([\w-]+)`", row[0])}
+    same(names, steps("--all"), "steps")
+    only = {name for row in table if "`--all`" in row[1] for name in re.findall(r"`([\w-]+)`", row[0])}
+    same(only, set(steps("--all")) - set(steps()), "steps of --all alone")
+
+
+def anchors(path):
+    text = re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S)
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    slugs = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+@case
+def links_lead_somewhere():
+    found = glob.glob(os.path.join(ROOT, "*.md"))
+    for folder in ("client", "deploy", "proto", "rdzv", "store", "tests"):
+        found += glob.glob(os.path.join(ROOT, folder, "**", "*.md"), recursive=True)
+    for path in sorted(os.path.relpath(f, ROOT) for f in found):
+        for link in re.findall(r"\]\(([^)\s]+)\)", read(path)):
+            if re.match(r"\w+:", link):
+                continue
+            name, _, anchor = link.partition("#")
+            target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            check(os.path.exists(os.path.join(ROOT, target)), "%s: no file %s" % (path, link))
+            check(not anchor or anchor in anchors(target), "%s: no heading %s" % (path, link))
+
+
+if __name__ == "__main__":
+    if "--update" in sys.argv:
+        sys.argv.remove("--update")
+        update()
+    sys.exit(cases.run("tests/process/documents.py"))

@@ -1,0 +1,92 @@
+/* What torch's agent does in a rendezvous, as a machine that a simulation drives:
+ * DynamicRendezvous- Handler of torch 2.13 (join, last call, complete, heartbeats, leave, close),
+ * and what its workers do to it. It has one connection, so one request at a time; it is given the
+ * answer, and time. */
+#pragma once
+
+#include "proto/torch/torch_state.h"
+
+/* How the agents of a run share their workers' store, which depends on the release. */
+enum model_sharing {
+    SHARING_ONCE, /* 2.6 and later: the address is said and read in the first round of each agent */
+    SHARING_NEVER, /* TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: said and read in each round */
+    SHARING_OLD,   /* 2.4 and before: the same, and no PING */
+};
+
+struct model_settings {
+    size_t min_nodes, max_nodes;
+    uint64_t last_call_ms;
+    enum model_sharing sharing;
+};
+
+enum model_phase {
+    MODEL_OFF,         /* not started */
+    MODEL_INTRODUCING, /* creates the key, or finds it */
+    MODEL_LEAVING,     /* the round that it may still be in */
+    MODEL_JOINING,
+    MODEL_SAYING,   /* rank 0 sets the two keys of the round */
+    MODEL_READING,  /* waits for them */
+    MODEL_TRAINING, /* its workers run */
+    MODEL_CLOSING,
+    MODEL_DONE,   /* its job is done */
+    MODEL_FAILED, /* its platform starts it anew */
+};
+
+enum model_request_kind {
+    REQUEST_NONE,
+    REQUEST_COMPARE_SET, /* expected: the last value it has seen */
+    REQUEST_LOOK,        /* WAIT and GET of the state */
+    REQUEST_SET,         /* of `name` of the round, to `text` */
+    REQUEST_READ,        /* of `name` of the round; NULL while it is not there */
+};
+
+struct model_agent {
+    const struct model_settings *settings;
+    char name[16];
+    int64_t pid;
+    int64_t skew_us; /* of its clock */
+
+    enum model_phase phase;
+    const char *failure; /* MODEL_FAILED: why */
+    uint64_t next_ms;    /* when it acts next, unless it waits for an answer */
+
+    enum model_request_kind request; /* what it waits for */
+    uint8_t *text;                   /* the value that it wants to write */
+    size_t text_len;
+    const char *name_of_key;
+
+    struct torch_state state; /* its own copy, without those it presumes dead */
+    uint8_t *token;           /* the value that it was made of */
+    size_t token_len;
+    bool dirty;
+    bool has_synced;
+    uint64_t synced_ms;
+
+    bool wants_close;
+    bool workers_failed;
+    bool beating; /* its timer thread sends a heartbeat now */
+    uint64_t heartbeat_ms;
+    bool knows_address; /* it has read, or said, where the store is */
+    char address[64];
+    char port[16];
+    int64_t rank;
+    int64_t round; /* MODEL_TRAINING: the round that its workers are of */
+    uint64_t entered_ms;
+};
+
+/* Starts one that is off, done or failed: a new process. */
+void model_agent_start(struct model_agent *a, const struct model_settings *settings,
+                       const char *name, int64_t pid, int64_t skew_us, uint64_t now_ms);
+void model_agent_stop(struct model_agent *a);
+
+/* Acts, until it has a request or nothing to do before next_ms. */
+void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us);
+
+/* The answer to its request; ptr NULL: there is no such key. */
+void model_agent_answer(struct model_agent *a, struct slice value, uint64_t now_ms,
+                        int64_t wall_us);
+
+static inline bool model_agent_is_alive(const struct model_agent *a)
+{
+    return a->phase != MODEL_OFF && a->phase != MODEL_DONE && a->phase != MODEL_FAILED;
+}

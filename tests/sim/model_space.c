@@ -1,0 +1,499 @@
+/* A daemon without sockets. See model_space.h. */
+#include "tests/sim/model_space.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KEY_COST    64
+#define PROBE_MS    20
+#define SHARED_PORT 29400
+
+static void check_view(const struct model_run *r);
+
+/* --- The store. --- */
+
+static void apply(struct model_space *s, const struct command *command)
+{
+    struct store_result result;
+
+    store_execute(&s->store, s->space, command, NULL, &result);
+    if (result.status != STORE_OK)
+        s->fail("command %d has failed: %d", command->kind, result.status);
+}
+
+struct slice model_value(const struct model_run *run)
+{
+    const struct blob *value = keymap_get(&run->space->space->keys, slice_str(run->key));
+
+    return value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len};
+}
+
+static void put(struct model_space *s, struct slice key, struct slice value)
+{
+    apply(s, &(struct command){.kind = COMMAND_KEY_SET, .key = key, .value = value});
+}
+
+static const struct run_record *record_of(const struct model_run *r)
+{
+    return run_records_find(&r->space->space->runs, slice_str(r->key));
+}
+
+static void delete_record(struct model_run *r)
+{
+    if (record_of(r) != NULL)
+        apply(r->space, &(struct command){.kind = COMMAND_RUN_DELETE, .key = slice_str(r->key)});
+}
+
+static void forget_keys(struct model_run *r)
+{
+    struct model_space *s = r->space;
+    struct entry *e, *next;
+
+    for (e = TAILQ_FIRST(&s->space->keys.entries); e != NULL; e = next) {
+        next = TAILQ_NEXT(e, order);
+        if (run_views_owns(&s->views, &r->run.view, e->node.key))
+            apply(s, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
+    }
+    delete_record(r);
+    r->incarnation++;
+}
+
+static void put_record(struct model_run *r, const struct view_record *record)
+{
+    apply(r->space, &(struct command){.kind = COMMAND_RUN_PUT,
+                                      .key = slice_str(r->key),
+                                      .placement = record->placement,
+                                      .value = record->address,
+                                      .port = record->port,
+                                      .worker_store = record->worker_store,
+                                      .number = record->round});
+}
+
+/* --- Carrying out. --- */
+
+static void step(struct model_run *r, struct policy_event event);
+
+static enum port_share share_of(const struct model_run *r)
+{
+    const struct model_space *s = r->space;
+
+    if (s->shared == r)
+        return PORT_IS_OURS;
+    return s->shared == NULL || s->shared->run.idle || s->shared->run.view.state.closed
+               ? PORT_IS_FREE
+               : PORT_IS_TAKEN;
+}
+
+static void close_port(struct model_run *r)
+{
+    if (r->space->shared == r)
+        r->space->shared = NULL;
+    r->own_port = 0;
+}
+
+static void carry_out_command(struct model_run *r, const struct policy_output *o)
+{
+    struct model_space *s = r->space;
+
+    switch (o->kind) {
+    case POLICY_PUT:
+        put(s, o->key, o->value);
+        break;
+    case POLICY_PUT_RECORD:
+        put_record(r, &o->record);
+        break;
+    case POLICY_FORGET_RUN:
+        forget_keys(r);
+        break;
+    case POLICY_DELETE_RECORD:
+        delete_record(r);
+        break;
+    case POLICY_OPEN_WORKER_STORE:
+        apply(s, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN});
+        if (o->worker_store != s->space->worker_stores.last_id)
+            s->fail("worker store %llu is not the next", (unsigned long long)o->worker_store);
+        break;
+    case POLICY_DROP_WORKER_STORE:
+        apply(s, &(struct command){.kind = COMMAND_WORKER_STORE_DROP,
+                                   .worker_store = o->worker_store});
+        break;
+    default:
+        break;
+    }
+}
+
+static void hold(struct model_link *link)
+{
+    struct model_space *s = link->run->space;
+
+    if (!link->held)
+        link->held_since_ms = s->now.ms;
+    link->held = true;
+    if (!link->agent.waiting && !link->agent.queued)
+        s->fail("held for no reason");
+}
+
+static void resume(struct model_link *link)
+{
+    if (!link->held)
+        link->run->space->fail("resumed, and not held");
+    link->held = false;
+    if (link->up)
+        link->run->space->resume(link);
+}
+
+static void carry_out_effect(struct model_run *r, const struct policy_output *o)
+{
+    struct model_space *s = r->space;
+    struct model_link *link = (struct model_link *)(void *)o->agent;
+
+    switch (o->kind) {
+    case POLICY_ANSWER_CURRENT:
+        s->reply(link, model_value(r));
+        break;
+    case POLICY_ANSWER_VALUE:
+        s->reply(link, o->value);
+        break;
+    case POLICY_NO_ROOM:
+    case POLICY_CLOSE:
+        link->up = false;
+        s->close(link, o->kind == POLICY_CLOSE ? o->reason : "the space is full");
+        break;
+    case POLICY_HOLD:
+        hold(link);
+        break;
+    case POLICY_RESUME:
+        resume(link);
+        break;
+    case POLICY_PROBE:
+        r->probe_ms = s->now.ms + PROBE_MS;
+        break;
+    case POLICY_CANCEL_PROBE:
+        r->probe_ms = 0;
+        break;
+    case POLICY_SHARE_PORT:
+        s->shared = r;
+        break;
+    case POLICY_CLOSE_PORT:
+        close_port(r);
+        break;
+    case POLICY_TIMER:
+        r->timer_ms = o->deadline_ms;
+        break;
+    default:
+        break;
+    }
+}
+
+static void open_port(struct model_run *r)
+{
+    struct model_space *s = r->space;
+
+    r->own_port = s->ports_fail ? 0 : (uint16_t)(31000 + s->steps % 1000);
+    step(r, (struct policy_event){.kind = RUN_PORT_OPENED, .port = r->own_port});
+}
+
+static bool is_answer(enum policy_output_kind kind)
+{
+    return kind == POLICY_ANSWER_CURRENT || kind == POLICY_ANSWER_VALUE || kind == POLICY_HOLD ||
+           kind == POLICY_NO_ROOM || kind == POLICY_CLOSE;
+}
+
+/* A compare-and-set is answered once, and a SET of a round's key is said yes or no to. */
+static void check_answers(const struct model_space *s, const struct policy_event *event,
+                          const struct policy_out *out)
+{
+    size_t answers = 0, verdicts = 0;
+
+    for (size_t i = 0; i < out->count; i++) {
+        const struct policy_output *o = &out->items[i];
+
+        answers += o->agent == event->agent && is_answer(o->kind);
+        verdicts += o->kind == POLICY_PASS || o->kind == POLICY_SWALLOW;
+    }
+    if (event->kind == AGENT_COMPARE_SET && answers != 1)
+        s->fail("a compare-and-set has %zu answers", answers);
+    if (verdicts != (event->kind == AGENT_SET_ROUND_KEY))
+        s->fail("a SET has %zu verdicts", verdicts);
+}
+
+static void add_counters(struct policy_counters *to, const struct policy_counters *more)
+{
+    to->writes_merged += more->writes_merged;
+    to->rounds_completed += more->rounds_completed;
+    to->runs_closed += more->runs_closed;
+    to->runs_repaired += more->runs_repaired;
+    to->nodes_disconnected += more->nodes_disconnected;
+}
+
+static void step_into(struct model_run *r, struct policy_event *event, struct policy_out *out)
+{
+    struct model_space *s = r->space;
+    bool opens_port = false;
+
+    event->value = model_value(r);
+    event->room = s->room;
+    event->key_cost = KEY_COST;
+    event->next_worker_store = s->space->worker_stores.last_id + 1;
+    event->share = share_of(r);
+    policy_step(&r->run, event, &s->now, out);
+    s->steps++;
+    check_answers(s, event, out);
+    for (size_t i = 0; i < out->count; i++) {
+        carry_out_command(r, &out->items[i]);
+        carry_out_effect(r, &out->items[i]);
+        opens_port = opens_port || out->items[i].kind == POLICY_OPEN_PORT;
+    }
+    add_counters(&s->counters, &out->counters);
+    check_view(r);
+    if (opens_port)
+        open_port(r);
+}
+
+static void step(struct model_run *r, struct policy_event event)
+{
+    struct policy_out out = {0};
+
+    step_into(r, &event, &out);
+    policy_out_clear(&out);
+}
+
+/* --- The view is what the keys and the record say. --- */
+
+static bool same_states(const struct torch_state *a, const struct torch_state *b)
+{
+    if (a->count != b->count || a->round != b->round || a->complete != b->complete ||
+        a->closed != b->closed || a->has_deadline != b->has_deadline ||
+        (a->has_deadline && a->deadline_us != b->deadline_us))
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct torch_node *x = &a->nodes[i], *y = &b->nodes[i];
+
+        if (torch_node_compare(x, y) != 0 || x->participant != y->participant ||
+            x->waiting != y->waiting || x->redundant != y->redundant ||
+            x->has_heartbeat != y->has_heartbeat || x->heartbeat_us != y->heartbeat_us)
+            return false;
+    }
+    return true;
+}
+
+static bool same_records(const struct view_record *a, const struct view_record *b)
+{
+    return a->placement == b->placement && a->port == b->port &&
+           a->worker_store == b->worker_store && a->round == b->round &&
+           slice_equal(a->address, b->address);
+}
+
+static void set_record(const struct model_run *r, struct run_view *v)
+{
+    const struct run_record *kept = record_of(r);
+
+    if (kept != NULL &&
+        !run_view_set_record(v, &(struct view_record){kept->placement, kept->address, kept->port,
+                                                      kept->worker_store, kept->round}))
+        abort();
+}
+
+static void make_view(const struct model_run *r, struct run_view *v)
+{
+    run_view_init(v, r->run.view.node.key);
+    set_record(r, v);
+    run_view_update(v, model_value(r));
+}
+
+static void check_view(const struct model_run *r)
+{
+    const struct run_view *v = &r->run.view;
+    struct run_view fresh;
+
+    make_view(r, &fresh);
+    if (fresh.exists != v->exists || fresh.is_state != v->is_state ||
+        !same_states(&fresh.state, &v->state) || !same_records(&fresh.record, &v->record))
+        r->space->fail("the view is not what the keys say");
+    if (fresh.has_completed &&
+        (!v->has_completed || fresh.last_completed.round != v->last_completed.round))
+        r->space->fail("the last completed round is not what the keys say");
+    run_view_fini(&fresh);
+}
+
+/* --- Its life. --- */
+
+static void begin_run(struct model_space *s, struct model_run *r)
+{
+    run_init(&r->run, slice_str(r->key), &s->settings, s->seed, s->now.ms);
+    run_views_add(&s->views, &r->run.view);
+}
+
+void model_space_init(struct model_space *s, uint64_t seed, size_t run_count)
+{
+    s->seed = seed;
+    s->run_count = run_count;
+    s->room = SIZE_MAX;
+    store_init(&s->store, &(struct store_options){.seed = seed});
+    s->space = store_space(&s->store, "default");
+    run_views_init(&s->views, seed);
+    for (size_t i = 0; i < run_count; i++) {
+        s->runs[i].space = s;
+        snprintf(s->runs[i].key, sizeof s->runs[i].key, RUN_PREFIX "job%s", i == 0 ? "" : ".0/x");
+        begin_run(s, &s->runs[i]);
+    }
+}
+
+void model_space_fini(struct model_space *s)
+{
+    for (size_t i = 0; i < s->run_count; i++) {
+        run_views_remove(&s->views, &s->runs[i].run.view);
+        run_fini(&s->runs[i].run);
+    }
+    run_views_fini(&s->views);
+    store_fini(&s->store);
+}
+
+void model_restart(struct model_space *s)
+{
+    s->shared = NULL;
+    for (size_t i = 0; i < s->run_count; i++) {
+        struct model_run *r = &s->runs[i];
+
+        run_views_remove(&s->views, &r->run.view);
+        run_fini(&r->run);
+        r->timer_ms = r->probe_ms = 0;
+        r->own_port = 0;
+        begin_run(s, r);
+        set_record(r, &r->run.view);
+        step(r, (struct policy_event){.kind = RUN_RESTORED});
+    }
+}
+
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings)
+{
+    struct model_link *link = calloc(1, sizeof *link);
+
+    if (link == NULL)
+        abort();
+    *link = (struct model_link){.run = run, .owner = owner, .up = true};
+    link->agent =
+        (struct agent){.pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT};
+    return link;
+}
+
+void model_link_free(struct model_link *link)
+{
+    if (link->bound)
+        step(link->run, (struct policy_event){.kind = AGENT_DISCONNECTED, .agent = &link->agent});
+    free(link);
+}
+
+/* --- Requests. --- */
+
+static void bind(struct model_link *link)
+{
+    if (!link->bound)
+        step(link->run, (struct policy_event){.kind = AGENT_CONNECTED, .agent = &link->agent});
+    link->bound = true;
+}
+
+void model_compare_set(struct model_link *link, struct slice expected, struct slice desired)
+{
+    bind(link);
+    step(link->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                          .agent = &link->agent,
+                                          .expected = expected,
+                                          .desired = desired});
+}
+
+void model_look(struct model_link *link)
+{
+    bind(link);
+    step(link->run, (struct policy_event){.kind = AGENT_LOOKED, .agent = &link->agent});
+    if (link->up)
+        link->run->space->reply(link, model_value(link->run));
+}
+
+static struct slice round_key(const struct model_run *r, int64_t round, const char *name,
+                              uint8_t out[sizeof r->key + RUN_KEY_ROOM])
+{
+    return (struct slice){out, run_view_round_key(&r->run.view, round, name, out)};
+}
+
+void model_set(struct model_link *link, int64_t round, const char *name, struct slice value)
+{
+    struct policy_event event = {.kind = AGENT_SET_ROUND_KEY,
+                                 .agent = &link->agent,
+                                 .round = round,
+                                 .round_key = slice_str(name),
+                                 .desired = value};
+    uint8_t key[sizeof link->run->key + RUN_KEY_ROOM];
+    struct policy_out out = {0};
+
+    bind(link);
+    step_into(link->run, &event, &out);
+    for (size_t i = 0; i < out.count; i++) {
+        if (out.items[i].kind == POLICY_PASS)
+            put(link->run->space, round_key(link->run, round, name, key), value);
+    }
+    policy_out_clear(&out);
+    link->run->space->reply(link, value);
+}
+
+void model_read(struct model_link *link, int64_t round, const char *name)
+{
+    struct model_space *s = link->run->space;
+    uint8_t key[sizeof link->run->key + RUN_KEY_ROOM];
+    const struct blob *value;
+
+    bind(link);
+    step(link->run, (struct policy_event){.kind = AGENT_ASKED, .agent = &link->agent});
+    value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));
+    s->reply(link, value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len});
+}
+
+/* --- Time. --- */
+
+void model_tick(struct model_space *s)
+{
+    for (size_t i = 0; i < s->run_count; i++)
+        step(&s->runs[i], (struct policy_event){.kind = RUN_TICK});
+}
+
+void model_run_due(struct model_space *s)
+{
+    for (size_t i = 0; i < s->run_count; i++) {
+        struct model_run *r = &s->runs[i];
+
+        if (r->timer_ms != 0 && r->timer_ms <= s->now.ms) {
+            r->timer_ms = 0;
+            step(r, (struct policy_event){.kind = RUN_TIMER});
+        }
+        if (r->probe_ms != 0 && r->probe_ms <= s->now.ms) {
+            r->probe_ms = 0;
+            step(r, (struct policy_event){.kind = RUN_PROBED, .probed = r->probe_result});
+        }
+    }
+}
+
+uint64_t model_next_ms(const struct model_space *s)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (size_t i = 0; i < s->run_count; i++) {
+        const struct model_run *r = &s->runs[i];
+
+        if (r->timer_ms != 0 && r->timer_ms < next)
+            next = r->timer_ms;
+        if (r->probe_ms != 0 && r->probe_ms < next)
+            next = r->probe_ms;
+    }
+    return next;
+}
+
+void model_stalled(struct model_space *s, uint64_t ms)
+{
+    for (size_t i = 0; i < s->run_count; i++)
+        step(&s->runs[i], (struct policy_event){.kind = RUN_STALLED, .stalled_ms = ms});
+}
+
+void model_forget(struct model_run *run)
+{
+    step(run, (struct policy_event){.kind = RUN_FORGET});
+}

@@ -1,0 +1,79 @@
+/* The daemon as far as the policy of rendezvous needs one: the real store, runs and their
+ * views, timers, probes and ports, with a clock in hand. It carries out what the policy gives out,
+ * and checks that this is what policy.h promises. */
+#pragma once
+
+#include "rdzv/rendezvous/policy.h"
+#include "store/store.h"
+
+#define MODEL_RUNS 2
+
+/* A connection of an agent, as the daemon sees it. */
+struct model_link {
+    struct agent agent; /* the first member */
+    struct model_run *run;
+    bool bound; /* it has named a key */
+    bool held;  /* its request waits */
+    bool up;    /* false: the daemon has closed it, or is about to */
+    uint64_t held_since_ms;
+    void *owner; /* NULL: its peer is gone, and the daemon has not noticed yet */
+};
+
+struct model_run {
+    struct run run; /* the first member */
+    struct model_space *space;
+    char key[64];
+    uint64_t incarnation; /* how often it has been forgotten */
+    uint64_t timer_ms;    /* 0: none */
+    uint64_t probe_ms;    /* the same */
+    enum probe_result probe_result;
+    uint16_t own_port;
+};
+
+struct model_space {
+    struct policy_settings settings;
+    struct policy_now now;
+    uint64_t seed;
+    struct store store;
+    struct space *space;
+    struct run_views views;
+    struct model_run runs[MODEL_RUNS];
+    size_t run_count;
+    const struct model_run *shared;
+    size_t room;
+    bool ports_fail; /* no port can be opened */
+
+    struct policy_counters counters;
+    uint64_t steps;
+
+    /* What happens to connections. */
+    void (*reply)(struct model_link *link, struct slice value); /* ptr NULL: there is no such key */
+    void (*resume)(struct model_link *link);                    /* its request is shown again */
+    void (*close)(struct model_link *link, const char *reason);
+    void (*fail)(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+};
+
+void model_space_init(struct model_space *s, uint64_t seed, size_t run_count);
+void model_space_fini(struct model_space *s);
+
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings);
+/* The daemon notices that the connection has ended. */
+void model_link_free(struct model_link *link);
+
+/* Requests of agents; each is answered by reply(), or held. */
+void model_compare_set(struct model_link *link, struct slice expected, struct slice desired);
+void model_look(struct model_link *link);
+void model_set(struct model_link *link, int64_t round, const char *name, struct slice value);
+void model_read(struct model_link *link, int64_t round, const char *name);
+
+void model_tick(struct model_space *s);
+/* Timers and probes that are due. */
+void model_run_due(struct model_space *s);
+/* The earliest of them; UINT64_MAX: none. */
+uint64_t model_next_ms(const struct model_space *s);
+void model_stalled(struct model_space *s, uint64_t ms);
+/* The daemon ends and begins anew from its keys. All links are freed before. */
+void model_restart(struct model_space *s);
+void model_forget(struct model_run *run);
+
+struct slice model_value(const struct model_run *run);

@@ -1,0 +1,942 @@
+/* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
+ *
+ *     sim_rendezvous [--seed S] [--count N] [--verbose]
+ *
+ * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
+ * their connection, close the run and begin it again, while rdzvd stands still, or begins anew from
+ * its keys. After each event:
+ *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
+ *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
+ *  - each request is answered once, or held with a deadline, and what is held goes on;
+ *  - the view of a run is what one would be that is made from the keys (model_space.c).
+ * After the last fault all nodes that live are in one completed round within SETTLE_MS, and a stall
+ * of jobs at rest ends no round.
+ *
+ * A sequence of seed S is run again with --seed S --count 1; --verbose tells what happens. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/sim/model_agent.h"
+#include "tests/sim/model_space.h"
+
+#define PODS        6 /* of one run, at most */
+#define FAULTS_MAX  5
+#define FIRST_MS    1000000
+#define WALL_US     INT64_C(1790000000000000)
+#define LATENCY_MS  8    /* at most, in one direction */
+#define STALL_LEAST 5000 /* what the daemon calls a stall, as in the shell */
+#define SETTLE_MS   150000
+#define STEADY_MS   1500
+#define SPLIT_MS    4000  /* how long a node takes to notice that it was replaced */
+#define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
+#define WORKERS_MS  2000  /* how long workers load torch before they come */
+#define GONE_MS     30000 /* when the daemon notices that a host is gone */
+#define NEVER       UINT64_MAX
+
+enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
+
+/* A place where an agent runs, and what is between it and the daemon. */
+struct pod {
+    struct model_agent agent;
+    struct model_link *link;
+    struct job *job;
+    char name[8];
+    bool wanted; /* it is started again when it fails */
+    uint64_t restart_ms;
+    uint64_t frozen_until_ms, cut_until_ms;
+    uint64_t reachable_since_ms;
+
+    enum net net;
+    uint64_t due_ms;
+    uint64_t asked_ms;
+    uint8_t *answer;
+    size_t answer_len;
+    bool answer_absent;
+
+    bool training;
+    uint64_t world;        /* the incarnation of the run and the round */
+    uint64_t worker_store; /* that its workers use; 0: they have not come yet, or have their own */
+    uint64_t break_ms;     /* its workers fail then, since others of their world are gone */
+};
+
+struct job {
+    struct model_run *run;
+    struct model_settings settings;
+    struct pod pods[PODS];
+    size_t pod_count;
+    uint64_t split_since_ms;
+    uint64_t again_ms; /* the job is done, and begins again then */
+};
+
+/* Connections whose peer is gone, until the daemon notices. */
+struct orphan {
+    struct model_link *link;
+    uint64_t until_ms;
+};
+
+static struct sim {
+    struct model_space space;
+    struct job jobs[MODEL_RUNS];
+    size_t job_count;
+    struct orphan orphans[64];
+    size_t orphan_count;
+    uint64_t seed, random;
+    uint64_t tick_ms, fault_ms, stalled_until_ms, stalled_since_ms;
+    uint64_t last_fault_ms, steady_since_ms;
+    uint64_t
+        rounds_before; /* the last fault was a stall of jobs at rest: no round is to end by it */
+    bool was_at_rest;
+    int faults_left;
+    bool verbose;
+} sim;
+
+static struct {
+    uint64_t sequences, steps, settle_ms, settle_most_ms, faults;
+    struct policy_counters counters;
+} totals;
+
+/* --- Chance, and telling. --- */
+
+static uint64_t draw(uint64_t n)
+{
+    uint64_t z = sim.random += 0x9e3779b97f4a7c15u; /* splitmix64 */
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % n;
+}
+
+static uint64_t now(void)
+{
+    return sim.space.now.ms;
+}
+
+static int64_t wall_us(void)
+{
+    return sim.space.now.wall_ns / 1000;
+}
+
+static void print(FILE *to, const char *format, va_list list)
+{
+    fprintf(to, "%8.3f ", (double)(now() - FIRST_MS) / 1000);
+    vfprintf(to, format, list);
+    fputc('\n', to);
+}
+
+__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
+{
+    va_list list;
+
+    if (!sim.verbose)
+        return;
+    va_start(list, format);
+    print(stdout, format, list);
+    va_end(list);
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
+{
+    va_list list;
+
+    fflush(stdout);
+    fprintf(stderr, "sim_rendezvous --seed %" PRIu64 " --count 1 --verbose: ", sim.seed);
+    va_start(list, format);
+    print(stderr, format, list);
+    va_end(list);
+    exit(1);
+}
+
+/* --- The network. --- */
+
+static bool is_reachable(const struct pod *p)
+{
+    return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && sim.stalled_until_ms <= now();
+}
+
+static void orphan(struct model_link *link, uint64_t after_ms)
+{
+    if (link == NULL)
+        return;
+    if (sim.orphan_count == sizeof sim.orphans / sizeof *sim.orphans)
+        fail("too many connections without a peer");
+    link->owner = NULL;
+    sim.orphans[sim.orphan_count++] = (struct orphan){link, now() + after_ms};
+}
+
+static void leave_world(struct pod *p)
+{
+    if (!p->training)
+        return;
+    p->training = false;
+    p->break_ms = 0;
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        struct pod *other = &p->job->pods[i];
+
+        if (other->training && other->world == p->world && other->break_ms == 0)
+            other->break_ms = now() + 1000 + draw(7000);
+    }
+}
+
+static void clear_net(struct pod *p)
+{
+    free(p->answer);
+    p->answer = NULL;
+    p->net = NET_IDLE;
+}
+
+/* The process ends; the daemon notices after `notice_ms`. */
+static void end_pod(struct pod *p, uint64_t notice_ms)
+{
+    leave_world(p);
+    orphan(p->link, notice_ms);
+    p->link = NULL;
+    clear_net(p);
+    model_agent_stop(&p->agent);
+    p->frozen_until_ms = p->cut_until_ms = 0;
+    p->restart_ms = 0;
+}
+
+static void start_pod(struct pod *p)
+{
+    const struct job *job = p->job;
+
+    end_pod(p, 0);
+    p->wanted = true;
+    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
+    p->reachable_since_ms = now();
+    model_agent_start(&p->agent, &job->settings, p->name, 100, (int64_t)draw(600) * 1000 - 300000,
+                      now() + draw(300));
+    tell("%s/%s starts", job->run->key, p->name);
+}
+
+static void on_reply(struct model_link *link, struct slice value)
+{
+    struct pod *p = link->owner;
+
+    if (p == NULL)
+        return;
+    free(p->answer);
+    p->answer = malloc(value.len + 1);
+    if (p->answer == NULL)
+        abort();
+    if (value.len != 0)
+        memcpy(p->answer, value.ptr, value.len);
+    p->answer_len = value.len;
+    p->answer_absent = value.ptr == NULL;
+    p->net = NET_ANSWERED;
+    p->due_ms = now() + draw(LATENCY_MS);
+}
+
+static void on_resume(struct model_link *link)
+{
+    struct pod *p = link->owner;
+
+    if (p == NULL)
+        return;
+    p->net = NET_SENT;
+    p->due_ms = now();
+}
+
+static void on_close(struct model_link *link, const char *reason)
+{
+    struct pod *p = link->owner;
+
+    if (p == NULL)
+        return;
+    tell("%s is closed: %s", p->name, reason);
+    clear_net(p);
+    p->agent.request = REQUEST_NONE;
+    p->agent.phase = MODEL_FAILED;
+    p->agent.failure = reason;
+}
+
+/* A request comes to the daemon. */
+static void serve(struct pod *p)
+{
+    struct model_agent *a = &p->agent;
+
+    p->net = NET_HELD; /* until it is answered */
+    switch (a->request) {
+    case REQUEST_COMPARE_SET:
+        model_compare_set(p->link,
+                          a->phase == MODEL_INTRODUCING ? (struct slice){0}
+                                                        : (struct slice){a->token, a->token_len},
+                          (struct slice){a->text, a->text_len});
+        break;
+    case REQUEST_LOOK:
+        model_look(p->link);
+        break;
+    case REQUEST_SET:
+        model_set(p->link, a->round, a->name_of_key, (struct slice){a->text, a->text_len});
+        break;
+    case REQUEST_READ:
+        model_read(p->link, a->round, a->name_of_key);
+        break;
+    case REQUEST_NONE:
+        fail("%s asks for nothing", p->name);
+    }
+}
+
+/* --- A pod's own life. --- */
+
+static void check_world(const struct pod *p)
+{
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (other == p || !other->training)
+            continue;
+        if (other->world == p->world && other->agent.rank == p->agent.rank)
+            fail("%s and %s have rank %" PRId64, p->name, other->name, p->agent.rank);
+        if ((other->world == p->world) != (other->worker_store == p->worker_store) &&
+            p->worker_store != 0 && other->worker_store != 0)
+            fail("%s and %s share a worker store, or do not", p->name, other->name);
+        if (other->world == p->world && p->job->settings.sharing == SHARING_ONCE &&
+            (strcmp(other->agent.address, p->agent.address) != 0 ||
+             strcmp(other->agent.port, p->agent.port) != 0))
+            fail("%s and %s have read different addresses", p->name, other->name);
+    }
+}
+
+static void enter_world(struct pod *p)
+{
+    p->training = true;
+    p->world = p->job->run->incarnation << 32 | (uint64_t)p->agent.round;
+    p->worker_store = 0;
+    p->break_ms = 0;
+    tell("%s trains: round %" PRId64 " rank %" PRId64 " at %s:%s", p->name, p->agent.round,
+         p->agent.rank, p->agent.address, p->agent.port);
+    check_world(p);
+}
+
+/* Its workers come to the worker store that there is for new sessions. When a network comes back,
+ * they may be there before their agent learns that its round is over, and no store can tell them
+ * from those of the new round; here the agent is first. */
+static void connect_workers(struct pod *p)
+{
+    const struct view_record *record = &p->job->run->run.view.record;
+
+    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD ||
+        now() - p->agent.entered_ms < WORKERS_MS || !is_reachable(p) ||
+        now() - p->reachable_since_ms < WORKERS_MS)
+        return;
+    p->worker_store = record->worker_store;
+    check_world(p);
+}
+
+/* Its workers meet, or their collective fails: an agent that is a participant may be gone. */
+static void check_mates(struct pod *p)
+{
+    size_t mates = 0;
+
+    for (size_t i = 0; i < p->job->pod_count; i++)
+        mates += p->job->pods[i].training && p->job->pods[i].world == p->world;
+    if (p->break_ms == 0 && !p->agent.workers_failed && now() - p->agent.entered_ms > 8000 &&
+        mates < torch_state_participants(&p->job->run->run.view.last_completed) &&
+        p->world ==
+            (p->job->run->incarnation << 32 | (uint64_t)p->job->run->run.view.last_completed.round))
+        p->break_ms = now() + 1;
+}
+
+static void after_act(struct pod *p)
+{
+    struct model_agent *a = &p->agent;
+
+    if (p->training && a->phase != MODEL_TRAINING)
+        leave_world(p);
+    if (!p->training && a->phase == MODEL_TRAINING)
+        enter_world(p);
+    if (p->training) {
+        connect_workers(p);
+        check_mates(p);
+    }
+    if (a->phase == MODEL_FAILED && p->restart_ms == 0) {
+        tell("%s failed: %s", p->name, a->failure);
+        if (strstr(a->failure, "TypeError") != NULL || strstr(a->failure, "corrupt") != NULL)
+            fail("%s: %s", p->name, a->failure);
+        leave_world(p);
+        orphan(p->link, 0);
+        p->link = NULL;
+        clear_net(p);
+        p->restart_ms = now() + 500 + draw(2500);
+    }
+    if (a->phase == MODEL_DONE && p->link != NULL) {
+        leave_world(p);
+        orphan(p->link, 0);
+        p->link = NULL;
+    }
+    if (p->link != NULL && a->request != REQUEST_NONE && p->net == NET_IDLE) {
+        p->net = NET_SENT;
+        p->asked_ms = now();
+        p->due_ms = now() + draw(LATENCY_MS);
+    }
+}
+
+static void take_answer(struct pod *p)
+{
+    struct slice value = {p->answer, p->answer_len};
+
+    p->net = NET_IDLE;
+    if (p->answer_absent && p->agent.request == REQUEST_LOOK && now() - p->asked_ms < 60000) {
+        p->net = NET_SENT; /* WAIT lasts until there is a key again */
+        p->due_ms = now() + 200;
+        return;
+    }
+    model_agent_answer(&p->agent, p->answer_absent ? (struct slice){0} : value, now(), wall_us());
+}
+
+static void run_pod(struct pod *p)
+{
+    struct model_agent *a = &p->agent;
+
+    if (p->restart_ms != 0 && p->restart_ms <= now() && p->wanted)
+        start_pod(p);
+    if (p->net == NET_SENT && p->due_ms <= now() && p->cut_until_ms <= now())
+        serve(p);
+    if (p->frozen_until_ms > now())
+        return;
+    if (p->break_ms != 0 && p->break_ms <= now() && a->phase == MODEL_TRAINING) {
+        tell("%s: its workers fail", p->name);
+        a->workers_failed = true;
+        a->next_ms = now();
+        p->break_ms = 0;
+    }
+    if (p->net == NET_ANSWERED && p->due_ms <= now() && p->cut_until_ms <= now())
+        take_answer(p);
+    model_agent_act(a, now(), wall_us());
+    after_act(p);
+}
+
+/* --- Faults. --- */
+
+static struct pod *any_pod(bool alive)
+{
+    struct job *job = &sim.jobs[draw(sim.job_count)];
+    struct pod *p = &job->pods[draw(job->pod_count)];
+
+    return model_agent_is_alive(&p->agent) == alive ? p : NULL;
+}
+
+static void crash(struct pod *p)
+{
+    bool comes_back = draw(2) == 0;
+
+    tell("%s crashes%s", p->name, comes_back ? "" : ", for good");
+    end_pod(p, draw(3) == 0 ? GONE_MS : draw(20));
+    p->wanted = comes_back;
+    p->restart_ms = now() + 500 + draw(20000);
+}
+
+static void freeze(struct pod *p)
+{
+    uint64_t ms = 1000 + draw(30000);
+
+    tell("%s is frozen for %" PRIu64 " ms", p->name, ms);
+    p->frozen_until_ms = now() + ms;
+}
+
+static void cut(struct pod *p)
+{
+    uint64_t ms = 1000 + draw(30000);
+
+    tell("%s is cut off for %" PRIu64 " ms", p->name, ms);
+    p->cut_until_ms = now() + ms;
+}
+
+static void lose_connection(struct pod *p)
+{
+    on_close(p->link, "its connection was lost");
+    after_act(p);
+}
+
+static void scale_up(struct job *job)
+{
+    if (job->pod_count == PODS)
+        return;
+    start_pod(&job->pods[job->pod_count++]);
+}
+
+static void close_job(struct job *job)
+{
+    tell("%s is done", job->run->key);
+    for (size_t i = 0; i < job->pod_count; i++) {
+        job->pods[i].agent.wants_close = true;
+        if (draw(4) == 0)
+            job->pods[i].wanted = false;
+    }
+    job->again_ms = now() + draw(15000);
+}
+
+static void begin_again(struct job *job)
+{
+    tell("%s begins again", job->run->key);
+    job->again_ms = 0;
+    for (size_t i = 0; i < job->pod_count; i++)
+        start_pod(&job->pods[i]);
+}
+
+static void stall(void)
+{
+    uint64_t ms = 500 + draw(40000);
+
+    tell("rdzvd stands still for %" PRIu64 " ms", ms);
+    sim.stalled_since_ms = now();
+    sim.stalled_until_ms = now() + ms;
+}
+
+static void end_orphans(bool all)
+{
+    for (size_t i = 0; i < sim.orphan_count;) {
+        if (!all && sim.orphans[i].until_ms > now()) {
+            i++;
+            continue;
+        }
+        model_link_free(sim.orphans[i].link);
+        sim.orphans[i] = sim.orphans[--sim.orphan_count];
+    }
+}
+
+static void restart_daemon(void)
+{
+    tell("rdzvd begins anew");
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            struct pod *p = &sim.jobs[k].pods[i];
+
+            if (p->link != NULL)
+                lose_connection(p);
+        }
+    }
+    end_orphans(true);
+    model_restart(&sim.space);
+}
+
+static bool all_settled(bool *restless);
+
+/* A stall alone must not cost any node its place. */
+static void stall_at_rest(void)
+{
+    bool restless, rest = all_settled(&restless);
+
+    sim.was_at_rest = rest && !restless;
+    sim.rounds_before = sim.space.counters.rounds_completed;
+    stall();
+}
+
+static void fault(void)
+{
+    struct job *job = &sim.jobs[draw(sim.job_count)];
+    struct pod *p = any_pod(true);
+
+    sim.was_at_rest = false;
+    switch (draw(11)) {
+    case 0:
+    case 1:
+        if (p != NULL)
+            crash(p);
+        break;
+    case 2:
+        if (p != NULL)
+            freeze(p);
+        break;
+    case 3:
+        if (p != NULL)
+            cut(p);
+        break;
+    case 4:
+        if (p != NULL)
+            lose_connection(p);
+        break;
+    case 5:
+        if (p != NULL && p->training)
+            p->break_ms = now() + 1;
+        break;
+    case 6:
+        scale_up(job);
+        break;
+    case 7:
+        close_job(job);
+        break;
+    case 8:
+        stall_at_rest();
+        break;
+    case 9:
+        restart_daemon();
+        break;
+    case 10:
+        tell("%s is forgotten on request", job->run->key);
+        model_forget(job->run);
+        break;
+    }
+    totals.faults++;
+    sim.last_fault_ms = now();
+    if (--sim.faults_left > 0)
+        sim.fault_ms = now() + 200 + draw(draw(2) == 0 ? 2000 : 25000);
+}
+
+/* --- Checks. --- */
+
+static void check_ranks(const struct job *job)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+
+    for (size_t i = 0; s->complete && i < s->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (s->nodes[i].participant && s->nodes[k].participant &&
+                s->nodes[i].rank == s->nodes[k].rank)
+                fail("rank %" PRId64 " is there twice", s->nodes[i].rank);
+        }
+    }
+}
+
+static bool is_live(const struct pod *p)
+{
+    return p->training && is_reachable(p) && now() - p->reachable_since_ms >= SPLIT_MS;
+}
+
+static void check_worlds(struct job *job)
+{
+    const struct pod *first = NULL;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+
+        if (!is_live(p))
+            continue;
+        if (first == NULL)
+            first = p;
+        if (p->world == first->world)
+            continue;
+        if (job->split_since_ms == 0)
+            job->split_since_ms = now();
+        if (now() - job->split_since_ms > SPLIT_MS)
+            fail("%s trains in round %" PRId64 " and %s in round %" PRId64, first->name,
+                 first->agent.round, p->name, p->agent.round);
+        return;
+    }
+    job->split_since_ms = 0;
+}
+
+static void check_held(const struct pod *p)
+{
+    const struct model_link *link = p->link;
+    const struct run *run = &p->job->run->run;
+    uint64_t since;
+
+    if (link == NULL || !link->held)
+        return;
+    since = link->held_since_ms;
+    if (sim.stalled_until_ms > since)
+        since = sim.stalled_until_ms;
+    if (link->agent.queued && (run->slot.holder == NULL || run->slot.deadline_ms == 0 ||
+                               p->job->run->timer_ms != run->slot.deadline_ms))
+        fail("%s is queued, and no timer runs", p->name);
+    if (link->agent.queued && now() > since && now() - since > QUEUED_MS)
+        fail("%s has been queued for too long", p->name);
+    if (link->agent.waiting && now() > since &&
+        now() - since > sim.space.settings.closed_run_wait_ms + 2000)
+        fail("%s has waited for a closed run for too long", p->name);
+}
+
+static void check_job(struct job *job)
+{
+    check_ranks(job);
+    check_worlds(job);
+    for (size_t i = 0; i < job->pod_count; i++)
+        check_held(&job->pods[i]);
+}
+
+/* All nodes that live are in one completed round, or spare. *restless: there are spare ones, and
+ * then torch may never come to rest: a node that waits while MAX others complete a round goes on
+ * waiting, which makes them leave it. */
+static bool is_settled(const struct job *job, bool *restless)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+    size_t alive = 0, in = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+        const struct torch_node *node = torch_state_find(s, &who);
+
+        if (!is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
+            return false;
+        alive += model_agent_is_alive(&p->agent);
+        in += p->training && p->break_ms == 0 && node != NULL && node->participant &&
+              node->rank == p->agent.rank && s->complete && s->round == p->agent.round;
+    }
+    if (job->again_ms != 0)
+        return false;
+    *restless = *restless || alive > job->settings.max_nodes;
+    if (alive < job->settings.min_nodes)
+        return in == 0;
+    return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
+           torch_state_participants(s) == in;
+}
+
+static void tell_state(const struct job *job)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+
+    fprintf(stderr, "%s: round %" PRId64 "%s%s, %zu to %zu nodes\n", job->run->key, s->round,
+            s->complete ? ", complete" : "", s->closed ? ", closed" : "", job->settings.min_nodes,
+            job->settings.max_nodes);
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+        const struct torch_node *node = torch_state_find(s, &who);
+
+        fprintf(stderr, "  %s: phase %d, request %d, net %d, round %" PRId64 ", in the state: %s\n",
+                p->name, p->agent.phase, p->agent.request, p->net, p->agent.round,
+                node == NULL        ? "no"
+                : node->participant ? "participant"
+                : node->waiting     ? "waiting"
+                                    : "spare or gone");
+    }
+}
+
+/* --- Time. --- */
+
+static void earlier(uint64_t *next, uint64_t at)
+{
+    if (at != 0 && at < *next)
+        *next = at;
+}
+
+static uint64_t pod_next_ms(const struct pod *p)
+{
+    uint64_t next = NEVER, at;
+
+    if (p->wanted)
+        earlier(&next, p->restart_ms);
+    if (p->net == NET_SENT || p->net == NET_ANSWERED)
+        earlier(&next, p->due_ms > p->cut_until_ms ? p->due_ms : p->cut_until_ms);
+    if (p->net == NET_SENT && next < sim.stalled_until_ms)
+        next = sim.stalled_until_ms;
+    if (p->link == NULL)
+        return next;
+    at = p->frozen_until_ms > now() ? p->frozen_until_ms : p->agent.next_ms;
+    if (p->net == NET_IDLE || p->frozen_until_ms > now())
+        earlier(&next, at);
+    earlier(&next, p->break_ms > p->frozen_until_ms ? p->break_ms : p->frozen_until_ms);
+    return next;
+}
+
+static uint64_t next_ms(void)
+{
+    uint64_t next = sim.faults_left > 0 ? sim.fault_ms : NEVER;
+
+    if (sim.stalled_until_ms > now()) {
+        earlier(&next, sim.stalled_until_ms);
+    } else {
+        earlier(&next, sim.tick_ms);
+        earlier(&next, model_next_ms(&sim.space));
+        for (size_t i = 0; i < sim.orphan_count; i++)
+            earlier(&next, sim.orphans[i].until_ms);
+    }
+    for (size_t k = 0; k < sim.job_count; k++) {
+        earlier(&next, sim.jobs[k].again_ms);
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
+            earlier(&next, pod_next_ms(&sim.jobs[k].pods[i]));
+    }
+    return next > now() ? next : now() + 1;
+}
+
+static void advance(uint64_t to)
+{
+    sim.space.now.wall_ns += (int64_t)(to - now()) * 1000000;
+    sim.space.now.ms = to;
+}
+
+/* The daemon goes on: it tells all runs how long it stood still before it serves any agent. */
+static void end_stall(void)
+{
+    uint64_t ms = now() - sim.stalled_since_ms;
+
+    if (sim.stalled_since_ms == 0 || sim.stalled_until_ms > now())
+        return;
+    sim.stalled_since_ms = 0;
+    if (ms >= STALL_LEAST)
+        model_stalled(&sim.space, ms);
+}
+
+static void run_daemon(void)
+{
+    end_stall();
+    if (sim.stalled_until_ms > now())
+        return;
+    end_orphans(false);
+    model_run_due(&sim.space);
+    if (sim.tick_ms <= now()) {
+        model_tick(&sim.space);
+        sim.tick_ms = now() + 1000;
+    }
+}
+
+static void run_pods(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        struct job *job = &sim.jobs[k];
+
+        if (job->again_ms != 0 && job->again_ms <= now())
+            begin_again(job);
+        for (size_t i = 0; i < job->pod_count; i++) {
+            struct pod *p = &job->pods[i];
+            bool stalled = sim.stalled_until_ms > now();
+
+            if (!is_reachable(p))
+                p->reachable_since_ms = now();
+            if (stalled && p->net == NET_SENT)
+                continue;
+            run_pod(p);
+        }
+    }
+}
+
+static bool all_settled(bool *restless)
+{
+    *restless = false;
+    if (sim.stalled_until_ms > now())
+        return false;
+    for (size_t k = 0; k < sim.job_count; k++) {
+        if (!is_settled(&sim.jobs[k], restless))
+            return false;
+    }
+    return true;
+}
+
+/* True: it goes on. */
+static bool step(void)
+{
+    bool restless;
+
+    run_daemon();
+    run_pods();
+    for (size_t k = 0; k < sim.job_count; k++)
+        check_job(&sim.jobs[k]);
+    if (!all_settled(&restless) || sim.faults_left > 0)
+        sim.steady_since_ms = 0;
+    else if (sim.steady_since_ms == 0)
+        sim.steady_since_ms = now();
+    if (sim.steady_since_ms != 0 && (restless || now() - sim.steady_since_ms >= STEADY_MS))
+        return false;
+    if (sim.faults_left == 0 && now() - sim.last_fault_ms > SETTLE_MS) {
+        for (size_t k = 0; k < sim.job_count; k++)
+            tell_state(&sim.jobs[k]);
+        fail("not all nodes are in a round %d s after the last fault", SETTLE_MS / 1000);
+    }
+    advance(next_ms());
+    if (sim.faults_left > 0 && sim.fault_ms <= now() && sim.stalled_until_ms <= now())
+        fault();
+    return true;
+}
+
+/* --- Sequences. --- */
+
+static void begin_job(struct job *job, struct model_run *run)
+{
+    size_t nodes = 1 + draw(4);
+
+    job->run = run;
+    job->settings = (struct model_settings){.min_nodes = 1 + draw(nodes),
+                                            .max_nodes = nodes + draw(2),
+                                            .last_call_ms = 1000 + draw(5000),
+                                            .sharing = (enum model_sharing)(draw(4) % 3)};
+    run->probe_result = job->settings.sharing == SHARING_NEVER ? PROBED_REFUSED : PROBED_UNKNOWN;
+    for (size_t i = 0; i < PODS; i++) {
+        job->pods[i].job = job;
+        snprintf(job->pods[i].name, sizeof job->pods[i].name, "n%d", (int)(i * 7 % PODS));
+    }
+    for (size_t i = 0; i < nodes; i++)
+        scale_up(job);
+}
+
+static void begin(uint64_t seed)
+{
+    bool verbose = sim.verbose;
+
+    sim = (struct sim){.seed = seed, .random = seed, .verbose = verbose};
+    sim.space = (struct model_space){
+        .settings = {.merge_heartbeats = draw(4) != 0,
+                     .own_worker_ports = draw(4) == 0,
+                     .closed_run_ttl_ms = draw(3) * 2500,
+                     .closed_run_wait_ms = draw(4) == 0 ? 0 : 20000},
+        .now = {.ms = FIRST_MS, .wall_ns = WALL_US * 1000},
+        .reply = on_reply,
+        .resume = on_resume,
+        .close = on_close,
+        .fail = fail,
+    };
+    sim.job_count = draw(5) == 0 ? 2 : 1;
+    model_space_init(&sim.space, seed, sim.job_count);
+    sim.tick_ms = FIRST_MS + draw(1000);
+    sim.faults_left = 1 + (int)draw(FAULTS_MAX);
+    sim.fault_ms = FIRST_MS + draw(15000);
+    for (size_t k = 0; k < sim.job_count; k++)
+        begin_job(&sim.jobs[k], &sim.space.runs[k]);
+}
+
+static void end(void)
+{
+    struct policy_counters *sum = &totals.counters;
+    const struct policy_counters *more = &sim.space.counters;
+
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
+            end_pod(&sim.jobs[k].pods[i], 0);
+    }
+    end_orphans(true);
+    sum->writes_merged += more->writes_merged;
+    sum->rounds_completed += more->rounds_completed;
+    sum->runs_closed += more->runs_closed;
+    sum->runs_repaired += more->runs_repaired;
+    totals.steps += sim.space.steps;
+    totals.sequences++;
+    if (now() - sim.last_fault_ms > totals.settle_most_ms)
+        totals.settle_most_ms = now() - sim.last_fault_ms;
+    model_space_fini(&sim.space);
+}
+
+static void run_sequence(uint64_t seed)
+{
+    begin(seed);
+    while (step())
+        ;
+    if (sim.was_at_rest && sim.space.counters.rounds_completed != sim.rounds_before)
+        fail("a stall has ended a round");
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"count", required_argument, NULL, 'n'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {0}};
+    uint64_t seed = 1, count = 1000;
+
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 's') {
+            seed = strtoull(optarg, NULL, 10);
+        } else if (c == 'n') {
+            count = strtoull(optarg, NULL, 10);
+        } else if (c == 'v') {
+            sim.verbose = true;
+        } else {
+            fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--verbose]\n");
+            return 2;
+        }
+    }
+    for (uint64_t i = 0; i < count; i++)
+        run_sequence(seed + i);
+    printf("%" PRIu64 " sequences from seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64
+           " faults, %" PRIu64 " rounds, %" PRIu64 " closes, %" PRIu64 " repairs, %" PRIu64
+           " merged writes; settled within %.1f s\n",
+           totals.sequences, seed, totals.steps, totals.faults, totals.counters.rounds_completed,
+           totals.counters.runs_closed, totals.counters.runs_repaired,
+           totals.counters.writes_merged, (double)totals.settle_most_ms / 1000);
+    return 0;
+}

@@ -1,0 +1,441 @@
+/* A run, its agents and the space it is in, with a clock in hand. See scene.h. */
+#include "tests/unit/rendezvous/scene.h"
+
+#include <stdio.h>
+
+#define KEY  "/torch.rendezvous.job"
+#define SEED 7
+
+const struct policy_settings scene_settings = {
+    .merge_heartbeats = true,
+    .closed_run_ttl_ms = 5000,
+    .closed_run_wait_ms = 45000,
+};
+
+static char *texts[4096]; /* of scene_text() */
+static size_t text_count;
+
+void scene_init(struct scene *s)
+{
+    *s = (struct scene){.settings = scene_settings,
+                        .now = {.ms = 3600 * 1000, .wall_ns = INT64_C(1790000000) * 1000000000},
+                        .room = SIZE_MAX,
+                        .next_worker_store = 1};
+    run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
+}
+
+void scene_fini(struct scene *s)
+{
+    for (size_t i = 0; i < s->agent_count; i++)
+        scene_disconnect(s, &s->agents[i]);
+    policy_out_clear(&s->out);
+    run_fini(&s->run);
+    for (size_t i = 0; i < SCENE_KEYS; i++) {
+        free(s->keys[i].key);
+        free(s->keys[i].value);
+    }
+    free((void *)(uintptr_t)s->record.address.ptr);
+    while (text_count > 0)
+        free(texts[--text_count]);
+}
+
+void scene_pass(struct scene *s, uint64_t ms)
+{
+    s->now.ms += ms;
+    s->now.wall_ns += (int64_t)ms * 1000000;
+}
+
+int64_t scene_now_us(const struct scene *s)
+{
+    return s->now.wall_ns / 1000;
+}
+
+/* --- Keys. --- */
+
+static char *copy_text(struct slice s)
+{
+    char *text = malloc(s.len + 1);
+
+    assert_non_null(text);
+    if (s.len != 0)
+        memcpy(text, s.ptr, s.len);
+    text[s.len] = '\0';
+    return text;
+}
+
+static size_t slot_of(const struct scene *s, struct slice key)
+{
+    size_t unused = SCENE_KEYS;
+
+    for (size_t i = 0; i < SCENE_KEYS; i++) {
+        if (s->keys[i].key == NULL)
+            unused = i;
+        else if (slice_is(key, s->keys[i].key))
+            return i;
+    }
+    return unused;
+}
+
+static void put(struct scene *s, struct slice key, struct slice value)
+{
+    size_t i = slot_of(s, key);
+
+    assert_true(i < SCENE_KEYS);
+    if (s->keys[i].key == NULL)
+        s->keys[i].key = copy_text(key);
+    free(s->keys[i].value);
+    s->keys[i].value = copy_text(value);
+}
+
+const char *scene_get(const struct scene *s, const char *rest)
+{
+    char key[256];
+    size_t i;
+
+    snprintf(key, sizeof key, KEY "%s", rest);
+    i = slot_of(s, slice_str(key));
+    return i == SCENE_KEYS || s->keys[i].key == NULL ? NULL : s->keys[i].value;
+}
+
+void scene_put(struct scene *s, const char *rest, const char *value)
+{
+    char key[256];
+
+    snprintf(key, sizeof key, KEY "%s", rest);
+    put(s, slice_str(key), slice_str(value));
+}
+
+static void forget_keys(struct scene *s)
+{
+    for (size_t i = 0; i < SCENE_KEYS; i++) {
+        free(s->keys[i].key);
+        free(s->keys[i].value);
+        s->keys[i].key = s->keys[i].value = NULL;
+    }
+    s->has_record = false;
+}
+
+/* --- Carrying out. --- */
+
+static void put_record(struct scene *s, const struct view_record *record)
+{
+    free((void *)(uintptr_t)s->record.address.ptr);
+    s->record = *record;
+    s->record.address.ptr = (const uint8_t *)copy_text(record->address);
+    s->has_record = true;
+}
+
+static void change_store(struct scene *s, uint64_t from, uint64_t to)
+{
+    for (size_t i = 0; i < SCENE_KEYS; i++) {
+        if (s->open_stores[i] != from)
+            continue;
+        s->open_stores[i] = to;
+        return;
+    }
+    fail_msg("no worker store %llu", (unsigned long long)from);
+}
+
+static void carry_out(struct scene *s, const struct policy_output *o)
+{
+    switch (o->kind) {
+    case POLICY_PUT:
+        put(s, o->key, o->value);
+        break;
+    case POLICY_PUT_RECORD:
+        put_record(s, &o->record);
+        break;
+    case POLICY_FORGET_RUN:
+        forget_keys(s);
+        break;
+    case POLICY_DELETE_RECORD:
+        assert_true(s->has_record);
+        s->has_record = false;
+        break;
+    case POLICY_OPEN_WORKER_STORE:
+        assert_int_equal(o->worker_store, s->next_worker_store);
+        change_store(s, 0, s->next_worker_store++);
+        break;
+    case POLICY_DROP_WORKER_STORE:
+        change_store(s, o->worker_store, 0);
+        break;
+    case POLICY_SHARE_PORT:
+        s->share = PORT_IS_OURS;
+        break;
+    case POLICY_CLOSE_PORT:
+        if (s->share == PORT_IS_OURS)
+            s->share = PORT_IS_FREE;
+        break;
+    default:
+        break;
+    }
+}
+
+static void same_states(const struct torch_state *a, const struct torch_state *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->round, b->round);
+    assert_int_equal(a->complete, b->complete);
+    assert_int_equal(a->closed, b->closed);
+    for (size_t i = 0; i < a->count; i++) {
+        assert_int_equal(torch_node_compare(&a->nodes[i], &b->nodes[i]), 0);
+        assert_int_equal(a->nodes[i].heartbeat_us, b->nodes[i].heartbeat_us);
+        assert_int_equal(a->nodes[i].participant, b->nodes[i].participant);
+    }
+}
+
+/* The view is what the keys and the record say. */
+static void check_view(const struct scene *s)
+{
+    const char *value = scene_get(s, "");
+    const struct run_view *v = &s->run.view;
+    struct run_view fresh;
+
+    run_view_init(&fresh, v->node.key);
+    if (s->has_record)
+        assert_true(run_view_set_record(&fresh, &s->record));
+    run_view_update(&fresh, value == NULL ? (struct slice){0} : slice_str(value));
+    assert_int_equal(fresh.exists, v->exists);
+    assert_int_equal(fresh.is_state, v->is_state);
+    same_states(&fresh.state, &v->state);
+    assert_int_equal(fresh.record.placement, v->record.placement);
+    assert_int_equal(fresh.record.worker_store, v->record.worker_store);
+    assert_int_equal(fresh.record.port, v->record.port);
+    assert_true(slice_equal(fresh.record.address, v->record.address));
+    run_view_fini(&fresh);
+}
+
+void scene_step(struct scene *s, struct policy_event event)
+{
+    const char *value = scene_get(s, "");
+
+    event.value = value == NULL ? (struct slice){0} : slice_str(value);
+    event.room = s->room;
+    event.key_cost = 64;
+    event.share = s->share;
+    event.next_worker_store = s->next_worker_store;
+    policy_out_clear(&s->out);
+    policy_step(&s->run, &event, &s->now, &s->out);
+    for (size_t i = 0; i < s->out.count; i++)
+        carry_out(s, &s->out.items[i]);
+    check_view(s);
+}
+
+void scene_event(struct scene *s, enum policy_event_kind kind, struct agent *a)
+{
+    scene_step(s, (struct policy_event){.kind = kind, .agent = a});
+}
+
+struct agent *scene_connect(struct scene *s, bool pings)
+{
+    struct agent *a = &s->agents[s->agent_count++];
+
+    assert_true(s->agent_count <= SCENE_NAMES);
+    *a = (struct agent){.pings = pings, .local_host = "10.0.0.1", .local_port = 29400};
+    scene_event(s, AGENT_CONNECTED, a);
+    return a;
+}
+
+void scene_disconnect(struct scene *s, struct agent *a)
+{
+    if (a->local_port == 0)
+        return;
+    scene_event(s, AGENT_DISCONNECTED, a);
+    a->local_port = 0;
+}
+
+/* What the outputs answer; the agent is to be answered exactly once, held or closed. */
+const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired)
+{
+    const char *answer = NULL;
+    size_t answers = 0;
+
+    scene_step(s, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                        .agent = a,
+                                        .expected = slice_str(expected),
+                                        .desired = slice_str(desired)});
+    for (size_t i = 0; i < s->out.count; i++) {
+        const struct policy_output *o = &s->out.items[i];
+        bool holds = o->kind == POLICY_HOLD || o->kind == POLICY_NO_ROOM || o->kind == POLICY_CLOSE;
+
+        if (o->agent != a ||
+            (!holds && o->kind != POLICY_ANSWER_CURRENT && o->kind != POLICY_ANSWER_VALUE))
+            continue;
+        answers++;
+        if (o->kind == POLICY_ANSWER_CURRENT)
+            answer = scene_get(s, "");
+        else if (o->kind == POLICY_ANSWER_VALUE)
+            answer = texts[text_count++] = copy_text(o->value);
+    }
+    assert_int_equal(answers, 1);
+    return answer == NULL ? NULL : (texts[text_count++] = copy_text(slice_str(answer)));
+}
+
+bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name, const char *value)
+{
+    scene_step(s, (struct policy_event){.kind = AGENT_SET_ROUND_KEY,
+                                        .agent = a,
+                                        .round = round,
+                                        .round_key = slice_str(name),
+                                        .desired = slice_str(value)});
+    assert_int_equal(scene_count(s, POLICY_PASS) + scene_count(s, POLICY_SWALLOW), 1);
+    if (scene_count(s, POLICY_PASS) == 1) {
+        char rest[64];
+
+        snprintf(rest, sizeof rest, ".%lld/%s", (long long)round, name);
+        scene_put(s, rest, value);
+    }
+    return scene_count(s, POLICY_SWALLOW) == 1;
+}
+
+/* --- What there is. --- */
+
+size_t scene_count(const struct scene *s, enum policy_output_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->out.count; i++)
+        n += s->out.items[i].kind == kind;
+    return n;
+}
+
+const struct policy_output *scene_output(const struct scene *s, enum policy_output_kind kind)
+{
+    for (size_t i = 0; i < s->out.count; i++) {
+        if (s->out.items[i].kind == kind)
+            return &s->out.items[i];
+    }
+    return NULL;
+}
+
+const struct note *scene_note(const struct scene *s, enum note_kind kind)
+{
+    for (size_t i = 0; i < s->out.count; i++) {
+        if (s->out.items[i].kind == POLICY_NOTE && s->out.items[i].note->kind == kind)
+            return s->out.items[i].note;
+    }
+    return NULL;
+}
+
+bool scene_has(const struct scene *s, enum policy_output_kind kind, const struct agent *a)
+{
+    for (size_t i = 0; i < s->out.count; i++) {
+        if (s->out.items[i].kind == kind && s->out.items[i].agent == a)
+            return true;
+    }
+    return false;
+}
+
+/* --- States. --- */
+
+struct torch_state scene_state(const char *text)
+{
+    struct torch_state state = {.aware = true, .has_redundancy = true, .protocol = 4};
+
+    if (text != NULL && strcmp(text, SENTINEL) != 0)
+        assert_int_equal(torch_state_read(slice_str(text), &state), TORCH_STATE_OK);
+    return state;
+}
+
+const char *scene_text(struct scene *s, struct torch_state *state)
+{
+    uint8_t *text;
+    size_t len;
+
+    (void)s;
+    assert_true(torch_state_write(state, &text, &len));
+    torch_state_free(state);
+    assert_true(text_count < COUNT(texts));
+    texts[text_count] = copy_text((struct slice){text, len});
+    free(text);
+    return texts[text_count++];
+}
+
+struct torch_node *scene_node(struct torch_state *state, const char *name)
+{
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    struct torch_node *at;
+
+    assert_true(torch_state_insert(state, &who, &at));
+    return at;
+}
+
+void scene_beat(struct torch_state *state, const char *name, int64_t at_us)
+{
+    struct torch_node *node = scene_node(state, name);
+
+    node->has_heartbeat = true;
+    node->heartbeat_us = at_us;
+}
+
+void scene_remove(struct torch_state *state, const char *name)
+{
+    struct torch_node *node = scene_node(state, name);
+
+    node->participant = node->waiting = node->redundant = node->has_heartbeat = false;
+}
+
+void scene_complete(struct torch_state *state)
+{
+    int64_t rank = 0;
+
+    state->complete = true;
+    state->has_deadline = false;
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].participant)
+            state->nodes[i].rank = rank++;
+    }
+}
+
+const char *scene_joined(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = scene_state(value);
+
+    scene_beat(&state, name, scene_now_us(s));
+    scene_node(&state, name)->participant = true;
+    return scene_text(s, &state);
+}
+
+const char *scene_name(size_t i)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+    assert_true(i < COUNT(names));
+    return names[i];
+}
+
+static void join_all(struct scene *s, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *now = scene_get(s, "");
+        struct torch_state state = scene_state(scene_joined(s, now, scene_name(i)));
+        const char *next;
+
+        if (i == count - 1)
+            scene_complete(&state);
+        next = scene_text(s, &state);
+        assert_string_equal(scene_cas(s, &s->agents[i], now, next), next);
+    }
+}
+
+void scene_meet(struct scene *s, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(scene_cas(s, scene_connect(s, true), "", SENTINEL),
+                            i == 0 ? SENTINEL : scene_get(s, ""));
+    join_all(s, count);
+}
+
+void scene_next_round(struct scene *s, size_t count)
+{
+    struct torch_state state = scene_state(scene_get(s, ""));
+    const char *now = scene_get(s, "");
+
+    state.round++;
+    state.complete = false;
+    for (size_t i = 0; i < state.count; i++)
+        state.nodes[i].participant = state.nodes[i].waiting = false;
+    scene_beat(&state, scene_name(0), scene_now_us(s));
+    scene_cas(s, &s->agents[0], now, scene_text(s, &state));
+    join_all(s, count);
+}

@@ -1,0 +1,105 @@
+/* A run, its agents and the space it is in, with a clock in hand: what the tests of the policy
+ * share. Commands are carried out here as the daemon does it, and after each step the view is
+ * compared with one that is made anew from the keys. */
+#pragma once
+
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define COUNT(a)    (sizeof(a) / sizeof *(a))
+#define SCENE_KEYS  16
+#define SCENE_NAMES 64
+#define SECOND      INT64_C(1000000)
+
+struct scene {
+    struct run run;
+    struct policy_settings settings;
+    struct policy_now now;
+    size_t room;
+    enum port_share share;
+    uint64_t next_worker_store;
+    struct policy_out out; /* of the last step */
+
+    struct {
+        char *key; /* NULL: unused */
+        char *value;
+    } keys[SCENE_KEYS];
+    bool has_record;
+    struct view_record record;        /* as the commands say; its address is owned */
+    uint64_t open_stores[SCENE_KEYS]; /* worker stores; 0: unused */
+
+    struct agent agents[SCENE_NAMES];
+    size_t agent_count;
+};
+
+extern const struct policy_settings scene_settings; /* as the daemon has them by default */
+
+/* A run "job" that does not exist yet, an hour after the clock began. */
+void scene_init(struct scene *s);
+/* Disconnects all agents who are still connected. */
+void scene_fini(struct scene *s);
+
+void scene_pass(struct scene *s, uint64_t ms);
+int64_t scene_now_us(const struct scene *s);
+
+/* --- Events. Each returns after its commands are carried out. --- */
+
+void scene_step(struct scene *s, struct policy_event event);
+void scene_event(struct scene *s, enum policy_event_kind kind, struct agent *a);
+struct agent *scene_connect(struct scene *s, bool pings);
+void scene_disconnect(struct scene *s, struct agent *a);
+
+/* A compare-and-set of the run's key. What the agent is answered; NULL: it is held or closed. */
+const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);
+
+/* SET of a key of the round. True: it was swallowed. */
+bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name,
+               const char *value);
+
+/* --- What there is. --- */
+
+/* The value of a key, "" for the run's own, or of a round: ".0/MASTER_ADDR". NULL: there is none.
+ */
+const char *scene_get(const struct scene *s, const char *rest);
+void scene_put(struct scene *s, const char *rest, const char *value);
+
+/* How many outputs of that kind the last step had, and the first of them; NULL: none. */
+size_t scene_count(const struct scene *s, enum policy_output_kind kind);
+const struct policy_output *scene_output(const struct scene *s, enum policy_output_kind kind);
+/* The first note of that kind; NULL: none. */
+const struct note *scene_note(const struct scene *s, enum note_kind kind);
+/* True: the last step had this output for this agent. */
+bool scene_has(const struct scene *s, enum policy_output_kind kind, const struct agent *a);
+
+/* --- States. --- */
+
+#define SENTINEL "Y2FuaW1hZGFt"
+
+/* Of a text; the sentinel and NULL give an empty one. Freed by the caller. */
+struct torch_state scene_state(const char *text);
+/* Its text, and the state is freed. Freed by scene_fini(). */
+const char *scene_text(struct scene *s, struct torch_state *state);
+
+/* The node in the state, put there if need be. */
+struct torch_node *scene_node(struct torch_state *state, const char *name);
+void scene_beat(struct torch_state *state, const char *name, int64_t at_us);
+void scene_remove(struct torch_state *state, const char *name);
+void scene_complete(struct torch_state *state);
+
+/* The value that there is, with that node among the participants and its heartbeat now. */
+const char *scene_joined(struct scene *s, const char *value, const char *name);
+
+/* Agents "a", "b", … who have completed round 0; those of agents[] from `first` on. */
+void scene_meet(struct scene *s, size_t count);
+/* All participants leave the round, which begins the next one, and join it; it is completed. */
+void scene_next_round(struct scene *s, size_t count);
+
+const char *scene_name(size_t i);

@@ -1,0 +1,358 @@
+/* The policy: compare-and-sets as torch's store does them, heartbeats that merge, closing, and runs
+ * that are forgotten. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* --- Torch's own semantics. --- */
+
+static void what_is_no_state_is_compared_as_torch_does(void **state)
+{
+    static const char *const values[] = {"non_base64", "", "AAAA", SENTINEL, SENTINEL "\n"};
+    struct scene s;
+    struct agent *a;
+
+    (void)state;
+    scene_init(&s);
+    a = scene_connect(&s, true);
+    assert_string_equal(scene_cas(&s, a, "something", "x"), "something"); /* there is no key */
+    assert_null(scene_get(&s, ""));
+    for (size_t i = 0; i < COUNT(values); i++) {
+        scene_put(&s, "", values[i]);
+        scene_event(&s, RUN_CHANGED, NULL);
+        assert_string_equal(scene_cas(&s, a, "something", "x"), values[i]);
+        assert_string_equal(scene_cas(&s, a, values[i], "next"), "next");
+    }
+    scene_fini(&s);
+}
+
+static void a_join_is_stored_byte_for_byte(void **state)
+{
+    struct scene s;
+    const char *next;
+
+    (void)state;
+    scene_init(&s);
+    scene_connect(&s, true);
+    assert_string_equal(scene_cas(&s, &s.agents[0], "", SENTINEL), SENTINEL);
+    next = scene_joined(&s, SENTINEL, "a");
+    assert_string_equal(scene_cas(&s, &s.agents[0], SENTINEL, next), next);
+    assert_true(s.agents[0].has_node && slice_is(s.agents[0].node.addr, "a"));
+    assert_ptr_equal(run_agent_of(&s.run, &s.agents[0].node), &s.agents[0]);
+    scene_fini(&s);
+}
+
+static void a_full_space_refuses(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_connect(&s, true);
+    s.room = 8;
+    assert_null(scene_cas(&s, &s.agents[0], "", SENTINEL));
+    assert_true(scene_has(&s, POLICY_NO_ROOM, &s.agents[0]));
+    s.room = 1000;
+    assert_string_equal(scene_cas(&s, &s.agents[0], "", SENTINEL), SENTINEL);
+    s.room = 0;
+    assert_string_equal(scene_cas(&s, &s.agents[0], SENTINEL, "shorter"), "shorter");
+    scene_fini(&s);
+}
+
+/* --- Heartbeats. --- */
+
+static const char *beat(struct scene *s, const char *value, const char *name, int64_t at_us)
+{
+    struct torch_state state = scene_state(value);
+
+    scene_beat(&state, name, at_us);
+    return scene_text(s, &state);
+}
+
+static int64_t heartbeat_of(const struct scene *s, const char *name)
+{
+    struct torch_state state = scene_state(scene_get(s, ""));
+    int64_t at_us = scene_node(&state, name)->heartbeat_us;
+
+    torch_state_free(&state);
+    return at_us;
+}
+
+static void heartbeats_of_two_agents_merge(void **state)
+{
+    struct scene s;
+    const char *old, *mine;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    old = beat(&s, scene_get(&s, ""), "a", scene_now_us(&s)); /* a copy of the value */
+    old = scene_cas(&s, &s.agents[0], scene_get(&s, ""), old);
+    scene_pass(&s, 5000);
+    scene_cas(&s, &s.agents[0], old, beat(&s, old, "a", scene_now_us(&s)));
+    mine = beat(&s, old, "b", scene_now_us(&s) + 1);
+    assert_string_not_equal(scene_cas(&s, &s.agents[1], old, mine), mine);
+    assert_int_equal(s.out.counters.writes_merged, 1);
+    assert_int_equal(heartbeat_of(&s, "a"), scene_now_us(&s));
+    assert_int_equal(heartbeat_of(&s, "b"), scene_now_us(&s) + 1);
+    assert_int_equal(s.agents[1].clock_ahead_us, 1);
+    scene_fini(&s);
+}
+
+/* Python writes the elements of a set in any order; a heartbeat is stored in ours, so that the
+ * value changes in a few bytes. */
+static void a_heartbeat_is_stored_in_our_own_text(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *own, *other, *text;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    own = scene_get(&s, "");
+    st = scene_state(own);
+    st.protocol = st.protocol == 4 ? 5 : 4; /* as if another Python had written it */
+    other = scene_text(&s, &st);
+    scene_put(&s, "", other);
+    scene_event(&s, RUN_CHANGED, NULL);
+    scene_pass(&s, 5000);
+    text = beat(&s, other, "a", scene_now_us(&s));
+    assert_string_equal(scene_cas(&s, &s.agents[0], other, text), scene_get(&s, ""));
+    assert_int_equal(heartbeat_of(&s, "a"), scene_now_us(&s));
+    assert_int_equal(s.out.counters.writes_merged, 0);
+    scene_fini(&s);
+}
+
+static void joins(struct torch_state *s)
+{
+    scene_node(s, "z")->waiting = true;
+}
+static void leaves(struct torch_state *s)
+{
+    scene_node(s, "b")->participant = false;
+}
+static void closes(struct torch_state *s)
+{
+    s->closed = true;
+}
+static void begins_a_round(struct torch_state *s)
+{
+    s->round++;
+}
+static void beats_for_others(struct torch_state *s)
+{
+    scene_node(s, "a")->heartbeat_us += 7 * SECOND;
+}
+
+static void what_is_more_than_a_heartbeat_does_not_merge(void **state)
+{
+    static void (*const changes[])(struct torch_state *) = {joins, leaves, closes, begins_a_round,
+                                                            beats_for_others};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct torch_state st;
+        struct scene s;
+        const char *old, *wanted;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        old = beat(&s, scene_get(&s, ""), "a", scene_now_us(&s));
+        scene_pass(&s, 5000);
+        scene_cas(&s, &s.agents[0], old, beat(&s, old, "a", scene_now_us(&s)));
+        st = scene_state(old);
+        scene_beat(&st, "b", scene_now_us(&s));
+        changes[i](&st);
+        wanted = scene_text(&s, &st);
+        assert_string_equal(scene_cas(&s, &s.agents[1], old, wanted), scene_get(&s, ""));
+        assert_int_equal(s.out.counters.writes_merged, 0);
+        assert_ptr_equal(s.run.slot.holder, &s.agents[1]);
+        scene_fini(&s);
+    }
+}
+
+static void nothing_merges_when_it_is_off(void **state)
+{
+    struct scene s;
+    const char *old, *wanted;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.merge_heartbeats = false;
+    scene_meet(&s, 2);
+    old = beat(&s, scene_get(&s, ""), "b", scene_now_us(&s));
+    scene_pass(&s, 5000);
+    wanted = beat(&s, old, "a", scene_now_us(&s));
+    assert_string_equal(scene_cas(&s, &s.agents[0], old, wanted), wanted);
+    assert_string_equal(scene_cas(&s, &s.agents[1], old, beat(&s, old, "b", scene_now_us(&s))),
+                        wanted);
+    scene_fini(&s);
+}
+
+/* --- Closing. --- */
+
+static const char *closed_text(struct scene *s)
+{
+    struct torch_state st = scene_state(scene_get(s, ""));
+
+    st.closed = true;
+    return scene_text(s, &st);
+}
+
+static void close_needs_all_who_are_in(void **state)
+{
+    struct scene s;
+    const char *closed, *now;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.close_needs_all = true;
+    scene_meet(&s, 2);
+    closed = closed_text(&s);
+    now = beat(&s, scene_get(&s, ""), "a", heartbeat_of(&s, "a"));
+    assert_string_equal(scene_cas(&s, &s.agents[0], now, closed), closed); /* looks like success */
+    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    assert_false(s.run.view.state.closed);
+    now = beat(&s, scene_get(&s, ""), "a", heartbeat_of(&s, "a"));
+    scene_cas(&s, &s.agents[1], now, closed_text(&s));
+    assert_true(s.run.view.state.closed);
+    assert_int_equal(s.out.counters.runs_closed, 1);
+    scene_fini(&s);
+}
+
+/* --- Runs that are forgotten. --- */
+
+static void close_run(struct scene *s)
+{
+    const char *now = beat(s, scene_get(s, ""), "a", heartbeat_of(s, "a"));
+
+    scene_cas(s, &s->agents[0], now, closed_text(s));
+    assert_true(s->run.view.state.closed);
+}
+
+static void a_closed_run_is_forgotten_when_all_have_left(void **state)
+{
+    struct scene s;
+    const struct note *note;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    close_run(&s);
+    scene_disconnect(&s, &s.agents[0]);
+    scene_pass(&s, 3600 * 1000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0); /* one is still there */
+    scene_disconnect(&s, &s.agents[1]);
+    scene_pass(&s, 4999);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
+    scene_pass(&s, 1);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    note = scene_note(&s, NOTE_RUN_FORGOTTEN);
+    assert_true(note != NULL && note->closed);
+    assert_true(run_is_unused(&s.run));
+    assert_int_equal(s.share, PORT_IS_FREE);
+    for (size_t i = 0; i < COUNT(s.open_stores); i++)
+        assert_int_equal(s.open_stores[i], 0);
+    scene_fini(&s);
+}
+
+static void an_open_run_is_forgotten_after_its_ttl(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_disconnect(&s, &s.agents[0]);
+    scene_pass(&s, 3600 * 1000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0); /* the TTL is off */
+    s.settings.idle_run_ttl_ms = 7200 * 1000;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
+    scene_pass(&s, 3600 * 1000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    scene_fini(&s);
+}
+
+/* A tick's `now` is from before the run: an interval that wraps would be one of ages. */
+static void a_run_is_not_forgotten_before_it_began(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.idle_run_ttl_ms = 1;
+    scene_put(&s, "", SENTINEL);
+    scene_event(&s, RUN_RESTORED, NULL);
+    s.now.ms -= 2;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
+    s.now.ms += 3;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    assert_int_equal(clock_elapsed_ms(2, 1), 0);
+    assert_int_equal(clock_elapsed_ms(1, UINT64_MAX), UINT64_MAX - 1);
+    scene_fini(&s);
+}
+
+static void a_run_is_forgotten_on_request_under_its_agents(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_event(&s, RUN_FORGET, NULL);
+    assert_int_equal(s.out.count, 0); /* there is none */
+    scene_meet(&s, 2);
+    scene_event(&s, RUN_FORGET, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CLOSE), 2);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    assert_null(scene_get(&s, ""));
+    scene_disconnect(&s, &s.agents[0]);
+    assert_null(scene_note(&s, NOTE_NODE_DISCONNECTED)); /* it is not missed */
+    scene_fini(&s);
+}
+
+static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_true(s.has_record);
+    free(s.keys[SCENE_KEYS - 1].key);
+    free(s.keys[SCENE_KEYS - 1].value);
+    s.keys[SCENE_KEYS - 1].key = s.keys[SCENE_KEYS - 1].value = NULL;
+    assert_null(scene_get(&s, ""));
+    scene_event(&s, RUN_CHANGED, NULL);
+    assert_false(s.has_record);
+    assert_int_equal(scene_count(&s, POLICY_DROP_WORKER_STORE), 1);
+    assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), "stale");
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_state_is_compared_as_torch_does),
+        cmocka_unit_test(a_join_is_stored_byte_for_byte),
+        cmocka_unit_test(a_full_space_refuses),
+        cmocka_unit_test(heartbeats_of_two_agents_merge),
+        cmocka_unit_test(a_heartbeat_is_stored_in_our_own_text),
+        cmocka_unit_test(what_is_more_than_a_heartbeat_does_not_merge),
+        cmocka_unit_test(nothing_merges_when_it_is_off),
+        cmocka_unit_test(close_needs_all_who_are_in),
+        cmocka_unit_test(a_closed_run_is_forgotten_when_all_have_left),
+        cmocka_unit_test(an_open_run_is_forgotten_after_its_ttl),
+        cmocka_unit_test(a_run_is_not_forgotten_before_it_began),
+        cmocka_unit_test(a_run_is_forgotten_on_request_under_its_agents),
+        cmocka_unit_test(a_run_whose_key_is_deleted_keeps_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

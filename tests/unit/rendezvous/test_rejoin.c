@@ -1,0 +1,147 @@
+/* Agents that come for a closed run: held until it is forgotten, or for their time. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* A run that agent "a" has closed and is still connected to. */
+static void closed_run(struct scene *s)
+{
+    struct torch_state st;
+    const char *now;
+
+    scene_init(s);
+    scene_meet(s, 1);
+    st = scene_state(scene_get(s, ""));
+    now = scene_text(s, &st);
+    st = scene_state(now);
+    st.closed = true;
+    scene_cas(s, &s->agents[0], now, scene_text(s, &st));
+    assert_true(s->run.view.state.closed);
+}
+
+static const char *knock(struct scene *s, struct agent *a)
+{
+    return scene_cas(s, a, "", SENTINEL);
+}
+
+static void an_agent_that_comes_for_it_waits_until_it_is_forgotten(void **state)
+{
+    struct agent *early[2];
+    struct scene s;
+
+    (void)state;
+    closed_run(&s);
+    for (size_t i = 0; i < 2; i++) {
+        early[i] = scene_connect(&s, true);
+        assert_null(knock(&s, early[i]));
+        assert_int_equal(scene_note(&s, NOTE_AGENTS_WAITING) != NULL, i == 0);
+    }
+    assert_int_equal(s.run.waiting_count, 2);
+    assert_int_equal(s.run.agent_count, 1);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_true(s.run.idle); /* those who wait keep it from nothing */
+    scene_pass(&s, 5000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    assert_true(scene_has(&s, POLICY_RESUME, early[0]) && scene_has(&s, POLICY_RESUME, early[1]));
+    assert_string_equal(knock(&s, early[0]), SENTINEL);
+    assert_string_equal(knock(&s, early[1]), SENTINEL);
+    assert_int_equal(s.run.agent_count, 2);
+    scene_fini(&s);
+}
+
+static void an_agent_that_was_in_it_is_answered_at_once(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    closed_run(&s);
+    assert_string_equal(knock(&s, &s.agents[0]), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void it_learns_that_the_run_is_closed_after_its_time(void **state)
+{
+    struct scene s;
+    struct agent *early;
+
+    (void)state;
+    closed_run(&s);
+    early = scene_connect(&s, true);
+    assert_null(knock(&s, early));
+    scene_pass(&s, s.settings.closed_run_wait_ms - 1);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(s.out.count, 0);
+    scene_pass(&s, 1);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_true(scene_has(&s, POLICY_RESUME, early));
+    assert_int_equal(scene_note(&s, NOTE_AGENTS_REJECTED)->number, 1);
+    assert_non_null(strstr(scene_note(&s, NOTE_AGENTS_REJECTED)->reason, "connected"));
+    assert_string_equal(knock(&s, early), scene_get(&s, ""));
+    assert_int_equal(s.run.waiting_count, 0);
+    /* It is still no reason to keep the run. */
+    scene_disconnect(&s, &s.agents[0]);
+    scene_pass(&s, 5000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    scene_fini(&s);
+}
+
+static void no_agent_waits_when_the_time_is_0(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    closed_run(&s);
+    s.settings.closed_run_wait_ms = 0;
+    assert_string_equal(knock(&s, scene_connect(&s, true)), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void agents_go_on_when_the_run_is_forgotten_on_request_or_gone(void **state)
+{
+    static const enum policy_event_kind kinds[] = {RUN_FORGET, RUN_CHANGED};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct scene s;
+        struct agent *early;
+
+        closed_run(&s);
+        early = scene_connect(&s, true);
+        knock(&s, early);
+        if (kinds[i] == RUN_CHANGED)
+            scene_put(&s, "", SENTINEL); /* a SET of some client */
+        scene_event(&s, kinds[i], NULL);
+        assert_true(scene_has(&s, POLICY_RESUME, early));
+        assert_string_equal(knock(&s, early), SENTINEL);
+        scene_fini(&s);
+    }
+}
+
+static void an_agent_that_waits_may_leave(void **state)
+{
+    struct scene s;
+    struct agent *early;
+
+    (void)state;
+    closed_run(&s);
+    early = scene_connect(&s, true);
+    knock(&s, early);
+    scene_disconnect(&s, early);
+    assert_int_equal(s.run.waiting_count, 0);
+    assert_true(TAILQ_EMPTY(&s.run.rejoining));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_agent_that_comes_for_it_waits_until_it_is_forgotten),
+        cmocka_unit_test(an_agent_that_was_in_it_is_answered_at_once),
+        cmocka_unit_test(it_learns_that_the_run_is_closed_after_its_time),
+        cmocka_unit_test(no_agent_waits_when_the_time_is_0),
+        cmocka_unit_test(agents_go_on_when_the_run_is_forgotten_on_request_or_gone),
+        cmocka_unit_test(an_agent_that_waits_may_leave),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+/* Heartbeats over a time in which rdzvd stood still, and nodes that the others presumed dead. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* Another agent writes the state without these. */
+static void prune(struct scene *s, size_t by, const char *names)
+{
+    struct torch_state st = scene_state(scene_get(s, ""));
+    const char *now;
+
+    now = scene_text(s, &st);
+    st = scene_state(now);
+    for (; *names != '\0'; names++)
+        scene_remove(&st, (const char[]){*names, '\0'});
+    scene_beat(&st, scene_name(by), scene_now_us(s));
+    scene_cas(s, &s->agents[by], now, scene_text(s, &st));
+}
+
+static struct torch_node node_now(const struct scene *s, const char *name)
+{
+    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_node node = *scene_node(&st, name);
+
+    torch_state_free(&st);
+    node.addr = (struct slice){0};
+    return node;
+}
+
+static void a_stall_moves_heartbeats_and_the_deadline(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    int64_t beat_us, deadline_us;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    st = scene_state(scene_get(&s, ""));
+    deadline_us = st.deadline_us = scene_now_us(&s) + 30 * SECOND;
+    st.has_deadline = true;
+    scene_put(&s, "", scene_text(&s, &st));
+    scene_event(&s, RUN_CHANGED, NULL);
+    beat_us = node_now(&s, "a").heartbeat_us;
+    scene_pass(&s, 6000);
+    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    assert_int_equal(node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
+    assert_int_equal(node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
+    assert_int_equal(s.run.view.state.deadline_us, deadline_us + 6 * SECOND);
+    assert_int_equal(scene_note(&s, NOTE_HEARTBEATS_SHIFTED)->number, 6000);
+    assert_int_equal(s.out.counters.runs_repaired, 1);
+    scene_fini(&s);
+}
+
+static void a_stall_leaves_other_runs_alone(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    scene_init(&s);
+    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    assert_int_equal(s.out.count, 0);
+    scene_meet(&s, 1);
+    st = scene_state(scene_get(&s, ""));
+    st.closed = true;
+    scene_put(&s, "", scene_text(&s, &st));
+    scene_event(&s, RUN_CHANGED, NULL);
+    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    assert_int_equal(s.out.count, 0);
+    scene_fini(&s);
+}
+
+/* However long: the writer gives the last time that torch can hold. */
+static void a_stall_of_ages_does_not_overflow(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = UINT64_MAX});
+    assert_true(node_now(&s, "a").heartbeat_us > scene_now_us(&s));
+    scene_fini(&s);
+}
+
+static void a_node_is_put_back_into_its_round(void **state)
+{
+    struct scene s;
+    int64_t rank;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    rank = node_now(&s, "b").rank;
+    prune(&s, 2, "ab");
+    assert_int_equal(s.run.view.state.count, 1);
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    assert_true(node_now(&s, "b").participant);
+    assert_int_equal(node_now(&s, "b").rank, rank);
+    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    assert_string_equal(scene_note(&s, NOTE_NODE_REPAIRED)->action, "is a participant again");
+    assert_string_equal(scene_note(&s, NOTE_NODE_REPAIRED)->node, "b/100/0");
+    /* By a write too, which fails: the answer says that it is in. */
+    scene_cas(&s, &s.agents[0], "stale", "x");
+    assert_true(node_now(&s, "a").participant);
+    scene_fini(&s);
+}
+
+static void a_node_is_put_back_when_there_is_room(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    prune(&s, 1, "a");
+    s.room = 10;
+    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    assert_int_equal(s.run.view.state.count, 1);
+    s.room = SIZE_MAX;
+    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    assert_int_equal(s.run.view.state.count, 2);
+    scene_fini(&s);
+}
+
+static void a_node_waits_when_a_smaller_round_has_begun(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    prune(&s, 0, "c");
+    scene_next_round(&s, 2);
+    scene_event(&s, AGENT_LOOKED, &s.agents[2]);
+    assert_true(node_now(&s, "c").waiting && !node_now(&s, "c").participant);
+    assert_int_equal(s.run.view.state.round, 1);
+    scene_event(&s, AGENT_LOOKED, &s.agents[2]);
+    assert_null(scene_note(&s, NOTE_NODE_REPAIRED)); /* once */
+    scene_fini(&s);
+}
+
+static void a_node_that_was_replaced_is_closed(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    prune(&s, 0, "b");
+    /* Another one takes its place. */
+    {
+        struct agent *other = scene_connect(&s, true);
+        struct torch_state st = scene_state(scene_get(&s, ""));
+        const char *now = scene_text(&s, &st);
+
+        st = scene_state(now);
+        st.round++;
+        scene_beat(&st, "c", scene_now_us(&s));
+        scene_node(&st, "c")->participant = true;
+        scene_complete(&st);
+        scene_cas(&s, other, now, scene_text(&s, &st));
+    }
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    assert_true(scene_has(&s, POLICY_CLOSE, &s.agents[1]));
+    assert_non_null(strstr(scene_output(&s, POLICY_CLOSE)->reason, "replaced"));
+    assert_null(scene_cas(&s, &s.agents[1], "x", "y"));
+    scene_fini(&s);
+}
+
+/* The last call had passed, so there is room for more nodes than have met. */
+static void a_node_waits_when_the_new_round_was_not_full(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    prune(&s, 0, "b");
+    st = scene_state(scene_get(&s, ""));
+    st.round++;
+    st.complete = false;
+    st.has_deadline = true;
+    st.deadline_us = scene_now_us(&s) - SECOND;
+    scene_put(&s, "", scene_text(&s, &st));
+    scene_event(&s, RUN_CHANGED, NULL);
+    now = scene_joined(&s, scene_get(&s, ""), "c");
+    st = scene_state(scene_get(&s, ""));
+    scene_put(&s, "", scene_text(&s, &st));
+    st = scene_state(now);
+    scene_complete(&st);
+    scene_cas(&s, scene_connect(&s, true), scene_get(&s, ""), scene_text(&s, &st));
+    assert_false(s.run.reached_max);
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    assert_true(node_now(&s, "b").waiting);
+    scene_fini(&s);
+}
+
+/* Else it would presume itself dead, and never say again that it lives. */
+static void a_node_that_comes_back_late_has_a_fresh_heartbeat(void **state)
+{
+    static const struct {
+        int64_t age;
+        bool revived;
+    } cases[] = {{20 * SECOND, true}, {10 * SECOND, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct torch_state st;
+        struct scene s;
+        int64_t at_us;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        at_us = scene_now_us(&s) - cases[i].age;
+        st = scene_state(scene_get(&s, ""));
+        scene_beat(&st, "a", at_us);
+        scene_put(&s, "", scene_text(&s, &st));
+        scene_event(&s, RUN_CHANGED, NULL);
+        scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+        assert_int_equal(node_now(&s, "a").heartbeat_us,
+                         cases[i].revived ? scene_now_us(&s) : at_us);
+        assert_int_equal(s.out.counters.runs_repaired, cases[i].revived);
+        scene_fini(&s);
+    }
+}
+
+static void a_node_that_left_by_itself_is_not_put_back(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    st = scene_state(scene_get(&s, ""));
+    now = scene_text(&s, &st);
+    st = scene_state(now);
+    scene_remove(&st, "a");
+    scene_cas(&s, &s.agents[0], now, scene_text(&s, &st));
+    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    assert_int_equal(s.run.view.state.count, 1);
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stall_moves_heartbeats_and_the_deadline),
+        cmocka_unit_test(a_stall_leaves_other_runs_alone),
+        cmocka_unit_test(a_stall_of_ages_does_not_overflow),
+        cmocka_unit_test(a_node_is_put_back_into_its_round),
+        cmocka_unit_test(a_node_is_put_back_when_there_is_room),
+        cmocka_unit_test(a_node_waits_when_a_smaller_round_has_begun),
+        cmocka_unit_test(a_node_that_was_replaced_is_closed),
+        cmocka_unit_test(a_node_waits_when_the_new_round_was_not_full),
+        cmocka_unit_test(a_node_that_comes_back_late_has_a_fresh_heartbeat),
+        cmocka_unit_test(a_node_that_left_by_itself_is_not_put_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

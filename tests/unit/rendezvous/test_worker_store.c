@@ -1,0 +1,297 @@
+/* Where workers find their store: what agents read, ports, and a new store in each round. */
+#include "tests/unit/rendezvous/scene.h"
+
+static void say_where(struct scene *s, struct agent *a, int64_t round, const char *port)
+{
+    assert_true(scene_set(s, a, round, "MASTER_ADDR", "agent-0.example"));
+    assert_int_equal(scene_count(s, POLICY_PROBE), 0);
+    scene_set(s, a, round, "MASTER_PORT", port);
+}
+
+static void answer_probe(struct scene *s, enum probe_result result)
+{
+    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .probed = result});
+}
+
+/* Agent 0 hosts a store, so workers use ours. */
+static void settle(struct scene *s)
+{
+    say_where(s, &s->agents[0], 0, "1234");
+    assert_int_equal(scene_output(s, POLICY_PROBE)->port, 1234);
+    assert_null(scene_get(s, ".0/MASTER_PORT"));
+    answer_probe(s, PROBED_UNKNOWN);
+}
+
+static void workers_use_rdzvd_when_agent_0_hosts_a_store(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_int_equal(scene_count(&s, POLICY_SHARE_PORT), 1);
+    assert_int_equal(s.open_stores[0], 1);
+    settle(&s);
+    assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "10.0.0.1");
+    assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "29400");
+    assert_string_equal(scene_note(&s, NOTE_WORKER_STORE_ASSIGNED)->text, "10.0.0.1");
+    assert_true(scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "again")); /* swallowed as well */
+    assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "10.0.0.1");
+    /* The next round has a store of its own, and the same endpoint at once. */
+    scene_next_round(&s, 2);
+    assert_string_equal(scene_get(&s, ".1/MASTER_ADDR"), "10.0.0.1");
+    assert_int_equal(s.record.worker_store, 2);
+    assert_int_equal(s.record.round, 1);
+    assert_int_equal(scene_output(&s, POLICY_DROP_WORKER_STORE)->worker_store, 1);
+    scene_fini(&s);
+}
+
+static void workers_use_worker_0_when_no_process_listens(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    say_where(&s, &s.agents[0], 0, "1234");
+    answer_probe(&s, PROBED_REFUSED);
+    assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "agent-0.example");
+    assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "1234");
+    assert_int_equal(s.record.placement, WORKER_STORE_WORKER0);
+    assert_int_equal(s.open_stores[0], 0);
+    assert_int_equal(s.share, PORT_IS_FREE);
+    assert_non_null(scene_note(&s, NOTE_WORKER_STORE_EXTERNAL));
+    scene_next_round(&s, 2);
+    assert_int_equal(scene_count(&s, POLICY_OPEN_WORKER_STORE), 0);
+    assert_false(scene_set(&s, &s.agents[0], 1, "MASTER_ADDR", "x"));
+    scene_fini(&s);
+}
+
+static void a_port_that_is_none_leaves_agent_0_alone(void **state)
+{
+    static const char *const ports[] = {"", "0", "65536", "29500x", "-1"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ports); i++) {
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        say_where(&s, &s.agents[0], 0, ports[i]);
+        assert_int_equal(scene_count(&s, POLICY_PROBE), 0);
+        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), ports[i]);
+        assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "agent-0.example");
+        scene_fini(&s);
+    }
+}
+
+static void agents_without_ping_are_left_alone(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_connect(&s, false);
+    scene_cas(&s, &s.agents[0], "", SENTINEL);
+    {
+        struct torch_state st = scene_state(scene_joined(&s, SENTINEL, "a"));
+
+        scene_complete(&st);
+        scene_cas(&s, &s.agents[0], SENTINEL, scene_text(&s, &st));
+    }
+    assert_int_equal(s.out.counters.rounds_completed, 1);
+    assert_int_equal(scene_count(&s, POLICY_OPEN_WORKER_STORE), 0);
+    assert_false(s.has_record);
+    assert_false(scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "worker-0"));
+    scene_fini(&s);
+}
+
+static void other_keys_of_a_round_are_plain(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_false(scene_set(&s, &s.agents[0], 0, "MASTER_ADDRESS", "x"));
+    assert_false(scene_set(&s, &s.agents[0], 0, "MASTER_ADDR/x", "x"));
+    assert_false(scene_set(&s, &s.agents[0], 0, "torchelastic/role_info/0", "x"));
+    assert_false(scene_set(&s, &s.agents[0], 5, "MASTER_ADDR", "of another round"));
+    scene_fini(&s);
+}
+
+/* --- Endpoints. --- */
+
+static void the_endpoint_is_what_is_advertised_or_guessed(void **state)
+{
+    static const struct {
+        const char *host;
+        uint16_t port;
+        const char *local[2]; /* by which address the agents came */
+        const char *expected, *expected_port;
+    } cases[] = {
+        {"job.example", 77, {"10.0.0.1", "10.0.0.1"}, "job.example", "77"},
+        {"job.example", 0, {"10.0.0.1", "10.0.0.1"}, "job.example", "29400"},
+        {NULL, 0, {"127.0.0.1", "10.0.0.2"}, "10.0.0.2", "29400"},
+        {NULL, 0, {"::1", "127.0.0.1"}, "::1", "29400"},
+        {NULL, 0, {"", ""}, "agent-0.example", "1234"}, /* unknown: left alone */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.advertise_host = cases[i].host;
+        s.settings.advertise_port = cases[i].port;
+        scene_meet(&s, 2);
+        for (size_t k = 0; k < 2; k++)
+            strcpy(s.agents[k].local_host, cases[i].local[k]);
+        settle(&s);
+        assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), cases[i].expected);
+        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), cases[i].expected_port);
+        scene_fini(&s);
+    }
+}
+
+/* --- Ports. --- */
+
+static void open_port(struct scene *s, uint16_t port)
+{
+    assert_int_equal(scene_count(s, POLICY_OPEN_PORT), 1);
+    assert_int_equal(scene_count(s, POLICY_OPEN_WORKER_STORE), 0);
+    scene_step(s, (struct policy_event){.kind = RUN_PORT_OPENED, .port = port});
+}
+
+static void a_run_has_a_port_of_its_own(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int own = 0; own < 2; own++) { /* --worker-ports, or another run has the agents' */
+        scene_init(&s);
+        s.settings.own_worker_ports = own == 1;
+        s.share = own == 1 ? PORT_IS_FREE : PORT_IS_TAKEN;
+        scene_meet(&s, 2);
+        open_port(&s, 31000);
+        settle(&s);
+        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "31000");
+        scene_next_round(&s, 2);
+        assert_int_equal(scene_count(&s, POLICY_OPEN_PORT), 0); /* it keeps it */
+        assert_string_equal(scene_get(&s, ".1/MASTER_PORT"), "31000");
+        scene_event(&s, RUN_FORGET, NULL);
+        assert_int_equal(scene_count(&s, POLICY_CLOSE_PORT), 1);
+        scene_fini(&s);
+    }
+}
+
+static void without_a_port_worker_0_hosts_the_store(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.own_worker_ports = true;
+    scene_meet(&s, 2);
+    open_port(&s, 0);
+    assert_int_equal(s.record.placement, WORKER_STORE_WORKER0);
+    assert_non_null(scene_note(&s, NOTE_WORKER_STORE_EXTERNAL));
+    scene_fini(&s);
+}
+
+/* All of its agents were gone for a while, in which another run began. */
+static void a_run_that_lost_the_port_gets_one_of_its_own(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    settle(&s);
+    s.share = PORT_IS_TAKEN;
+    scene_next_round(&s, 2);
+    assert_null(scene_get(&s, ".1/MASTER_PORT"));
+    open_port(&s, 31000);
+    assert_string_equal(scene_get(&s, ".1/MASTER_PORT"), "31000");
+    assert_int_equal(s.record.port, 31000);
+    scene_fini(&s);
+}
+
+/* --- A full space. --- */
+
+static void what_a_full_space_could_not_take_is_put_later(void **state)
+{
+    static const enum probe_result results[] = {PROBED_UNKNOWN, PROBED_REFUSED};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(results); i++) {
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        say_where(&s, &s.agents[0], 0, "1234");
+        s.room = 150; /* for one of the two keys */
+        answer_probe(&s, results[i]);
+        assert_non_null(scene_note(&s, NOTE_WORKER_STORE_FAILED));
+        assert_null(scene_get(&s, ".0/MASTER_ADDR"));
+        assert_null(scene_get(&s, ".0/MASTER_PORT"));
+        scene_event(&s, RUN_TICK, NULL);
+        assert_null(scene_note(&s, NOTE_WORKER_STORE_FAILED)); /* said once */
+        s.room = SIZE_MAX;
+        scene_event(&s, RUN_TICK, NULL);
+        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), i == 0 ? "29400" : "1234");
+        scene_fini(&s);
+    }
+}
+
+static void a_store_that_could_not_be_opened_is_opened_later(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    settle(&s);
+    s.room = 150;
+    scene_next_round(&s, 2);
+    assert_non_null(scene_note(&s, NOTE_WORKER_STORE_FAILED));
+    assert_int_equal(s.record.worker_store, 1);
+    s.room = SIZE_MAX;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(s.record.worker_store, 2);
+    assert_string_equal(scene_get(&s, ".1/MASTER_PORT"), "29400");
+    scene_fini(&s);
+}
+
+static void a_run_that_ends_cancels_its_probe(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    say_where(&s, &s.agents[0], 0, "1234");
+    scene_event(&s, RUN_FORGET, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CANCEL_PROBE), 1);
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(workers_use_rdzvd_when_agent_0_hosts_a_store),
+        cmocka_unit_test(workers_use_worker_0_when_no_process_listens),
+        cmocka_unit_test(a_port_that_is_none_leaves_agent_0_alone),
+        cmocka_unit_test(agents_without_ping_are_left_alone),
+        cmocka_unit_test(other_keys_of_a_round_are_plain),
+        cmocka_unit_test(the_endpoint_is_what_is_advertised_or_guessed),
+        cmocka_unit_test(a_run_has_a_port_of_its_own),
+        cmocka_unit_test(without_a_port_worker_0_hosts_the_store),
+        cmocka_unit_test(a_run_that_lost_the_port_gets_one_of_its_own),
+        cmocka_unit_test(what_a_full_space_could_not_take_is_put_later),
+        cmocka_unit_test(a_store_that_could_not_be_opened_is_opened_later),
+        cmocka_unit_test(a_run_that_ends_cancels_its_probe),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
