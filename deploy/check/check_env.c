@@ -191,7 +191,7 @@ void check_env_reserved(struct check *c)
     }
 }
 
-/* --- What nobody replaces. --- */
+/* --- References that nothing replaces. --- */
 
 /* `$NAME` or `${NAME}`, which only a shell replaces; *at is its place. */
 static bool has_shell_variable(const char *text, size_t *at)

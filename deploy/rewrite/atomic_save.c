@@ -1,4 +1,4 @@
-/* Temporary file beside the target, fsync, a hard link as the backup, rename. */
+/* Saves a file by a temporary file beside it, fsync, a hard link as the backup, and rename. */
 #include "deploy/rewrite/atomic_save.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static int write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
-/* The new contents in a file of their own, with the rights of the old one. */
+/* Writes the new contents into a file of its own, with the permissions of the old one. */
 static bool write_aside(struct save *s)
 {
     struct stat st;
@@ -55,7 +55,7 @@ static bool write_aside(struct save *s)
         s->temp = NULL;
         return false;
     }
-    /* Whose it is can only be kept by root; what others may do with it always can. */
+    /* Only root can keep the owner; anybody can keep the permissions. */
     ok = fchown(fd, st.st_uid, st.st_gid);
     ok = fchmod(fd, st.st_mode & 07777) == 0 && write_all(fd, s->bytes, s->len) == 0 &&
          fsync(fd) == 0;
@@ -93,7 +93,7 @@ static bool copy_to(const char *from, const char *to)
     return out >= 0 && n == 0;
 }
 
-/* The first name that is free: an older backup is never overwritten. */
+/* The first free name: an older backup is never overwritten. */
 static bool keep_old(struct save *s)
 {
     for (int n = 1; n <= BACKUPS_MAX; n++) {
@@ -134,7 +134,7 @@ const char *save_files(struct save *list, size_t count)
 void save_fini(struct save *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (list[i].temp != NULL) { /* it did not come to its place */
+        if (list[i].temp != NULL) { /* it was not renamed to the target */
             unlink(list[i].temp);
             if (list[i].backup != NULL)
                 unlink(list[i].backup);

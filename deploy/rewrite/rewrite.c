@@ -1,5 +1,5 @@
-/* The verb rewrite: rdzvd in the place of an etcd, or of the store in worker 0, in manifests that
- * are there already. What is not touched stays byte for byte. */
+/* The verb rewrite: reads arguments and files, and prints or saves them with rdzvd instead of an
+ * etcd or of the store in worker 0. */
 #include "deploy/kube/job_show.h"
 #include "deploy/rewrite/atomic_save.h"
 #include "deploy/rewrite/rewrite_engine.h"

@@ -1,10 +1,10 @@
-/* Makes the new text of a file from its edits, when they can be trusted. */
+/* Makes the new text of a file from its edits, if they are safe. */
 #include "deploy/rewrite/rewrite_edit.h"
 
 #include <string.h>
 
-/* An edit inside of what an anchor names would change every place that says *name; one around it
- * would leave them without it. */
+/* An edit inside of an anchored node would change all places with *name; an edit around it would
+ * leave these without the anchor. */
 static void check_shared(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *n)
 {
     if (n->alias)
@@ -40,7 +40,7 @@ static struct yaml_mark mark_at(const struct rewrite_file *f, size_t offset)
     return m;
 }
 
-/* A value with a template's braces in it is not known yet. Comments may say what they like. */
+/* A value with the braces of a template is not known yet. Comments may contain them. */
 static void check_templates(struct rewrite *w, const struct rewrite_file *f,
                             const struct yaml_node *n)
 {
@@ -60,7 +60,7 @@ static void check_templates(struct rewrite *w, const struct rewrite_file *f,
         check_templates(w, f, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
 }
 
-/* What was written has to be read as YAML again: if it is not, we have not understood the file. */
+/* The result must be YAML again. If it is not, rewrite misunderstood the file. */
 static bool is_still_yaml(struct rewrite *w, struct rewrite_file *f)
 {
     struct diag d = {0};

@@ -1,5 +1,5 @@
-/* Works on the bytes between the marks of nodes; what the marks do not say (dashes, commas, line
- * ends, comments behind a value) is looked for in the text around them. */
+/* Edits the bytes between the marks of nodes, and looks for what has no marks in the text around
+ * them: dashes, commas, line ends, comments after a value. */
 #include "deploy/rewrite/rewrite_edit.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ size_t edit_line_start(const struct rewrite_file *f, size_t at)
     return at;
 }
 
-/* Behind the line that a node ends in; a block scalar ends behind its last line already. */
+/* The end of the line in which a node ends. A block scalar already ends after its last line. */
 static size_t behind_line(const struct rewrite_file *f, const struct yaml_node *n)
 {
     size_t at = n->end.offset;
@@ -50,7 +50,7 @@ static bool is_blank_between(const struct rewrite_file *f, size_t from, size_t t
 
 /* --- Writing blocks. --- */
 
-/* The block's lines, indented; the first one is led by `lead`. */
+/* Appends the lines of the block, indented; the first one begins with `lead`. */
 static void add_block(const struct rewrite_file *f, struct buf *out, const char *block,
                       size_t indent, const char *lead)
 {
@@ -76,14 +76,14 @@ static void drop_eol(struct buf *out)
         out->text[--out->len] = '\0';
 }
 
-/* Whole lines at `at`, which is the start of a line or the end of the file. */
+/* Inserts whole lines at `at`, which is the start of a line or the end of the file. */
 static void insert_lines(struct rewrite *w, struct rewrite_file *f, size_t at, struct buf *lines)
 {
     struct buf text = {.arena = &w->arena};
 
     if (at == f->yaml.len && at > 0 && f->yaml.bytes[at - 1] != '\n') {
         buf_add(&text, f->eol, strlen(f->eol));
-        drop_eol(lines); /* the file goes on ending without a newline */
+        drop_eol(lines); /* the file still ends without a newline */
     }
     buf_add(&text, lines->text, lines->len);
     insert(w, f, at, &text);
@@ -98,7 +98,7 @@ bool edit_refuse_alias(struct rewrite *w, const struct yaml_node *n)
 
 /* --- Pairs. --- */
 
-/* How flow collections near to a node are written: `{ a: b }`, `{"a": "b"}`. */
+/* The style of flow collections near a node: `{ a: b }` or `{"a": "b"}`. */
 static struct flow_style flow_style_of(const struct rewrite_file *f, const struct yaml_node *n)
 {
     struct flow_style s = {0};
@@ -112,8 +112,8 @@ static struct flow_style flow_style_of(const struct rewrite_file *f, const struc
     return s;
 }
 
-/* The block in the flow style of what is at `n`; with `bare`, its pairs without the braces around
- * them. */
+/* The block in the flow style that `n` is written in; with `bare`, its pairs without the outer
+ * braces. */
 static const char *to_flow(struct rewrite *w, const struct yaml_node *n, const char *block,
                            bool bare)
 {
@@ -167,7 +167,7 @@ void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
     insert(w, f, before->key->start.offset, &out);
 }
 
-/* Behind the comma that follows, or in front of the one before. */
+/* After the comma that follows, or before the one in front. */
 static void remove_from_flow(struct rewrite *w, struct rewrite_file *f, size_t start, size_t end,
                              size_t lowest)
 {
@@ -210,7 +210,7 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
     } else if (is_blank_between(f, line, start)) {
         edit_bytes(w, f, line, behind_line(f, pair->value) - line, "", 0);
     } else if (pair < mapping->pairs + mapping->count - 1 && !pair[1].merged) {
-        /* The first of an item: the next one comes up behind the dash. */
+        /* The first pair of an item: the next pair moves up to the dash. */
         edit_bytes(w, f, start, pair[1].key->start.offset - start, "", 0);
     } else {
         rewrite_error(w, pair->key,
@@ -222,7 +222,7 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
 
 /* --- Items. --- */
 
-/* Where the item's dash is; SIZE_MAX when there is something between them. */
+/* The offset of the dash of the item; SIZE_MAX if something stands between them. */
 static size_t dash_of(const struct rewrite_file *f, const struct yaml_node *item)
 {
     size_t at = item->start.offset;
@@ -243,7 +243,7 @@ static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const str
     return *dash != SIZE_MAX;
 }
 
-/* The item as it is to be written beside `like`: as a block, or in flow style as that one is. */
+/* The text of the item beside `like`: in block style, or in flow style like it. */
 static void add_item_lines(struct rewrite *w, const struct rewrite_file *f, struct buf *out,
                            const struct yaml_node *like, const char *block, size_t column)
 {
@@ -282,7 +282,7 @@ void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t i
     add_item_lines(w, f, &out, like, block, dash - edit_line_start(f, dash));
     if (before && is_blank_between(f, edit_line_start(f, dash), dash)) {
         insert_lines(w, f, edit_line_start(f, dash), &out);
-    } else if (before) { /* behind `- - `: not on a line of its own */
+    } else if (before) { /* after `- - `: not on a line of its own */
         rewrite_error(w, like, "this list begins within a line: write it on lines of its own");
     } else {
         insert_lines(w, f, behind_line(f, like), &out);
@@ -340,7 +340,7 @@ static size_t marker_of(const struct rewrite_file *f, const struct yaml_doc *doc
     return doc->marked ? edit_line_start(f, doc->body) : doc->body;
 }
 
-/* With its line, where there is nothing else on it. */
+/* With its line, if nothing else is on it. */
 static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struct yaml_doc *doc)
 {
     size_t at = marker_of(f, doc), end = at + 3;

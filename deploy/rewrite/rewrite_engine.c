@@ -1,5 +1,5 @@
-/* The order in which a bundle is looked at: its etcd, what meets there, and the jobs beside it; and
- * at last what check says of the result. */
+/* Rewrites a bundle: first the etcd and the jobs that meet there, then the other jobs; at last it
+ * asks check about the result. */
 #include "deploy/rewrite/rewrite_engine.h"
 
 #include "deploy/check/check.h"
@@ -13,7 +13,7 @@ bool rewrite_changed(const struct rewrite_file *f)
     return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
 }
 
-/* How many things there were to rewrite. */
+/* The number of things to rewrite. */
 static size_t plan(struct rewrite *w)
 {
     const struct rewrite_options *o = w->options;
@@ -46,7 +46,7 @@ static bool is_moved(const struct rewrite *w, const struct kube_object *o)
     return false;
 }
 
-/* What is wrong with the jobs that were moved, and was wrong before. */
+/* Notes the faults of the rewritten jobs that they had before. */
 static void note_faults(struct rewrite *w)
 {
     struct check c = {.file_count = w->file_count};

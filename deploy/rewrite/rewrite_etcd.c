@@ -1,5 +1,4 @@
-/* What an etcd looks like in a manifest, which ones rdzvd cannot stand in for, and what becomes of
- * the objects around it. */
+/* Recognises an etcd, refuses those that rdzvd cannot replace, and edits the objects around it. */
 #include "deploy/rewrite/rewrite_etcd.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
@@ -9,7 +8,7 @@
 
 /* --- Finding. --- */
 
-/* Only these can give way to another workload. */
+/* Only these can be replaced by another workload. */
 static bool is_candidate(const struct job_store *s)
 {
     const struct kube_object *o = s->container->pods->object;
@@ -19,7 +18,7 @@ static bool is_candidate(const struct job_store *s)
             strcmp(o->kind, "Deployment") == 0);
 }
 
-/* Every port of clients, each once, and that of other members. */
+/* Every client port once, and the port for other members. */
 static bool read_ports(struct rewrite *w, struct etcd *e, const struct job_store *s)
 {
     struct job_listener l[JOB_LISTENERS_MAX];
@@ -54,7 +53,7 @@ static bool read_ports(struct rewrite *w, struct etcd *e, const struct job_store
     return true;
 }
 
-/* Whether rdzvd can stand in for it. */
+/* Whether rdzvd can replace it. */
 static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
 {
     const struct kube_pods *p = e->container->pods;
@@ -148,7 +147,7 @@ bool etcd_serves(const struct etcd *e, const struct job_run *r)
            r->store->container->pods == e->container->pods;
 }
 
-/* The Service of a name, or of the domain of a pod's own name. */
+/* The Service of that name, or of the domain of a pod name. */
 void etcd_want(struct etcd *e, const struct job_run *r)
 {
     const struct kube_object *s = r->target.service;
@@ -167,7 +166,8 @@ void etcd_want(struct etcd *e, const struct job_run *r)
 
 /* --- Its Services. --- */
 
-/* Whether a port of a Service or of a policy is that of the container, by number or by name. */
+/* Whether a port of a Service or of a policy is this port of the container, by number or by
+ * name. */
 static bool leads_to(const struct etcd *e, const struct yaml_node *port, const char *key,
                      long number)
 {
@@ -206,7 +206,7 @@ static void remove_service(struct rewrite *w, const struct kube_object *s)
                       rewrite_title(w, s));
 }
 
-/* Ports need names as soon as there are two. */
+/* If there are two ports, each needs a name. */
 static void add_c10d_port(struct rewrite *w, const struct kube_object *s,
                           const struct yaml_node *ports, size_t last, size_t left)
 {
@@ -251,7 +251,7 @@ static void rewrite_service(struct rewrite *w, const struct etcd *e, const struc
         add_c10d_port(w, s, ports, last, left);
 }
 
-/* A policy that lets clients in at etcd's port lets them in at c10d's as well. */
+/* A policy that admits clients to etcd's port also has to admit them to c10d's. */
 static void rewrite_policy(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
 {
     const struct yaml_node *rules = kube_get(o->spec, "ingress");
@@ -312,7 +312,7 @@ static struct yaml_node *without(struct rewrite *w, const struct yaml_node *m, c
     return out;
 }
 
-/* Where it may run and what it may pull; not what etcd did there. */
+/* The fields that say where it may run and what it may pull, not what etcd did there. */
 static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
 {
     static const char *const fields[] = {
@@ -331,7 +331,7 @@ static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
     return out;
 }
 
-/* Whether the Service is more than a way to the peer port, and so stays. */
+/* Whether the Service has more ports than the peer port, and so stays. */
 static bool serves_clients(const struct etcd *e, const struct kube_object *s)
 {
     const struct yaml_node *ports = kube_get(s->spec, "ports");
@@ -342,7 +342,7 @@ static bool serves_clients(const struct etcd *e, const struct kube_object *s)
     return yaml_length(ports) == 0 || i < yaml_length(ports);
 }
 
-/* Its own serviceName, or the headless Service that selects it, or whatever there is. */
+/* Its own serviceName, or the headless Service that selects it, or any Service. */
 static const char *service_name(const struct etcd *e)
 {
     const char *own = kube_text(e->object->spec, "serviceName"), *any = NULL;
@@ -359,7 +359,7 @@ static const char *service_name(const struct etcd *e)
     return any == NULL ? e->object->name : any;
 }
 
-/* A Service may lead to the port by its name. */
+/* A Service may name the port. */
 static const char *etcd_port_name(const struct etcd *e)
 {
     for (size_t i = 0; i < e->service_count; i++) {
@@ -403,8 +403,8 @@ static void note_losses(struct rewrite *w, const struct etcd *e)
                      rewrite_title(w, o));
 }
 
-/* Where agents come to, their workers can come, too: the name that the jobs use, or the headless
- * one of several. */
+/* Workers can reach what agents can reach: the name that the jobs use, or the headless one of
+ * several. */
 static const char *address_of(struct rewrite *w, const struct etcd *e)
 {
     const struct kube_object *s = e->wanted_count == 0 ? NULL : e->wanted[0];
@@ -418,7 +418,7 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
                                   s->namespace, C10D_PORT);
 }
 
-/* As storeWorkload of parts.yaml wants it. */
+/* In the form that storeWorkload of parts.yaml expects. */
 static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const char *kind)
 {
     const struct kube_pods *p = e->container->pods;

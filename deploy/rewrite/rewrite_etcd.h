@@ -1,4 +1,4 @@
-/* The etcd of a bundle: found, judged, replaced by rdzvd, and the Services that lead to it. */
+/* The etcd of a bundle: finds it, replaces it by rdzvd, and edits the Services that lead to it. */
 #pragma once
 
 #include "deploy/rewrite/rewrite_input.h"
@@ -6,7 +6,7 @@
 struct etcd {
     const struct kube_object *object;
     const struct kube_container *container;
-    long ports[JOB_LISTENERS_MAX + 1]; /* where clients come in; the first is the one that counts */
+    long ports[JOB_LISTENERS_MAX + 1]; /* the ports for clients; the first one counts */
     size_t port_count;
     long peer_port;
     const struct kube_object **services; /* that select it */
@@ -16,15 +16,14 @@ struct etcd {
     long nodes; /* of these jobs */
 };
 
-/* NULL when there is none, or when there is an error in diag: one that cannot be replaced, or
- * several and none of them named. */
+/* NULL: there is none, or there is an error in diag: it cannot be replaced, or there are several
+ * and no --etcd. */
 struct etcd *etcd_find(struct rewrite *w);
 
 /* Whether a run meets there. */
 bool etcd_serves(const struct etcd *e, const struct job_run *r);
-/* Notes the Service that such a run names. */
+/* Marks the Service that such a run names as used. */
 void etcd_want(struct etcd *e, const struct job_run *r);
 
-/* Puts rdzvd in its place, and makes its Services fit. `c10d` is said of the jobs: they will come
- * by that protocol. */
+/* Replaces it by rdzvd, and edits its Services. `c10d`: the jobs will use that protocol. */
 void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d);

@@ -1,4 +1,4 @@
-/* Reads files, and has them looked at as check does. */
+/* Reads the files, with the same view of them as check. */
 #include "deploy/rewrite/rewrite_input.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
 
 /* --- Files. --- */
 
-/* A template of helm's, or of another engine's, is no YAML before it is rendered; what the reader
- * of YAML says about it helps nobody, so the line with the braces is named. */
+/* A template, of helm or another engine, is not YAML before it is rendered. The message of the YAML
+ * reader would not help the user, so this names the line with the braces. */
 static void explain_template(struct rewrite *w, const char *path)
 {
     char *line = NULL;

@@ -1,5 +1,4 @@
-/* The files that `rewrite` was given, as the one bundle that `check` sees in them, and the edits
- * that are to be made in each file. */
+/* The files of `rewrite` as one bundle, as `check` sees them, with the edits of each file. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
@@ -23,7 +22,7 @@ struct rewrite_file {
     const char *path, *eol;
     struct text_edits edits;
     struct text_result result;
-    struct yaml_file again; /* the result as it is read again; empty when nothing was edited */
+    struct yaml_file again; /* the result, parsed again; empty if nothing was edited */
 };
 
 struct rewrite {
@@ -34,20 +33,20 @@ struct rewrite {
     size_t file_count;
     struct kube_bundle bundle;
     struct job_view jobs;
-    const struct kube_object **moved; /* jobs that meet at rdzvd from now on */
+    const struct kube_object **moved; /* jobs that meet at rdzvd after the rewrite */
     size_t moved_count;
 };
 
-/* Reads the files and what is in them. False: an error is in diag. */
+/* Reads and parses the files. False: there is an error in diag. */
 bool rewrite_read(struct rewrite *w);
-/* The same of one file whose bytes are here. */
+/* The same for one file whose bytes are given. */
 bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len);
 void rewrite_free(struct rewrite *w);
 
-/* The file that a node stands in. */
+/* The file that contains a node. */
 struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n);
 
-/* Something was found, changed, or should be known, at this node. */
+/* Notes what was found or changed at this node, or what the user should know. */
 void rewrite_note(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rewrite_error(struct rewrite *w, const struct yaml_node *at, const char *format, ...)

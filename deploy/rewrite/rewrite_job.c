@@ -1,4 +1,4 @@
-/* Moves torchrun's words, PET_* variables and elasticPolicies to c10d. */
+/* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/kube/rdzv_conf.h"
@@ -40,7 +40,7 @@ long rewrite_job_nodes(const struct rewrite_job *j)
     return pods > most ? pods : most;
 }
 
-/* A training pod serves an endpoint that is written, or an operator leads all to its Master. */
+/* A training pod serves the endpoint, or an operator leads all pods to its Master. */
 static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
     return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
@@ -59,7 +59,7 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
 
 /* --- Configurations. --- */
 
-/* The conf with is_host=0 in the place of an entry. */
+/* The conf with is_host=0 instead of an entry. */
 static const char *without_host(struct rewrite *w, const char *conf,
                                 const struct rdzv_conf_entry *e)
 {
@@ -85,7 +85,7 @@ static void set_is_host(struct rewrite *w, const struct job_run *r, const struct
 
 /* --- Runs. --- */
 
-/* HOST:29400. What is not the port stays as it is written, where it can. */
+/* HOST:29400. The part before the port stays as it is written, if possible. */
 static void set_port(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
 {
     const char *text = s->written.text, *colon = strrchr(text, ':');
@@ -112,7 +112,7 @@ static bool is_host(const char *endpoint, const char *host)
     return strncmp(endpoint, host, len) == 0 && (endpoint[len] == ':' || endpoint[len] == '\0');
 }
 
-/* The endpoint wherever it is said; but not another one that this one overrides. */
+/* Changes the endpoint wherever it is set, but not another one that it overrides. */
 static void move_endpoint(struct rewrite *w, const struct job_run *r, const char *host)
 {
     const struct job_setting *first = &r->settings[TORCHRUN_RDZV_ENDPOINT];
@@ -132,7 +132,7 @@ static bool is_other_backend(const char *name)
     return strcmp(name, "etcd") == 0 || strcmp(name, "etcd-v2") == 0 || strcmp(name, "static") == 0;
 }
 
-/* A container port of the store that was: on the host network it would keep a second pod away. */
+/* Removes a container port of the old store: on the host network it would block a second pod. */
 static void remove_port(struct rewrite *w, const struct job_run *r, long port)
 {
     const struct yaml_pair *pair = yaml_get_pair(r->container->node, "ports");
@@ -269,7 +269,7 @@ static bool has_variable(const struct yaml_node *env, const char *name)
     return false;
 }
 
-/* An option that torchrun is given as a flag wants no variable. */
+/* A flag of torchrun needs no variable. */
 static bool is_said(const struct job_run *r, const char *name)
 {
     for (int o = 0; r != NULL && o < TORCHRUN_OPTIONS; o++) {

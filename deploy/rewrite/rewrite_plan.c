@@ -1,4 +1,4 @@
-/* Which job goes which way, and what has to stand beside it. */
+/* Decides for each job what happens to it, and writes what it needs beside it. */
 #include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
@@ -15,7 +15,7 @@ static void add_moved(struct rewrite *w, const struct kube_object *o)
 
 /* --- From an etcd. --- */
 
-/* An etcd backend at an endpoint that cannot be followed goes on working: rdzvd speaks etcd v2. */
+/* An etcd backend at an unknown endpoint still works: rdzvd speaks etcd v2. */
 static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
@@ -41,7 +41,8 @@ static bool is_served(const struct etcd *e, const struct rewrite_job *j)
     return false;
 }
 
-/* `e`: those that meet there stay at its name; NULL: those that worker 0 serves come to `host`. */
+/* `e`: jobs that meet there keep its name. NULL: jobs whose worker 0 is the store move to
+ * `host`. */
 static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                       const char *host)
 {
@@ -128,7 +129,7 @@ static bool is_on_host_network(const struct rewrite_job *j)
     return false;
 }
 
-/* Documents in front of what holds the object; items in front of it in a List. */
+/* Adds documents before the one that has the object, or items before it in a List. */
 static void put_in_front(struct rewrite *w, const struct kube_object *o,
                          const struct yaml_node *documents)
 {
@@ -251,7 +252,7 @@ size_t move_self_hosted(struct rewrite *w, bool look)
 
 /* --- Without torchrun. --- */
 
-/* The container of these pods that the training operator means. */
+/* The container of these pods that the Training Operator uses. */
 static const struct kube_container *main_container(const struct kube_pods *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -261,7 +262,7 @@ static const struct kube_container *main_container(const struct kube_pods *p)
     return NULL;
 }
 
-/* The port at which the others look for rank 0. */
+/* The port at which the other ranks look for rank 0. */
 static long agent_store_port(struct rewrite *w, const struct kube_container *c)
 {
     const struct job_variable *port = job_variable(&w->jobs, c, "MASTER_PORT");
@@ -286,7 +287,7 @@ static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
                  rewrite_title(w, p->object));
 }
 
-/* The item in front of (or behind) all others of a list of the pod's, which may not be there. */
+/* Adds an item before (or after) all others of a list of the pod, which may not exist. */
 static void add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
                        struct yaml_node *item)
 {
@@ -366,7 +367,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
     add_moved(w, o);
 }
 
-/* Whether torchrun, a policy or a variable already says where it meets. */
+/* Whether torchrun, a policy or a variable already sets the endpoint. */
 static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
 {
     for (size_t i = 0; i < w->jobs.count; i++) {

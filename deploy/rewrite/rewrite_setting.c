@@ -1,4 +1,4 @@
-/* Finds the list, the script or the variables that a setting stands in, and edits there. */
+/* Edits a setting where it is written: in a list, in a script, or in variables. */
 #include "deploy/rewrite/rewrite_setting.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
@@ -21,7 +21,7 @@ static const struct job_variable *variable_of(struct rewrite *w, const struct jo
     if (len == 0 || name[len] != close || (close != '\0' && name[len + 1] != '\0'))
         return NULL;
     found = job_variable(&w->jobs, r->container, arena_copy(&w->arena, name, len));
-    /* A script may have given it another value. */
+    /* A script may have changed its value. */
     return found != NULL && found->value != NULL &&
                    strcmp(job_variable_value(&w->jobs, r->container, found).text, s->value.text) ==
                        0
@@ -57,8 +57,7 @@ bool setting_write_part(struct rewrite *w, const struct job_setting *s, size_t f
 
 /* --- One more. --- */
 
-/* The index of the node among the items, or of what has it as its `value`; the count if it is not
- * there. */
+/* The index of the item that is the node, or has it as its `value`; the count if there is none. */
 static size_t index_in(const struct yaml_node *list, const struct yaml_node *node)
 {
     size_t i = 0;
@@ -69,7 +68,7 @@ static size_t index_in(const struct yaml_node *list, const struct yaml_node *nod
     return i;
 }
 
-/* An item of a list as its neighbour writes them. */
+/* An item in the style of its neighbour. */
 static void add_word(struct rewrite *w, const struct yaml_node *list, size_t index,
                      const char *text)
 {
@@ -83,7 +82,7 @@ static void add_word(struct rewrite *w, const struct yaml_node *list, size_t ind
                              text));
 }
 
-/* Blanks and continued lines in front of a word, as the script has them. */
+/* The blanks and continued lines before a word, as the script has them. */
 static const char *gap_before(struct rewrite *w, const struct arg_text *word)
 {
     const char *text = word->node->text;
@@ -125,7 +124,8 @@ static void add_flag(struct rewrite *w, const struct job_run *r, const struct to
     }
 }
 
-/* Beside one in a container's env, or in a ConfigMap that it takes them from. */
+/* Adds it beside a variable in the env of a container, or in a ConfigMap that the container
+ * uses. */
 static void add_variable(struct rewrite *w, const struct job_run *r,
                          const struct job_setting *beside, const char *name, const char *value)
 {

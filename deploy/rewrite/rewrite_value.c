@@ -1,4 +1,4 @@
-/* New scalars, and new parts of scalars, in the style of the old ones. */
+/* Writes new scalars, and new parts of scalars, in the style of the old ones. */
 #include "deploy/rewrite/rewrite_edit_internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool refuse_anchor(struct rewrite *w, const struct yaml_node *n)
     return n->anchor != NULL;
 }
 
-/* Behind `!!tag `, which stays. */
+/* After `!!tag `, which stays. */
 static size_t content_start(const struct rewrite_file *f, const struct yaml_node *n)
 {
     size_t at = n->start.offset;
@@ -27,7 +27,7 @@ static size_t content_start(const struct rewrite_file *f, const struct yaml_node
     return at;
 }
 
-/* Another number in the place of a number, another boolean for a boolean. */
+/* A number replaces a number, a boolean replaces a boolean. */
 static bool is_same_type(const struct yaml_node *n, const char *text)
 {
     struct yaml_node plain = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
@@ -62,7 +62,7 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
     edit_bytes(w, f, start, n->end.offset - start, out.text, out.len);
 }
 
-/* The blanks in front of the line of a block scalar that holds the offset. */
+/* The indentation of the line of a block scalar that has the offset. */
 static size_t indent_at(const struct rewrite_file *f, size_t at)
 {
     size_t start = edit_line_start(f, at), n = 0;
@@ -72,7 +72,7 @@ static size_t indent_at(const struct rewrite_file *f, size_t at)
     return n;
 }
 
-/* ` \`, the newline and the blanks behind it become one blank. */
+/* ` \`, the newline and the blanks after it become one blank. */
 static void add_folded(struct buf *out, const char *text, enum yaml_style style)
 {
     for (; *text != '\0'; text++) {
@@ -91,7 +91,7 @@ static void add_folded(struct buf *out, const char *text, enum yaml_style style)
     }
 }
 
-/* The value's indentation is that of its line less what the value itself has there. */
+/* The indentation of the value is that of its line, less what the value itself has there. */
 static size_t block_indent(const struct rewrite_file *f, const struct yaml_node *n, size_t at,
                            size_t offset)
 {
@@ -105,8 +105,8 @@ static size_t block_indent(const struct rewrite_file *f, const struct yaml_node 
     return all > own ? all - own : 0;
 }
 
-/* Whether the bytes of the source are those of the value, and not lines that were folded into it.
- * Escapes are fine: there the way back is known. */
+/* Whether the bytes of the source are those of the value: no folded lines. Escapes are fine,
+ * because their source is known. */
 static bool is_exact(const struct rewrite_file *f, const struct yaml_node *n, size_t start,
                      size_t end, size_t from, size_t to)
 {

@@ -1,4 +1,4 @@
-/* Writes settings as a user file would have them; the templates do the rest. */
+/* Writes settings as a user file has them; the templates make the manifests. */
 #include "deploy/rewrite/store_settings.h"
 
 #include "deploy/yaml/yaml_write.h"
@@ -69,7 +69,7 @@ const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree)
 
     if (out == NULL)
         abort();
-    root.comment = NULL; /* it would come between a dash and its item */
+    root.comment = NULL; /* it would stand between a dash and its item */
     yaml_write(out, &root);
     if (fclose(out) != 0)
         abort();

@@ -1,19 +1,14 @@
-/* Lines of the regions that were edited are compared by Myers' algorithm; the rest is known to be
- * equal, so a large file costs what its edits cost. */
+/* Turns the regions that were edited into changes of whole lines, and groups these into hunks. */
 #include "deploy/yaml/text_diff.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CONTEXT 3
-/* Above so many lines on both sides together a region is shown as wholly replaced: the trace of
- * the search grows with the square of what differs. */
-#define SEARCH_MAX 4000
 
 struct lines {
     const char *bytes;
-    size_t *starts; /* count + 1 of them: the last is the length of the text */
+    size_t *starts; /* count + 1 of them; the last is the length of the text */
     size_t count;
 };
 
@@ -23,9 +18,8 @@ struct change {
 };
 
 struct changes {
-    struct arena *arena;
     struct change *list;
-    size_t count, cap;
+    size_t count;
 };
 
 static struct lines split(struct arena *a, const char *bytes, size_t len)
@@ -46,7 +40,7 @@ static struct lines split(struct arena *a, const char *bytes, size_t len)
     return l;
 }
 
-/* The line that holds the byte; behind the last byte, the number of lines. */
+/* The line that holds the byte; after the last byte, the number of lines. */
 static size_t line_of(const struct lines *l, size_t offset)
 {
     size_t low = 0, high = l->count;
@@ -70,106 +64,48 @@ static bool is_equal(const struct lines *a, size_t i, const struct lines *b, siz
            memcmp(a->bytes + a->starts[i], b->bytes + b->starts[j], len) == 0;
 }
 
+/* Regions within one line, or on lines next to each other, are one change. */
 static void add_change(struct changes *c, struct change next)
 {
     struct change *last = c->count > 0 ? &c->list[c->count - 1] : NULL;
 
     if (next.old_from == next.old_to && next.new_from == next.new_to)
         return;
-    if (last != NULL && last->old_to == next.old_from && last->new_to == next.new_from) {
+    if (last != NULL && (next.old_from <= last->old_to || next.new_from <= last->new_to)) {
         last->old_to = next.old_to;
         last->new_to = next.new_to;
         return;
     }
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 16 : c->cap * 2;
-
-        c->list = arena_grow(c->arena, c->list, c->cap * sizeof next, cap * sizeof next);
-        c->cap = cap;
-    }
     c->list[c->count++] = next;
 }
 
-/* E. Myers, "An O(ND) Difference Algorithm": v[k] is how far one comes on diagonal k with d steps
- * aside; each round's v is kept, and the way is read back from them. */
-static void search(const struct lines *a, const struct lines *b, struct change area,
-                   struct changes *out)
+static bool begins_line(const struct lines *l, size_t offset)
 {
-    long n = (long)(area.old_to - area.old_from), m = (long)(area.new_to - area.new_from);
-    long most = n + m, d, x = 0, y = 0;
-    struct arena scratch = {0};
-    int32_t *v = arena_alloc(&scratch, (size_t)(2 * most + 3) * sizeof *v);
-    int32_t **kept = arena_alloc(&scratch, (size_t)(most + 1) * sizeof *kept);
-    bool *gone = arena_alloc(&scratch, (size_t)n + 1), *come = arena_alloc(&scratch, (size_t)m + 1);
-
-    for (d = 0; d <= most; d++) {
-        kept[d] = arena_alloc(&scratch, (size_t)(2 * d + 3) * sizeof *v);
-        memcpy(kept[d], v + most - d, (size_t)(2 * d + 3) * sizeof *v); /* v[-d-1 .. d+1] */
-        for (long k = -d; k <= d; k += 2) {
-            int32_t *at = v + most + 1 + k;
-
-            x = k == -d || (k != d && at[-1] < at[1]) ? at[1] : at[-1] + 1;
-            y = x - k;
-            while (x < n && y < m &&
-                   is_equal(a, area.old_from + (size_t)x, b, area.new_from + (size_t)y))
-                x++, y++;
-            at[0] = (int32_t)x;
-            if (x >= n && y >= m)
-                goto found;
-        }
-    }
-found:
-    for (; d > 0; d--) {
-        const int32_t *before = kept[d] + d + 1; /* before[k] is v[k] of round d - 1 */
-        long k = x - y;
-        bool down = k == -d || (k != d && before[k - 1] < before[k + 1]);
-
-        x = before[down ? k + 1 : k - 1];
-        y = x - (down ? k + 1 : k - 1);
-        if (down)
-            come[y] = true;
-        else
-            gone[x] = true;
-    }
-    for (x = 0, y = 0; x < n || y < m;) {
-        struct change c = {area.old_from + (size_t)x, 0, area.new_from + (size_t)y, 0};
-
-        while (x < n && gone[x])
-            x++;
-        while (y < m && come[y])
-            y++;
-        c.old_to = area.old_from + (size_t)x;
-        c.new_to = area.new_from + (size_t)y;
-        add_change(out, c);
-        if (x < n && y < m)
-            x++, y++;
-    }
-    arena_free(&scratch);
+    return offset == 0 || l->bytes[offset - 1] == '\n';
 }
 
-/* The regions as areas of whole lines, those that touch as one. */
-static void find_changes(const struct lines *a, const struct lines *b,
-                         const struct text_result *result, struct changes *out)
+/* The line that holds the byte, or that a text without a newline ends in. */
+static size_t first_line(const struct lines *l, size_t offset)
 {
-    for (size_t i = 0; i < result->count;) {
-        const struct text_region *r = &result->regions[i];
-        struct change area = {line_of(a, r->old_start), 0, line_of(b, r->new_start), 0};
+    return line_of(l, begins_line(l, offset) ? offset : offset - 1);
+}
 
-        for (;;) {
-            r = &result->regions[i++];
-            area.old_to = line_of(a, r->old_end) + 1; /* a line more: the end of the last one */
-            area.new_to = line_of(b, r->new_end) + 1;
-            if (i == result->count || (line_of(a, result->regions[i].old_start) > area.old_to &&
-                                       line_of(b, result->regions[i].new_start) > area.new_to))
-                break;
-        }
-        area.old_to = area.old_to > a->count ? a->count : area.old_to;
-        area.new_to = area.new_to > b->count ? b->count : area.new_to;
-        if (area.old_to - area.old_from + area.new_to - area.new_from > SEARCH_MAX)
-            add_change(out, area);
-        else
-            search(a, b, area, out);
-    }
+/* A region in whole lines, without the equal lines at its start and its end. */
+static struct change change_of(const struct lines *a, const struct lines *b,
+                               const struct text_region *r)
+{
+    size_t more = !begins_line(a, r->old_end) || !begins_line(b, r->new_end);
+    struct change c = {first_line(a, r->old_start), line_of(a, r->old_end) + more,
+                       first_line(b, r->new_start), line_of(b, r->new_end) + more};
+
+    c.old_to = c.old_to > a->count ? a->count : c.old_to;
+    c.new_to = c.new_to > b->count ? b->count : c.new_to;
+    while (c.old_from < c.old_to && c.new_from < c.new_to && is_equal(a, c.old_from, b, c.new_from))
+        c.old_from++, c.new_from++;
+    while (c.old_from < c.old_to && c.new_from < c.new_to &&
+           is_equal(a, c.old_to - 1, b, c.new_to - 1))
+        c.old_to--, c.new_to--;
+    return c;
 }
 
 static void print_range(FILE *out, char sign, size_t from, size_t to)
@@ -192,7 +128,7 @@ static void print_lines(FILE *out, char sign, const struct lines *l, size_t from
     }
 }
 
-/* Changes that are so near to one another that their context would meet. */
+/* Changes that are so near to each other that their contexts would meet. */
 static void print_hunk(FILE *out, const struct lines *a, const struct lines *b,
                        const struct change *c, size_t count)
 {
@@ -217,11 +153,12 @@ void text_diff_print(FILE *out, const char *old_name, const char *new_name, cons
                      size_t old_len, const struct text_result *result)
 {
     struct arena arena = {0};
-    struct changes c = {.arena = &arena};
+    struct changes c = {arena_alloc(&arena, (result->count + 1) * sizeof *c.list), 0};
     struct lines a = split(&arena, old_bytes, old_len);
     struct lines b = split(&arena, result->bytes, result->len);
 
-    find_changes(&a, &b, result, &c);
+    for (size_t i = 0; i < result->count; i++)
+        add_change(&c, change_of(&a, &b, &result->regions[i]));
     if (c.count > 0)
         fprintf(out, "--- %s\n+++ %s\n", old_name, new_name);
     for (size_t i = 0, n; i < c.count; i += n) {
