@@ -185,6 +185,16 @@ def log_events_are_those_of_the_source():
 
 
 @case
+def log_fields_are_those_of_the_source():
+    real = {name for text in source().values()
+            for name in re.findall(r'\blog_(?:str|bytes|u64|i64|bool|errno)\(\s*"(\w+)"', text)}
+    text = section(DAEMON, "Log events")
+    table = [name for row in rows(text) for name in re.findall(r"`(\w+)`", row[3])]
+    every = {name for name in re.findall(r"`(\w+)[`=]", text) if name in real}
+    same(every.union(table), real, "fields")
+
+
+@case
 def http_paths_are_those_of_the_routes():
     routes = re.findall(r'\{"(/[^"]*)", ROUTE_', read(os.path.join("rdzv", "routes.c")))
     check(routes, "rdzv/routes.c has no route")
