@@ -62,7 +62,7 @@ static void raise_nofile(uint64_t *out)
         return;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-        log_event(LOG_WARN, "nofile", log_errno("reason", errno));
+        log_event(LOG_WARN, "rlimit_failed", log_errno("reason", errno));
     getrlimit(RLIMIT_NOFILE, &limit);
     *out = limit.rlim_cur;
 }
