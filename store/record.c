@@ -27,6 +27,30 @@ struct packed {
     ProtobufCBinaryData *lists; /* room for the names and patterns of a change */
 };
 
+static void pack_put(const struct key_put *c, struct packed *p)
+{
+    rdzv__key_put__init(&p->key_put);
+    p->key_put.key = bytes_of(c->key);
+    p->key_put.value = bytes_of(c->value);
+    p->record.key_put = &p->key_put;
+}
+
+static void pack_append(const struct key_append *c, struct packed *p)
+{
+    rdzv__key_append__init(&p->key_append);
+    p->key_append.key = bytes_of(c->key);
+    p->key_append.bytes = bytes_of(c->bytes);
+    p->record.key_append = &p->key_append;
+}
+
+static void pack_push(const struct queue_push *c, struct packed *p)
+{
+    rdzv__queue_push__init(&p->queue_push);
+    p->queue_push.queue = bytes_of(c->queue);
+    p->queue_push.value = bytes_of(c->value);
+    p->record.queue_push = &p->queue_push;
+}
+
 static void pack_patch(const struct key_patch *c, struct packed *p)
 {
     rdzv__key_patch__init(&p->key_patch);
@@ -117,28 +141,19 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_NONE:
         break;
     case CHANGE_KEY_PUT:
-        rdzv__key_put__init(&p->key_put);
-        p->key_put.key = bytes_of(c->put.key);
-        p->key_put.value = bytes_of(c->put.value);
-        p->record.key_put = &p->key_put;
+        pack_put(&c->put, p);
         break;
     case CHANGE_KEY_PATCH:
         pack_patch(&c->patch, p);
         break;
     case CHANGE_KEY_APPEND:
-        rdzv__key_append__init(&p->key_append);
-        p->key_append.key = bytes_of(c->append.key);
-        p->key_append.bytes = bytes_of(c->append.bytes);
-        p->record.key_append = &p->key_append;
+        pack_append(&c->append, p);
         break;
     case CHANGE_KEY_PUT_ALL:
         p->record.key_put_all = bytes_of(c->put_all.pairs);
         break;
     case CHANGE_QUEUE_PUSH:
-        rdzv__queue_push__init(&p->queue_push);
-        p->queue_push.queue = bytes_of(c->push.queue);
-        p->queue_push.value = bytes_of(c->push.value);
-        p->record.queue_push = &p->queue_push;
+        pack_push(&c->push, p);
         break;
     case CHANGE_TREE_PUT:
         pack_tree_put(&c->tree_put, p);

@@ -206,7 +206,7 @@ static void handle_check(struct conn *c, const struct c10d_request *req)
     reply_u8(c, answer);
 }
 
-/* An absent key is answered with an empty value, as torch's libuv server does. */
+/* Absent keys as in GET. */
 static void handle_multi_get(struct conn *c, const struct c10d_request *req)
 {
     struct slice rest = req->items, key;
@@ -215,12 +215,13 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
         c10d_reply_blob(c, keymap_get(keys_of(c), key));
 }
 
-static void handle_list(struct conn *c)
+static void handle_list(struct conn *c, const struct c10d_request *req)
 {
     const struct keymap *m = keys_of(c);
     struct blob *list = blob_alloc(keymap_list_size(m));
     struct writer w;
 
+    (void)req;
     if (list == NULL) {
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
@@ -281,15 +282,100 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     reply_u8(c, C10D_WATCHING);
 }
 
-/* Changes that are not answered. */
-static void handle_silent(struct conn *c, enum command_kind kind, const struct c10d_request *req)
+static void handle_add(struct conn *c, const struct c10d_request *req)
 {
+    struct command command = {.kind = COMMAND_KEY_ADD, .key = req->key, .number = req->number};
+    struct store_result result;
+
+    if (apply(c, &command, &result))
+        reply_i64(c, result.number);
+}
+
+/* An absent key is answered with an empty value, as torch's libuv server does. */
+static void handle_get(struct conn *c, const struct c10d_request *req)
+{
+    c10d_reply_blob(c, keymap_get(keys_of(c), req->key));
+}
+
+static void handle_delete(struct conn *c, const struct c10d_request *req)
+{
+    struct command command = {.kind = COMMAND_KEY_DELETE, .key = req->key};
+    struct store_result result;
+
+    if (apply(c, &command, &result))
+        reply_i64(c, result.status == STORE_OK ? 1 : 0);
+}
+
+/* Changes that are not answered. */
+static void handle_silent(struct conn *c, const struct c10d_request *req)
+{
+    static const enum command_kind kinds[] = {
+        [C10D_SET] = COMMAND_KEY_SET,
+        [C10D_APPEND] = COMMAND_KEY_APPEND,
+        [C10D_MULTI_SET] = COMMAND_KEY_MULTI_SET,
+        [C10D_QUEUE_PUSH] = COMMAND_QUEUE_PUSH,
+    };
     struct command command = {
-        .kind = kind, .key = req->key, .value = req->value, .items = req->items};
+        .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
     apply(c, &command, &result);
 }
+
+/* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1 of the
+ * cancellation: the one order that clients accept. */
+static void handle_cancel_wait(struct conn *c, const struct c10d_request *req)
+{
+    const struct waiter *w = c10d_session(c)->waiter;
+
+    (void)req;
+    if (w != NULL && w->missing == 0)
+        reply_u8(c, C10D_STOP_WAITING);
+    drop_wait(c);
+    reply_u8(c, C10D_WAIT_CANCELED);
+}
+
+static void handle_count_keys(struct conn *c, const struct c10d_request *req)
+{
+    (void)req;
+    reply_i64(c, (int64_t)keys_of(c)->present);
+}
+
+static void handle_queue_len(struct conn *c, const struct c10d_request *req)
+{
+    reply_i64(c, (int64_t)keymap_queue_len(keys_of(c), req->key));
+}
+
+static void handle_ping(struct conn *c, const struct c10d_request *req)
+{
+    c10d_session(c)->pinged = true;
+    bytes_put_u32(conn_reserve(c, 4), req->nonce);
+}
+
+/* What the parser lets through. */
+static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_request *req) = {
+    [C10D_SET] = handle_silent,
+    [C10D_COMPARE_SET] = handle_compare_set,
+    [C10D_GET] = handle_get,
+    [C10D_ADD] = handle_add,
+    [C10D_CHECK] = handle_check,
+    [C10D_WAIT] = handle_wait,
+    [C10D_GETNUMKEYS] = handle_count_keys,
+    [C10D_DELETE_KEY] = handle_delete,
+    [C10D_APPEND] = handle_silent,
+    [C10D_MULTI_GET] = handle_multi_get,
+    [C10D_MULTI_SET] = handle_silent,
+    [C10D_CANCEL_WAIT] = handle_cancel_wait,
+    [C10D_PING] = handle_ping,
+    [C10D_QUEUE_PUSH] = handle_silent,
+    [C10D_QUEUE_POP] = handle_pop,
+    [C10D_QUEUE_LEN] = handle_queue_len,
+    [C10D_LIST_KEYS] = handle_list,
+    [C10D_BARRIER] = handle_barrier,
+    [C10D_WATCH_KEY] = handle_watch,
+};
+
+/* --- Reading. --- */
 
 /* The first key that a request names; empty: it names none. */
 static struct slice first_key(const struct c10d_request *req)
@@ -297,85 +383,6 @@ static struct slice first_key(const struct c10d_request *req)
     struct slice rest = req->items, key = {0};
 
     return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
-}
-
-static void handle(struct conn *c, const struct c10d_request *req)
-{
-    struct command command = {.key = req->key, .number = req->number};
-    struct store_result result;
-
-    switch (req->op) {
-    case C10D_ADD:
-        command.kind = COMMAND_KEY_ADD;
-        if (apply(c, &command, &result))
-            reply_i64(c, result.number);
-        break;
-    case C10D_GET:
-        c10d_reply_blob(c, keymap_get(keys_of(c), req->key)); /* absent: empty, as libuv's */
-        break;
-    case C10D_SET:
-        handle_silent(c, COMMAND_KEY_SET, req);
-        break;
-    case C10D_APPEND:
-        handle_silent(c, COMMAND_KEY_APPEND, req);
-        break;
-    case C10D_MULTI_SET:
-        handle_silent(c, COMMAND_KEY_MULTI_SET, req);
-        break;
-    case C10D_QUEUE_PUSH:
-        handle_silent(c, COMMAND_QUEUE_PUSH, req);
-        break;
-    case C10D_COMPARE_SET:
-        handle_compare_set(c, req);
-        break;
-    case C10D_CHECK:
-        handle_check(c, req);
-        break;
-    case C10D_WAIT:
-        handle_wait(c, req);
-        break;
-    case C10D_CANCEL_WAIT:
-        /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1
-         * of the cancellation: the one order that clients accept. */
-        if (c10d_session(c)->waiter != NULL && c10d_session(c)->waiter->missing == 0)
-            reply_u8(c, C10D_STOP_WAITING);
-        drop_wait(c);
-        reply_u8(c, C10D_WAIT_CANCELED);
-        break;
-    case C10D_GETNUMKEYS:
-        reply_i64(c, (int64_t)keys_of(c)->present);
-        break;
-    case C10D_DELETE_KEY:
-        command.kind = COMMAND_KEY_DELETE;
-        if (apply(c, &command, &result))
-            reply_i64(c, result.status == STORE_OK ? 1 : 0);
-        break;
-    case C10D_MULTI_GET:
-        handle_multi_get(c, req);
-        break;
-    case C10D_PING:
-        c10d_session(c)->pinged = true;
-        bytes_put_u32(conn_reserve(c, 4), req->nonce);
-        break;
-    case C10D_QUEUE_POP:
-        handle_pop(c, req);
-        break;
-    case C10D_QUEUE_LEN:
-        reply_i64(c, (int64_t)keymap_queue_len(keys_of(c), req->key));
-        break;
-    case C10D_LIST_KEYS:
-        handle_list(c);
-        break;
-    case C10D_BARRIER:
-        handle_barrier(c, req);
-        break;
-    case C10D_WATCH_KEY:
-        handle_watch(c, req);
-        break;
-    case C10D_VALIDATE:
-    case C10D_OP_COUNT:
-        break; /* the parser lets neither through */
-    }
 }
 
 /* Says who the client is, and lets the hooks see an agent's request first. */
@@ -403,7 +410,7 @@ static enum protocol_result carry_out(struct conn *c, const struct c10d_request 
         return PROTOCOL_PARKED;
     stats->c10d_requests++;
     if (verdict == C10D_PROCEED)
-        handle(c, req);
+        handlers[req->op](c, req);
     conn_charge(c, REQUEST_COST + size);
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
 }
