@@ -155,6 +155,21 @@ static void write_spaces(FILE *out, const struct engine *e)
     }
 }
 
+static void write_dropped(FILE *out, const struct stats *stats)
+{
+    static const char *const reasons[DROP_REASONS] = {
+        [DROP_MALFORMED] = "malformed", [DROP_LIMIT] = "limit",
+        [DROP_STALLED] = "stalled",     [DROP_SPACE_FULL] = "space_full",
+        [DROP_NO_MEMORY] = "no_memory", [DROP_RUN] = "run",
+    };
+
+    head(out, "rdzvd_connections_dropped_total", "counter",
+         "Connections that were ended for what the peer did or did not do.");
+    for (int i = 0; i < DROP_REASONS; i++)
+        fprintf(out, "rdzvd_connections_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
+                stats->dropped[i]);
+}
+
 static void write_connections(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
@@ -168,8 +183,7 @@ static void write_connections(FILE *out, const struct net *n)
     counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
             stats->accepted);
     counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
-    counter(out, "rdzvd_connections_dropped_total",
-            "Connections that were ended for what the peer did or did not do.", stats->dropped);
+    write_dropped(out, stats);
     counter(out, "rdzvd_connections_rejected_total", "Connections over the limit, closed at once.",
             stats->rejected);
 }

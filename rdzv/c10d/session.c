@@ -103,13 +103,13 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 {
     switch (status) {
     case STORE_NOT_A_NUMBER:
-        conn_drop(c, "the value is not an integer", key);
+        conn_drop(c, DROP_MALFORMED, "the value is not an integer", key);
         break;
     case STORE_FULL:
-        conn_drop(c, "the space is full, see --space-limit", key);
+        conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;
     default:
-        conn_drop(c, "out of memory", key);
+        conn_drop(c, DROP_NO_MEMORY, "out of memory", key);
         break;
     }
 }
@@ -152,7 +152,8 @@ static bool watchers_left(struct conn *c)
 
     if (max == 0 || keys_of(c)->waiters < max)
         return true;
-    conn_drop(c, "too many waiters in this space, see --watcher-limit", (struct slice){0});
+    conn_drop(c, DROP_LIMIT, "too many waiters in this space, see --watcher-limit",
+              (struct slice){0});
     return false;
 }
 
@@ -161,7 +162,8 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
     enum store_status status;
 
     if (c10d_session(c)->waiter != NULL) {
-        conn_drop(c, "a second WAIT before the first was answered", (struct slice){0});
+        conn_drop(c, DROP_MALFORMED, "a second WAIT before the first was answered",
+                  (struct slice){0});
         return;
     }
     if (!watchers_left(c))
@@ -180,7 +182,7 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
     enum store_status status;
 
     if (c10d_session(c)->waiter != NULL) {
-        conn_drop(c, "a BARRIER while a WAIT is open", req->key);
+        conn_drop(c, DROP_MALFORMED, "a BARRIER while a WAIT is open", req->key);
         return;
     }
     if (!watchers_left(c) || !apply(c, &command, &result))
@@ -257,7 +259,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     if (!watchers_left(c))
         return;
     if (w != NULL && w->count >= WATCHES_MAX) {
-        conn_drop(c, "too many WATCH_KEYs on one connection", req->key);
+        conn_drop(c, DROP_LIMIT, "too many WATCH_KEYs on one connection", req->key);
         return;
     }
     if (w == NULL) {
@@ -456,7 +458,9 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
         case PARSE_BAD:
-            conn_drop(c, why, (struct slice){rest.ptr, 1});
+            /* A text that names a setting is about a limit. */
+            conn_drop(c, strstr(why, "--") != NULL ? DROP_LIMIT : DROP_MALFORMED, why,
+                      (struct slice){rest.ptr, 1});
             return PROTOCOL_ENDED;
         }
     }
@@ -479,7 +483,8 @@ static void resume(struct conn *c, struct wake *w)
         blob_unref(event);
     }
     if (c->protocol != NULL && c10d_session(c)->watches->subscription.lost)
-        conn_drop(c, "watches keys that change too often to be told", (struct slice){0});
+        conn_drop(c, DROP_LIMIT, "watches keys that change too often to be told",
+                  (struct slice){0});
 }
 
 /* --- The protocol. --- */

@@ -3,11 +3,22 @@
 
 #include <stdint.h>
 
+/* Why the daemon ends a connection. */
+enum drop_reason {
+    DROP_MALFORMED,  /* bytes that are no request, or one that may not come now */
+    DROP_LIMIT,      /* more than a setting allows */
+    DROP_STALLED,    /* half a request, or answers that the peer does not read */
+    DROP_SPACE_FULL, /* --space-limit */
+    DROP_NO_MEMORY,
+    DROP_RUN, /* an agent whose run was forgotten, or goes on without it */
+    DROP_REASONS,
+};
+
 struct stats {
     uint64_t accepted;
     uint64_t rejected; /* over --connection-limit */
     uint64_t closed;
-    uint64_t dropped; /* of those: by the daemon, for what the peer did or did not do */
+    uint64_t dropped[DROP_REASONS]; /* of those: by the daemon, for what the peer did or did not */
     uint64_t c10d_requests;
     uint64_t http_requests;
     uint64_t loop_iterations;

@@ -11,7 +11,7 @@
 
 static void reply_no_memory(const struct http_request *r)
 {
-    conn_drop(r->conn, "out of memory", r->path);
+    conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
 }
 
 static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,

@@ -36,7 +36,7 @@ void reply_body_send(const struct http_request *r, const struct reply *reply, st
 
     conn_charge(r->conn, b->w.len);
     if (!reply_body_is_whole(b)) {
-        conn_drop(r->conn, "out of memory", r->path);
+        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
     } else {
         if (b->blob != NULL)
             b->blob->len = b->w.len;

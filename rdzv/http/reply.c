@@ -153,7 +153,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     struct writer w = {.ptr = head, .cap = room};
 
     if (head == NULL) {
-        conn_drop(r->conn, "out of memory", (struct slice){0});
+        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return;
     }
     reply_write_head(&w, r, reply);

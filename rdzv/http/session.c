@@ -171,7 +171,7 @@ static void reply_redirect(const struct http_request *r)
         moved.location = (struct slice){location.w.ptr, location.w.len};
         reply_body_send(r, &moved, &page);
     } else {
-        conn_drop(r->conn, "out of memory", r->path);
+        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
         reply_body_drop(&page);
     }
     reply_body_drop(&location);
@@ -260,7 +260,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     bool moved = false;
 
     if (path == NULL) {
-        conn_drop(c, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return;
     }
     if (head->method == HTTP_CONNECT)
@@ -288,7 +288,7 @@ static enum protocol_result refuse_head(struct conn *c, const struct http_refusa
     struct writer w = {.ptr = text, .cap = sizeof text};
 
     if (why->silent) {
-        conn_drop(c, why->reason, (struct slice){0});
+        conn_drop(c, DROP_MALFORMED, why->reason, (struct slice){0});
         return PROTOCOL_ENDED;
     }
     log_limited(LOG_INFO, "http_bad_request", log_str("peer", conn_peer(c, peer)),
@@ -584,7 +584,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
         return PARSE_BAD;
     h = calloc(1, sizeof *h);
     if (h == NULL) {
-        conn_drop(c, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return PARSE_BAD;
     }
     memcpy(c->session.bytes, &h, sizeof h);

@@ -179,7 +179,7 @@ void conn_close(struct conn *c, const char *reason)
     close_now(c);
 }
 
-void conn_drop(struct conn *c, const char *reason, struct slice detail)
+void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)
 {
     bool answers = conn_is_open(c) && c->out.bytes > 0 && c->output != OUTPUT_BLOCKED;
     char peer[CONN_PEER_MAX];
@@ -195,7 +195,7 @@ void conn_drop(struct conn *c, const char *reason, struct slice detail)
         log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
                     log_str("protocol", conn_protocol(c)),
                     log_str("space", conn_space(c)->store->name), log_str("reason", reason));
-    conn_net(c)->engine->stats.dropped++;
+    conn_net(c)->engine->stats.dropped[why]++;
     if (!answers) {
         close_now(c);
         return;
@@ -280,7 +280,8 @@ bool conn_can_push(struct conn *c)
 {
     if (conn_can_reply(c))
         return true;
-    conn_drop(c, "does not read its answers, the output limit is reached", (struct slice){0});
+    conn_drop(c, DROP_STALLED, "does not read its answers, the output limit is reached",
+              (struct slice){0});
     return false;
 }
 

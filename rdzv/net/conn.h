@@ -105,10 +105,11 @@ static inline bool conn_is_open(const struct conn *c)
  * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
-/* Ends a connection for what its peer did: always a log line, with peer, protocol and reason.
+/* Ends a connection for what its peer did: always a log line, with peer, protocol and `reason`, and
+ * one more in the counter of `why`.
  * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
  * get one chance to be sent. */
-void conn_drop(struct conn *c, const char *reason, struct slice detail);
+void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);
 
 /* No more requests; closes when what is queued has been sent. */
 void conn_finish(struct conn *c);

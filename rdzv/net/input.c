@@ -21,7 +21,7 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t ne
         return true;
     c->in = malloc(sizeof *c->in + len);
     if (c->in == NULL) {
-        conn_drop(c, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return false;
     }
     *c->in = (struct input){.len = len, .cap = len, .need = need};
@@ -89,7 +89,7 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
         result = (*p)->begin(*p, c, (struct slice){in, len}, progress, &why);
     }
     if (result == PARSE_BAD)
-        conn_drop(c, why != NULL ? why : "this listener answers HTTP alone",
+        conn_drop(c, DROP_MALFORMED, why != NULL ? why : "this listener answers HTTP alone",
                   (struct slice){in, len < 16 ? len : 16});
     return result;
 }
@@ -253,7 +253,7 @@ static void receive_more(struct conn *c, int fd)
     ssize_t n;
 
     if (!make_room(c)) {
-        conn_drop(c, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return;
     }
     n = recv(fd, c->in->bytes + c->in->len, c->in->cap - c->in->len, 0);
@@ -265,7 +265,7 @@ static void receive_more(struct conn *c, int fd)
     if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
         input_process(c);
     else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)
-        conn_drop(c, "too much sent behind an open watch or a request that waits",
+        conn_drop(c, DROP_LIMIT, "too much sent behind an open watch or a request that waits",
                   (struct slice){0});
 }
 

@@ -134,7 +134,7 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
     struct conn *c;
 
     while ((c = TAILQ_FIRST(&n->stalled)) != NULL && c->stalled_ms <= deadline_ms)
-        conn_drop(c,
+        conn_drop(c, DROP_STALLED,
                   c->output == OUTPUT_BLOCKED
                       ? "does not read its answers"
                       : "half a request for too long, see --request-timeout",

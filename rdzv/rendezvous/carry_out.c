@@ -288,7 +288,7 @@ static void carry_out_last(struct live_run *run, const struct policy_output *o)
         c10d_reject(conn_of(o->agent), STORE_FULL, run->run.view.node.key);
         break;
     case POLICY_CLOSE:
-        conn_drop(conn_of(o->agent), o->reason, o->value);
+        conn_drop(conn_of(o->agent), DROP_RUN, o->reason, o->value);
         break;
     case POLICY_PROBE:
         if (!start_probe(run, o))

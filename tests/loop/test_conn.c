@@ -342,7 +342,7 @@ static void a_c10d_peer_that_does_not_read_is_cut(void **state)
     set_large(&loop, writer, 400000);
     fd = loop_connect(&loop, true);
     loop_send(&loop, fd, TEXT(VALIDATE));
-    cut = loop.server.engine.stats.dropped;
+    cut = loop.server.engine.stats.dropped[DROP_STALLED];
     for (int i = 0; i < 100 && loop_conn(&loop, fd) != NULL; i++) {
         struct conn *c = loop_conn(&loop, fd);
 
@@ -352,7 +352,7 @@ static void a_c10d_peer_that_does_not_read_is_cut(void **state)
         loop_iterate(&loop);
     }
     assert_null(loop_conn(&loop, fd));
-    assert_int_equal(loop.server.engine.stats.dropped, cut + 1);
+    assert_int_equal(loop.server.engine.stats.dropped[DROP_STALLED], cut + 1);
     assert_true(loop_logged(&loop, "reason=\"does not read its answers"));
     loop_send(&loop, writer, TEXT(PING)); /* nobody else is disturbed */
     loop_expect(&loop, writer, "abcd", 4);
