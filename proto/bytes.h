@@ -161,11 +161,24 @@ struct writer {
     void (*grow)(struct writer *w, size_t len);
 };
 
+/* What does not fit: there is more room, or it is only counted. */
+__attribute__((cold)) static inline void writer_overflow(struct writer *w, const void *bytes,
+                                                         size_t n)
+{
+    if (w->grow != NULL)
+        w->grow(w, w->len + n);
+    if (w->len <= w->cap && n <= w->cap - w->len)
+        memcpy(w->ptr + w->len, bytes, n);
+    w->len += n;
+}
+
 static inline void writer_put(struct writer *w, const void *bytes, size_t n)
 {
-    if (w->grow != NULL && n > w->cap - w->len)
-        w->grow(w, w->len + n);
-    if (n != 0 && w->len <= w->cap && n <= w->cap - w->len)
+    if (w->len > w->cap || n > w->cap - w->len) {
+        writer_overflow(w, bytes, n);
+        return;
+    }
+    if (n != 0)
         memcpy(w->ptr + w->len, bytes, n);
     w->len += n;
 }

@@ -2,24 +2,23 @@
 #include "rdzv/http/body.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define FIRST_ROOM 512u
-
+/* To at least `len` bytes, and to twice what it was. */
 static void grow(struct writer *w, size_t len)
 {
     struct reply_body *b = (struct reply_body *)w; /* its first member */
-    size_t cap = w->cap < FIRST_ROOM / 2 ? FIRST_ROOM : 2 * w->cap;
-    struct blob *wider;
+    size_t cap = 2 * w->cap > len ? 2 * w->cap : len;
+    struct blob *wider = len > b->max ? NULL : realloc(b->blob, sizeof *wider + cap);
 
-    if (cap < len)
-        cap = len;
-    wider = len > b->max ? NULL : realloc(b->blob, sizeof *wider + cap);
     if (wider == NULL) {
         w->grow = NULL;
         return;
     }
-    if (b->blob == NULL)
+    if (b->blob == NULL) {
         *wider = (struct blob){.refs = 1};
+        memcpy(wider->bytes, b->small, w->len);
+    }
     b->blob = wider;
     w->ptr = wider->bytes;
     w->cap = cap;
@@ -27,7 +26,9 @@ static void grow(struct writer *w, size_t len)
 
 void reply_body_begin(struct reply_body *b)
 {
-    *b = (struct reply_body){.w = {.grow = grow}, .max = SIZE_MAX};
+    b->w = (struct writer){.ptr = b->small, .cap = sizeof b->small, .grow = grow};
+    b->blob = NULL;
+    b->max = SIZE_MAX;
 }
 
 void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b)
@@ -37,9 +38,11 @@ void reply_body_send(const struct http_request *r, const struct reply *reply, st
     conn_charge(r->conn, b->w.len);
     if (!reply_body_is_whole(b)) {
         conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
+    } else if (b->blob == NULL) {
+        whole.body = (struct slice){b->small, b->w.len};
+        reply_send(r, &whole);
     } else {
-        if (b->blob != NULL)
-            b->blob->len = b->w.len;
+        b->blob->len = b->w.len;
         whole.shared = b->blob;
         reply_send(r, &whole);
     }
