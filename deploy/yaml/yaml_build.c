@@ -421,14 +421,11 @@ static void set_ranges(struct yaml_file *f)
         if (i == 0) {
             doc->start = 0;
         } else {
-            size_t at =
-                f->docs[i - 1].end; /* so far the end of what libyaml read for the document */
+            size_t least = f->docs[i - 1].end; /* so far where libyaml saw its end */
+            size_t at = doc->marked ? doc->body : least;
 
-            if (doc->marked) { /* back from behind `---` to its line */
-                at = doc->body;
-                while (at > 0 && f->bytes[at - 1] != '\n')
-                    at--;
-            }
+            while (at > least && f->bytes[at - 1] != '\n') /* back from `---` to its line */
+                at--;
             doc->start = at;
             f->docs[i - 1].end = at;
         }

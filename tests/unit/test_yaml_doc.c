@@ -117,6 +117,26 @@ static void documents_partition_the_file(void **state)
         assert_int_equal(file.docs[i].start, file.docs[i - 1].end);
 }
 
+/* Line breaks of YAML that are no newlines. */
+static void documents_begin_at_any_line_break(void **state)
+{
+    static const char *const breaks[] = {"\n", "\r\n", "\r", "\xc2\x85", "\xe2\x80\xa8"};
+    char text[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
+        size_t len = (size_t)snprintf(text, sizeof text, "--- a%s--- b%s", breaks[i], breaks[i]);
+
+        read(text);
+        assert_int_equal(file.count, 2);
+        assert_int_equal(file.docs[0].end, 5 + strlen(breaks[i]));
+        assert_int_equal(file.docs[1].start, file.docs[0].end);
+        assert_int_equal(file.docs[1].end, len);
+        end(NULL);
+    }
+    read("a: 1\n");
+}
+
 static void a_path_escapes_dots(void **state)
 {
     (void)state;
@@ -354,6 +374,7 @@ int main(void)
         cmocka_unit_test_teardown(nodes_know_their_bytes, end),
         cmocka_unit_test_teardown(offsets_are_bytes_behind_any_text, end),
         cmocka_unit_test_teardown(documents_partition_the_file, end),
+        cmocka_unit_test_teardown(documents_begin_at_any_line_break, end),
         cmocka_unit_test_teardown(a_path_escapes_dots, end),
         cmocka_unit_test_teardown(aliases_stand_for_what_they_name, end),
         cmocka_unit_test_teardown(scalars_mean_what_kubernetes_reads, end),
