@@ -80,6 +80,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     log_tick();
+    listen_tick(&s->net);
     if (timeout != 0 && now > timeout)
         transport_drop_stalled(&s->net, now - timeout);
     engine_tick(&s->engine);
@@ -135,9 +136,9 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 static void end_iteration(struct server *s)
 {
+    rendezvous_end_iteration(&s->rendezvous); /* may write, so it comes before the commit */
     transport_end_iteration(&s->net);
     arm_expiry(s);
-    rendezvous_end_iteration(&s->rendezvous);
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
 }

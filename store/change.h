@@ -66,8 +66,8 @@ enum key_wakes {
 struct key_put {
     struct slice key;
     struct slice value;
-    struct entry *entry;  /* live: where the key is; NULL: nowhere, */
-    bool looked_up;       /* live: if this is set */
+    struct entry *entry;  /* live: where the key is; NULL: see looked_up */
+    bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
     enum key_wakes wakes; /* live */
     bool unwatched;       /* live: WATCH_KEY does not see barriers */
 };
@@ -122,8 +122,8 @@ struct tree_put {
     bool refresh;
     int64_t expires_ns; /* 0: never */
     int64_t now_ns;
-    struct node *parent; /* live: the directory, if there is one; then */
-    struct node *node;   /* live: is what there is in it; NULL: nothing */
+    struct node *parent; /* live: the directory; NULL: unknown */
+    struct node *node;   /* live, if parent is set: what is at the path; NULL: nothing */
 };
 
 /* TREE_REMOVE: the node goes, and all below it. `action` is ETCD_DELETE, ETCD_COMPARE_AND_DELETE or

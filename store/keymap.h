@@ -127,9 +127,9 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
 /* Ends a waiter: unregisters and frees it. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
-/* Tells `subscription` of each change of `key`, in the bytes that classic WATCH_KEY sends, until
- * keymap_unwatch(), which frees what this returns. NULL when there is no memory, or when waiting
- * takes as much as it may. */
-struct key_watch *keymap_watch(struct keymap *m, struct slice key,
-                               struct subscription *subscription);
+/* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
+ * keymap_unwatch(), which frees *out. STORE_FULL: waiting takes as much as it may. STORE_NO_MEMORY:
+ * there is none. */
+enum store_status keymap_watch(struct keymap *m, struct slice key,
+                               struct subscription *subscription, struct key_watch **out);
 void keymap_unwatch(struct keymap *m, struct key_watch *w);

@@ -215,24 +215,28 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
     free(w);
 }
 
-struct key_watch *keymap_watch(struct keymap *m, struct slice key,
-                               struct subscription *subscription)
+enum store_status keymap_watch(struct keymap *m, struct slice key,
+                               struct subscription *subscription, struct key_watch **out)
 {
-    bool full = keymap_waiting_over_limit(m, ENTRY_COST + key.len + sizeof(struct key_watch));
-    struct entry *e = full ? NULL : keymap_get_or_create(m, key);
-    struct key_watch *w = e == NULL ? NULL : calloc(1, sizeof *w);
+    struct key_watch *w;
+    struct entry *e;
 
+    if (keymap_waiting_over_limit(m, ENTRY_COST + key.len + sizeof(struct key_watch)))
+        return STORE_FULL;
+    e = keymap_get_or_create(m, key);
+    w = e == NULL ? NULL : calloc(1, sizeof *w);
     if (w == NULL) {
         if (e != NULL)
             keymap_release(m, e);
-        return NULL;
+        return STORE_NO_MEMORY;
     }
     w->subscription = subscription;
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
     m->waiters++;
     m->waiting_bytes += sizeof *w;
-    return w;
+    *out = w;
+    return STORE_OK;
 }
 
 void keymap_unwatch(struct keymap *m, struct key_watch *w)

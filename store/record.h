@@ -1,5 +1,5 @@
 /* Changes as bytes: the protobuf of proto/record.proto, which a journal keeps and a replica
- * replays. All changes of one iteration of the loop are one batch. Pure; framing and checksums are
+ * replays. All changes between two commits are one batch. Pure; framing and checksums are
  * the journal's. */
 #pragma once
 

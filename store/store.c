@@ -302,6 +302,7 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         return false;
     if (batch != NULL && !batch_add(batch, space->name, &change)) {
         refuse(space, &change, out);
+        reserve_settle(&s->reserve);
         return false;
     }
     store_apply(s, space, &change, out);

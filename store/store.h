@@ -28,8 +28,9 @@ TAILQ_HEAD(space_list, space);
 
 struct store_options {
     uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
-    size_t space_bytes_max; /* of the keys and values of one space, of its tree, and of those who
-                               wait, each by itself; 0: no limit */
+    size_t space_bytes_max; /* of the keys and values of one space, of each of its worker stores, of
+                               its tree, of its run records, and of what waits, each by itself; 0:
+                               no limit */
 };
 
 struct store {

@@ -1,6 +1,6 @@
-/* Worker stores: the key namespaces of workers. All the ranks of one completed round of torch must
- * find empty keys, whatever those of the round before left behind. So each round gets a worker
- * store: a keymap beside that of the space, named by a number that is never used again. */
+/* Worker stores: the keys of workers, apart for each round. All the ranks of one completed round of
+ * torch must find empty keys, whatever those of the round before left behind. So each round gets a
+ * worker store: a keymap beside that of the space, named by a number that is never used again. */
 #pragma once
 
 #include "store/keymap.h"

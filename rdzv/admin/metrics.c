@@ -142,7 +142,7 @@ static void write_spaces(FILE *out, const struct engine *e)
         {"rdzvd_space_keys", "c10d keys that have a value.", space_key_count},
         {"rdzvd_space_queues", "c10d queues that are not empty.", space_queues},
         {"rdzvd_space_runs", "Torch rendezvous that are known.", space_runs},
-        {"rdzvd_space_waiters", "c10d clients that wait for keys.", space_waiters},
+        {"rdzvd_space_waiters", "Open WAITs, BARRIERs and watches of c10d.", space_waiters},
         {"rdzvd_space_worker_stores", "Worker stores of torch's runs.", space_worker_stores},
     };
     const struct engine_space *space;
@@ -164,7 +164,7 @@ static void write_dropped(FILE *out, const struct stats *stats)
     };
 
     head(out, "rdzvd_connections_dropped_total", "counter",
-         "Connections that were ended for what the peer did or did not do.");
+         "Connections that rdzvd ended before their time, by reason.");
     for (int i = 0; i < DROP_REASONS; i++)
         fprintf(out, "rdzvd_connections_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
                 stats->dropped[i]);

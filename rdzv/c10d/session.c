@@ -254,6 +254,7 @@ static void handle_pop(struct conn *c, const struct c10d_request *req)
 static void handle_watch(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_watches *w = c10d_session(c)->watches;
+    enum store_status status = STORE_NO_MEMORY;
     struct key_watch **items;
 
     if (!watchers_left(c))
@@ -274,10 +275,10 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     items = realloc(w->items, (w->count + 1) * sizeof(struct key_watch *));
     if (items != NULL) {
         w->items = items;
-        items[w->count] = keymap_watch(keys_of(c), req->key, &w->subscription);
+        status = keymap_watch(keys_of(c), req->key, &w->subscription, &items[w->count]);
     }
-    if (items == NULL || items[w->count] == NULL) {
-        c10d_reject(c, STORE_NO_MEMORY, req->key);
+    if (status != STORE_OK) {
+        c10d_reject(c, status, req->key);
         return;
     }
     w->count++;

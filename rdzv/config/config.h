@@ -65,9 +65,9 @@ struct config_limits {
     uint64_t request_max;        /* bytes of one c10d request */
     uint64_t output_max;         /* bytes queued for one peer that does not read; one reply may be
                                     longer by itself */
-    uint32_t connections_max;    /* 0: none but the descriptors */
-    uint64_t space_bytes_max;    /* keys and values of one space; 0: none */
-    uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: none */
+    uint32_t connections_max;    /* 0: no limit but the descriptors */
+    uint64_t space_bytes_max;    /* keys and values of one space; 0: no limit */
+    uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: no limit */
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */

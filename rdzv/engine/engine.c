@@ -53,7 +53,7 @@ struct engine_space *engine_space(struct engine *e, const char *name)
 void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
                   struct store_result *out)
 {
-    struct batch *batch = e->options.log.commit != NULL ? &e->batch : NULL;
+    struct batch *batch = e->options.journal.commit != NULL ? &e->batch : NULL;
 
     if (!store_execute(&e->store, space->store, command, batch, out))
         return;
@@ -75,8 +75,8 @@ void engine_commit(struct engine *e)
 
     if (!e->batch_changed)
         return;
-    if (e->options.log.commit != NULL)
-        durable = e->options.log.commit(e->options.log.arg, &e->batch);
+    if (e->options.journal.commit != NULL)
+        durable = e->options.journal.commit(e->options.journal.arg, &e->batch);
     batch_begin(&e->batch, e->batch.number + 1);
     e->batch_changed = false;
     engine_committed(e, durable);

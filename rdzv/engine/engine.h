@@ -13,7 +13,7 @@
 #include "store/store.h"
 
 /* Where batches are kept. `commit` NULL: nowhere, memory is all there is. */
-struct engine_log {
+struct engine_journal {
     /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
      * newest batch that is as durable as promised: this one's, or an earlier one while the disk is
      * slow. Later progress is reported with engine_committed(). */
@@ -27,7 +27,7 @@ struct engine_options {
     size_t space_bytes_max;         /* see struct store_options */
     uint64_t space_idle_timeout_ms; /* a space forgets its c10d keys after that long without a c10d
                                        session; 0: never */
-    struct engine_log log;
+    struct engine_journal journal;
 };
 
 /* A space as the daemon sees it. Lives as long as the engine. */
@@ -35,7 +35,8 @@ struct engine_space {
     TAILQ_ENTRY(engine_space) entry;
     struct space *store;
     uint64_t c10d_sessions; /* open ones */
-    uint64_t idle_since_ms; /* the last c10d session ended then; 0: one is open, or none was */
+    uint64_t idle_since_ms; /* the last c10d session ended then; 0: one is open, none was, or
+                                 its keys have been forgotten since */
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
 };
 
@@ -61,8 +62,8 @@ struct engine {
     bool used;        /* there has been one */
     uint64_t used_ms; /* the end of the last one */
 
-    struct batch
-        batch; /* the open one: what this iteration has changed, encoded if there is a log */
+    struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
+                           a journal */
     bool batch_changed; /* it has changes */
     uint64_t committed; /* the newest batch that is as durable as promised */
 };
@@ -108,10 +109,10 @@ static inline bool engine_is_committed(const struct engine *e, uint64_t watermar
     return watermark <= e->committed;
 }
 
-/* Hands the open batch to the log, and begins the next one. Without changes it does nothing. */
+/* Hands the open batch to the journal, and begins the next one. Without changes it does nothing. */
 void engine_commit(struct engine *e);
 
-/* The log reports that all batches up to this one are as durable as promised. */
+/* The journal reports that all batches up to this one are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
 
 /* --- Sessions, and time. --- */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define LIMITED_NAMES_MAX 32 /* more share the last place */
-#define TAIL_MAX          32 /* room kept for the end of a line that had to be cut */
+#define TAIL_MAX          64 /* room kept for the end of a line that had to be cut */
 
 enum log_level log_lowest_ = LOG_INFO;
 
@@ -44,6 +44,7 @@ struct line {
     size_t len;
     size_t cap;
     bool full;
+    bool begun; /* has its first key */
 };
 
 static const char *const level_names[] = {
@@ -213,16 +214,14 @@ static void put_bytes(struct line *line, struct slice value)
 
 static void put_key(struct line *line, const char *key)
 {
-    if (state.format == LOG_FORMAT_JSON) {
-        put_text(line, line->len <= 1 ? "\"" : ",\"");
-        put_text(line, key);
-        put_text(line, "\":");
-    } else {
-        if (line->len > 0)
-            put_text(line, " ");
-        put_text(line, key);
-        put_text(line, "=");
-    }
+    bool json = state.format == LOG_FORMAT_JSON;
+
+    if (line->begun)
+        put_text(line, json ? "," : " ");
+    line->begun = true;
+    put_text(line, json ? "\"" : "");
+    put_text(line, key);
+    put_text(line, json ? "\":" : "=");
 }
 
 static void put_field(struct line *line, const struct log_field *field)
@@ -289,7 +288,7 @@ static void write_event(uint64_t now, enum log_level level, const char *event, u
 
     line.len = 0;
     line.cap = sizeof line.text - TAIL_MAX;
-    line.full = false;
+    line.full = line.begun = false;
     if (state.torn)
         put_text(&line, "\n");
     if (json)

@@ -390,7 +390,7 @@ static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
         enum parse_result result =
             http_next_chunk(&h->chunks, (struct slice){in + at, len - at}, &data, &size, &why);
 
-        h->length += data.len + size;
+        h->length += size;
         if (result == PARSE_BAD || h->length > BODY_SLACK) {
             conn_finish_draining(c);
             return len;

@@ -204,6 +204,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
     end_session(c);
     end_stall(c);
     conn_set_end(c, CONN_DROPPING);
+    conn_update_events(c);
 }
 
 /* The end of the iteration sends the rest, or closes at once. */
@@ -219,6 +220,7 @@ void conn_finish(struct conn *c)
         return;
     conn_set_end(c, CONN_FINISHING);
     flush_later(c);
+    conn_update_events(c);
 }
 
 void conn_finish_draining(struct conn *c)

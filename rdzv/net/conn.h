@@ -35,8 +35,8 @@ enum conn_end {
     CONN_CLOSED,     /* dead; freed at the end of the iteration */
 };
 
-/* The start of a request whose rest has not come. Absent while there is none, as with all idle
- * peers. */
+/* What has come and is not done with: half a request, or requests that have to wait. Absent while
+ * there is none, as with all idle peers. */
 struct input {
     size_t start; /* of what is not done with yet */
     size_t len;   /* of that */
@@ -89,7 +89,8 @@ static inline struct engine_space *conn_space(const struct conn *c)
 }
 
 /* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
- * connection. NULL when memory is short, or the kernel's room for watches: the socket is closed. */
+ * connection. NULL when memory is short or the kernel cannot watch one more: the socket is closed
+ * then. */
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
 
@@ -105,8 +106,8 @@ static inline bool conn_is_open(const struct conn *c)
  * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
-/* Ends a connection for what its peer did: always a log line, with peer, protocol and `reason`, and
- * one more in the counter of `why`.
+/* Ends a connection before its time: a line in the log (as many as log_limited() lets through) with
+ * peer, protocol and `reason`, and one more in the counter of `why`.
  * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
  * get one chance to be sent. */
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);

@@ -49,8 +49,8 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         if (l->open)
             all = net_add_event(&l->event, NULL) && all;
     }
-    if (!all)
-        retry_later(n);
+    if (!all && !retry_later(n))
+        n->retry_needed = true; /* the tick tries again */
 }
 
 /* True when one more connection is welcome. */
@@ -248,6 +248,14 @@ int listen_open_all(struct net *n, const struct config *config, listen_accept_fn
     log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be listened on"),
               log_str("hint", "name one with --listen"));
     return -1;
+}
+
+void listen_tick(struct net *n)
+{
+    if (!n->retry_needed)
+        return;
+    n->retry_needed = false;
+    on_retry_accept(-1, 0, n);
 }
 
 void listen_close_all(struct net *n)

@@ -26,6 +26,9 @@ struct listener {
  * or -1 after it logged why not and what to do. */
 int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept);
 
+/* Once a second: tries again what the kernel had no room for. */
+void listen_tick(struct net *n);
+
 /* Stops accepting; the listeners themselves stay, as connections point to them. */
 void listen_close_all(struct net *n);
 void listen_free_all(struct net *n);

@@ -26,8 +26,9 @@ struct net {
 
     struct listener_list listeners;
     struct event retry_accept; /* after descriptors ran out */
+    bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
-    struct conn_list conns;       /* all that are open */
+    struct conn_list conns;       /* all that are not closed */
     struct conn_list closed;      /* are freed at the end of the iteration */
     struct conn_list stalled;     /* owe the rest of a request, or do not read; the longest first */
     struct conn_list queued;      /* have output that is to be sent */

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rdzv/net/net.h"
+
 struct probe {
     struct event *event;
     int fd;
@@ -74,7 +76,7 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
     }
     p->error = dial(p->fd, address, port, v4);
     p->event = event_new(base, p->fd, EV_WRITE, on_event, p);
-    if (p->event == NULL || event_add(p->event, &patience) < 0) {
+    if (p->event == NULL || !net_add_event(p->event, &patience)) {
         probe_cancel(p);
         return NULL;
     }

@@ -12,8 +12,9 @@ struct wake;
 enum protocol_result {
     PROTOCOL_MORE,     /* used what it could, and needs more */
     PROTOCOL_SKIPPING, /* the same, and drops what comes next: a body that it does not want */
-    PROTOCOL_PARKED,   /* does not look at input until conn_resume_input(), but the peer is read */
-    PROTOCOL_PAUSED,   /* the output limit is reached: the rest of the input waits for room */
+    PROTOCOL_PARKED, /* does not look at input until input_unpark() or input_process(), but the peer
+                        is read */
+    PROTOCOL_PAUSED, /* the output limit is reached: the rest of the input waits for room */
     PROTOCOL_DEFERRED, /* the budget is used up: the rest waits for the next iteration */
     PROTOCOL_ENDED,    /* the connection is finishing or closed */
 };

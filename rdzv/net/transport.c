@@ -129,16 +129,20 @@ void transport_run_deferred(struct net *n)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
 }
 
+static const char *why_stalled(const struct conn *c)
+{
+    if (c->output == OUTPUT_BLOCKED)
+        return "does not read its answers";
+    return c->end == CONN_DRAINING ? "has not closed after its last answer"
+                                   : "half a request for too long, see --request-timeout";
+}
+
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 {
     struct conn *c;
 
     while ((c = TAILQ_FIRST(&n->stalled)) != NULL && c->stalled_ms <= deadline_ms)
-        conn_drop(c, DROP_STALLED,
-                  c->output == OUTPUT_BLOCKED
-                      ? "does not read its answers"
-                      : "half a request for too long, see --request-timeout",
-                  (struct slice){0});
+        conn_drop(c, DROP_STALLED, why_stalled(c), (struct slice){0});
 }
 
 /* --- The end. --- */

@@ -17,8 +17,7 @@ bool transport_has_deferred(const struct net *n);
  * do; then frees closed connections. */
 void transport_end_iteration(struct net *n);
 
-/* Drops those who have owed the rest of a request, or have not read, since `deadline_ms` of the
- * engine's monotonic clock, or longer. */
+/* Drops connections that have been stalled since `deadline_ms` (monotonic) or earlier. */
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 
 /* No new connections; those that are open get what is queued for them, and are closed. */

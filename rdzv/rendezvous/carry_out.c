@@ -115,7 +115,8 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
     if (!use->ended || use->sessions > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    free_use(home, use);
+    if (result.status != STORE_IN_USE) /* else a record still names it */
+        free_use(home, use);
 }
 
 static void end_worker_store(struct live_run *run, uint64_t id)

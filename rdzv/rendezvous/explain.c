@@ -44,7 +44,7 @@ static const char *role_text(const struct torch_node *node)
 {
     const char *role = explain_role(node);
 
-    return role == NULL ? "nowhere" : role;
+    return role == NULL ? "none" : role;
 }
 
 static void note_arrival(struct step *s, const struct torch_node *node,

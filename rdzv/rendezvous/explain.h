@@ -33,7 +33,7 @@ struct note {
     const struct agent *by;    /* who wrote */
     const char *node;          /* "host/pid/local id" */
     const char *by_node;
-    const char *role; /* "participant", "waiting", "spare", "nowhere" */
+    const char *role; /* "participant", "waiting", "spare", "none" */
     const char *previous;
     const char *reason;
     const char *action;

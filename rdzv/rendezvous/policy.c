@@ -116,7 +116,7 @@ static void keep_open(struct step *s, struct wish *wish)
     if (desired == NULL)
         return;
     a->closes = a->closes || desired->closed;
-    if (!a->closes || !desired->closed || !others_are_in(s->run, a))
+    if (!desired->closed || !others_are_in(s->run, a))
         return;
     desired->closed = false;
     if (!torch_state_write(desired, &text, &len)) {

@@ -13,7 +13,8 @@
  *  - notes tell what happened to which node (explain.c).
  *
  * The order of a caller: fill an event, call policy_step(), carry out its outputs in their order.
- * Every command succeeds, since the policy has seen how much room there is. */
+ * The policy has seen how much room there is, so a command fails only when memory is short; the
+ * caller then steps RUN_CHANGED, and the view is that of the store again. */
 #pragma once
 
 #include "rdzv/rendezvous/events.h"

@@ -1254,7 +1254,7 @@ def the_log_explains():
         a.join()
         here = r"space=default run=job round=0 "
         server.wait_log(r"event=run_started " + here.strip())
-        server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s role=participant previous=nowhere"
+        server.wait_log(r"event=node_joined %snode=a/100/0 peer=%s role=participant previous=none"
                         % (here, a.name))
         b = Agent(server.port, "job", "b")
 
@@ -1270,7 +1270,7 @@ def the_log_explains():
         server.wait_log(r'event=round_complete %snodes=3 ranks="0=a/100/0 1=b/100/0 2=c/100/0"' % here)
         d = Agent(server.port, "job", "d")
         d.wait_in_line()
-        server.wait_log(r"event=node_joined %snode=d/100/0 peer=%s role=waiting previous=nowhere"
+        server.wait_log(r"event=node_joined %snode=d/100/0 peer=%s role=waiting previous=none"
                         % (here, d.name))
 
         def leave(state):

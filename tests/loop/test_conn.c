@@ -1028,7 +1028,7 @@ static void an_answer_waits_for_its_commit(void **state)
     reader = open_modern(&loop);
     early = loop_connect(&loop, false);
     loop_send(&loop, early, TEXT(VALIDATE GET_K)); /* before anything has changed */
-    e->options.log.commit = nothing_is_durable;
+    e->options.journal.commit = nothing_is_durable;
     loop_send(&loop, writer, TEXT(SET_K));
     loop_send(&loop, reader, TEXT(GET_K));
     LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
@@ -1036,7 +1036,7 @@ static void an_answer_waits_for_its_commit(void **state)
     assert_int_equal(loop_conn(&loop, reader)->output, OUTPUT_UNCOMMITTED);
     engine_committed(e, engine_watermark(e));
     loop_expect(&loop, reader, TEXT(VALUE_V));
-    e->options.log.commit = NULL;
+    e->options.journal.commit = NULL;
     loop_leave(&loop, early);
     loop_leave(&loop, reader);
     loop_leave(&loop, writer);
@@ -1052,13 +1052,13 @@ static void a_peer_that_leaves_before_the_commit_is_forgotten(void **state)
     loop_open(&loop, NULL);
     writer = open_modern(&loop);
     reader = open_modern(&loop);
-    loop.server.engine.options.log.commit = nothing_is_durable;
+    loop.server.engine.options.journal.commit = nothing_is_durable;
     loop_send(&loop, writer, TEXT(SET_K));
     loop_send(&loop, reader, TEXT(GET_K));
     LOOP_UNTIL(&loop, loop_conn(&loop, reader)->output == OUTPUT_UNCOMMITTED);
     conn_close(loop_conn(&loop, reader), "the test says so");
     loop_expect_end(&loop, reader);
-    loop.server.engine.options.log.commit = NULL;
+    loop.server.engine.options.journal.commit = NULL;
     loop_leave(&loop, writer);
     loop_close(&loop);
 }

@@ -290,6 +290,20 @@ def dropped_connections_are_counted_by_reason():
             check(line in metrics, (line, metrics))
 
 
+@case
+def a_chunked_body_that_no_endpoint_reads_is_passed_over():
+    with Rdzvd() as server:
+        chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
+            c.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      + chunk * 200 + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            got = b""
+            while b'"health"' not in got:
+                more = c.recv(65536)
+                check(more, "the connection ends: %r" % got[-200:])
+                got += more
+
+
 def check_stays(server, seconds, what):
     try:
         server.process.wait(seconds)

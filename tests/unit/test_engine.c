@@ -13,7 +13,7 @@
 
 static int64_t wall_ns;
 static uint64_t monotonic_ms;
-static uint64_t durable;     /* what the log says is durable */
+static uint64_t durable;     /* what the journal says is durable */
 static uint64_t commits;     /* how often it was asked */
 static uint64_t last_number; /* for which batch */
 static uint64_t added;       /* changes it was given */
@@ -53,7 +53,7 @@ static void begin(uint64_t idle_timeout_ms, bool logged)
     durable = UINT64_MAX;
     commits = last_number = added = 0;
     if (logged)
-        options.log = (struct engine_log){.commit = commit};
+        options.journal = (struct engine_journal){.commit = commit};
     engine_init(&engine, &options);
     space = engine_space(&engine, "default");
 }

@@ -531,7 +531,7 @@ static void watchers_are_told_of_each_change(void **state)
     (void)state;
     fixture_init(&w, 0);
     subscription_init(&sub, &w);
-    watch = keymap_watch(&w.m, s("/k"), &sub);
+    assert_int_equal(keymap_watch(&w.m, s("/k"), &sub, &watch), STORE_OK);
     set(&w, "/other", "unseen");
     assert_null(next_ready(&w));
     set(&w, "/k", "1");
@@ -556,7 +556,8 @@ static void watchers_are_told_of_each_change(void **state)
     expect_event(&sub, 1, "/k", "", "3");
     assert_null(subscription_next(&sub));
 
-    twice = keymap_watch(&w.m, s("/k"), &sub); /* duplicates are told twice */
+    assert_int_equal(keymap_watch(&w.m, s("/k"), &sub, &twice),
+                     STORE_OK); /* duplicates are told twice */
     assert_int_equal(w.m.waiters, 2);
     keymap_clear(&w.m);
     expect_event(&sub, 2, "/k", "3", "");
@@ -633,7 +634,7 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
     fixture_init(&w, 0);
     subscription_init(&subscription, &w);
     for (size_t i = 0; i < COUNT(watches); i++) {
-        watches[i] = keymap_watch(&w.m, s("k"), &subscription);
+        assert_int_equal(keymap_watch(&w.m, s("k"), &subscription, &watches[i]), STORE_OK);
         assert_non_null(watches[i]);
     }
     for (size_t i = 0; i < SUBSCRIPTION_MAX / COUNT(watches); i++)

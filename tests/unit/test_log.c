@@ -446,6 +446,31 @@ static void half_a_line_is_ended_by_the_next(void **state)
     close(fd);
 }
 
+/* The same in JSON: the line behind half a line is an object as any other. */
+static void the_line_behind_half_a_line_is_whole_json(void **state)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    struct rlimit limit, low;
+    char text[4096];
+    ssize_t n;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    use(LOG_FORMAT_JSON, LOG_INFO, fd);
+    low = limit;
+    low.rlim_cur = 30;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    log_event(LOG_INFO, "torn");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    log_event(LOG_INFO, "after");
+    n = pread(fd, text, sizeof text - 1, 0);
+    assert_true(n > 30);
+    text[n] = '\0';
+    assert_memory_equal(text + 30, "\n{\"time\":", 9);
+    close(fd);
+}
+
 static void errno_survives(void **state)
 {
     (void)state;
@@ -485,6 +510,7 @@ int main(void)
         TEST(a_full_pipe_costs_lines_and_no_time),
         TEST(a_reader_that_left_kills_nobody),
         TEST(half_a_line_is_ended_by_the_next),
+        TEST(the_line_behind_half_a_line_is_whole_json),
         TEST(errno_survives),
         TEST(the_system_clock_is_the_default),
         TEST(more_names_than_places_still_pass), /* last: it uses the places up */

@@ -186,7 +186,9 @@ static void open_subject(struct subject *t, uint64_t seed)
         execute(t, (struct command){.kind = COMMAND_TREE_CREATE_IN_ORDER, .key = BYTES("/")});
     t->shared = blob_ref(keymap_get(&t->space->keys, slice_str("/shared")));
     subscription_init(&t->subscription, NULL);
-    t->key_watch = keymap_watch(&t->space->keys, slice_str("/new"), &t->subscription);
+    if (keymap_watch(&t->space->keys, slice_str("/new"), &t->subscription, &t->key_watch) !=
+        STORE_OK)
+        t->key_watch = NULL;
     assert_int_equal(tree_watch(&t->space->tree, slice_str("/"), true, true, 0, NULL, &t->watch),
                      ETCD_OK);
 }

@@ -77,7 +77,7 @@ static void a_run_from_its_start_to_its_close(void **state)
     note = scene_note(&s, NOTE_NODE_JOINED);
     assert_string_equal(note->node, "a/100/0");
     assert_string_equal(note->role, "participant");
-    assert_string_equal(note->previous, "nowhere");
+    assert_string_equal(note->previous, "none");
     assert_ptr_equal(note->agent, &s.agents[0]);
 
     write_state(&s, 1, b_makes_a_last_call);
