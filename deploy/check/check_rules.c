@@ -87,8 +87,7 @@ const struct check_rule check_rules[] = {
      "several pods, and each of them uses its own loopback address",
      "Every pod looks for the store in itself. Each pod starts a store alone and waits for the "
      "others until the join timeout.",
-     "Write the name of a Service that selects the store. Or run a store (a relay) in each pod.",
-     check_endpoint_localhost},
+     "Write the name of a Service that selects the store.", check_endpoint_localhost},
     {"rdzv-endpoint-port", ERROR, "an endpoint whose port does not exist",
      "Connections are refused or get no answer, and after read_timeout (60 s) each agent ends with "
      "RendezvousConnectionError.",
@@ -115,7 +114,7 @@ const struct check_rule check_rules[] = {
      check_headless_port_mapping},
     {"not-ready-addresses", WARNING, "a store whose name resolves only while its pod is Ready",
      "Agents that start before the store is Ready do not find the name, and try for read_timeout "
-     "(60 s) only. A store that replays its journal, or fails one probe, loses its name while a "
+     "(60 s) only. A store that restarts, or fails one probe, loses its name while a "
      "job runs.",
      "Set publishNotReadyAddresses: true. For Volcano: svc: "
      "[\"--publish-not-ready-addresses=true\"].",

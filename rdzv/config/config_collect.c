@@ -50,10 +50,11 @@ static unsigned distance(const char *a, size_t a_len, const char *b)
     return rows[a_len % 3][b_len];
 }
 
-/* The known name that is nearest to a wrong one, or NULL if none is near. */
+/* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
+ * is near at distance 1 alone, because --help does not list it. */
 static const char *suggest(const char *name, size_t len)
 {
-    unsigned best = len < 3 ? 0 : len < 4 ? 1 : len < 8 ? 2 : 3;
+    unsigned best = len < 3 ? 0 : len <= 6 ? 1 : 2;
     const char *found = NULL;
     const struct etcd_flag *flag;
 
@@ -68,7 +69,7 @@ static const char *suggest(const char *name, size_t len)
     for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
         unsigned d = distance(name, len, flag->name);
 
-        if (d < best || (d == best && found == NULL)) {
+        if (d <= 1 && (d < best || (d == best && found == NULL))) {
             best = d;
             found = flag->name;
         }

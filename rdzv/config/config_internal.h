@@ -123,7 +123,7 @@ void config_note_elastic(struct config *c);
 /* config_text.c */
 #define CONFIG_LABEL_MAX 400
 
-/* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: linger". */
+/* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: cors". */
 const char *config_label(const struct setting *setting, char *text);
 
 /* Sets the error and returns false: "LABEL: text". */

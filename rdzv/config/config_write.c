@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define HELP_COLUMN 38
+#define HELP_WIDTH  90
 
 /* Characters that YAML wants escaped, or takes for the end of a line or of nothing at all. */
 static bool must_escape(uint32_t point)
@@ -242,6 +243,27 @@ static void write_default(FILE *out, const struct config *defaults, const struct
     }
 }
 
+/* The flags that accept `off`, on as many lines as they need. */
+static void write_may_be_off(FILE *out)
+{
+    size_t column = 0;
+
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct option *o = &config_options[i];
+        size_t len = strlen(o->name) + 3; /* dashes and a blank */
+
+        if (!o->may_be_off)
+            continue;
+        if (column > 0 && column + len > HELP_WIDTH) {
+            fputc('\n', out);
+            column = 0;
+        }
+        fprintf(out, "%s--%s", column == 0 ? "" : " ", o->name);
+        column += len;
+    }
+    fputc('\n', out);
+}
+
 void config_write_help(FILE *out, const struct config *config)
 {
     const char *group = NULL;
@@ -268,9 +290,9 @@ void config_write_help(FILE *out, const struct config *config)
         "\n"
         "DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.\n"
         "SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.\n"
-        "off means no limit, or never; --drain-timeout, --space-limit, --watcher-limit,\n"
-        "--request-timeout and the flags with the default off accept it.\n",
+        "off means no limit, or never; these accept it:\n",
         out);
+    write_may_be_off(out);
 }
 
 void config_write_version(FILE *out, const struct config *config, const char *version)

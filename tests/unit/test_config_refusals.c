@@ -14,6 +14,11 @@ static const struct {
     /* Words that are no flags. */
     {{.words = {"--lisen", "x"}}, 2, "--lisen: no such setting; did you mean --listen?"},
     {{.words = {"--enable-v3"}}, 2, "--enable-v3: no such setting; did you mean --enable-v2?"},
+    {{.words = {"--linger=1s"}}, 2, "--linger: no such setting; `rdzvd --help` lists them"},
+    {{.words = {"--port=1"}}, 2, "--port: no such setting; `rdzvd --help` lists them"},
+    {{.words = {"--snapshot-coumtt=1"}},
+     2,
+     "--snapshot-coumtt: no such setting; `rdzvd --help` lists them"},
     {{.words = {"-l"}}, 2, "--l: no such setting; `rdzvd --help` lists them"},
     {{.words = {"--space-idle-tmeout=1s"}},
      2,

@@ -128,6 +128,7 @@ static void help_names_every_flag_of_ours(void **state)
         if (strstr(text, flag) == NULL)
             fail_msg("no --%s in the help", flags[i]);
     }
+    assert_non_null(strstr(strstr(text, "\noff means"), "--idle-run-ttl"));
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         if (strlen(line) > 110)
             fail_msg("a line of %zu columns: %s", strlen(line), line);

@@ -46,8 +46,18 @@ def functions(check):
               set(code) ^ set(re.findall(r"`(\w+)`", text))))
 
 
+def short_file(check):
+    """The short user file of the section emit makes a job and its store."""
+    section = re.search(r"^## emit.*?\n(.*?)^## ", read("deploy", "README.md"), re.M | re.S).group(1)
+    text = re.search(r"^```yaml\n(.*?)^```", section, re.M | re.S).group(1)
+    code, out, err = tool.run("emit", "-f", "-", stdin=text.encode())
+    check(code == 0 and b"kind: Job\n" in out and b"kind: StatefulSet\n" in out,
+          "deploy/README.md: job.yaml: %s" % err.decode())
+
+
 def test(check, skip):
     functions(check)
+    short_file(check)
     output, commands, shown = None, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, text in blocks():
