@@ -7,17 +7,7 @@
 #include <stdlib.h>
 
 #include "proto/c10d.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* assert() would be gone in a release build, and says less. */
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* Small ones, so that short inputs reach them. */
 static const struct c10d_limits all_limits[] = {

@@ -12,16 +12,7 @@
 #include "deploy/check/check_print.h"
 #include "deploy/kube/shell_words.h"
 #include "deploy/yaml/scalar_position.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* Trees that aliases make large take their time, and show nothing new. */
 #define WEIGHT_MAX 20000

@@ -14,16 +14,7 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* What the parser of files itself promises. */
 static void check_bytes(const uint8_t *data, size_t size)

@@ -9,17 +9,7 @@
 
 #include "proto/http.h"
 #include "proto/mime.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* assert() would be gone in a release build, and says less. */
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* How one stream is fed and what came of it. */
 struct reading {

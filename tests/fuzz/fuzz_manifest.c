@@ -12,16 +12,7 @@
 #include "deploy/emit/emit_job.h"
 #include "deploy/template/userfile.h"
 #include "deploy/yaml/yaml_write.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 /* Trees that aliases make large are looked at in their beginning alone. */
 #define WEIGHT_MAX 20000

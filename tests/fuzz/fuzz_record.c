@@ -4,18 +4,8 @@
 #include <stdlib.h>
 
 #include "store/store.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/sim/dump.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* assert() would be gone in a release build, and says less. */
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
 
 static struct space *open_one(struct store *s, uint64_t seed)
 {

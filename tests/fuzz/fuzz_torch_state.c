@@ -10,17 +10,7 @@
 #include "proto/base64.h"
 #include "proto/torch/torch_state.h"
 #include "proto/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* assert() would be gone in a release build, and says less. */
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
+#include "tests/fuzz/fuzz.h"
 
 static void check_node(const struct torch_state *s, size_t i)
 {
