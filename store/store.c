@@ -59,8 +59,7 @@ struct space *store_space(struct store *s, const char *name)
     return space;
 }
 
-/* The keys of that worker store, or with 0 those of the space; NULL when there is none. */
-static struct keymap *keys_of(struct space *space, uint64_t worker_store)
+struct keymap *space_keys(struct space *space, uint64_t worker_store)
 {
     struct worker_store *store;
 
@@ -75,7 +74,7 @@ static struct keymap *keys_of(struct space *space, uint64_t worker_store)
 static bool check_key(struct space *space, const struct command *c, struct change *change,
                       struct store_result *out)
 {
-    const struct keymap *keys = keys_of(space, c->worker_store);
+    const struct keymap *keys = space_keys(space, c->worker_store);
 
     change->worker_store = c->worker_store;
     out->status = keys == NULL ? STORE_ABSENT : keymap_check(keys, c, change, out);
@@ -182,7 +181,7 @@ static bool decide(struct space *space, const struct command *c, struct change *
 static size_t memory(struct space *space, const struct change *change)
 {
     if (change_is_key(change->kind))
-        return keymap_memory(keys_of(space, change->worker_store), change);
+        return keymap_memory(space_keys(space, change->worker_store), change);
     if (change_is_tree(change->kind))
         return tree_memory(&space->tree, change);
     if (change_is_auth(change->kind))
@@ -219,7 +218,7 @@ bool store_check(struct store *s, struct space *space, const struct command *com
 
 static bool has_what_it_takes(struct space *space, const struct change *change)
 {
-    const struct keymap *keys = keys_of(space, change->worker_store);
+    const struct keymap *keys = space_keys(space, change->worker_store);
 
     if (change_is_key(change->kind))
         return keys != NULL && keymap_can_apply(keys, change);
@@ -283,7 +282,7 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
                  struct store_result *out)
 {
     if (change_is_key(change->kind))
-        keymap_apply(keys_of(space, change->worker_store), change, out);
+        keymap_apply(space_keys(space, change->worker_store), change, out);
     else if (change_is_tree(change->kind))
         tree_apply(&space->tree, change, &out->tree);
     else if (change_is_auth(change->kind))

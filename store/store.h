@@ -69,12 +69,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
 
-/* The c10d keys of a worker store, or with 0 the space's own. The worker store exists. */
-static inline struct keymap *space_keys(struct space *space, uint64_t worker_store)
-{
-    return worker_store == 0 ? &space->keys
-                             : &worker_stores_find(&space->worker_stores, worker_store)->keys;
-}
+/* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
+struct keymap *space_keys(struct space *space, uint64_t worker_store);
 
 /* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, and
  * what waiters take. */

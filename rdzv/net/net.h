@@ -28,10 +28,11 @@ struct net {
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
-    struct conn_list conns;       /* all that are not closed */
-    struct conn_list closed;      /* are freed at the end of the iteration */
-    struct conn_list stalled;     /* owe the rest of a request, or do not read; the longest first */
-    struct conn_list queued;      /* have output that is to be sent */
+    struct conn_list conns;   /* all that are not closed */
+    struct conn_list closed;  /* are freed at the end of the iteration */
+    struct conn_list stalled; /* owe the rest of a request, or do not read; the longest first */
+    struct conn_list queued;  /* have output that is to be sent */
+    uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */
     struct conn_list
         deferred; /* have used up their budget of an iteration, and go on in the next */

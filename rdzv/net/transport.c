@@ -75,10 +75,14 @@ static void flush_queued(struct net *n)
     }
 }
 
+/* Thousands may wait for a slow disk: they are looked at once for each progress of the commit. */
 static void queue_committed(struct net *n)
 {
     struct conn *c, *next;
 
+    if (n->committed == n->engine->committed)
+        return;
+    n->committed = n->engine->committed;
     for (c = TAILQ_FIRST(&n->uncommitted); c != NULL; c = next) {
         next = TAILQ_NEXT(c, queued);
         if (engine_is_committed(n->engine, c->watermark))

@@ -18,16 +18,21 @@ static struct rendezvous *rdzv_of(const struct live_run *run)
 
 /* --- Commands. --- */
 
-/* The policy has seen that there is room, so a command fails for want of memory alone. */
+/* The policy has seen that the keys have room; memory may be short, and run records have a limit of
+ * their own. What a deletion does not find is gone already. */
 static bool apply(struct live_run *run, const struct command *command)
 {
+    bool deletes = command->kind == COMMAND_KEY_DELETE || command->kind == COMMAND_RUN_DELETE;
     struct store_result result;
 
     engine_apply(rdzv_of(run)->engine, run->home->space, command, &result);
-    if (result.status == STORE_OK || result.status == STORE_ABSENT)
+    if (result.status == STORE_OK || (deletes && result.status == STORE_ABSENT))
         return true;
     log_event(LOG_ERROR, "repair_failed", log_str("space", run->home->space->store->name),
-              log_bytes("run", run->run.view.id), log_str("reason", "out of memory"));
+              log_bytes("run", run->run.view.id),
+              log_str("reason", result.status == STORE_FULL ? "the space is full, see --space-limit"
+                                : result.status == STORE_ABSENT ? "its worker store is gone"
+                                                                : "out of memory"));
     return false;
 }
 
@@ -69,8 +74,8 @@ static void forget_run(struct live_run *run)
         next = TAILQ_NEXT(e, order);
         if (e->value == NULL || !run_views_owns(&home->runs, &run->run.view, e->node.key))
             continue;
-        apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
-        run->keys_forgotten++;
+        run->keys_forgotten +=
+            apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
     }
     home->forgets = false;
     delete_record(run);

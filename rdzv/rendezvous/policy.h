@@ -13,8 +13,9 @@
  *  - notes tell what happened to which node (explain.c).
  *
  * The order of a caller: fill an event, call policy_step(), carry out its outputs in their order.
- * The policy has seen how much room there is, so a command fails only when memory is short; the
- * caller then steps RUN_CHANGED, and the view is that of the store again. */
+ * The policy has seen how much room the keys have, so a command fails only when memory is short, or
+ * the run records are full. When a put of the run's key has failed, the caller steps RUN_CHANGED,
+ * which reads the key again. */
 #pragma once
 
 #include "rdzv/rendezvous/events.h"

@@ -71,7 +71,7 @@ static void an_idle_peer_costs_its_struct_alone(void **state)
     assert_null(c->in);
     assert_true(TAILQ_EMPTY(&c->out.parts));
     assert_int_equal(c->stalled_ms, 0);
-    transport_drop_stalled(&loop.server.net, UINT64_MAX); /* nobody owes anything */
+    transport_drop_stalled(&loop.server.net, UINT64_MAX); /* no peer is stalled */
     loop_iterate(&loop);
     assert_ptr_equal(loop_conn(&loop, fd), c);
     loop_leave(&loop, fd);

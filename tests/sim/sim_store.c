@@ -6,7 +6,7 @@
  *   - what a c10d command, one of worker stores and runs, a change of the etcd tree, a read or a
  *     watch comes to is what the model says, and so is who was woken, in which order;
  *   - the changes are written down, and after every batch of them a second store with another hash
- *     seed, on which nobody waits, applies the records. What they have touched is compared each
+ *     seed, on which no client waits, applies the records. What they have touched is compared each
  *     time, and the whole of both stores, to the last bit, now and then.
  * The same seed runs the same steps again. */
 #include <getopt.h>
