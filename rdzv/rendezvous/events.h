@@ -44,18 +44,17 @@ struct policy_event {
     enum probe_result probed;
     uint16_t port;
     uint64_t stalled_ms;
+};
 
-    /* What the store and the space say, just before. */
+/* How things stand when an event comes: the clocks, and what the store and the space say. */
+struct policy_now {
+    uint64_t ms;                /* monotonic */
+    int64_t wall_ns;            /* since 1970 */
     struct slice value;         /* of the run's key; ptr NULL: it has none */
     size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */
     size_t key_cost;            /* what a new key takes beside its bytes and its value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
     enum port_share share;
-};
-
-struct policy_now {
-    uint64_t ms;     /* monotonic */
-    int64_t wall_ns; /* since 1970 */
 };
 
 /* --- Outputs. --- */

@@ -92,26 +92,29 @@ static size_t room_in(const struct keymap *m)
     return m->bytes < m->bytes_max ? m->bytes_max - m->bytes : 0;
 }
 
-static void fill_event(const struct live_run *run, struct policy_event *event)
+static struct policy_now how_things_stand(const struct live_run *run)
 {
+    const struct engine *engine = run->home->rdzv->engine;
     const struct space *store = run->home->space->store;
     struct blob *value = live_run_value(run);
 
-    event->value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len};
-    event->room = room_in(&store->keys);
-    event->key_cost = sizeof(struct entry);
-    event->next_worker_store = store->worker_stores.last_id + 1;
-    event->share = share_of(run);
+    return (struct policy_now){
+        .ms = engine_now_ms(engine),
+        .wall_ns = engine_wall_ns(engine),
+        .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
+        .room = room_in(&store->keys),
+        .key_cost = sizeof(struct entry),
+        .next_worker_store = store->worker_stores.last_id + 1,
+        .share = share_of(run),
+    };
 }
 
 static struct verdict step(struct live_run *run, struct policy_event event)
 {
-    struct engine *engine = run->home->rdzv->engine;
-    const struct policy_now now = {.ms = engine_now_ms(engine), .wall_ns = engine_wall_ns(engine)};
+    const struct policy_now now = how_things_stand(run);
     struct policy_out out = {0};
     struct verdict verdict;
 
-    fill_event(run, &event);
     policy_step(&run->run, &event, &now, &out);
     verdict = carry_out(run, &out);
     policy_out_clear(&out);

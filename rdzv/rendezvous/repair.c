@@ -2,6 +2,7 @@
  * s old by the clock of whichever agent looks, and the evicted node never finds out: it goes on
  * alone. */
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
 
 /* A heartbeat that is late, while the node is not presumed dead yet. One of 10 s is usual: agents
  * begin to send them 5 s after a round is complete. */
@@ -61,12 +62,13 @@ static void note_repaired(struct step *s, const struct agent *a, const char *act
  * have it presume itself dead when it sees that. */
 static void revive(struct step *s, struct agent *a, const struct torch_node *node, int64_t now_us)
 {
+    size_t at = (size_t)(node - s->run->view.state.nodes);
     struct torch_state next;
 
     if (!node->has_heartbeat || node->heartbeat_us >= now_us - STALE_US ||
         !step_read_state(s, &next))
         return;
-    torch_state_find(&next, &a->node)->heartbeat_us = now_us;
+    next.nodes[at].heartbeat_us = now_us;
     if (step_put_state(s, &next))
         note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");
     torch_state_free(&next);
@@ -142,8 +144,7 @@ bool repair_restore(struct step *s, struct agent *a)
         put_back(s, a, &back);
         break;
     case PLACE_TAKEN:
-        close = step_emit(s, POLICY_CLOSE);
-        close->agent = a;
+        close = step_agent(s, POLICY_CLOSE, a);
         close->reason = "presumed dead and replaced while it was away; start it again";
         close->value = a->node.addr;
         return false;

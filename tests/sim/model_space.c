@@ -231,11 +231,11 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     struct model_space *s = r->space;
     bool opens_port = false;
 
-    event->value = model_value(r);
-    event->room = s->room;
-    event->key_cost = KEY_COST;
-    event->next_worker_store = s->space->worker_stores.last_id + 1;
-    event->share = share_of(r);
+    s->now.value = model_value(r);
+    s->now.room = s->room;
+    s->now.key_cost = KEY_COST;
+    s->now.next_worker_store = s->space->worker_stores.last_id + 1;
+    s->now.share = share_of(r);
     policy_step(&r->run, event, &s->now, out);
     s->steps++;
     check_answers(s, event, out);
