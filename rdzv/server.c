@@ -148,14 +148,16 @@ int server_run(struct server *s)
     const struct stats *stats = &s->engine.stats;
 
     while (!s->stop) {
-        int how = transport_has_deferred(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
+        int how = transport_has_work(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
 
         s->engine.stats.loop_iterations++;
+        transport_begin_iteration(&s->net);
         if (event_base_loop(s->base, how) < 0) {
             log_event(LOG_ERROR, "loop_failed");
             return 1;
         }
-        transport_run_deferred(&s->net);
+        if (transport_has_deferred(&s->net))
+            transport_run_deferred(&s->net);
         end_iteration(s);
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),

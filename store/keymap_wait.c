@@ -11,6 +11,7 @@
 static bool count_link(struct keymap *m, struct wait_link *link)
 {
     link->at = NULL;
+    m->ready->told++;
     if (--link->waiter->missing != 0)
         return false;
     wake_add(m->ready, &link->waiter->wake);

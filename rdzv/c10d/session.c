@@ -6,7 +6,15 @@
 #include <string.h>
 
 #define REQUEST_COST 64u   /* of a peer's budget, beside the bytes of the request */
+#define TOLD_COST    128u  /* the same, for each client that it tells of a change */
 #define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
+
+/* A request of up to so many bytes is cheap, and a list of up to so many keys; they are not
+ * measured. */
+#define CHEAP_SIZE (16u << 10)
+#define CHEAP_LIST 1024u
+
+#define EVENTS_AT_A_TIME 256
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
@@ -406,16 +414,22 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
 /* One whole request of `size` bytes. */
 static enum protocol_result carry_out(struct conn *c, const struct c10d_request *req, size_t size)
 {
-    struct stats *stats = &c10d_of(c)->engine->stats; /* the session may end with this request */
+    struct engine *e = c10d_of(c)->engine; /* the session may end with this request */
+    uint64_t told = e->store.ready.told;
     enum c10d_verdict verdict = ask_hooks(c, req);
 
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
-    stats->c10d_requests++;
+    e->stats.c10d_requests++;
     if (verdict == C10D_PROCEED)
         handlers[req->op](c, req);
-    conn_charge(c, REQUEST_COST + size);
+    conn_charge(c, REQUEST_COST + size + (e->store.ready.told - told) * TOLD_COST);
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+}
+
+static bool is_costly(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    return size > CHEAP_SIZE || (req->op == C10D_LIST_KEYS && keys_of(c)->present > CHEAP_LIST);
 }
 
 /* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late 0
@@ -437,6 +451,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         enum protocol_result result;
         struct c10d_request req;
         const char *why;
+        bool costly;
         size_t size;
 
         give_up_wait(c);
@@ -447,8 +462,11 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
                            &size, &why)) {
         case PARSE_DONE:
-            result = carry_out(c, &req, size);
-            if (result == PROTOCOL_PARKED)
+            costly = is_costly(c, &req, size);
+            result = costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : carry_out(c, &req, size);
+            if (costly && result != PROTOCOL_DEFERRED)
+                conn_end_costly(c);
+            if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
                 progress->need = progress->used + size; /* and more may come behind it */
             else
                 progress->used += size;
@@ -470,6 +488,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 
 static void resume(struct conn *c, struct wake *w)
 {
+    struct subscription *s;
     struct blob *event;
 
     if (w->kind == WAKE_WAITER) {
@@ -478,12 +497,19 @@ static void resume(struct conn *c, struct wake *w)
             reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    while (conn_can_push(c) &&
-           (event = subscription_next(&c10d_session(c)->watches->subscription)) != NULL) {
+    for (int i = 0; i < EVENTS_AT_A_TIME; i++) {
+        if (!conn_can_push(c) ||
+            (event = subscription_next(&c10d_session(c)->watches->subscription)) == NULL)
+            break;
         conn_put_blob(c, event);
         blob_unref(event);
     }
-    if (c->protocol != NULL && c10d_session(c)->watches->subscription.lost)
+    if (c->protocol == NULL)
+        return;
+    s = &c10d_session(c)->watches->subscription;
+    if (s->queued > 0)
+        wake_add(&c10d_of(c)->engine->store.ready, &s->wake);
+    else if (s->lost)
         conn_drop(c, DROP_LIMIT, "watches keys that change too often to be told",
                   (struct slice){0});
 }

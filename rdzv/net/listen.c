@@ -11,6 +11,7 @@
 #include "store/xalloc.h"
 
 #define ACCEPTS_MAX 256
+#define ACCEPT_COST 5000 /* see budget.h */
 #define RETRY_MS    100
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
@@ -86,6 +87,9 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
                 l->accept(l, fd, &peer.any);
             else
                 close(fd);
+            net_spend(n, ACCEPT_COST);
+            if (n->budget.over)
+                return;
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -174,23 +174,34 @@ static void advance(struct outq *q, struct out_pool *pool, size_t n)
     }
 }
 
-int outq_send(struct outq *q, struct out_pool *pool, int fd)
+/* Fills `iov` with the first parts, as far as `max` bytes go. Returns how many bytes those are. */
+static size_t offer(const struct outq *q, size_t max, struct iovec iov[PARTS_A_CALL], size_t *count)
 {
-    while (q->bytes > 0) {
+    size_t offered = 0, i = 0;
+    const struct out_part *p;
+
+    TAILQ_FOREACH(p, &q->parts, entry) {
+        const uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
+        size_t len = p->end - p->start;
+
+        if (i == PARTS_A_CALL || offered == max)
+            break;
+        len = len < max - offered ? len : max - offered;
+        iov[i++] = (struct iovec){(void *)(uintptr_t)(bytes + p->start), len};
+        offered += len;
+    }
+    *count = i;
+    return offered;
+}
+
+int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
+{
+    while (q->bytes > 0 && max > 0) {
         struct iovec iov[PARTS_A_CALL];
         struct msghdr msg = {.msg_iov = iov};
-        struct out_part *p;
-        size_t offered = 0;
+        size_t offered = offer(q, max, iov, &msg.msg_iovlen);
         ssize_t n;
 
-        TAILQ_FOREACH(p, &q->parts, entry) {
-            uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
-
-            if (msg.msg_iovlen == PARTS_A_CALL)
-                break;
-            iov[msg.msg_iovlen++] = (struct iovec){bytes + p->start, p->end - p->start};
-            offered += p->end - p->start;
-        }
         n = msg.msg_iovlen == 1 ? send(fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
                                 : sendmsg(fd, &msg, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
@@ -198,6 +209,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd)
         if (n < 0)
             return -errno;
         advance(q, pool, (size_t)n);
+        max -= (size_t)n;
         if ((size_t)n < offered)
             return -EAGAIN; /* the socket is full; the next call would only say so */
     }

@@ -46,6 +46,7 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 /* A value: copied when it is small, else one more reference to it. */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
-/* Sends as much as the socket takes, many parts in one system call. 0: all is sent. -EAGAIN: the
- * rest has to wait until the socket is writable. Another -errno: the connection is lost. */
-int outq_send(struct outq *q, struct out_pool *pool, int fd);
+/* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.
+ * 0: that much, or all, is sent. -EAGAIN: the rest has to wait until the socket is writable.
+ * Another -errno: the connection is lost. */
+int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max);

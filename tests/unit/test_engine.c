@@ -29,7 +29,7 @@ static int64_t read_wall(void *arg)
 static uint64_t read_monotonic(void *arg)
 {
     (void)arg;
-    return monotonic_ms;
+    return monotonic_ms * 1000000;
 }
 
 static uint64_t commit(void *arg, const struct batch *batch)
@@ -41,7 +41,7 @@ static uint64_t commit(void *arg, const struct batch *batch)
     return durable < batch->number ? durable : batch->number;
 }
 
-static const struct clock hand = {.wall_ns = read_wall, .monotonic_ms = read_monotonic};
+static const struct clock hand = {.wall_ns = read_wall, .monotonic_ns = read_monotonic};
 
 static void begin(uint64_t idle_timeout_ms, bool logged)
 {

@@ -1,0 +1,368 @@
+/* How much one iteration does, with a clock in hand: what there is no time for waits for the next,
+ * in order, and cheap requests do not wait for costly ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/loop/harness.h"
+
+#define VALIDATE "\0\xce\xf7\x85\x3c"
+#define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
+#define PING \
+    "\x0d"   \
+    "abcd"
+#define SET_K   "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+#define WAIT_K  "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
+#define LIST    "\x11"
+#define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static struct loop loop; /* large */
+
+/* A clock that shows more at each reading. */
+static uint64_t now_ns, step_ns;
+
+static int64_t wall(void *arg)
+{
+    return clock_system.wall_ns(arg);
+}
+
+static uint64_t stepping(void *arg)
+{
+    (void)arg;
+    now_ns += step_ns;
+    return now_ns;
+}
+
+static const struct clock hand = {.wall_ns = wall, .monotonic_ns = stepping};
+
+static void open_loop(const char *const *flags)
+{
+    now_ns = UINT64_C(1000000000);
+    step_ns = 0;
+    loop_open(&loop, flags);
+    loop.server.engine.options.clock = loop.server.net.budget.clock = &hand;
+}
+
+static int open_modern(void)
+{
+    int fd = loop_connect(&loop, false);
+
+    loop_send(&loop, fd, TEXT(VALIDATE PING));
+    loop_expect(&loop, fd, "abcd", 4);
+    return fd;
+}
+
+/* Sends without an iteration of the loop. */
+static void tell(int fd, const void *bytes, size_t len)
+{
+    assert_int_equal(send(fd, bytes, len, 0), len);
+}
+
+static bool has_answer(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK) == 1;
+}
+
+static void set_keys(struct engine *e, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char key[32];
+        struct command c = {.kind = COMMAND_KEY_SET, .value = slice_str("v")};
+        struct store_result r;
+
+        snprintf(key, sizeof key, "/key/%d", i);
+        c.key = slice_str(key);
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+        assert_int_equal(r.status, STORE_OK);
+    }
+}
+
+/* --- Costly requests. --- */
+
+/* Each takes longer than an iteration has for all of them, so there is one an iteration, and one
+ * more that goes first. */
+static void costly_requests_have_one_budget(void **state)
+{
+    enum { CLIENTS = 6 };
+    const struct stats *stats = &loop.server.engine.stats;
+    int fds[CLIENTS], cheap;
+    uint64_t before;
+
+    (void)state;
+    open_loop(NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = loop_connect(&loop, false);
+        tell(fds[i], TEXT(METRICS));
+    }
+    cheap = open_modern();
+    LOOP_UNTIL(&loop, stats->http_requests == CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_expect_answer(&loop, fds[i], NULL, 0);
+    before = stats->http_requests;
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], TEXT(METRICS METRICS));
+    for (int round = 0; stats->http_requests < before + 2 * CLIENTS; round++) {
+        uint64_t done = stats->http_requests;
+
+        tell(cheap, TEXT(PING));
+        loop_iterate(&loop);
+        assert_in_range(stats->http_requests - done, 0, 3); /* loop_iterate() may be two */
+        loop_expect(&loop, cheap, "abcd", 4);
+        assert_in_range(round, 0, 100);
+    }
+    step_ns = 0;
+    for (int i = 0; i < 2 * CLIENTS; i++)
+        assert_int_equal(loop_expect_answer(&loop, fds[i % CLIENTS], NULL, 0), 200);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    loop_leave(&loop, cheap);
+    loop_close(&loop);
+}
+
+/* Two requests of one client do not both come before the one of the next. */
+static void costly_requests_take_turns(void **state)
+{
+    int first, second;
+    bool together = false;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(&loop.server.engine, 0, 2000);
+    first = open_modern();
+    second = open_modern();
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    tell(first, TEXT(LIST LIST LIST LIST LIST LIST LIST LIST PING));
+    tell(second, TEXT(LIST PING));
+    for (int i = 0; i < 100 && !together; i++) {
+        char rest[65536];
+        ssize_t n;
+
+        loop_iterate(&loop);
+        while ((n = recv(second, rest, sizeof rest, 0)) > 0)
+            together = together || memcmp(rest + n - 4, "abcd", 4) == 0;
+    }
+    assert_true(together);
+    assert_int_equal(loop_conn(&loop, first)->input, INPUT_DEFERRED);
+    step_ns = 0;
+    loop_leave(&loop, first);
+    loop_leave(&loop, second);
+    loop_close(&loop);
+}
+
+/* A body is read once, however long its request waits. */
+static void a_request_with_a_body_waits_whole(void **state)
+{
+    static const char chunked[] = "PUT /v2/keys/c?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                  "Content-Type: application/x-www-form-urlencoded\r\n"
+                                  "Transfer-Encoding: chunked\r\n\r\n"
+                                  "6\r\nvalue=\r\n3\r\nabc\r\n0\r\n\r\n";
+    static const char plain[] = "PUT /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                "Content-Type: application/x-www-form-urlencoded\r\n"
+                                "Content-Length: 9\r\n\r\nvalue=xyz";
+    static const char unwanted[] = "GET /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                   "Content-Length: 9\r\n\r\nvalue=xyz";
+    char body[256];
+    int busy, fd;
+
+    (void)state;
+    open_loop(NULL);
+    busy = loop_connect(&loop, false);
+    fd = loop_connect(&loop, false);
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    for (int i = 0; i < 20; i++)
+        tell(busy, TEXT(METRICS));
+    loop_iterate(&loop);
+    tell(fd, TEXT(chunked));
+    tell(fd, TEXT(plain));
+    tell(fd, TEXT(unwanted));
+    tell(fd, TEXT("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->costly);
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
+    assert_non_null(strstr(body, "\"value\":\"abc\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
+    assert_non_null(strstr(body, "\"value\":\"xyz\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    assert_non_null(strstr(body, "\"value\":\"xyz\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    step_ns = 0;
+    loop_leave(&loop, busy);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* --- Many connections. --- */
+
+/* The clock says after each look that the time is over: a part of those who have sent something is
+ * answered in each iteration, and in the end all are. */
+static void who_is_not_read_in_time_is_read_in_the_next_iteration(void **state)
+{
+    enum { CLIENTS = 200, REQUESTS = 120 }; /* of each about 10 us */
+    static int fds[CLIENTS];
+    char pings[5 * REQUESTS], pongs[4 * REQUESTS];
+    uint64_t before, most = 0;
+    struct stats *stats = &loop.server.engine.stats;
+
+    (void)state;
+    open_loop(NULL);
+    for (int i = 0; i < REQUESTS; i++) {
+        memcpy(pings + (size_t)i * 5, PING, 5);
+        memcpy(pongs + (size_t)i * 4, "abcd", 4);
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = open_modern();
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], pings, sizeof pings);
+    step_ns = 2 * BUDGET_READ_NS;
+    before = stats->c10d_requests;
+    while (stats->c10d_requests < before + (uint64_t)CLIENTS * REQUESTS) {
+        uint64_t done = stats->c10d_requests, iterations = stats->loop_iterations;
+
+        loop_iterate(&loop);
+        done = (stats->c10d_requests - done) / (stats->loop_iterations - iterations);
+        most = done > most ? done : most;
+    }
+    assert_in_range(most, 1, CLIENTS * REQUESTS / 8);
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        loop_expect(&loop, fds[i], pongs, sizeof pongs);
+        loop_leave(&loop, fds[i]);
+    }
+    loop_close(&loop);
+}
+
+/* --- Sending. --- */
+
+#define GET_LARGE "\3\6\0\0\0\0\0\0\0/large"
+
+static void set_large(size_t len)
+{
+    struct engine *e = &loop.server.engine;
+    uint8_t *value = calloc(1, len);
+    const struct command c = {
+        .kind = COMMAND_KEY_SET, .key = slice_str("/large"), .value = {value, len}};
+    struct store_result r;
+
+    assert_non_null(value);
+    engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+    free(value);
+}
+
+/* What is queued for all, of answers that are long. */
+static size_t queued(const int *fds, size_t count)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += loop_conn(&loop, fds[i])->out.bytes;
+    return sum;
+}
+
+/* However many large answers are queued, an iteration sends 16 MiB of them, and the small ones
+ * first. */
+static void an_iteration_sends_so_much(void **state)
+{
+    enum { CLIENTS = 40, LEN = 1 << 20, SENT_MAX = 16 << 20 };
+    struct stats *stats = &loop.server.engine.stats;
+    uint64_t iterations;
+    uint8_t *value = calloc(1, LEN);
+    int fds[CLIENTS], cheap;
+    size_t before;
+
+    (void)state;
+    assert_non_null(value);
+    open_loop(NULL);
+    set_large(LEN);
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = open_modern();
+    cheap = open_modern();
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], TEXT(GET_LARGE));
+    tell(cheap, TEXT(PING));
+    loop_expect(&loop, cheap, "abcd", 4);
+    before = queued(fds, CLIENTS);
+    assert_true(before > 0);
+    iterations = stats->loop_iterations;
+    while (!TAILQ_EMPTY(&loop.server.net.bulk)) {
+        size_t now;
+
+        tell(cheap, TEXT(PING));
+        loop_iterate(&loop);
+        now = queued(fds, CLIENTS);
+        assert_in_range(before - now, 0, SENT_MAX * (stats->loop_iterations - iterations));
+        before = now;
+        iterations = stats->loop_iterations;
+        loop_expect(&loop, cheap, "abcd", 4);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        loop_expect(&loop, fds[i], "\0\0\x10\0\0\0\0\0", 8);
+        loop_expect(&loop, fds[i], value, LEN);
+        loop_leave(&loop, fds[i]);
+    }
+    free(value);
+    loop_leave(&loop, cheap);
+    loop_close(&loop);
+}
+
+/* --- Waking. --- */
+
+/* One key that many wait for: they are woken over several iterations, in the order in which they
+ * began to wait, and others are answered between. */
+static void those_who_are_woken_take_several_iterations(void **state)
+{
+    enum { CLIENTS = 400 };
+    static int fds[CLIENTS];
+    uint64_t before;
+    int writer, woken = 0;
+
+    (void)state;
+    open_loop(NULL);
+    writer = open_modern();
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_modern();
+        loop_send(&loop, fds[i], TEXT(WAIT_K));
+        LOOP_UNTIL(&loop,
+                   loop.server.engine.spaces.tqh_first->store->keys.waiters == (uint64_t)i + 1);
+    }
+    step_ns = 2 * BUDGET_END_NS;
+    tell(writer, TEXT(SET_K));
+    before = loop.server.engine.stats.loop_iterations;
+    while (woken < CLIENTS) {
+        loop_iterate(&loop);
+        for (; woken < CLIENTS && has_answer(fds[woken]); woken++)
+            assert_int_equal(loop_next_byte(&loop, fds[woken]), 0);
+        for (int i = woken; i < CLIENTS; i++)
+            assert_false(has_answer(fds[i]));
+        if (woken > 0 && woken < CLIENTS) {
+            tell(writer, TEXT(PING));
+            loop_expect(&loop, writer, "abcd", 4);
+        }
+    }
+    assert_true(loop.server.engine.stats.loop_iterations - before > 5);
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(costly_requests_have_one_budget),
+        cmocka_unit_test(costly_requests_take_turns),
+        cmocka_unit_test(a_request_with_a_body_waits_whole),
+        cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
+        cmocka_unit_test(an_iteration_sends_so_much),
+        cmocka_unit_test(those_who_are_woken_take_several_iterations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
