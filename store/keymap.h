@@ -10,7 +10,7 @@
 #include "store/table.h"
 #include "store/wake.h"
 
-/* One registration of a waiter at one key. A key listed twice has two. */
+/* One registration of a waiter at one key. */
 struct wait_link {
     TAILQ_ENTRY(wait_link) entry;
     struct waiter *waiter;
@@ -34,12 +34,14 @@ struct key_watch {
     struct entry *at;
 };
 
+TAILQ_HEAD(wait_links, wait_link);
+
 struct entry {
     struct table_node node; /* the key; its bytes follow the struct */
     TAILQ_ENTRY(entry) order;
     struct blob *value; /* NULL: absent; it is here only since a client waits for it */
-    TAILQ_HEAD(, wait_link) waiting;
-    TAILQ_HEAD(, wait_link) barrier; /* released by the count alone */
+    struct wait_links waiting;
+    struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
 };
 

@@ -127,6 +127,15 @@ static void waiter_add(struct waiter *w, struct entry *e)
         TAILQ_INSERT_TAIL(&e->waiting, link, entry);
 }
 
+/* True when the request named the key before. Counting it once comes to the same, since nobody else
+ * can have registered between; and one request cannot make a change count it 131,072 times. */
+static bool is_registered(const struct waiter *w, const struct entry *e)
+{
+    const struct wait_link *last = TAILQ_LAST(&e->waiting, wait_links);
+
+    return last != NULL && last->waiter == w;
+}
+
 /* How many of the keys do not exist, and what waiting for them takes at most. */
 static uint64_t count_absent(const struct keymap *m, struct slice keys, size_t *cost)
 {
@@ -171,7 +180,8 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
             keymap_cancel(m, w);
             return STORE_NO_MEMORY;
         }
-        waiter_add(w, e);
+        if (!is_registered(w, e))
+            waiter_add(w, e);
     }
     *out = w;
     return STORE_OK;

@@ -24,7 +24,9 @@ struct tree_event {
     struct etcd_node prev;
     struct blob *value;
     struct blob *prev_value;
-    struct blob *json; /* rendered when first asked for; let go when the next event comes */
+    /* Rendered when first asked for; let go when the next event comes. */
+    struct blob *json;
+    struct blob *chunk;
     uint8_t key[];
 };
 
@@ -37,6 +39,11 @@ void tree_event_unref(struct tree_event *e);
 
 /* The event as JSON with a newline, borrowed from the event; NULL when memory is short. */
 struct blob *tree_event_json(struct tree_event *e);
+
+/* What watches get: the same as one chunk of HTTP's chunked encoding, since nearly all clients take
+ * it so, and all that do share one copy. watch_json() is the JSON in it. */
+struct blob *tree_event_chunk(struct tree_event *e);
+struct slice watch_json(const struct blob *chunk);
 
 struct watch_point;
 

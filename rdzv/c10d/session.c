@@ -88,7 +88,7 @@ void c10d_reply_bytes(struct conn *c, struct slice s)
     conn_put(c, s.ptr, s.len);
 }
 
-/* Small values are copied behind their length in one go; large ones are shared. */
+/* Small values are copied behind their length in one go; others are shared. */
 void c10d_reply_blob(struct conn *c, struct blob *b)
 {
     size_t len = blob_slice(b).len;
@@ -101,8 +101,7 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
             memcpy(out + 8, b->bytes, len);
         return;
     }
-    reply_i64(c, (int64_t)len);
-    conn_put_blob(c, b);
+    conn_share_counted(c, b);
 }
 
 /* --- Failures: the protocol has no error answer, so each of them ends the connection. --- */
@@ -501,8 +500,9 @@ static void resume(struct conn *c, struct wake *w)
         if (!conn_can_push(c) ||
             (event = subscription_next(&c10d_session(c)->watches->subscription)) == NULL)
             break;
-        conn_put_blob(c, event);
+        conn_share(c, event);
         blob_unref(event);
+        conn_charge(c, TOLD_COST);
     }
     if (c->protocol == NULL)
         return;

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +21,8 @@
 
 /* A request is cheap up to this; it is not measured then. */
 #define CHEAP_SIZE (32u << 10)
+
+#define CHEAP_WATCHES 64u /* in the space of a change */
 
 #define EVENTS_AT_A_TIME 256
 
@@ -109,19 +110,12 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
 
 static void put_event(struct conn *c, struct blob *event)
 {
-    uint8_t line[32];
-    struct writer w = {.ptr = line, .cap = sizeof line};
+    struct slice json = watch_json(event);
 
-    if (session_of(c)->chunked) {
-        char text[20];
-        int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
-
-        writer_put(&w, text, (size_t)len);
-        conn_put(c, line, w.len);
-    }
-    conn_put_blob(c, event);
     if (session_of(c)->chunked)
-        conn_put(c, "\r\n", 2);
+        conn_share(c, event);
+    else
+        conn_put(c, json.ptr, json.len);
 }
 
 /* Ends the watch's reply; the connection can take its next request. */
@@ -148,6 +142,7 @@ static void put_events(struct conn *c, int max)
             return;
         put_event(c, event);
         blob_unref(event);
+        conn_charge(c, TOLD_COST);
     }
 }
 
@@ -476,12 +471,13 @@ static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size
 /* Most requests name one key, or a page of the daemon that is quickly made. */
 static bool is_costly(const struct conn *c, const struct http_head *head, size_t size)
 {
+    bool writes = head->method != HTTP_GET && head->method != HTTP_HEAD;
     struct slice query = head->target.query;
     const struct http_route *route =
         http_find_route(http_of(c)->routes, head->target.path, c->listener->spec->metrics_only);
 
     return route == NULL || !(route->flags & ROUTE_CHEAP) || size > CHEAP_SIZE ||
-           head->authorization.len != 0 ||
+           head->authorization.len != 0 || (writes && hub_of(c)->registered > CHEAP_WATCHES) ||
            (query.len != 0 && memmem(query.ptr, query.len, "recursive", 9) != NULL);
 }
 

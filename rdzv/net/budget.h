@@ -36,10 +36,11 @@ static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
     b->over = false;
 }
 
-/* An iteration begins, and with it its first part. */
-static inline void budget_begin_iteration(struct budget *b)
+/* An iteration begins, and with it its first part. `behind`: the last one has left clients who were
+ * woken, so this one does no more than one costly request, which may wake more. */
+static inline void budget_begin_iteration(struct budget *b, bool behind)
 {
-    b->costly_ns = 0;
+    b->costly_ns = behind ? BUDGET_COSTLY_NS - 1 : 0;
     budget_begin_part(b, BUDGET_READ_NS);
 }
 

@@ -275,6 +275,18 @@ void conn_put_blob(struct conn *c, struct blob *b)
     outq_put_blob(&c->out, &conn_net(c)->pool, b);
 }
 
+void conn_share(struct conn *c, struct blob *b)
+{
+    note_output(c);
+    outq_share(&c->out, &conn_net(c)->pool, b);
+}
+
+void conn_share_counted(struct conn *c, struct blob *b)
+{
+    note_output(c);
+    outq_share_counted(&c->out, &conn_net(c)->pool, b);
+}
+
 bool conn_can_reply(const struct conn *c)
 {
     return c->out.bytes <= conn_net(c)->limits->output_max;

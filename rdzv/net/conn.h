@@ -131,6 +131,8 @@ void conn_free(struct conn *c);
 void conn_put(struct conn *c, const void *bytes, size_t len);
 uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
 void conn_put_blob(struct conn *c, struct blob *b);
+void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
+void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
 /* True when there is room for one more answer. False: the output limit is reached, and the protocol
  * leaves its next request where it is (PROTOCOL_PAUSED). */

@@ -10,7 +10,7 @@ int transport_start(struct net *n, const struct config *config);
 /* Before libevent's pass. */
 static inline void transport_begin_iteration(struct net *n)
 {
-    budget_begin_iteration(&n->budget);
+    budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
 }
 
 static inline bool transport_has_deferred(const struct net *n)

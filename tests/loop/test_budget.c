@@ -311,6 +311,36 @@ static void an_iteration_sends_so_much(void **state)
     loop_close(&loop);
 }
 
+/* One value that a request names ten thousand times: its answer holds it, and copies nothing. */
+static void an_answer_of_many_values_holds_them(void **state)
+{
+    enum { COUNT = 10000, LEN = 1000 };
+    static uint8_t request[1 + 8 + COUNT * 14] = {0x0a};
+    uint8_t expected[8 + LEN] = {LEN & 255, LEN >> 8};
+    struct space *space;
+    struct blob *value;
+    int fd;
+
+    (void)state;
+    bytes_put_u64(request + 1, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        memcpy(request + 9 + i * 14, "\6\0\0\0\0\0\0\0/large", 14);
+    open_loop(NULL);
+    set_large(LEN);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
+    value = keymap_get(&space->keys, slice_str("/large"));
+    fd = loop_connect(&loop, true);
+    loop_send(&loop, fd, TEXT(VALIDATE));
+    loop_send(&loop, fd, request, sizeof request);
+    LOOP_UNTIL(&loop, value->refs > 1);
+    assert_in_range(value->refs, COUNT / 2, COUNT + 1);
+    for (int i = 0; i < COUNT; i++)
+        loop_expect(&loop, fd, expected, sizeof expected);
+    assert_int_equal(value->refs, 1);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 /* --- Waking. --- */
 
 /* One key that many wait for: they are woken over several iterations, in the order in which they
@@ -353,6 +383,50 @@ static void those_who_are_woken_take_several_iterations(void **state)
     loop_close(&loop);
 }
 
+/* A watch gets its events in order, however many there are at once, and then its end. */
+static void a_watch_is_told_in_slices(void **state)
+{
+    enum { EVENTS = 4000 };
+    static const char ask[] = "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct engine *e = &loop.server.engine;
+    char text[64] = "";
+    uint64_t before;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    fd = loop_connect(&loop, false);
+    loop_send_text(&loop, fd, ask);
+    LOOP_UNTIL(&loop, TAILQ_FIRST(&e->spaces)->store->tree.hub.registered == 1);
+    while (memcmp(text, "\r\n\r\n", 4) != 0) {
+        memmove(text, text + 1, 3);
+        text[3] = (char)loop_next_byte(&loop, fd);
+    }
+    for (int i = 0; i < EVENTS; i++) {
+        const struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/k"), .now_ns = 1};
+        struct store_result r;
+
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    }
+    step_ns = 2 * BUDGET_END_NS;
+    before = e->stats.loop_iterations;
+    LOOP_UNTIL(&loop, TAILQ_EMPTY(&e->store.ready));
+    assert_true(e->stats.loop_iterations - before >= 4);
+    for (int i = 0; i < EVENTS; i++) {
+        char byte;
+        size_t len = 0;
+
+        snprintf(text, sizeof text, "\"modifiedIndex\":%d,", i + 4);
+        while (len < strlen(text)) {
+            byte = (char)loop_next_byte(&loop, fd);
+            len = byte == text[len] ? len + 1 : byte == text[0];
+        }
+    }
+    step_ns = 0;
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +435,8 @@ int main(void)
         cmocka_unit_test(a_request_with_a_body_waits_whole),
         cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
         cmocka_unit_test(an_iteration_sends_so_much),
+        cmocka_unit_test(a_watch_is_told_in_slices),
+        cmocka_unit_test(an_answer_of_many_values_holds_them),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
     };
 

@@ -895,7 +895,7 @@ static void take_events(struct sim *sim, struct watching *w)
         if (count == expected->told_count)
             fail("a watch on %s was told too much: %.*s", expected->path, (int)b->len,
                  (const char *)b->bytes);
-        if (!slice_is(blob_slice(b), expected->told[count]))
+        if (!slice_is(watch_json(b), expected->told[count]))
             fail("a watch on %s was told of\n  %.*sand not of\n  %s", expected->path, (int)b->len,
                  (const char *)b->bytes, expected->told[count]);
         blob_unref(b);

@@ -26,7 +26,7 @@ static void begin(void)
     now_ns = UINT64_C(5000000000);
     readings = 0;
     budget.clock = &hand;
-    budget_begin_iteration(&budget);
+    budget_begin_iteration(&budget, false);
 }
 
 static void a_few_cheap_requests_read_no_clock(void **state)
@@ -120,6 +120,19 @@ static void a_clock_that_stands_still_or_goes_back_ends_nothing(void **state)
     assert_false(budget.over);
 }
 
+/* One request, whatever it takes. */
+static void who_is_behind_does_one_costly_request(void **state)
+{
+    (void)state;
+    begin();
+    budget_begin_iteration(&budget, true);
+    assert_false(budget_costly_is_over(&budget));
+    budget_measure(&budget);
+    now_ns += 1;
+    budget_measured(&budget);
+    assert_true(budget_costly_is_over(&budget));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +142,7 @@ int main(void)
         cmocka_unit_test(what_was_spent_before_the_first_look_counts),
         cmocka_unit_test(what_is_measured_has_one_limit_in_an_iteration),
         cmocka_unit_test(one_long_request_ends_the_part),
+        cmocka_unit_test(who_is_behind_does_one_costly_request),
         cmocka_unit_test(a_clock_that_stands_still_or_goes_back_ends_nothing),
     };
 

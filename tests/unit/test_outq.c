@@ -242,7 +242,7 @@ static void any_mixture_arrives_as_it_was_put(void **state)
             if (len <= CAP - put) {
                 struct blob *b;
 
-                switch ((random >> 36) % 3) {
+                switch ((random >> 36) % 4) {
                 case 0:
                     outq_put(&w.q, &w.pool, chunk, len);
                     break;
@@ -252,9 +252,14 @@ static void any_mixture_arrives_as_it_was_put(void **state)
                     if (len != 0)
                         memcpy(outq_reserve(&w.q, &w.pool, len), chunk, len);
                     break;
-                default:
+                case 2:
                     b = blob_new((struct slice){chunk, len});
                     outq_put_blob(&w.q, &w.pool, b);
+                    blob_unref(b);
+                    break;
+                default:
+                    b = blob_new((struct slice){chunk, len});
+                    outq_share(&w.q, &w.pool, b);
                     blob_unref(b);
                 }
                 memcpy(sent + put, chunk, len);
@@ -305,21 +310,56 @@ static void the_pool_is_bounded(void **state)
     wire_close(&w);
 }
 
-/* The answer to a list of keys: each value shared, and eight bytes of length between them. */
-static void a_list_of_shared_values_takes_no_page_for_each(void **state)
+/* A value and its length, by reference, whatever its size; cut anywhere. */
+static void a_value_is_sent_with_its_length(void **state)
 {
-    struct blob *b = value_of(1024, 'v');
+    struct blob *b = value_of(300, 'v'), *empty = value_of(0, 0);
+    uint8_t out[2000], expected[2 * 308 + 8 + 300];
+    size_t len = 0;
+    struct wire w;
+
+    (void)state;
+    bytes_put_u64(expected, 300);
+    memset(expected + 8, 'v', 300);
+    memcpy(expected + 308, expected, 308);
+    bytes_put_u64(expected + 616, 0);
+    memset(expected + 624, 'v', 300);
+    for (size_t turn = 1; turn < 900; turn += 6) {
+        wire_open(&w);
+        outq_share_counted(&w.q, &w.pool, b);
+        outq_share_counted(&w.q, &w.pool, b);
+        outq_share_counted(&w.q, &w.pool, empty);
+        outq_share(&w.q, &w.pool, empty);
+        outq_share(&w.q, &w.pool, b);
+        assert_int_equal(w.q.bytes, sizeof expected);
+        for (len = 0; w.q.bytes > 0;) {
+            assert_int_equal(outq_send(&w.q, &w.pool, w.near, turn), 0);
+            len += drain(&w, out + len, sizeof out - len);
+        }
+        assert_int_equal(len, sizeof expected);
+        assert_memory_equal(out, expected, len);
+        wire_close(&w);
+    }
+    assert_int_equal(b->refs, 1);
+    blob_unref(b);
+    blob_unref(empty);
+}
+
+/* The answer to a list of keys, or what a watcher missed: eight bytes for each value. */
+static void many_shared_values_take_a_pointer_each(void **state)
+{
+    struct blob *b = value_of(100, 'v');
     struct wire w;
 
     (void)state;
     wire_open(&w);
-    for (int i = 0; i < 100; i++) {
-        memcpy(outq_reserve(&w.q, &w.pool, 8), "8 bytes.", 8);
-        outq_put_blob(&w.q, &w.pool, b);
-    }
+    for (int i = 0; i < 5136; i++)
+        outq_share_counted(&w.q, &w.pool, b);
+    assert_int_equal(b->refs, 5137);
     outq_fini(&w.q, &w.pool);
-    assert_int_equal(w.pool.small.count, 100);
-    assert_int_equal(w.pool.large.count, 0);
+    assert_int_equal(w.pool.small.count, 1);  /* 16 pointers */
+    assert_int_equal(w.pool.large.count, 10); /* 512 each */
+    assert_int_equal(b->refs, 1);
     blob_unref(b);
     wire_close(&w);
 }
@@ -335,7 +375,8 @@ int main(void)
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
         cmocka_unit_test(any_mixture_arrives_as_it_was_put),
         cmocka_unit_test(the_pool_is_bounded),
-        cmocka_unit_test(a_list_of_shared_values_takes_no_page_for_each),
+        cmocka_unit_test(a_value_is_sent_with_its_length),
+        cmocka_unit_test(many_shared_values_take_a_pointer_each),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);
