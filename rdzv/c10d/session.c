@@ -436,7 +436,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         struct slice rest = {in + progress->used, len - progress->used};
         enum protocol_result result;
         struct c10d_request req;
-        const char *why;
+        struct c10d_refusal refusal;
         size_t size;
 
         give_up_wait(c);
@@ -445,7 +445,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
-                           &size, &why)) {
+                           &size, &refusal)) {
         case PARSE_DONE:
             result = carry_out(c, &req, size);
             if (result == PROTOCOL_PARKED)
@@ -459,8 +459,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
         case PARSE_BAD:
-            /* A text that names a setting is about a limit. */
-            conn_drop(c, strstr(why, "--") != NULL ? DROP_LIMIT : DROP_MALFORMED, why,
+            conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
                       (struct slice){rest.ptr, 1});
             return PROTOCOL_ENDED;
         }

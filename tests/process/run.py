@@ -189,6 +189,14 @@ def a_port_in_use_is_an_error_with_a_remedy():
         code, _, err = once("--listen", "127.0.0.1:%d" % server.port)
         check(code == 1, "exit code %d" % code)
         check("127.0.0.1:%d" % server.port in err and "hint=" in err, err)
+    with socket.socket(socket.AF_INET6) as other:
+        # IPv4 alone, where dual stack was asked for, would leave half of the clients outside.
+        other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        other.bind(("::", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, err = once("--listen", "*:%d" % port)
+        check(code == 1 and "hint=" in err and ":%d" % port in err, "%d %s" % (code, err))
     code, _, err = once("--listen", "no.such.host.invalid:0")
     check(code == 1 and "no.such.host.invalid" in err and "hint=" in err, err)
 
