@@ -36,7 +36,8 @@ static void begin_round(struct run *run)
 }
 
 /* Torch completes a round when MAX nodes have come, or when the last call after MIN is over. MAX is
- * in no message; that the deadline had passed tells that it was not reached. */
+ * in no message; that the deadline had passed tells that it was not reached. One agent has set the
+ * deadline and another may complete the round: where their clocks differ this is a guess. */
 static bool reached_max(const struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before;
@@ -158,8 +159,17 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish)
     }
 }
 
-/* As torch's store does it, and with merging. */
-static void write(struct step *s, struct agent *a, struct wish *wish)
+/* As torch's store does it, and with merging:
+ *
+ *   key       expected value   the agent is answered                  write slot
+ *   absent    not empty        what it expected: torch wants it so    passed on
+ *   absent    empty            what it wanted, which is put           passed on
+ *   there     the same         what it wanted, which is put           passed on
+ *   there     another, merged  the merged state                       passed on
+ *   there     another          the newest state: it is refused        granted, if it is free
+ *   no room                    nothing: its connection ends           passed on with its end
+ */
+static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
 {
     bool absent = s->value.ptr == NULL, expects_nothing = wish->expected.len == 0;
     bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
@@ -193,16 +203,16 @@ void compare_set(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
     struct wish wish;
 
-    if (event->expected.len == 0 && rejoin_should_defer(s, a)) {
+    if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
         step_agent(s, POLICY_HOLD, a);
         return;
     }
     if (!repair_restore(s, a))
         return;
     wish_read(s, a, event->expected, event->desired, &wish);
-    if (needs_slot(&wish) && cas_queue_should_defer(s, a))
+    if (needs_slot(&wish) && cas_queue_should_hold(s, a))
         step_agent(s, POLICY_HOLD, a);
     else
-        write(s, a, &wish);
+        put_or_refuse(s, a, &wish);
     wish_free(&wish);
 }

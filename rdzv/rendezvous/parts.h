@@ -12,7 +12,7 @@ void compare_set(struct step *s, const struct policy_event *event);
 /* --- cas_queue.c --- */
 
 /* True: its compare-and-set waits for its turn. */
-bool cas_queue_should_defer(struct step *s, struct agent *a);
+bool cas_queue_should_hold(struct step *s, struct agent *a);
 /* This agent has just been answered the newest state, and is expected to write. */
 void cas_queue_grant(struct step *s, struct agent *a);
 /* To the first in the queue, whose request is shown again. */
@@ -33,7 +33,7 @@ void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
  * closed_run_wait_ms. */
-bool rejoin_should_defer(struct step *s, struct agent *a);
+bool rejoin_should_hold(struct step *s, struct agent *a);
 /* All who came for the closed run begin the next one. */
 void rejoin_release_waiting(struct step *s);
 /* Those who have waited for too long learn that the run is closed. */
@@ -42,7 +42,7 @@ void rejoin_reject_overdue(struct step *s);
 /* --- repair.c --- */
 
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */
-void repair_shift_heartbeats(struct step *s, uint64_t stalled_ms);
+void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
 /* The agent asks, so its node lives, whatever the state says. False: its connection ends. */
 bool repair_restore(struct step *s, struct agent *a);
 

@@ -84,9 +84,9 @@ static void tick(struct step *s, const struct policy_event *event)
     cas_queue_check_time(s, false);
 }
 
-static void stalled(struct step *s, const struct policy_event *event)
+static void stood_still(struct step *s, const struct policy_event *event)
 {
-    repair_shift_heartbeats(s, event->stalled_ms);
+    repair_shift_heartbeats(s, event->still_ms);
 }
 
 static void forget(struct step *s, const struct policy_event *event)
@@ -108,7 +108,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TIMER] = timer,
     [RUN_TICK] = tick,
-    [RUN_STALLED] = stalled,
+    [RUN_STOOD_STILL] = stood_still,
     [RUN_FORGET] = forget,
 };
 

@@ -34,7 +34,8 @@ uint8_t *step_alloc(struct step *s, size_t len);
 /* The outputs own `text`, from malloc(), from now on. */
 void step_own(struct step *s, uint8_t *text);
 
-/* --- Commands. Each changes the view as well. --- */
+/* --- Commands. Each changes the view as well, whose `before` is the state before this command: who
+ * tells what has changed does so before the next one. --- */
 
 /* False: the space has no room, nothing has changed. `value` is borrowed. */
 bool step_put_value(struct step *s, struct slice value);

@@ -41,7 +41,7 @@ static void a_stall_moves_heartbeats_and_the_deadline(void **state)
     scene_event(&s, RUN_CHANGED, NULL);
     beat_us = node_now(&s, "a").heartbeat_us;
     scene_pass(&s, 6000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
     assert_int_equal(node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
     assert_int_equal(s.run.view.state.deadline_us, deadline_us + 6 * SECOND);
@@ -57,14 +57,14 @@ static void a_stall_leaves_other_runs_alone(void **state)
 
     (void)state;
     scene_init(&s);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_meet(&s, 1);
     st = scene_state(scene_get(&s, ""));
     st.closed = true;
     scene_put(&s, "", scene_text(&s, &st));
     scene_event(&s, RUN_CHANGED, NULL);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_fini(&s);
 }
@@ -77,7 +77,7 @@ static void a_stall_of_ages_does_not_overflow(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 1);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = UINT64_MAX});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = UINT64_MAX});
     assert_true(node_now(&s, "a").heartbeat_us > scene_now_us(&s));
     scene_fini(&s);
 }
