@@ -9,7 +9,8 @@
  * the same, so no meaning changes.
  *
  * A queued agent lives and cannot say so: its heartbeat is kept fresh. A heartbeat that can be
- * merged (compare_set.c) is never queued. */
+ * merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
+ * node lives now; the holder may fail once more for each. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 

@@ -38,8 +38,8 @@ enum port_share {
 struct policy_event {
     enum policy_event_kind kind;
     struct agent *agent;
-    struct slice expected, desired;
-    struct slice round_key; /* the name behind the round: "MASTER_ADDR" */
+    struct slice expected, desired; /* borrowed for the step */
+    struct slice round_key;         /* the name behind the round: "MASTER_ADDR" */
     int64_t round;
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     enum probe_result probed;
@@ -75,7 +75,7 @@ enum policy_output_kind {
     POLICY_NO_ROOM,        /* the space is full */
     POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME */
 
-    /* Exactly one of these for AGENT_SET_ROUND_KEY. */
+    /* Exactly one of these for AGENT_SET_ROUND_KEY; they name no agent. */
     POLICY_PASS,    /* it is carried out as it is */
     POLICY_SWALLOW, /* nothing is set */
 

@@ -49,7 +49,6 @@ void rejoin_leave(struct step *s, struct agent *a)
     run->idle_since_ms = s->now->ms;
 }
 
-/* With a compare-and-set that expects nothing every agent of every release introduces itself. */
 bool rejoin_should_hold(struct step *s, struct agent *a)
 {
     struct run *run = s->run;

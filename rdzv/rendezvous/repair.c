@@ -2,6 +2,8 @@
  * from being presumed dead when rdzvd itself stood still. Torch evicts a node whose heartbeat is
  * 15 s old by the clock of whichever agent looks, and the evicted node never finds out: it goes on
  * alone. */
+#include <assert.h>
+
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -70,6 +72,7 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
     if (!node->has_heartbeat || node->heartbeat_us >= now_us - STALE_US ||
         !step_read_state(s, &next))
         return;
+    assert(at < next.count);
     next.nodes[at].heartbeat_us = now_us;
     if (step_put_state(s, &next))
         note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");

@@ -14,6 +14,11 @@ bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
     return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
 }
 
+bool step_read_state(const struct step *s, struct torch_state *out)
+{
+    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
+}
+
 /* --- Outputs. --- */
 
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind)
@@ -99,11 +104,6 @@ bool step_put_value(struct step *s, struct slice value)
     s->value = value.ptr == NULL ? slice_str("") : value;
     run_view_update(v, value);
     return true;
-}
-
-bool step_read_state(const struct step *s, struct torch_state *out)
-{
-    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
 }
 
 bool step_put_state(struct step *s, const struct torch_state *next)

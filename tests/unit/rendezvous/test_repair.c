@@ -105,6 +105,32 @@ static void a_node_is_put_back_into_its_round(void **state)
     scene_fini(&s);
 }
 
+/* Its node lives now; the holder's next write fails once more. */
+static void a_repair_does_not_wait_for_the_slot(void **state)
+{
+    const char *seen, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    st = scene_state(scene_get(&s, ""));
+    seen = scene_text(&s, &st);
+    st = scene_state(seen);
+    st.round = 1;
+    next = scene_text(&s, &st);
+    prune(&s, 2, "b");
+    assert_non_null(scene_cas(&s, &s.agents[0], seen, next)); /* fails, and holds the slot */
+    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
+    assert_null(scene_cas(&s, &s.agents[1], seen, next));
+    assert_true(scene_has(&s, POLICY_HOLD, &s.agents[1]));
+    assert_int_equal(scene_count(&s, POLICY_PUT), 1);
+    assert_int_equal(s.run.view.state.count, 3);
+    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
+    scene_fini(&s);
+}
+
 static void a_node_is_put_back_when_there_is_room(void **state)
 {
     struct scene s;
@@ -252,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_stall_leaves_other_runs_alone),
         cmocka_unit_test(a_stall_of_ages_does_not_overflow),
         cmocka_unit_test(a_node_is_put_back_into_its_round),
+        cmocka_unit_test(a_repair_does_not_wait_for_the_slot),
         cmocka_unit_test(a_node_is_put_back_when_there_is_room),
         cmocka_unit_test(a_node_waits_when_a_smaller_round_has_begun),
         cmocka_unit_test(a_node_that_was_replaced_is_closed),
