@@ -918,8 +918,10 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
 /* Short requests that walk many keys, or are answered with many bytes, are charged for that. */
 static void what_a_request_walks_is_charged(void **state)
 {
+    static const char metrics[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     enum { KEYS = 5000, TIMES = 200 };
     uint8_t lists[TIMES], gets[TIMES * 11];
+    char all[TIMES * (sizeof metrics - 1)];
     uint64_t before;
     int greedy, modest;
 
@@ -952,6 +954,15 @@ static void what_a_request_walks_is_charged(void **state)
     before = loop.server.engine.stats.c10d_requests;
     loop_send(&loop, greedy, gets, sizeof gets);
     assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    greedy = loop_connect(&loop, false);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(all + i * (sizeof metrics - 1), metrics, sizeof metrics - 1);
+    loop_send(&loop, greedy, all, sizeof all);
+    assert_in_range(loop.server.engine.stats.http_requests, 1, 32);
     loop_send(&loop, modest, TEXT(PING));
     loop_expect(&loop, modest, "abcd", 4);
     loop_leave(&loop, greedy);
