@@ -5,8 +5,12 @@
 
 #include <string.h>
 
-#define REQUEST_COST 64u   /* of a peer's budget, beside the bytes of the request */
-#define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
+/* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
+ * some cache misses, whatever its length. */
+#define REQUEST_COST 64u
+#define ENTRY_COST   64u
+
+#define WATCHES_MAX 1024u /* of one connection: each change of a key walks them */
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
@@ -85,6 +89,7 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
 {
     size_t len = blob_slice(b).len;
 
+    conn_charge(c, len);
     if (len <= 256) {
         uint8_t *out = conn_reserve(c, 8 + len);
 
@@ -232,7 +237,7 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     w = (struct writer){.ptr = list->bytes, .cap = list->len};
     keymap_list(m, &w);
     reply_i64(c, (int64_t)m->present);
-    conn_charge(c, list->len);
+    conn_charge(c, m->present * ENTRY_COST + list->len);
     conn_put_blob(c, list);
     blob_unref(list);
 }
@@ -414,7 +419,7 @@ static enum protocol_result carry_out(struct conn *c, const struct c10d_request 
     stats->c10d_requests++;
     if (verdict == C10D_PROCEED)
         handlers[req->op](c, req);
-    conn_charge(c, REQUEST_COST + size);
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size);
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
 }
 

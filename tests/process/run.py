@@ -299,6 +299,22 @@ def dropped_connections_are_counted_by_reason():
 
 
 @case
+def open_descriptors_are_counted():
+    with Rdzvd() as server:
+        idle = [Peer(server.port) for _ in range(50)]
+        deadline = time.monotonic() + 20
+        while True:  # before Linux 6.2, the number may be a second old
+            metrics = http_get(server.port, "/metrics")[1]
+            counted = int(re.search(r"(?m)^process_open_fds (\d+)$", metrics).group(1))
+            # The request's own connection is counted, and may be closed by now.
+            if counted - len(os.listdir("/proc/%d/fd" % server.pid)) in (0, 1):
+                break
+            check(time.monotonic() < deadline, "%d were counted" % counted)
+        for p in idle:
+            p.close()
+
+
+@case
 def a_chunked_body_that_no_endpoint_reads_is_passed_over():
     with Rdzvd() as server:
         chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
