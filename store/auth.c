@@ -159,12 +159,12 @@ static size_t bytes_of_old_role(const struct auth *a, struct slice name)
     return old == NULL ? 0 : bytes_of_role(old);
 }
 
-/* True when `new` bytes fit in the place of `old` ones. */
-static bool fits(const struct auth *a, size_t old, size_t new)
+/* True when `size` bytes fit in the place of `old` ones. */
+static bool fits(const struct auth *a, size_t old, size_t size)
 {
     size_t others = a->bytes - old;
 
-    return new <= AUTH_ITEM_MAX &&others <= a->bytes_max &&new <= a->bytes_max - others;
+    return size <= AUTH_ITEM_MAX && others <= a->bytes_max && size <= a->bytes_max - others;
 }
 
 static struct auth_user user_of(const struct auth_user_put *c)
