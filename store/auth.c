@@ -159,10 +159,12 @@ static size_t bytes_of_old_role(const struct auth *a, struct slice name)
     return old == NULL ? 0 : bytes_of_role(old);
 }
 
-/* True when `new` bytes fit in the place of `old` ones. */
-static bool fits(const struct auth *a, size_t old, size_t new)
+/* True when `size` bytes fit in the place of `old` ones. */
+static bool fits(const struct auth *a, size_t old, size_t size)
 {
-    return new <= AUTH_BYTES_MAX - (a->bytes - old);
+    size_t others = a->bytes - old;
+
+    return size <= AUTH_ITEM_MAX && others <= a->bytes_max && size <= a->bytes_max - others;
 }
 
 static struct auth_user user_of(const struct auth_user_put *c)
@@ -504,9 +506,11 @@ bool auth_is_root(const struct auth_user *user)
 
 /* --- The whole. --- */
 
-void auth_init(struct auth *a)
+void auth_init(struct auth *a, size_t bytes_max)
 {
-    *a = (struct auth){.role_count = 1};
+    bool limited = bytes_max != 0 && bytes_max < AUTH_BYTES_MAX;
+
+    *a = (struct auth){.role_count = 1, .bytes_max = limited ? bytes_max : AUTH_BYTES_MAX};
     a->roles = xcalloc(1, sizeof *a->roles);
     a->roles[0] = &root_role;
 }

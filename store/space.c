@@ -14,7 +14,7 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     worker_stores_init(&space->worker_stores, ready, reserve, seed, bytes_max);
     run_records_init(&space->runs, reserve, seed, bytes_max);
     tree_init(&space->tree, ready, reserve, seed, bytes_max);
-    auth_init(&space->auth);
+    auth_init(&space->auth, bytes_max);
     return space;
 }
 
@@ -39,7 +39,7 @@ static void add_usage(struct space_usage *use, const struct keymap *m)
 
 struct space_usage space_usage(const struct space *space)
 {
-    struct space_usage use = {.bytes = space->tree.bytes};
+    struct space_usage use = {.bytes = space->tree.bytes + space->auth.bytes};
 
     add_usage(&use, &space->keys);
     for (size_t i = 0; i < space->worker_stores.count; i++)

@@ -39,8 +39,8 @@ static inline struct keymap *space_keys(struct space *space, uint64_t worker_sto
     return store == NULL ? NULL : &store->keys;
 }
 
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, and
- * what waiters take. */
+/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
+ * users and roles, and what waiters take. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;
 };

@@ -19,6 +19,9 @@
  * clients sent. etcd has no limit and runs out of memory instead. */
 #define REPLY_MAX (64u << 20)
 
+/* What a request is charged for each byte of its JSON, which is read into many small pieces. */
+#define JSON_COST 16u
+
 /* --- Replies. --- */
 
 static void reply_bytes(const struct http_request *r, unsigned status, struct slice body)
@@ -660,6 +663,7 @@ void etcd_auth_handle(const struct http_request *r)
     struct slice path = slice_from(r->path, strlen("/v2/auth")), name;
     bool users = below(path, "/users", &name);
 
+    conn_charge(r->conn, JSON_COST * r->body.len);
     if (users || below(path, "/roles", &name)) {
         if (name.len == 0)
             handle_list(r, users ? write_users : write_roles);
