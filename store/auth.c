@@ -1,7 +1,6 @@
 /* Users, roles and the auth switch of a space. See auth.h for the contract.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2auth/auth.go; the spec folder's etcd-v2.md, sections 10 and
- * 12. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2auth/auth.go. */
 #include "store/auth.h"
 
 #include "store/xalloc.h"

@@ -40,7 +40,8 @@ enum change_kind {
     CHANGE_RUN_DELETE = 61,
 };
 
-/* Which part a change is of: that of the command it came from. */
+/* Which part a change is of: that of the command it came from. By range: a new kind goes
+ * between the first and the last of its part. */
 static inline enum space_part change_part(enum change_kind kind)
 {
     if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP)

@@ -47,7 +47,8 @@ enum space_part {
     PART_SPACE, /* the whole, its worker stores and run records */
 };
 
-/* Which part a command is about; one of no known kind is refused by PART_SPACE. */
+/* Which part a command is about; one of no known kind is refused by PART_SPACE. By range: a new
+ * kind goes between the first and the last of its part. */
 static inline enum space_part command_part(enum command_kind kind)
 {
     if (kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER)

@@ -1,7 +1,7 @@
 /* /v2/auth over HTTP. See auth.h.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2http/client_auth.go and v2auth/auth.go, texts included; the
- * spec folder's etcd-v2.md, section 12. What the store does is in store/auth.h. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2http/client_auth.go and v2auth/auth.go, texts included.
+ * What the store does is in store/auth.h. */
 #include "rdzv/etcd/auth.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Puts nodes that live, and that the others presume dead, back to where they belong; and keeps them
- * from being presumed dead when rdzvd itself stood still. Torch evicts a node whose heartbeat is
- * 15 s old by the clock of whichever agent looks, and the evicted node never finds out: it goes on
- * alone. */
+ * from being presumed dead when rdzvd itself stood still. An agent of torch removes a node whose
+ * heartbeat is 15 s old by the agent's clock, and that node never finds out: it goes on alone. */
 #include <assert.h>
 
 #include "proto/torch/torch_timing.h"
@@ -12,7 +11,7 @@
  * is usual: agents begin to send them one interval after a round is complete. */
 #define STALE_US ((2 * TORCH_HEARTBEAT_MS + 2000) * 1000)
 
-/* --- The daemon was away. --- */
+/* --- rdzvd stood still. --- */
 
 static void add_time(int64_t *at_us, int64_t more_us)
 {
@@ -81,9 +80,9 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
-/* Where an evicted node belongs. Its round goes on without it: in there, with the rank that it has.
- * Another round has begun since: as one that waits it makes all nodes meet again. When no place is
- * left there, another node has taken it. */
+/* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
+ * rank that it has. Another round has begun since: as one that waits it makes all nodes meet again.
+ * When no place is left there, another node has taken it. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;

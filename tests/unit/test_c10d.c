@@ -1,5 +1,5 @@
-/* c10d requests against the numbers and layouts of the wire specification (the spec folder's
- * c10d-wire.md, 1.3, 3 and 5), whole, cut anywhere, over the limits, and hostile. */
+/* c10d requests against the numbers and layouts of torch's TCPStore (torch/csrc/distributed/c10d,
+ * 1.13 and 2.14), whole, cut anywhere, over the limits, and hostile. */
 #include "proto/c10d.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Those who wait in the c10d world, by the rules of the spec folder's c10d-wire.md, section 4: for
- * keys, at queues and at barriers, and those who watch keys. */
+/* Clients that wait for keys of c10d, at queues and at barriers, and those that watch keys: they go
+ * on as with torch's TCPStore. */
 #include "store/keymap.h"
 
 #include <stdio.h>
