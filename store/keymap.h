@@ -37,9 +37,9 @@ struct key_watch {
 TAILQ_HEAD(wait_links, wait_link);
 
 struct entry {
-    struct table_node node; /* the key; its bytes follow the struct */
-    TAILQ_ENTRY(entry) order;
-    struct blob *value; /* NULL: absent; it is here only since a client waits for it */
+    struct table_node node;   /* the key; its bytes follow the struct */
+    TAILQ_ENTRY(entry) order; /* while it has a value */
+    struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
@@ -63,11 +63,12 @@ TAILQ_HEAD(queue_list, queue);
 struct keymap {
     struct table keys;
     struct table queues;
-    struct entry_list entries; /* in order of creation; absent ones anywhere between */
+    struct entry_list entries; /* those that have a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
     size_t present;       /* keys that have a value */
+    size_t present_bytes; /* of their names */
     uint64_t waiters;     /* open WAITs, BARRIERs and watches */
     size_t bytes;         /* of keys that have a value, and of queues */
     size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
@@ -97,7 +98,7 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 size_t keymap_list_size(const struct keymap *m);
 void keymap_list(const struct keymap *m, struct writer *out);
 
-/* --- Changes; for store.c alone. --- */
+/* --- Changes; for part_*.c alone. --- */
 
 /* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
  * *out says as much of the result as is known before it is applied. Else nothing is to change:
