@@ -6,6 +6,7 @@
 #pragma once
 
 #include "store/change.h"
+#include "store/graveyard.h"
 #include "store/result.h"
 #include "store/table.h"
 #include "store/wake.h"
@@ -20,6 +21,7 @@ struct wait_link {
 /* A pending WAIT or BARRIER of one connection. */
 struct waiter {
     struct wake wake;
+    TAILQ_ENTRY(waiter) entry;
     uint64_t missing; /* registrations that have not counted yet; 0: fulfilled */
     uint64_t count;   /* registrations there are */
     uint64_t cap;     /* registrations there is room for */
@@ -29,7 +31,8 @@ struct waiter {
 
 /* A WATCH_KEY registration; lives as long as its connection. */
 struct key_watch {
-    TAILQ_ENTRY(key_watch) entry;
+    TAILQ_ENTRY(key_watch) entry; /* of its key */
+    TAILQ_ENTRY(key_watch) all;
     struct subscription *subscription; /* of the connection, shared by all its watches */
     struct entry *at;
 };
@@ -57,8 +60,8 @@ struct queue {
     uint64_t len;
 };
 
-TAILQ_HEAD(entry_list, entry);
-TAILQ_HEAD(queue_list, queue);
+TAILQ_HEAD(waiter_list, waiter);
+TAILQ_HEAD(key_watch_list, key_watch);
 
 struct keymap {
     struct table keys;
@@ -67,6 +70,9 @@ struct keymap {
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
+    struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
+    struct waiter_list open_waiters;
+    struct key_watch_list watches;
     size_t present;       /* keys that have a value */
     size_t present_bytes; /* of their names */
     uint64_t waiters;     /* open WAITs, BARRIERs and watches */
@@ -81,7 +87,8 @@ void keymap_init(struct keymap *m, struct ready_list *ready, struct reserve *res
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);
 
-/* Forgets all keys and queues. Waiters go on waiting, with what has counted. */
+/* Forgets all keys and queues. Waiters go on waiting, with what has counted. Takes time for those
+ * who wait, and none for what is forgotten. */
 void keymap_clear(struct keymap *m);
 
 /* --- Reads. --- */

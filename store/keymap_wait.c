@@ -108,6 +108,7 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     w->wake.kind = WAKE_WAITER;
     w->wake.owner = owner;
     w->cap = count;
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
     m->waiters++;
     m->waiting_bytes += waiter_cost(count);
     return w;
@@ -221,6 +222,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
             TAILQ_REMOVE(&e->waiting, link, entry);
         keymap_release(m, e);
     }
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
     m->waiters--;
     m->waiting_bytes -= waiter_cost(w->cap);
     free(w);
@@ -244,6 +246,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     w->subscription = subscription;
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
+    TAILQ_INSERT_TAIL(&m->watches, w, all);
     m->waiters++;
     m->waiting_bytes += sizeof *w;
     *out = w;
@@ -253,6 +256,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
 void keymap_unwatch(struct keymap *m, struct key_watch *w)
 {
     TAILQ_REMOVE(&w->at->watching, w, entry);
+    TAILQ_REMOVE(&m->watches, w, all);
     keymap_release(m, w->at);
     m->waiters--;
     m->waiting_bytes -= sizeof *w;

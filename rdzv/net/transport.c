@@ -13,8 +13,10 @@
 #define RESUME_COST  300u
 #define SEND_COST    2500u
 #define CLOSE_COST   5000u
+#define FREE_COST    200u
 #define BYTES_A_NS   4u       /* sent */
 #define CLOSING_NS   1000000u /* what closing gets of an iteration beside its other parts */
+#define FREEING_NS   1000000u /* and what giving memory back gets */
 
 /* A connection with more than this to send waits until those with less have sent. */
 #define BULK_FROM (64u << 10)
@@ -22,6 +24,9 @@
 /* What all of those send in one iteration, and one of them before the next has its turn. */
 #define BULK_SENT_MAX (16u << 20)
 #define BULK_TURN     (1u << 20)
+
+/* So many things are freed before the next look at the time. */
+#define FREED_AT_A_TIME 64
 
 /* So many are woken before what they are told is sent. */
 #define WAKES_AT_A_TIME 64
@@ -178,6 +183,17 @@ static void free_closed(struct net *n)
     }
 }
 
+static void free_forgotten(struct net *n)
+{
+    struct graveyard *g = &n->engine->store.graveyard;
+
+    budget_begin_part(&n->budget, FREEING_NS);
+    while (!n->budget.over && !graveyard_is_empty(g)) {
+        graveyard_free(g, FREED_AT_A_TIME);
+        budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
+    }
+}
+
 /* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
  * those who were woken, the commit, the answers, and last the end of closed connections, so that
  * nothing above meets a freed one. What there is no time for is done in the next iteration. */
@@ -197,6 +213,8 @@ void transport_end_iteration(struct net *n)
         flush_bulk(n);
     if (!TAILQ_EMPTY(&n->closed))
         free_closed(n);
+    if (!graveyard_is_empty(&e->store.graveyard))
+        free_forgotten(n);
 }
 
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were

@@ -23,7 +23,8 @@ static inline bool transport_has_deferred(const struct net *n)
 void transport_run_deferred(struct net *n);
 
 /* Serves those whom changes woke, commits, and sends what is committed, until there is no more to
- * do or the iteration has had its time; frees closed connections. */
+ * do or the iteration has had its time; frees closed connections, and what the store has forgotten.
+ */
 void transport_end_iteration(struct net *n);
 
 /* Somebody is to be woken, something is to be committed, or to be sent. */
@@ -37,7 +38,7 @@ static inline bool transport_has_output(const struct net *n)
 static inline bool transport_has_work(const struct net *n)
 {
     return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
-           !TAILQ_EMPTY(&n->closed);
+           !TAILQ_EMPTY(&n->closed) || !graveyard_is_empty(&n->engine->store.graveyard);
 }
 
 /* Drops connections that have been stalled since `deadline_ms` (monotonic) or earlier. */

@@ -427,6 +427,61 @@ static void a_watch_is_told_in_slices(void **state)
     loop_close(&loop);
 }
 
+/* --- Forgetting. --- */
+
+/* A space is empty at once, and its memory comes back while others are served. */
+static void a_space_is_freed_over_several_iterations(void **state)
+{
+    static const char reset[] = "DELETE /rdzv/v1/spaces/default HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct engine *e = &loop.server.engine;
+    char body[256];
+    uint64_t before;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, 5000);
+    fd = loop_connect(&loop, false);
+    step_ns = 2000000;
+    loop_send(&loop, fd, TEXT(reset));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    assert_string_equal(body, "{\"space\":\"default\",\"removed\":5000}\n");
+    before = e->stats.loop_iterations;
+    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    assert_true(e->stats.loop_iterations - before > 5);
+    step_ns = 0;
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+#define PAST_NS (INT64_C(1000000000) * 1000000000) /* 2001 */
+
+/* Each of many TTLs that end at once is an event of its own; not all are in one iteration. */
+static void ttls_end_over_several_iterations(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    struct tree *t;
+
+    (void)state;
+    open_loop(NULL);
+    t = &TAILQ_FIRST(&e->spaces)->store->tree;
+    for (int i = 0; i < 1000; i++) {
+        char path[16];
+        struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1, .expires_ns = PAST_NS};
+        struct store_result r;
+
+        snprintf(path, sizeof path, "/%d", i);
+        c.key = slice_str(path);
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    }
+    step_ns = 2 * BUDGET_READ_NS;
+    LOOP_UNTIL(&loop, t->expired > 0);
+    assert_in_range(t->expired, 1, 500);
+    LOOP_UNTIL(&loop, t->expired == 1000);
+    step_ns = 0;
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +492,8 @@ int main(void)
         cmocka_unit_test(an_iteration_sends_so_much),
         cmocka_unit_test(a_watch_is_told_in_slices),
         cmocka_unit_test(an_answer_of_many_values_holds_them),
+        cmocka_unit_test(a_space_is_freed_over_several_iterations),
+        cmocka_unit_test(ttls_end_over_several_iterations),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
     };
 
