@@ -51,6 +51,7 @@ struct space *store_space(struct store *s, const char *name)
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
     keymap_init(&space->keys, &s->ready, &s->reserve, seed, bytes_max);
+    keymap_group_by(&space->keys, s->options.key_groups);
     worker_stores_init(&space->worker_stores);
     run_records_init(&space->runs, &s->reserve, seed, bytes_max);
     tree_init(&space->tree, &s->ready, &s->reserve, seed, bytes_max);

@@ -1,6 +1,7 @@
 /* Grants and revocations on sets. See auth_merge.h for the contract.
  *
- * By sorting, since lists are long: comparing each with each would let one request stop the loop. */
+ * By sorting, since lists are long: comparing each with each would let one request stop the loop.
+ */
 #include "rdzv/etcd/auth_merge.h"
 
 #include <stdlib.h>

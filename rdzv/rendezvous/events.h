@@ -48,7 +48,8 @@ struct policy_event {
     /* What the store and the space say, just before. */
     struct slice value;         /* of the run's key; ptr NULL: it has none */
     size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */
-    size_t key_cost;            /* what a new key takes beside its bytes and its value's */
+    size_t key_cost;            /* what a new key takes at most beside its bytes and its
+                                   value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
     enum port_share share;
 };

@@ -99,7 +99,7 @@ static void fill_event(const struct live_run *run, struct policy_event *event)
 
     event->value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len};
     event->room = room_in(&store->keys);
-    event->key_cost = sizeof(struct entry);
+    event->key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link);
     event->next_worker_store = store->worker_stores.last_id + 1;
     event->share = share_of(run);
 }
@@ -391,6 +391,11 @@ const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_
 }
 
 /* --- Beginning and end. --- */
+
+key_groups rendezvous_key_groups(const struct config *config)
+{
+    return config->elastic.fixes ? run_key_fronts : NULL;
+}
 
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net)
