@@ -8,6 +8,8 @@
 
 #define STALL_MS 5000 /* the interval of heartbeats: what is shorter hurts no node */
 
+#define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
+
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
     struct rendezvous_space *home = space->rendezvous;
@@ -25,6 +27,40 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
 }
 
 /* --- Runs. --- */
+
+/* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
+static int64_t due_ns(const struct live_run *run)
+{
+    uint64_t ms = run_due_ms(&run->run), ticked_ms = run->home->rdzv->ticked_ms;
+
+    if (ms <= ticked_ms)
+        ms = ticked_ms + 1;
+    return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
+}
+
+static bool add_due(struct live_run *run)
+{
+    struct rendezvous *r = run->home->rdzv;
+    struct reserve *reserve = &r->engine->store.reserve;
+
+    if (!reserve_hold(reserve, expiry_memory(&r->due)))
+        return false;
+    expiry_add(&r->due, &run->due, due_ns(run));
+    reserve_settle(reserve);
+    return true;
+}
+
+/* The heap has its room already. */
+static void update_due(struct live_run *run)
+{
+    struct expiry *due = &run->home->rdzv->due;
+    int64_t at_ns = due_ns(run);
+
+    if (run->due.at_ns == at_ns)
+        return;
+    expiry_remove(due, &run->due);
+    expiry_add(due, &run->due, at_ns);
+}
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
@@ -51,6 +87,11 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    if (!add_due(run)) {
+        run_fini(&run->run);
+        free(run);
+        return NULL;
+    }
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
     return run;
@@ -66,6 +107,7 @@ static void free_run(struct live_run *run)
     if (home->shared == run)
         home->shared = NULL;
     evtimer_del(&run->timer);
+    expiry_remove(&home->rdzv->due, &run->due);
     run_views_remove(&home->runs, &run->run.view);
     run_fini(&run->run);
     free(run);
@@ -125,6 +167,8 @@ static void leave(struct live_run *run)
     run->stale = false;
     if (--run->steps == 0 && run->holds == 0 && run_is_unused(&run->run))
         free_run(run);
+    else
+        update_due(run);
 }
 
 struct verdict shell_step(struct live_run *run, struct policy_event event)
@@ -178,10 +222,41 @@ void rendezvous_end_iteration(struct rendezvous *r)
     compensate_stall(r);
 }
 
+static struct live_run *next_due(const struct rendezvous *r)
+{
+    struct expiry_node *first = expiry_first(&r->due);
+
+    if (first == NULL || first->at_ns / 1000000 > (int64_t)r->ticked_ms)
+        return NULL;
+    return (struct live_run *)(void *)((uint8_t *)first - offsetof(struct live_run, due));
+}
+
+static void step_due(struct rendezvous *r)
+{
+    static const struct timeval at_once;
+    struct live_run *run;
+
+    for (int i = 0; (run = next_due(r)) != NULL; i++) {
+        if (i == RUNS_PER_ITERATION) {
+            net_add_event(&r->ticker, &at_once); /* without it, the next tick goes on */
+            return;
+        }
+        shell_step(run, (struct policy_event){.kind = RUN_TICK});
+    }
+}
+
+static void on_ticker(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    step_due(arg);
+}
+
 void rendezvous_tick(struct rendezvous *r)
 {
     compensate_stall(r);
-    step_all(r, (struct policy_event){.kind = RUN_TICK});
+    r->ticked_ms = engine_now_ms(r->engine);
+    step_due(r);
 }
 
 /* --- Changes that are not the policy's. --- */
@@ -364,11 +439,19 @@ const struct run *rendezvous_next(const struct run *run)
 
 const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
 {
-    const struct run *run = rendezvous_first(space);
+    const struct rendezvous_space *home = space->rendezvous;
+    const size_t prefix = strlen(RUN_PREFIX);
+    uint8_t *key = home == NULL ? NULL : malloc(prefix + id.len);
+    struct run_view *v;
 
-    while (run != NULL && !slice_equal(run->view.id, id))
-        run = rendezvous_next(run);
-    return run;
+    if (key == NULL)
+        return NULL;
+    memcpy(key, RUN_PREFIX, prefix);
+    if (id.len != 0)
+        memcpy(key + prefix, id.ptr, id.len);
+    v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
+    free(key);
+    return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
 }
 
 uint64_t rendezvous_forget(const struct run *run)
@@ -414,6 +497,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                                           .advertise_host = c->advertise_host,
                                           .advertise_port = c->advertise_port}};
     TAILQ_INIT(&r->spaces);
+    expiry_init(&r->due, &engine->store.reserve);
+    evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
         engine->observer = (struct engine_observer){.applied = on_applied, .arg = r};
 }
@@ -432,4 +517,6 @@ void rendezvous_fini(struct rendezvous *r)
         home->space->rendezvous = NULL;
         free(home);
     }
+    evtimer_del(&r->ticker);
+    expiry_fini(&r->due);
 }
