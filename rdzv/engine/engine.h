@@ -59,6 +59,9 @@ struct engine {
     struct stats stats;
     int64_t started_ns;
 
+    uint64_t work; /* that followed from changes so far, in bytes looked at: whoever carries out a
+                      request charges its client for what has come to it */
+
     uint64_t uses;    /* open ones, see engine_use_began() */
     bool used;        /* there has been one */
     uint64_t used_ms; /* the end of the last one */

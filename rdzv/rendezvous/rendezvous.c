@@ -154,6 +154,8 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     struct verdict verdict;
 
     fill_event(run, &event);
+    if (event.kind == RUN_CHANGED || event.kind == AGENT_COMPARE_SET)
+        engine->work += event.value.len; /* it is read, however little of it is new */
     policy_step(&run->run, &event, &now, &out);
     verdict = carry_out(run, &out);
     policy_out_clear(&out);
@@ -279,14 +281,18 @@ static void key_changed(struct rendezvous_space *home, struct slice key)
 
 static void keys_changed(struct rendezvous_space *home, const struct command *command)
 {
+    const struct keymap *keys = &home->space->store->keys;
     struct slice rest = command->items, key, value;
 
     if (command->kind != COMMAND_KEY_MULTI_SET) {
         key_changed(home, command->key);
         return;
     }
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-        key_changed(home, key);
+    /* Of several values for one key the last is there: it is read once, not once for each. */
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
+        if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
+            key_changed(home, key);
+    }
 }
 
 static void on_applied(void *arg, struct engine_space *space, const struct command *command)

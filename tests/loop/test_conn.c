@@ -931,7 +931,10 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
 static void what_a_request_walks_is_charged(void **state)
 {
     static const char metrics[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char append[] = "\11\x13\0\0\0\0\0\0\0/torch.rendezvous.j\4\0\0\0\0\0\0\0AAAA";
+    static char value[300001];
     enum { KEYS = 5000, TIMES = 200 };
+    char appends[TIMES * (sizeof append - 1)];
     uint8_t lists[TIMES], gets[TIMES * 11];
     char all[TIMES * (sizeof metrics - 1)];
     uint64_t before;
@@ -964,6 +967,17 @@ static void what_a_request_walks_is_charged(void **state)
     assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
     loop_send(&loop, modest, TEXT(PING));
     loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    memset(value, 'A', sizeof value - 1);
+    memcpy(value, "gASV", 4);
+    set_key("/torch.rendezvous.j", value);
+    greedy = open_modern(&loop);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(appends + i * (sizeof append - 1), append, sizeof append - 1);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, appends, sizeof appends);
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
     loop_leave(&loop, greedy);
 
     greedy = loop_connect(&loop, false);
@@ -1043,6 +1057,44 @@ static void many_runs_that_are_due_share_iterations(void **state)
     assert_in_range(due->count, 100, 499);
     LOOP_UNTIL(&loop, due->count == 0);
     loop_close(&loop);
+}
+
+/* MULTI_SET may name one key many times; the value that is there in the end is large. */
+static void a_value_that_is_set_many_times_at_once_is_read_once(void **state)
+{
+    enum { TIMES = 1000, LEN = 300000 };
+    static const char key[] = "/torch.rendezvous.j";
+    struct command c = {.kind = COMMAND_KEY_MULTI_SET};
+    size_t cap = TIMES * (16 + sizeof key) + LEN + 64;
+    struct writer w = {.ptr = malloc(cap), .cap = cap};
+    char *large = malloc(LEN + 1);
+    struct store_result r;
+
+    (void)state;
+    assert_true(w.ptr != NULL && large != NULL);
+    memset(large, 'A', LEN);
+    memcpy(large, "gASV", 4);
+    large[LEN] = '\0';
+    loop_open(&loop, NULL);
+    for (int i = 0; i <= TIMES; i++) {
+        const char *pair[2] = {key, i == TIMES ? large : ""};
+
+        for (size_t j = 0; j < 2; j++) {
+            uint8_t len[8];
+
+            bytes_put_u64(len, strlen(pair[j]));
+            writer_put(&w, len, sizeof len);
+            writer_str(&w, pair[j]);
+        }
+    }
+    assert_true(w.len <= w.cap);
+    c.items = (struct slice){w.ptr, w.len};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+    assert_in_range(loop.server.engine.work, LEN, 2 * LEN);
+    loop_close(&loop);
+    free(large);
+    free(w.ptr);
 }
 
 /* --- SIGTERM. --- */
@@ -1230,6 +1282,7 @@ int main(void)
         cmocka_unit_test(what_a_request_walks_is_charged),
         cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
         cmocka_unit_test(many_runs_that_are_due_share_iterations),
+        cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
         cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
         cmocka_unit_test(an_answer_waits_for_its_commit),
         cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
