@@ -11,6 +11,7 @@
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
+#include "rdzv/net/refusal.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 /* The head of a metric: what it is and which kind. */
@@ -170,6 +171,15 @@ static void write_dropped(FILE *out, const struct stats *stats)
                 stats->dropped[i]);
 }
 
+static void write_refused(FILE *out, const struct stats *stats)
+{
+    head(out, "rdzvd_refused_total", "counter",
+         "Connections and requests that were refused, by reason.");
+    for (int i = 0; i < REFUSAL_REASONS; i++)
+        fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
+                refusal_name((enum refusal_reason)i), stats->refused[i]);
+}
+
 static void write_connections(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
@@ -184,8 +194,7 @@ static void write_connections(FILE *out, const struct net *n)
             stats->accepted);
     counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
     write_dropped(out, stats);
-    counter(out, "rdzvd_connections_rejected_total", "Connections over the limit, closed at once.",
-            stats->rejected);
+    write_refused(out, stats);
 }
 
 static void write_daemon(FILE *out, const struct net *n)

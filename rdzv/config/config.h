@@ -117,8 +117,9 @@ struct config {
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given or as etcd fills it */
     char *initial_cluster_token;              /* "etcd-cluster" */
-    struct string_list cors;                  /* origins; empty: any, as `*` */
-    struct string_list host_whitelist;        /* names; empty: any, as `*` */
+    struct string_list cors;                  /* origins, or `*` alone; empty: none */
+    struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
+                                                 addresses and localhost alone */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;

@@ -36,6 +36,7 @@ struct option {
     const char *group;
     const char *value_name;
     const char *help;
+    const char *without; /* of a list: what the help says while it is empty */
 };
 
 extern const struct option config_options[];

@@ -244,13 +244,15 @@ const struct option config_options[] = {
      .offset = AT(cors),
      .group = as_etcd,
      .value_name = "ORIGINS",
-     .help = "origins that browsers may ask from; * is any"},
+     .help = "origins whose pages may read answers; * is any",
+     .without = "none"},
     {.name = "host-whitelist",
      .kind = OPTION_NAMES,
      .offset = AT(host_whitelist),
      .group = as_etcd,
      .value_name = "NAMES",
-     .help = "Host headers that rdzvd accepts; * is any"},
+     .help = "Host headers to answer, * is any",
+     .without = "any, on loopback its own"},
 
     {.name = "config",
      .kind = OPTION_FILE,
@@ -396,6 +398,7 @@ static bool apply_origins(struct draft *d, const struct setting *s, struct strin
         return s->value[0] == '\0' ? config_fail(d, s, "is empty; write * for any origin, or URLs")
                                    : config_read_urls(d, s, list);
     string_list_free(list);
+    string_list_add(list, "*", 1);
     return true;
 }
 
@@ -406,6 +409,7 @@ static void apply_names(const struct setting *s, struct string_list *list)
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
             string_list_free(list);
+            string_list_add(list, "*", 1);
             return;
         }
     }

@@ -14,9 +14,17 @@ enum drop_reason {
     DROP_REASONS,
 };
 
+/* Why it turns a connection or a request away. */
+enum refusal_reason {
+    REFUSAL_CONNECTIONS, /* --connection-limit */
+    REFUSAL_MEMORY,
+    REFUSAL_HOST, /* a Host header that is not welcome */
+    REFUSAL_REASONS,
+};
+
 struct stats {
     uint64_t accepted;
-    uint64_t rejected; /* over --connection-limit */
+    uint64_t refused[REFUSAL_REASONS];
     uint64_t closed;
     uint64_t dropped[DROP_REASONS]; /* of those: by the daemon, for what the peer did or did not */
     uint64_t c10d_requests;

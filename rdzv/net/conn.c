@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/refusal.h"
 
 /* The budget of one connection in one iteration, in bytes looked at or rendered: about a
  * millisecond. */
@@ -123,6 +124,9 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     struct conn *c = calloc(1, sizeof *c);
 
     if (c == NULL) {
+        const struct peer from = peer_of(peer);
+
+        refusal_note(&n->engine->stats, REFUSAL_MEMORY, &from, (struct slice){0});
         close(fd);
         return NULL;
     }

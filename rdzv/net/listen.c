@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/net/refusal.h"
 #include "store/xalloc.h"
 
 #define ACCEPTS_MAX 256
@@ -54,16 +56,14 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
 }
 
 /* True when one more connection is welcome. */
-static bool has_place(struct net *n)
+static bool has_place(struct net *n, const struct sockaddr *from)
 {
     uint32_t max = n->limits->connections_max;
+    const struct peer peer = peer_of(from);
 
     if (max == 0 || n->conn_count < max)
         return true;
-    n->engine->stats.rejected++;
-    log_limited(LOG_WARN, "connection_limit",
-                log_str("reason", "the limit of connections is reached"), log_u64("limit", max),
-                log_str("hint", "raise --connection-limit"));
+    refusal_note(&n->engine->stats, REFUSAL_CONNECTIONS, &peer, (struct slice){0});
     return false;
 }
 
@@ -82,7 +82,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            if (has_place(n))
+            if (has_place(n, &peer.any))
                 l->accept(l, fd, &peer.any);
             else
                 close(fd);
@@ -131,6 +131,21 @@ static void log_listening(const struct listener *l, int fd)
     log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
 }
 
+static bool is_on_loopback(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+    struct peer self;
+
+    if (getsockname(fd, &at.any, &len) < 0)
+        return false;
+    self = peer_of(&at.any);
+    return peer_is_loopback(&self);
+}
+
 /* NULL when the kernel has no room to watch it; `fd` is closed then. */
 static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
                             listen_accept_fn accept)
@@ -139,6 +154,7 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
 
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
     l->space = engine_space(n->engine, spec->space);
+    l->loopback = is_on_loopback(fd);
     set_options(fd);
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);

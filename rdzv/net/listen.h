@@ -18,6 +18,7 @@ struct listener {
     listen_accept_fn accept;
     size_t conns; /* of those alone */
     bool open;
+    bool loopback;  /* only this machine reaches it */
     bool temporary; /* listen_open_like() */
     void *owner;    /* of a temporary one: what it was opened for; NULL: that has gone */
 };

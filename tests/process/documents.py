@@ -207,6 +207,16 @@ def http_paths_are_those_of_the_routes():
         check(any(p == route or p.startswith(route + "/") for p in paths), "not told of: " + route)
 
 
+@case
+def reasons_are_those_of_the_source():
+    for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
+                               ("admin/metrics.c", "rdzvd_connections_dropped_total")):
+        text = read(os.path.join("rdzv", source_file))
+        real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
+        below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]
+        same(re.findall(r"^\| `(\w+)` \|", below.split("\n\nThe `reason`")[0], re.M), real, "reasons")
+
+
 # ------------------------------------------------------------ tests, links
 
 

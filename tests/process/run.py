@@ -295,8 +295,8 @@ def a_chunked_body_that_no_endpoint_reads_is_passed_over():
     with Rdzvd() as server:
         chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
-            c.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-                      + chunk * 200 + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            c.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      + chunk * 200 + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             got = b""
             while b'"health"' not in got:
                 more = c.recv(65536)
@@ -322,7 +322,7 @@ def probes_are_no_use_before_the_job_comes_nor_after_it():
         a = Peer(server.port)
         check_stays(server, 3, "a c10d client is connected")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as probe:
-            probe.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            probe.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(probe.recv(4096).startswith(b"HTTP/1.1 200"), "/health")
             a.close()
             server.wait_log(r"event=idle_exit")
@@ -337,13 +337,74 @@ def etcd_requests_are_use():
             check(http_get(server.port, "/v2/keys/")[0] == 200, "a short request")
             check_stays(server, 0.2, "in use")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as watch:
-            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(watch.recv(4096).startswith(b"HTTP/1.1 200"), "the head of a watch")
             check_stays(server, 5, "a watch is open")
         began = time.monotonic()
         server.wait_log(r"event=idle_exit")
         check(time.monotonic() - began > 2.9, "idle begins with the end of the last request")
         check(server.process.wait(20) == 0, "exit code")
+
+
+# ------------------------------------------------------------ who is answered
+
+
+def http_head(port, request, host="127.0.0.1"):
+    """The status and the header lines of the answer to a request as it stands."""
+    with socket.create_connection((host, port), timeout=20) as c:
+        c.sendall(request.replace("\n", "\r\n").encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = c.recv(4096)
+            check(more, "the end comes behind %r" % head)
+            head += more
+    lines = head.split(b"\r\n\r\n")[0].decode().split("\r\n")
+    return int(lines[0].split()[1]), lines[1:]
+
+
+def cors_of(server, origin="http://page:1"):
+    head = http_head(server.port, "GET /v2/keys/ HTTP/1.1\nHost: localhost\nOrigin: %s\n\n" % origin)
+    check(head[0] == 200, head)
+    return [x.partition(": ")[2] for x in head[1] if x.startswith("Access-Control-Allow-Origin: ")]
+
+
+@case
+def web_pages_may_read_answers_only_if_we_say_so():
+    with Rdzvd() as server:
+        check(cors_of(server) == [], "by default")
+        status, head = http_head(server.port, "OPTIONS /v2/keys/ HTTP/1.1\nHost: localhost\n"
+                                 "Origin: http://page:1\n\n")
+        check(status == 200 and not any("Access-Control" in x for x in head), head)
+    with Rdzvd("--cors=*") as server:
+        check(cors_of(server) == ["*"], "any")
+    with Rdzvd("--cors=http://page:1,http://other:2") as server:
+        check(cors_of(server) == ["http://page:1"], "one of a list")
+        check(cors_of(server, "http://page:2") == [], "not on the list")
+    with started(["--listen", "127.0.0.1:0"], argv0="etcd") as server:
+        check(cors_of(server) == ["*"], "as an etcd")
+    with started(["--listen", "127.0.0.1:0", "--cors=http://other:2"], argv0="etcd") as server:
+        check(cors_of(server) == [], "as an etcd with a list")
+
+
+@case
+def a_name_that_a_web_page_gave_us_is_refused_on_loopback():
+    def status(server, host, method="GET"):
+        return http_head(server.port, "%s /v2/keys/ HTTP/1.1\nHost: %s\n\n" % (method, host))[0]
+
+    with Rdzvd() as server:
+        for host in "127.0.0.1:%d" % server.port, "localhost", "LocalHost:1", "[::1]:2", "10.1.2.3", "":
+            check(status(server, host) == 200, host)
+        for host in "evil.example", "evil.example:%d" % server.port, "localhost.evil.example":
+            for method in "GET", "PUT", "OPTIONS":
+                check(status(server, host, method) == 403, host)
+        server.wait_log(r"event=refused peer=127\S+ reason=host detail=localhost.evil.example hint=")
+        check('rdzvd_refused_total{reason="host"} 9\n' in http_get(server.port, "/metrics")[1], "counted")
+    with Rdzvd("--host-whitelist=my.name") as server:
+        check(status(server, "my.name:1") == 200 and status(server, "localhost") == 200, "allowed")
+        check(status(server, "evil.example") == 421, "etcd's answer")
+    for args, argv0 in ((["--listen", "*:0"], "rdzvd"), (["--listen", "127.0.0.1:0"], "etcd")):
+        with started(args, argv0=argv0) as server:
+            check(status(server, "rdzv.jobs.svc") == 200, "not on loopback alone, or as an etcd")
 
 
 # ------------------------------------------------------------ as an etcd
@@ -596,7 +657,7 @@ def the_limit_of_connections():
         a, b = Peer(server.port), Peer(server.port)
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
             check(c.recv(1) == b"", "the third is refused")
-        server.wait_log(r"event=connection_limit .*limit=2")
+        server.wait_log(r"event=refused .*reason=connections .*--connection-limit")
         a.close()
         deadline = time.monotonic() + 20
         while True:  # until the daemon has seen the close it refuses each try

@@ -45,7 +45,8 @@ class Scene:
 
     def __init__(self, options, *flags):
         command = shlex.split(options.server) if options.server else [servers.rdzvd_binary()]
-        argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad", *flags]
+        argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad",
+                                                              "--host-whitelist=*", *flags]
         self.options = options
         self.daemon = servers.Server(argv)
         found = self.daemon.wait_log(r"event=listening address=\S+:(\d+)", timeout=60)

@@ -31,6 +31,9 @@ FOREIGN_SILENCE = 0.15
 
 PING = wire.to_bytes("\x0d")
 
+# Requests in scripts name whatever host they like.
+FLAGS = ["--host-whitelist=*"]
+
 
 class Daemon(servers.Server):
     """The server of one file, with a listener for each of `spaces`."""
@@ -38,7 +41,7 @@ class Daemon(servers.Server):
     def __init__(self, command, spaces, flags):
         argv = command + [part for space in spaces for part in
                           ("--listen", "127.0.0.1:0/" + space)]
-        super().__init__(argv + flags)
+        super().__init__(argv + FLAGS + flags)
         try:
             found = self.wait_log(r"event=listening .*", timeout=60, count=len(spaces))
         except AssertionError:
