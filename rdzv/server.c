@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "rdzv/admin/access.h"
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/listen.h"
@@ -219,10 +220,10 @@ static void init_protocols(struct server *s)
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
-    s->protocols[0] = s->metrics_protocols[0] = &s->http_protocol;
+    s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
     s->protocols[1] = &s->c10d_protocol;
     s->net.protocols = s->protocols;
-    s->net.metrics_protocols = s->metrics_protocols;
+    s->net.http_protocols = s->http_protocols;
 }
 
 int server_init(struct server *s, const struct config *config)
@@ -242,6 +243,7 @@ int server_init(struct server *s, const struct config *config)
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
+    admin_check_token_file(config);
     return add_events(s) ? transport_start(&s->net, config) : -1;
 }
 

@@ -153,6 +153,7 @@ void config_free(struct config *c)
     config_clear_listeners(c);
     free(c->name);
     free(c->data_dir);
+    free(c->admin_token_file);
     free(c->elastic.advertise);
     free(c->elastic.advertise_host);
     free(c->elastic.worker_ports);
@@ -183,8 +184,7 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             if (c->listeners[i].metrics_only) {
                 c->listeners[kept++] = c->listeners[i];
             } else {
-                free(c->listeners[i].host);
-                free(c->listeners[i].space);
+                config_free_listener(&c->listeners[i]);
             }
         }
         c->listener_count = kept;

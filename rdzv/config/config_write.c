@@ -151,7 +151,13 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+        if (spec->path != NULL) {
+            fputs("  - ", out);
+            write_quoted(out, text);
+            fputc('\n', out);
+        } else {
+            fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+        }
     }
 }
 

@@ -18,7 +18,8 @@ enum drop_reason {
 enum refusal_reason {
     REFUSAL_CONNECTIONS, /* --connection-limit */
     REFUSAL_MEMORY,
-    REFUSAL_HOST, /* a Host header that is not welcome */
+    REFUSAL_HOST,     /* a Host header that is not welcome */
+    REFUSAL_OPERATOR, /* a change that only an operator may make */
     REFUSAL_REASONS,
 };
 

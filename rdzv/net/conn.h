@@ -88,6 +88,12 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->listener->space;
 }
 
+/* Is c10d not spoken here? */
+static inline bool conn_is_http_alone(const struct conn *c)
+{
+    return c->listener->spec->metrics_only || c->listener->spec->path != NULL;
+}
+
 /* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
  * connection. NULL when memory is short or the kernel cannot watch one more: the socket is closed
  * then. */

@@ -80,7 +80,7 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
                                          struct protocol_progress *progress)
 {
     const struct protocol *const *p =
-        c->listener->spec->metrics_only ? conn_net(c)->metrics_protocols : conn_net(c)->protocols;
+        conn_is_http_alone(c) ? conn_net(c)->http_protocols : conn_net(c)->protocols;
     const char *why = NULL;
     enum parse_result result = PARSE_BAD;
 

@@ -124,6 +124,12 @@ static void log_listening(const struct listener *l, int fd)
     socklen_t len = sizeof at;
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?", text[NI_MAXHOST + NI_MAXSERV + 8];
 
+    if (l->spec->path != NULL) {
+        config_format_address(l->spec, text);
+        log_event(LOG_INFO, "listening", log_str("address", text),
+                  log_str("space", l->spec->space));
+        return;
+    }
     if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
         getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV);
@@ -205,8 +211,14 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
     return -1;
 }
 
-static const char *hint_for(int error)
+static const char *hint_for(const struct listen_spec *spec, int error)
 {
+    if (spec->path != NULL)
+        return error == EEXIST ? "there is something at this path that is no socket: remove it, or "
+                                 "choose another path"
+               : error == EADDRINUSE
+                   ? "another process serves this socket: end it, or choose another path"
+                   : "choose a path in a folder that rdzvd may write to";
     switch (error) {
     case EADDRINUSE:
         return "another process has this port: end it, or choose another with --listen";
@@ -247,16 +259,39 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         }
         freeaddrinfo(found);
     }
-    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(error));
+    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(spec, error));
+}
+
+static int open_unix(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
+{
+    struct unix_socket_file file;
+    int fd = unix_socket_listen(spec->path, &file);
+    struct listener *l = fd < 0 ? NULL : add(n, spec, fd, accept);
+
+    if (l == NULL) {
+        int error = errno;
+
+        if (fd >= 0)
+            unix_socket_remove(spec->path, &file);
+        return complain(spec, strerror(error), hint_for(spec, error));
+    }
+    l->file = file;
+    return 0;
+}
+
+/* What a setting names, or what was inherited for it. */
+static int open_any(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
+{
+    if (spec->fd >= 0)
+        return add(n, spec, spec->fd, accept) == NULL ? -1 : 0;
+    return spec->path != NULL ? open_unix(n, spec, accept) : open_spec(n, spec, accept);
 }
 
 int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept)
 {
     evtimer_assign(&n->retry_accept, n->base, on_retry_accept, n);
     for (size_t i = 0; i < config->listener_count; i++) {
-        const struct listen_spec *spec = &config->listeners[i];
-
-        if (spec->fd >= 0 ? add(n, spec, spec->fd, accept) == NULL : open_spec(n, spec, accept) < 0)
+        if (open_any(n, &config->listeners[i], accept) < 0)
             return -1;
     }
     if (!TAILQ_EMPTY(&n->listeners))
@@ -274,17 +309,23 @@ void listen_tick(struct net *n)
     on_retry_accept(-1, 0, n);
 }
 
+static void close_listener(struct listener *l)
+{
+    if (!l->open)
+        return;
+    event_del(&l->event);
+    close(event_get_fd(&l->event));
+    if (l->spec->path != NULL)
+        unix_socket_remove(l->spec->path, &l->file);
+    l->open = false;
+}
+
 void listen_close_all(struct net *n)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &n->listeners, entry) {
-        if (!l->open)
-            continue;
-        event_del(&l->event);
-        close(event_get_fd(&l->event));
-        l->open = false;
-    }
+    TAILQ_FOREACH(l, &n->listeners, entry)
+        close_listener(l);
     if (event_initialized(&n->retry_accept))
         event_del(&n->retry_accept);
 }
@@ -348,11 +389,7 @@ static void free_if_done(struct listener *l)
 
 void listen_close_one(struct listener *l)
 {
-    if (l->open) {
-        event_del(&l->event);
-        close(event_get_fd(&l->event));
-    }
-    l->open = false;
+    close_listener(l);
     l->owner = NULL;
     free_if_done(l);
 }

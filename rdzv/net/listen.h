@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rdzv/net/net.h"
+#include "rdzv/net/unix_socket.h"
 
 /* Takes over a connection that was accepted. */
 struct listener;
@@ -18,9 +19,10 @@ struct listener {
     listen_accept_fn accept;
     size_t conns; /* of those alone */
     bool open;
-    bool loopback;  /* only this machine reaches it */
-    bool temporary; /* listen_open_like() */
-    void *owner;    /* of a temporary one: what it was opened for; NULL: that has gone */
+    struct unix_socket_file file; /* of a Unix socket */
+    bool loopback;                /* only this machine reaches it */
+    bool temporary;               /* listen_open_like() */
+    void *owner; /* of a temporary one: what it was opened for; NULL: that has gone */
 };
 
 /* Opens what the configuration names, or takes over what was inherited, and logs each address. 0,

@@ -22,7 +22,7 @@ struct net {
     const struct config_limits *limits;
     /* Asked in order who speaks what has come in; NULL ends each list. */
     const struct protocol *const *protocols;
-    const struct protocol *const *metrics_protocols; /* on listeners of --listen-metrics-urls */
+    const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
     struct listener_list listeners;
     struct event retry_accept; /* after descriptors ran out */

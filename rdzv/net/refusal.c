@@ -9,6 +9,8 @@ static const struct {
 } reasons[REFUSAL_REASONS] = {
     [REFUSAL_CONNECTIONS] = {"connections", "refused_connections", "raise --connection-limit"},
     [REFUSAL_MEMORY] = {"memory", "refused_memory", "give the process more memory"},
+    [REFUSAL_OPERATOR] = {"operator", "refused_operator",
+                          "use the Unix socket, or the token of --admin-token-file"},
     [REFUSAL_HOST] = {"host", "refused_host",
                       "if the name is yours, add it to --host-whitelist; else a web page may have "
                       "given its name this address"},

@@ -22,7 +22,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import cases  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
+from servers import OPERATOR, Rdzvd, Server, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 HS = bytes.fromhex("00cef7853c0d78563412")
 
@@ -238,14 +238,15 @@ def forgetting_nothing_is_logged_for_debugging_only():
 
 @case
 def a_space_is_reset_on_request():
-    with Rdzvd(listen=("127.0.0.1:0", "127.0.0.1:0/jobA")) as server:
+    with Rdzvd(token_flag(), listen=("127.0.0.1:0", "127.0.0.1:0/jobA")) as server:
         default, a = (Peer(p) for p in server.ports)
         default.add(b"/n", 1)
         a.add(b"/n", 1)
-        status, text = http_get(server.port, "/rdzv/v1/spaces/jobA", "DELETE")
+        status, text = http_get(server.port, "/rdzv/v1/spaces/jobA", "DELETE", headers=OPERATOR)
         check(status == 200 and json.loads(text)["space"] == "jobA", text)
         check(a.count() == 0 and default.count() == 1, "that one alone")
-        check(http_get(server.port, "/rdzv/v1/spaces/none", "DELETE")[0] == 404, "unknown")
+        check(http_get(server.port, "/rdzv/v1/spaces/none", "DELETE", headers=OPERATOR)[0] == 404,
+              "unknown")
 
 
 @case
@@ -405,6 +406,109 @@ def a_name_that_a_web_page_gave_us_is_refused_on_loopback():
     for args, argv0 in ((["--listen", "*:0"], "rdzvd"), (["--listen", "127.0.0.1:0"], "etcd")):
         with started(args, argv0=argv0) as server:
             check(status(server, "rdzv.jobs.svc") == 200, "not on loopback alone, or as an etcd")
+
+
+def http_unix(path, target, method="GET", headers=None):
+    c = http.client.HTTPConnection("localhost", timeout=20)
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.settimeout(20)
+    c.sock.connect(path)
+    c.request(method, target, headers=headers or {})
+    answer = c.getresponse()
+    text = answer.read().decode()
+    c.close()
+    return answer.status, text
+
+
+HERE = "/rdzv/v1/spaces/default"
+
+
+@case
+def only_operators_change_things():
+    with Rdzvd() as server:  # neither a socket nor a token: nobody
+        for headers in {}, OPERATOR:
+            status, text = http_get(server.port, HERE, "DELETE", headers=headers)
+            check(status == 403 and "--admin-token-file" in text, text)
+            check(http_get(server.port, HERE + "/runs/x", "DELETE", headers=headers)[0] == 403, "run")
+        server.wait_log(r"event=refused peer=127\S+ reason=operator detail=/rdzv/v1/\S+ hint=")
+        check('rdzvd_refused_total{reason="operator"} 4\n' in http_get(server.port, "/metrics")[1],
+              "counted")
+
+
+@case
+def a_token_makes_an_operator():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "token")
+        def status(text):
+            headers = {} if text is None else {"Authorization": text}
+            return http_get(server.port, HERE, "DELETE", headers=headers)[0]
+
+        with Rdzvd("--admin-token-file=" + path) as server:
+            server.wait_log(r"event=admin_token_unreadable file=%s reason=.*No such file" % path)
+            check(status("Bearer ") == 403, "no file")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("first \n\n")
+            for wrong in (None, "Bearer ", "Bearer", "Bearer firs", "Bearer firsT",
+                          "Bearer firstfirst", "Basic first", "first", "Bearer second"):
+                check(status(wrong) == 403, wrong)
+            check(status("Bearer first") == 200 and status("bearer first") == 200, "the token")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("second")
+            check(status("Bearer first") == 403 and status("Bearer second") == 200, "read anew")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("\n")
+            check(status("Bearer ") == 403, "an empty token is none")
+            os.remove(path)
+            os.mkfifo(path)
+            check(status("Bearer x") == 403, "a pipe without a writer holds nothing up")
+
+
+@case
+def a_unix_socket_is_for_operators():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rdzvd.sock")
+        with started(["--listen", "127.0.0.1:0", "--listen", "unix:" + path]) as server:
+            server.wait_log(r"event=listening address=unix:%s space=default" % re.escape(path))
+            check(os.stat(path).st_mode & 0o777 == 0o600, "for its owner alone")
+            a = Peer(server.port)
+            a.add(b"/n", 1)
+            check(http_unix(path, "/livez") == (200, "ok\n"), "a probe")
+            status, text = http_unix(path, HERE, "DELETE", {"Host": "any.name"})
+            check(status == 200 and json.loads(text)["removed"] == 1 and a.count() == 0, text)
+            server.wait_log(r"event=space_reset .*peer=unix")
+            check(http_unix(path, HERE, "DELETE", {"Origin": "http://page"})[0] == 403, "a page")
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(path)
+                s.sendall(HS)
+                check(s.recv(1) == b"", "HTTP alone")
+            server.wait_log(r"event=dropped peer=unix .*HTTP alone")
+            check(server.stop() == 0 and not os.path.exists(path), "the file goes with the daemon")
+
+
+@case
+def a_unix_socket_is_taken_only_from_the_dead():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rdzvd.sock")
+        args = ["--listen", "127.0.0.1:0", "--listen", "unix:" + path]
+        with started(args) as server:
+            code, _, err = once(*args)
+            check(code == 1 and "another process serves this socket" in err, err)
+            check(http_unix(path, "/livez")[0] == 200, "serves on")
+            server.stop(signal.SIGKILL)
+        check(os.path.exists(path), "left over")
+        with started(args) as server:
+            check(http_unix(path, "/livez")[0] == 200, "taken over")
+            os.remove(path)
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(path)
+                check(server.stop() == 0 and os.path.exists(path), "another's file stays")
+        os.remove(path)
+        with open(path, "w", encoding="ascii") as f:
+            f.write("precious")
+        code, _, err = once(*args)
+        check(code == 1 and "no socket" in err and os.path.getsize(path) == 8, err)
+        code, _, err = once("--listen", "unix:" + os.path.join(folder, "none", "s"))
+        check(code == 1 and "hint=" in err, err)
 
 
 # ------------------------------------------------------------ as an etcd

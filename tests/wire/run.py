@@ -31,8 +31,8 @@ FOREIGN_SILENCE = 0.15
 
 PING = wire.to_bytes("\x0d")
 
-# Requests in scripts name whatever host they like.
-FLAGS = ["--host-whitelist=*"]
+# Requests in scripts name whatever host they like, and show <TOKEN> to be an operator's.
+FLAGS = ["--host-whitelist=*", servers.token_flag()]
 
 
 class Daemon(servers.Server):
@@ -73,7 +73,7 @@ class Play:
 
     def __init__(self, options, daemon, case, cut=None):
         self.options, self.daemon, self.case, self.cut = options, daemon, case, cut
-        self.env = {"SPACE": space_of(case)}
+        self.env = {"SPACE": space_of(case), "TOKEN": servers.OPERATOR["Authorization"]}
         self.connections, self.open, self.control = {}, [], None
 
     def connect(self, space=None):

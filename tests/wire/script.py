@@ -52,7 +52,8 @@ http:2xx for any of these):
 
 In headers, bodies, events and logs `*` stands for any text (`\*` for a star), and `<I>` for a
 number: the first time it is kept for the rest of the case, then it must be equal. Text that is sent
-may use it too, as <I> or <I+1>. <SPACE> is the name of the case's space.
+may use it too, as <I> or <I+1>. <SPACE> is the name of the case's space, <TOKEN> what
+an operator sends as Authorization.
 """
 
 import re
