@@ -2,6 +2,7 @@
 #include "rdzv/admin/access.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "rdzv/admin/token.h"
 #include "rdzv/engine/log.h"
@@ -57,6 +58,31 @@ bool admin_may_change(const struct http_request *r)
     refusal_note(&http_engine(r)->stats, REFUSAL_OPERATOR, &r->conn->peer, r->path);
     reply_message(r, 403, why, HTTP_ETCD_NONE);
     return false;
+}
+
+bool admin_shows_all_spaces(const struct http_request *r)
+{
+    return r->conn->listener->spec->metrics_only || admin_is_operator(r);
+}
+
+/* The first that is no Unix socket, whose peers are operators anyhow. */
+static bool is_space_of_first_listener(const struct http_request *r)
+{
+    const struct config *config = r->http->config;
+    size_t i = 0;
+
+    while (i < config->listener_count && config->listeners[i].path != NULL)
+        i++;
+    return i < config->listener_count &&
+           strcmp(config->listeners[i].space, r->space->store->name) == 0;
+}
+
+bool admin_shows_daemon(const struct http_request *r)
+{
+    const struct engine_space *first = TAILQ_FIRST(&http_engine(r)->spaces);
+
+    return TAILQ_NEXT(first, entry) == NULL || is_space_of_first_listener(r) ||
+           admin_shows_all_spaces(r);
 }
 
 void admin_check_token_file(const struct config *config)

@@ -1,5 +1,7 @@
 /* The spaces of the daemon, and what can be done to them.
  *
+ * A listener shows its own space alone, but to operators (access.h).
+ *
  *     GET /rdzv/v1/spaces           {"spaces":[{"name":…,"keys":…,"bytes":…,"queues":…,
  *                                   "etcd_nodes":…,"connections":…},…]}; the connections are those
  *                                   that speak c10d

@@ -464,6 +464,31 @@ def a_token_makes_an_operator():
 
 
 @case
+def a_listener_shows_its_own_space_alone():
+    def see(port, headers):
+        names = [x["name"] for x in json.loads(http_get(port, "/rdzv/v1/spaces", headers=headers)[1])["spaces"]]
+        metrics = http_get(port, "/metrics", headers=headers)[1]
+        labels = sorted(set(re.findall(r'space="(\w+)"', metrics)))
+        runs = [http_get(port, "/rdzv/v1/spaces/%s/runs" % s, headers=headers)[0] for s in ("a", "b")]
+        return names, labels, runs, "process_open_fds" in metrics and "rdzvd_requests_total" in metrics
+
+    metrics_port = free_port()
+    with started([token_flag(), "--listen", "127.0.0.1:0/a", "--listen", "127.0.0.1:0/b",
+                  "--listen-metrics-urls", "http://127.0.0.1:%d" % metrics_port],
+                 listeners=3) as server:
+        a, b = server.ports[:2]
+        check(see(a, {}) == (["a"], ["a"], [200, 404], True), see(a, {}))
+        check(see(b, {}) == (["b"], ["b"], [404, 200], False), see(b, {}))
+        wrong = {"Authorization": "Bearer wrong"}
+        check(see(b, wrong) == see(b, {}), "a wrong token")
+        for port in a, b:
+            every = see(port, OPERATOR)
+            check(every == (["a", "b", "default"], ["a", "b", "default"], [200, 200], True), every)
+        metrics = http_get(metrics_port, "/metrics")[1]
+        check('rdzvd_space_keys{space="b"}' in metrics and "process_open_fds" in metrics, metrics)
+
+
+@case
 def a_unix_socket_is_for_operators():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rdzvd.sock")

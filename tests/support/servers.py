@@ -4,7 +4,6 @@ Every server gets a port of its own that the kernel chose, runs in a process of 
 ended by its own pid. Nothing here knows what a test sends. Python's standard library only.
 """
 
-import functools
 import itertools
 import os
 import re
@@ -28,17 +27,9 @@ def rdzvd_binary():
 OPERATOR = {"Authorization": "Bearer operator-of-tests"}
 
 
-@functools.cache
-def _token_folder():
-    folder = tempfile.TemporaryDirectory(prefix="rdzv-token-")  # goes with this process
-    with open(os.path.join(folder.name, "token"), "w", encoding="ascii") as f:
-        f.write(OPERATOR["Authorization"].split()[1] + "\n")
-    return folder
-
-
 def token_flag():
     """The flag that makes an operator of whoever sends the headers in OPERATOR."""
-    return "--admin-token-file=" + os.path.join(_token_folder().name, "token")
+    return "--admin-token-file=" + os.path.join(ROOT, "tests", "support", "operator.token")
 
 
 def free_port():
