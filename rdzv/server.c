@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "rdzv/admin/access.h"
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/http/operator.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -216,7 +216,8 @@ static void init_protocols(struct server *s)
     const struct c10d_hooks hooks = rendezvous_hooks(&s->rendezvous);
 
     c10d_init(&s->c10d, s->config, &s->engine, &hooks);
-    s->http = (struct http){.config = s->config, .engine = &s->engine, .routes = http_routes};
+    s->http = (struct http){
+        .config = s->config, .engine = &s->engine, .routes = http_routes, .backoff = &s->backoff};
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
@@ -243,7 +244,7 @@ int server_init(struct server *s, const struct config *config)
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
-    admin_check_token_file(config);
+    http_check_token_file(config);
     return add_events(s) ? transport_start(&s->net, config) : -1;
 }
 

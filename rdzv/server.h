@@ -6,6 +6,7 @@
 
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/session.h"
+#include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
@@ -18,6 +19,7 @@ struct server {
 
     struct c10d c10d;
     struct http http;
+    struct backoff backoff;
     struct protocol c10d_protocol, http_protocol;
     const struct protocol *protocols[3];      /* net.protocols */
     const struct protocol *http_protocols[2]; /* net.http_protocols */

@@ -134,7 +134,8 @@ static bool check_space(const struct space *space, const struct command *c, stru
     case COMMAND_SPACE_RESET:
         change->kind = CHANGE_SPACE_RESET;
         change->now_ns = c->now_ns;
-        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children);
+        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children) ||
+               !auth_is_clear(&space->auth);
     case COMMAND_WORKER_STORE_OPEN:
         change->kind = CHANGE_WORKER_STORE_OPEN;
         change->store_id = out->count = space->worker_stores.last_id + 1;
@@ -259,6 +260,7 @@ static void apply_space(struct store *s, struct space *space, const struct chang
     switch (change->kind) {
     case CHANGE_SPACE_RESET:
         out->count = forget_keys(space) + tree_clear(&space->tree, change->now_ns);
+        auth_clear(&space->auth);
         break;
     case CHANGE_SPACE_FORGET:
         out->count = forget_keys(space);

@@ -1,12 +1,7 @@
-/* Who is an operator: whoever comes over a Unix socket, whose file says who may, or has the token
- * of
- * --admin-token-file. An address says nothing: on a host's network, and behind a mesh's proxy,
- * neighbours come from 127.0.0.1, too. */
+/* What a request may see and change of the daemon as a whole. */
 #pragma once
 
 #include "rdzv/http/reply.h"
-
-bool admin_is_operator(const struct http_request *r);
 
 /* True when the request may change what other clients rely on: an operator's, and not from a web
  * page. Otherwise a 403 has been sent that says why. */
@@ -20,6 +15,3 @@ bool admin_shows_all_spaces(const struct http_request *r);
  * of all of them: then only to those who see all, and in the space of the first listener, for
  * whoever watches the daemon. */
 bool admin_shows_daemon(const struct http_request *r);
-
-/* Once at the start: warns when the token's file is of no use. */
-void admin_check_token_file(const struct config *config);

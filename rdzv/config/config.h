@@ -122,6 +122,8 @@ struct config {
     struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
                                                  addresses and localhost alone */
 
+    bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
+    bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
     char *admin_token_file; /* NULL: there is no token */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */

@@ -8,6 +8,8 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
+        .etcd_auth = true,
+        .password_backoff = true,
         .legacy = true,
         .drain_timeout_ms = 5000,
         .elastic =

@@ -11,6 +11,13 @@ static const struct {
     [REFUSAL_MEMORY] = {"memory", "refused_memory", "give the process more memory"},
     [REFUSAL_OPERATOR] = {"operator", "refused_operator",
                           "use the Unix socket, or the token of --admin-token-file"},
+    [REFUSAL_TOKEN] = {"token", "refused_token", "send the token of --admin-token-file"},
+    [REFUSAL_PASSWORD] = {"password", "refused_password", "give the client a user of this space"},
+    [REFUSAL_BACKOFF] = {"backoff", "refused_backoff",
+                         "find out who sends wrong passwords or tokens from this address"},
+    [REFUSAL_AUTH] = {"auth", "refused_auth",
+                      "send it from this machine, as a root user, or with the token of "
+                      "--admin-token-file; --etcd-auth=off refuses it to all"},
     [REFUSAL_HOST] = {"host", "refused_host",
                       "if the name is yours, add it to --host-whitelist; else a web page may have "
                       "given its name this address"},

@@ -5,6 +5,7 @@
 The daemon is $RDZVD, else the one in build/. Everything stays on loopback.
 """
 
+import base64
 import http.client
 import json
 import os
@@ -443,7 +444,7 @@ def a_token_makes_an_operator():
             headers = {} if text is None else {"Authorization": text}
             return http_get(server.port, HERE, "DELETE", headers=headers)[0]
 
-        with Rdzvd("--admin-token-file=" + path) as server:
+        with Rdzvd("--admin-token-file=" + path, "--password-backoff=off") as server:
             server.wait_log(r"event=admin_token_unreadable file=%s reason=.*No such file" % path)
             check(status("Bearer ") == 403, "no file")
             with open(path, "w", encoding="ascii") as f:
@@ -461,6 +462,24 @@ def a_token_makes_an_operator():
             os.remove(path)
             os.mkfifo(path)
             check(status("Bearer x") == 403, "a pipe without a writer holds nothing up")
+
+
+@case
+def wrong_tokens_have_to_wait():
+    with Rdzvd(token_flag()) as server:
+        def status(headers):
+            return http_get(server.port, HERE, "DELETE", headers=headers)[0]
+
+        for _ in range(5):
+            check(status({"Authorization": "Bearer wrong"}) == 403, "wrong")
+        server.wait_log(r"event=refused .*reason=token")
+        status_now, text = http_get(server.port, HERE, "DELETE", headers=OPERATOR)
+        check(status_now == 403 and "wait" in text, text)
+        server.wait_log(r"event=refused .*reason=backoff")
+        check(status({}) == 403 and http_get(server.port, "/v2/keys/")[0] == 200, "others go on")
+        deadline = time.monotonic() + 20
+        while status(OPERATOR) != 200:
+            check(time.monotonic() < deadline, "waits for ever")
 
 
 @case
@@ -534,6 +553,131 @@ def a_unix_socket_is_taken_only_from_the_dead():
         check(code == 1 and "no socket" in err and os.path.getsize(path) == 8, err)
         code, _, err = once("--listen", "unix:" + os.path.join(folder, "none", "s"))
         check(code == 1 and "hint=" in err, err)
+
+
+def own_address():
+    """An address of this machine that is not loopback; None when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))  # sends nothing
+            return s.getsockname()[0]
+        except OSError:
+            return None
+
+
+def basic(text):
+    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+def put_user(port, name, host="127.0.0.1", headers=None):
+    return http_get(port, "/v2/auth/users/" + name, "PUT", host=host, headers=headers,
+                    body='{"user":"%s","password":"p%s"}' % (name, name))
+
+
+def enable(port, host="127.0.0.1", headers=None):
+    return http_get(port, "/v2/auth/enable", "PUT", host=host, headers=headers)
+
+
+@case
+def users_can_be_switched_off_for_good():
+    with Rdzvd("--etcd-auth=off", token_flag()) as server:
+        for status, text in (put_user(server.port, "root"), enable(server.port),
+                             enable(server.port, headers=OPERATOR),
+                             http_get(server.port, "/v2/auth/enable", "DELETE"),
+                             http_get(server.port, "/v2/auth/roles/r", "PUT", body='{"role":"r"}')):
+            check(status == 403 and "--etcd-auth=off" in text, text)
+        check(http_get(server.port, "/v2/auth/enable") == (200, '{"enabled":false}\n'), "the switch")
+        check(http_get(server.port, "/v2/auth/users") == (200, '{"users":null}\n'), "users")
+        check(http_get(server.port, "/v2/keys/")[0] == 200, "keys are there for all")
+        server.wait_log(r"event=refused .*reason=auth detail=/v2/auth/users/root")
+
+
+@case
+def users_are_set_up_here_or_by_operators():
+    address = own_address()
+    if address is None:
+        return "this machine has no address but loopback"
+    with started(["--listen", "*:0", token_flag()], listeners=1) as server:
+        status, text = put_user(server.port, "root", host=address)
+        check(status == 403 and "own machine" in text, text)
+        check(enable(server.port, host=address)[0] == 403, "the switch")
+        check(put_user(server.port, "u", host=address, headers=OPERATOR)[0] == 201, "an operator")
+        check(put_user(server.port, "root")[0] == 201, "loopback")
+        check(enable(server.port, host=address, headers=basic("root:wrong"))[0] == 403, "wrong")
+        check(enable(server.port, host=address, headers=basic("u:pu"))[0] == 403, "no root")
+        check(enable(server.port, host=address, headers=basic("root:proot"))[0] == 200, "root")
+        # From here on it is for users to say who may do what.
+        check(put_user(server.port, "v")[0] == 401, "loopback is nobody")
+        check(put_user(server.port, "v", host=address, headers=basic("root:proot"))[0] == 201, "root")
+    return None
+
+
+@case
+def a_reset_lets_those_in_who_locked_themselves_out():
+    with Rdzvd(token_flag()) as server:
+        put_user(server.port, "root")
+        check(enable(server.port)[0] == 200, "enabled")
+        http_get(server.port, "/v2/auth/roles/guest", "DELETE", headers=basic("root:proot"))
+        check(http_get(server.port, "/v2/keys/")[0] == 401, "guests are out")
+        check(http_get(server.port, HERE, "DELETE", headers=OPERATOR)[0] == 200, "reset")
+        server.wait_log(r"event=auth_disabled space=default")
+        check(http_get(server.port, "/v2/keys/")[0] == 200, "everybody is in")
+        check(http_get(server.port, "/v2/auth/users") == (200, '{"users":null}\n'), "no users")
+        check(enable(server.port)[0] == 409, "no root user")
+
+
+@case
+def wrong_passwords_have_to_wait():
+    with Rdzvd(listen=("127.0.0.1:0", "127.0.0.1:0/other")) as server:
+        for port in server.ports:
+            put_user(port, "root")
+            check(enable(port)[0] == 200, "enabled")
+        users = "/v2/auth/users"
+
+        def status(text, port=server.port):
+            return http_get(port, users, headers=basic(text))[0]
+
+        check(status("root:proot") == 200, "right")
+        wrong = [http_get(server.port, users, headers=basic(t)) for t in
+                 ("root:x", "nobody:x", "root:y", "nobody:proot", ":")]
+        check(set(wrong) == {(401, wrong[0][1])}, "an unknown name is a wrong password")
+        server.wait_log(r"event=refused .*reason=password detail=root")
+        server.wait_log(r"event=refused .*reason=password detail=nobody")
+        check(status("root:proot") == 401, "too soon, whatever it is")
+        server.wait_log(r"event=refused .*reason=backoff")
+        check(status("root:proot", server.ports[1]) == 200, "another space")
+        deadline = time.monotonic() + 20
+        while status("root:proot") != 200:
+            check(time.monotonic() < deadline, "waits for ever")
+        metrics = http_get(server.port, "/metrics")[1]
+        check('rdzvd_refused_total{reason="password"} 5\n' in metrics, metrics)
+    with Rdzvd("--password-backoff=off") as server:
+        put_user(server.port, "root")
+        enable(server.port)
+        for _ in range(10):
+            check(http_get(server.port, users, headers=basic("root:x"))[0] == 401, "wrong")
+        check(http_get(server.port, users, headers=basic("root:proot"))[0] == 200, "no wait")
+
+
+@case
+def unknown_users_cost_what_wrong_passwords_cost():
+    def seconds(text):
+        times = []
+        for _ in range(20):
+            began = server_cpu()
+            http_get(server.port, "/v2/auth/users", headers=basic(text))
+            times.append(server_cpu() - began)
+        return sum(times)
+
+    def server_cpu():
+        with open("/proc/%d/schedstat" % server.pid, encoding="ascii") as f:
+            return int(f.read().split()[0]) / 1e9
+
+    with Rdzvd("--password-backoff=off") as server:
+        put_user(server.port, "root")
+        enable(server.port)
+        known, unknown = seconds("root:x"), seconds("nobody:x")
+        check(0.5 < unknown / known < 2, "20 known: %.4f s, 20 unknown: %.4f s" % (known, unknown))
 
 
 # ------------------------------------------------------------ as an etcd

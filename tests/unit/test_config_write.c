@@ -30,7 +30,8 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
                    "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
         {.words = {"/etcd"}},
-        {.words = {"--listen=unix:/run/a \"b", "--listen=:1", "--admin-token-file=/run/token"}},
+        {.words = {"--listen=unix:/run/a \"b", "--listen=:1", "--admin-token-file=/run/token",
+                   "--etcd-auth=off", "--password-backoff=off"}},
         {.words = {"--enable-v2", "--name=b", "--initial-advertise-peer-urls=http://10.0.0.1:2380",
                    "--initial-cluster-token=t", "--listen-client-urls=http://0.0.0.0:5",
                    "--advertise-client-urls=http://b:5",
@@ -113,7 +114,9 @@ static void help_names_every_flag_of_ours(void **state)
                                         "advertise-client-urls",
                                         "cors",
                                         "host-whitelist",
-                                        "admin-token-file"};
+                                        "admin-token-file",
+                                        "etcd-auth",
+                                        "password-backoff"};
     struct config c;
     char *text = NULL;
     size_t len;

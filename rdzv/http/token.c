@@ -1,5 +1,5 @@
 /* The token that stands for an operator. See token.h for the contract. */
-#include "rdzv/admin/token.h"
+#include "rdzv/http/token.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,15 +61,18 @@ static bool is_same(struct slice sent, struct slice right)
     return differs == 0;
 }
 
+bool token_is_sent(struct slice authorization)
+{
+    return authorization.len >= strlen(scheme) &&
+           strncasecmp((const char *)authorization.ptr, scheme, strlen(scheme)) == 0;
+}
+
 enum token_result token_check(const char *path, struct slice authorization)
 {
     enum token_result result = TOKEN_UNREADABLE;
     uint8_t text[TOKEN_FILE_MAX + 1];
     struct slice right;
 
-    if (authorization.len < strlen(scheme) ||
-        strncasecmp((const char *)authorization.ptr, scheme, strlen(scheme)) != 0)
-        return TOKEN_ABSENT;
     if (read_token(path, text, &right))
         result =
             is_same(slice_from(authorization, strlen(scheme)), right) ? TOKEN_RIGHT : TOKEN_WRONG;
