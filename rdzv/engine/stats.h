@@ -17,6 +17,7 @@ enum drop_reason {
 /* Why it turns a connection or a request away. */
 enum refusal_reason {
     REFUSAL_CONNECTIONS, /* --connection-limit */
+    REFUSAL_DESCRIPTORS, /* the last ones are kept for probes */
     REFUSAL_MEMORY,
     REFUSAL_HOST,     /* a Host header that is not welcome */
     REFUSAL_OPERATOR, /* a change that only an operator may make */

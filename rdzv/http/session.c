@@ -231,6 +231,25 @@ static bool reply_early(const struct http_request *r, bool moved)
     return true;
 }
 
+/* The last connections are for probes. False: this is none, and has been answered. */
+static bool has_room(const struct http_request *r, const struct http_route *route)
+{
+    if (r->conn->probation == PROBATION_NONE)
+        return true;
+    if (route != NULL && route->flags & ROUTE_IS_PROBE && http_is_reading(r)) {
+        r->conn->probation = PROBATION_OVER;
+        return true;
+    }
+    conn_fail_probation(r->conn);
+    reply_send(r, &(struct reply){
+                      .status = 503,
+                      .content_type = HTTP_TEXT,
+                      .nosniff = true,
+                      .body = slice_str("there is no room for more connections, but for probes; "
+                                        "the log says what is short\n")});
+    return false;
+}
+
 static void ask_endpoint(const struct http_request *r, bool moved)
 {
     const struct http_route *route;
@@ -238,6 +257,8 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     if (reply_early(r, moved))
         return;
     route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    if (!has_room(r, route))
+        return;
     if (route == NULL) {
         reply_not_found(r);
         return;
@@ -258,9 +279,15 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
                              .query = head->target.query,
                              .body = body};
     size_t room = head->target.path.len + 1;
+    struct http_head last;
     uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
     bool moved = false;
 
+    if (c->probation != PROBATION_NONE) { /* one request, and no more */
+        last = *head;
+        last.keep_alive = false;
+        r.head = head = &last;
+    }
     if (path == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return;

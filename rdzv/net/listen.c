@@ -55,16 +55,23 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         n->retry_needed = true; /* the tick tries again */
 }
 
-/* True when one more connection is welcome. */
-static bool has_place(struct net *n, const struct sockaddr *from)
+static void admit(struct listener *l, int fd, const struct sockaddr *from)
 {
-    uint32_t max = n->limits->connections_max;
+    struct net *n = l->net;
+    const struct admission_room room = {.descriptor = (uint64_t)fd,
+                                        .descriptors_max = n->descriptors_max,
+                                        .connections = n->conn_count - n->probation_count,
+                                        .connections_max = n->limits->connections_max};
     const struct peer peer = peer_of(from);
+    enum refusal_reason why = REFUSAL_DESCRIPTORS;
+    enum admission admission = admission_of(&room, &peer, &why);
 
-    if (max == 0 || n->conn_count < max)
-        return true;
-    refusal_note(&n->engine->stats, REFUSAL_CONNECTIONS, &peer, (struct slice){0});
-    return false;
+    if (admission != ADMISSION_NONE) {
+        l->accept(l, fd, from, admission, why);
+        return;
+    }
+    refusal_note(&n->engine->stats, why, &peer, (struct slice){0});
+    close(fd);
 }
 
 static void on_accept(evutil_socket_t listening, short what, void *arg)
@@ -82,10 +89,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            if (has_place(n, &peer.any))
-                l->accept(l, fd, &peer.any);
-            else
-                close(fd);
+            admit(l, fd, &peer.any);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -1,12 +1,15 @@
 /* Listening sockets: from a checked listen_spec to one that accepts. */
 #pragma once
 
+#include "rdzv/net/admission.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/unix_socket.h"
 
-/* Takes over a connection that was accepted. */
+/* Takes over a connection that was accepted. `why` is what is short when it is not
+ * ADMISSION_FULL. */
 struct listener;
-typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer);
+typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer,
+                                 enum admission admission, enum refusal_reason why);
 
 /* A listening socket. Lives as long as the net; a temporary one as long as it is open, owned, or
  * has connections, which point to it. */

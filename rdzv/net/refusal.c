@@ -8,6 +8,8 @@ static const struct {
     const char *name, *kind, *hint;
 } reasons[REFUSAL_REASONS] = {
     [REFUSAL_CONNECTIONS] = {"connections", "refused_connections", "raise --connection-limit"},
+    [REFUSAL_DESCRIPTORS] = {"descriptors", "refused_descriptors",
+                             "raise the limit of open files (ulimit -n, LimitNOFILE)"},
     [REFUSAL_MEMORY] = {"memory", "refused_memory", "give the process more memory"},
     [REFUSAL_OPERATOR] = {"operator", "refused_operator",
                           "use the Unix socket, or the token of --admin-token-file"},

@@ -907,38 +907,112 @@ def the_log_may_go_nowhere():
     check(process.wait(20) == 0, "exit code")
 
 
+def shake(port, host):
+    """A c10d client's connection; None when the daemon has ended it."""
+    s = socket.create_connection((host, port), timeout=20)
+    try:
+        s.sendall(HS)
+        if s.recv(4) == HS[6:]:
+            return s
+    except ConnectionError:
+        pass
+    s.close()
+    return None
+
+
+def fill(port, host, most):
+    """Connections until one is refused; that there is room for `most` of them is a failure."""
+    held = []
+    for _ in range(most):
+        s = shake(port, host)
+        if s is None:
+            return held
+        held.append(s)
+    raise AssertionError("all of %d were let in" % most)
+
+
+PROBES = ("/health", "/livez", "/readyz", "/metrics")
+
+
+def with_descriptors(count, *args):
+    script = 'ulimit -n %d; exec "$0" "$@"' % count
+    server = Server(["/bin/bash", "-c", script, rdzvd_binary(), *args])
+    server.port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
+    server.wait_log(r"event=ready")
+    return server
+
+
 @case
 def descriptors_that_run_out_are_survived():
-    # The daemon has 40 descriptors: further clients wait in the backlog and are served later.
-    argv = ["/bin/bash", "-c", 'ulimit -n 40; exec "$0" --listen 127.0.0.1:0', rdzvd_binary()]
-    with Server(argv) as server:
-        port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
-        server.wait_log(r"event=ready")
-        peers = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(60)]
-        server.wait_log(r"event=accept_failed .*hint=")
-        for p in peers[:50]:
-            p.close()
-        for p in peers[50:]:
-            p.sendall(HS)
-            check(p.recv(4) == HS[6:], "served in the end")
-            p.close()
+    # Of 64 descriptors, 16 are kept: 10 for loopback, 4 for probes, 2 for the daemon itself.
+    address = own_address()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "s")
+        with with_descriptors(64, "--listen", "*:0", "--listen", "unix:" + path) as server:
+            def check_probes(host):
+                for probe in PROBES:
+                    check(http_get(server.port, probe, host=host)[0] == 200, (host, probe))
+
+            held = []
+            if address is not None:
+                held += fill(server.port, address, 64)
+                check(len(held) >= 20, len(held))
+                check_probes(address)
+                status, text = http_get(server.port, "/v2/keys/", host=address)
+                check(status == 503 and "no room" in text, text)
+                # Those who say nothing are in nobody's way.
+                silent = [socket.create_connection((address, server.port)) for _ in range(40)]
+                check_probes(address)
+                check(http_get(server.port, "/v2/keys/")[0] == 200, "loopback")
+                server.wait_log(r"event=refused peer=%s:\d+ reason=descriptors hint=.*ulimit" % address)
+                for s in silent:
+                    s.close()
+            held += fill(server.port, "127.0.0.1", 64)
+            check_probes("127.0.0.1")
+            check(http_get(server.port, "/v2/keys/")[0] == 503, "loopback has filled its part")
+            if address is not None:
+                check_probes(address)
+            check(http_unix(path, HERE, "DELETE")[0] == 200, "an operator")
+            metrics = http_unix(path, "/metrics")[1]
+            check(re.search(r'rdzvd_refused_total{reason="descriptors"} [1-9]', metrics), metrics)
+            check(re.search(r"process_open_fds \d+", metrics), "the daemon's own")
+            check("event=accept_failed" not in server.log(), "accepting never failed")
+            for s in held:
+                s.close()
+            deadline = time.monotonic() + 20
+            while True:
+                s = shake(server.port, address or "127.0.0.1")
+                if s is not None:
+                    break
+                check(time.monotonic() < deadline, "no place for 20 s")
+            s.close()
+            check(server.stop() == 0, "exit code")
 
 
 @case
 def the_limit_of_connections():
     with Rdzvd("--connection-limit", "2") as server:
         a, b = Peer(server.port), Peer(server.port)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
-            check(c.recv(1) == b"", "the third is refused")
+        check(shake(server.port, "127.0.0.1") is None, "the third is refused")
         server.wait_log(r"event=refused .*reason=connections .*--connection-limit")
+        silent = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(9)]
+        check(silent[0].recv(1) == b"", "one more than are waited for")
+        for probe in PROBES:
+            check(http_get(server.port, probe)[0] == 200, probe)
+        check(http_get(server.port, "/v2/keys/")[0] == 503, "no probe")
+        check(http_get(server.port, "/health", "PUT")[0] == 503, "no probe either")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+            got = b""
+            while more := c.recv(4096):
+                got += more
+            check(got.count(b"HTTP/1.1 200") == 1 and b"Connection: close" in got, got)
+        for s in silent:
+            s.close()
         a.close()
         deadline = time.monotonic() + 20
-        while True:  # until the daemon has seen the close it refuses each try
-            try:
-                check(Peer(server.port).add(b"/n", 1) >= 1, "a place is free again")
-                break
-            except (EOFError, ConnectionError):
-                check(time.monotonic() < deadline, "no place for 20 s")
+        while shake(server.port, "127.0.0.1") is None:  # until the daemon has seen the close
+            check(time.monotonic() < deadline, "no place for 20 s")
         b.close()
 
 
