@@ -9,17 +9,17 @@
  * the same, so no meaning changes.
  *
  * A queued agent lives and cannot say so: its heartbeat is kept fresh. A heartbeat that can be
- * merged (policy.c) is never queued. */
-#include "rdzv/rendezvous/step.h"
-
-#include "proto/torch/torch_merge.h"
+ * merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
+ * node lives now; the holder may fail once more for each. */
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/parts.h"
 
 #define SLOT_LEAST_US 20000
 #define SLOT_MOST_US  250000
 #define SLOT_FIRST_US 62500 /* what agents are thought to need before any has shown it */
 #define REFRESH_MS    1000  /* how often the queue is looked through */
-/* Younger heartbeats are good as they are: torch sends one each 5 s. */
-#define REFRESH_FROM_US 4000000
+/* Younger heartbeats are good as they are: the next one is not due. */
+#define REFRESH_FROM_US ((TORCH_HEARTBEAT_MS - 1000) * 1000)
 
 void cas_queue_init(struct write_slot *slot)
 {
@@ -138,33 +138,32 @@ void cas_queue_leave(struct step *s, struct agent *a)
         cas_queue_pass(s);
 }
 
-/* True: all that the compare-and-set changes is one heartbeat, which can be merged. */
-static bool is_heartbeat(struct step *s)
+void cas_queue_yield(struct step *s, const struct agent *a)
 {
-    struct run_view *v = &s->run->view;
-    const struct torch_state *expected, *desired;
-    struct torch_node *node;
-    int64_t heartbeat_us;
-
-    if (!s->run->settings->merge_heartbeats || !v->is_state)
-        return false;
-    expected = step_expected(s);
-    desired = step_desired(s);
-    return expected != NULL && desired != NULL &&
-           torch_merge_heartbeat(expected, desired, &v->state, &node, &heartbeat_us);
+    if (s->run->slot.holder == a)
+        cas_queue_pass(s);
 }
 
-bool cas_queue_should_defer(struct step *s)
+bool cas_queue_should_hold(struct step *s, struct agent *a)
 {
     struct write_slot *slot = &s->run->slot;
-    struct agent *a = s->event->agent;
 
-    /* The compare-and-set that makes the key expects nothing, and its failure makes no agent try
-     * again. */
-    if (s->event->expected.len == 0 || slot->holder == NULL || slot->holder == a || is_heartbeat(s))
+    if (slot->holder == NULL || slot->holder == a)
         return false;
     if (!a->queued)
         TAILQ_INSERT_TAIL(&slot->queue, a, queue);
     a->queued = true;
     return true;
+}
+
+void cas_queue_check_time(struct step *s, bool timer)
+{
+    uint64_t deadline_ms = s->run->slot.deadline_ms;
+
+    if (deadline_ms == 0)
+        return;
+    if (s->now->ms >= deadline_ms)
+        cas_queue_pass(s);
+    else if (timer)
+        step_emit(s, POLICY_TIMER)->deadline_ms = deadline_ms; /* it came early */
 }

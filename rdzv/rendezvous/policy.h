@@ -5,14 +5,16 @@
  * An unmodified torchrun then survives what default torch does not:
  *  - workers of torch 2.5 and later find their store at rdzvd, with fresh keys in each round
  *    (worker_store.c; torch keeps the address of the first round and the keys of all rounds);
- *  - agents write the state one after the other (cas_queue.c), and heartbeats merge (policy.c);
+ *  - agents write the state one after the other (cas_queue.c), and heartbeats merge
+ *    (compare_set.c);
  *  - heartbeats are shifted over a time in which rdzvd stood still, and a node that the others
  *    presumed dead and that comes back is put where it belongs (repair.c);
- *  - a closed run that all its agents have left is forgotten (policy.c), and an agent that comes
+ *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);
  *  - notes tell what happened to which node (explain.c).
  *
- * The order of a caller: fill an event, call policy_step(), carry out its outputs in their order.
+ * The order of a caller: say what has happened and how things stand, call policy_step(), carry out
+ * its outputs in their order.
  * The policy has seen how much room the keys have, so a command fails only when memory is short, or
  * the run records are full. When a put of the run's key has failed, the caller steps RUN_CHANGED,
  * which reads the key again. */

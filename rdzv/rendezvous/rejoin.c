@@ -7,6 +7,7 @@
  * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
  * learn what torch would have told them. */
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
 
 static bool is_closed(const struct run *run)
 {
@@ -48,17 +49,13 @@ void rejoin_leave(struct step *s, struct agent *a)
     run->idle_since_ms = s->now->ms;
 }
 
-bool rejoin_should_defer(struct step *s)
+bool rejoin_should_hold(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
-    struct agent *a = s->event->agent;
     uint64_t wait_ms = run->settings->closed_run_wait_ms;
     struct note *note;
 
-    /* With a compare-and-set that expects nothing every agent of every release introduces itself.
-     */
-    if (!a->rejoining || a->rejected || wait_ms == 0 || s->event->expected.len != 0 ||
-        !is_closed(run))
+    if (!a->rejoining || a->rejected || wait_ms == 0 || !is_closed(run))
         return false;
     if (a->waiting)
         return true;

@@ -1,4 +1,4 @@
-/* What the policy gives out, and the states that it reads for that. See step.h. */
+/* Outputs of the policy, and the commands among them, which change the view as well. See step.h. */
 #include "rdzv/rendezvous/step.h"
 
 #include "store/xalloc.h"
@@ -9,38 +9,14 @@ struct policy_text {
     uint8_t *bytes;
 };
 
-/* --- States. --- */
-
-const struct torch_state *step_expected(struct step *s)
+bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
 {
-    const struct run_view *v = &s->run->view;
-
-    if (v->is_state && slice_equal(s->event->expected, s->value))
-        return &v->state;
-    if (s->expected_read == STATE_UNREAD)
-        s->expected_read = torch_state_read(s->event->expected, &s->expected) == TORCH_STATE_OK
-                               ? STATE_READ
-                               : STATE_NONE;
-    return s->expected_read == STATE_READ ? &s->expected : NULL;
-}
-
-struct torch_state *step_desired(struct step *s)
-{
-    if (s->desired_read == STATE_UNREAD)
-        s->desired_read = torch_state_read(s->event->desired, &s->desired) == TORCH_STATE_OK
-                              ? STATE_READ
-                              : STATE_NONE;
-    return s->desired_read == STATE_READ ? &s->desired : NULL;
+    return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
 }
 
 bool step_read_state(const struct step *s, struct torch_state *out)
 {
     return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
-}
-
-bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
-{
-    return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
 }
 
 /* --- Outputs. --- */
@@ -57,14 +33,12 @@ struct policy_output *step_emit(struct step *s, enum policy_output_kind kind)
     return &out->items[out->count++];
 }
 
-void step_answer(struct step *s, enum policy_output_kind kind)
+struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, struct agent *a)
 {
-    step_emit(s, kind)->agent = s->event->agent;
-}
+    struct policy_output *o = step_emit(s, kind);
 
-void step_agent(struct step *s, enum policy_output_kind kind, struct agent *a)
-{
-    step_emit(s, kind)->agent = a;
+    o->agent = a;
+    return o;
 }
 
 void step_own(struct step *s, uint8_t *text)
@@ -97,6 +71,15 @@ void policy_out_clear(struct policy_out *out)
     *out = (struct policy_out){0};
 }
 
+void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more)
+{
+    sum->writes_merged += more->writes_merged;
+    sum->rounds_completed += more->rounds_completed;
+    sum->runs_closed += more->runs_closed;
+    sum->runs_repaired += more->runs_repaired;
+    sum->nodes_disconnected += more->nodes_disconnected;
+}
+
 /* --- Commands. --- */
 
 static void take_room(struct step *s, size_t before, size_t after)
@@ -109,7 +92,7 @@ bool step_put_value(struct step *s, struct slice value)
 {
     struct run_view *v = &s->run->view;
     size_t before = s->value.ptr == NULL ? 0 : s->value.len;
-    size_t after = value.len + (s->value.ptr == NULL ? s->event->key_cost + v->node.key.len : 0);
+    size_t after = value.len + (s->value.ptr == NULL ? s->now->key_cost + v->node.key.len : 0);
     struct policy_output *put;
 
     if (after > before && after - before > s->room)
@@ -132,17 +115,4 @@ bool step_put_state(struct step *s, const struct torch_state *next)
         return false;
     step_own(s, text);
     return step_put_value(s, (struct slice){text, len});
-}
-
-void step_end_run(struct step *s)
-{
-    struct run *run = s->run;
-
-    if (run->view.record.worker_store != 0)
-        step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run_view_update(&run->view, (struct slice){0});
-    s->value = (struct slice){0};
-    worker_store_release(s);
-    cas_queue_release(s);
-    rejoin_release_waiting(s);
 }

@@ -1,4 +1,5 @@
-/* Where the workers of a run find their store: here, and empty.
+/* Decides where the workers of a run find their store, and gives each round an empty one: rdzvd is
+ * that store wherever the agents allow it.
  *
  * From torch 2.6 on, agent 0 starts a store in its first round and says where to all others, by the
  * keys MASTER_ADDR and MASTER_PORT of the round. No agent asks again in later rounds: an agent that
@@ -17,6 +18,7 @@
  * when they say where their store is, no process listens there yet. So the host of agent 0 is
  * asked. */
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +49,7 @@ void worker_store_release(struct step *s)
 
     if (e->probing)
         step_emit(s, POLICY_CANCEL_PROBE);
-    if (e->own_port != 0 || e->opening_port || s->event->share == PORT_IS_OURS)
+    if (e->own_port != 0 || e->opening_port || s->now->share == PORT_IS_OURS)
         step_emit(s, POLICY_CLOSE_PORT);
     forget_proposal(e);
     e->probing = e->opening_port = e->pending_open = false;
@@ -74,7 +76,7 @@ static bool put_places(struct step *s, const struct slice places[PLACES])
         keys[i].ptr = key;
         keys[i].len = run_view_round_key(v, v->last_completed.round, place_names[i], key);
         values[i] = (struct slice){value, places[i].len};
-        cost += s->event->key_cost + keys[i].len + values[i].len;
+        cost += s->now->key_cost + keys[i].len + values[i].len;
     }
     if (cost > s->room)
         return false;
@@ -221,14 +223,14 @@ static void decide_rdzvd(struct step *s)
     note_assigned(s, address, record.port, reason);
 }
 
-void worker_store_on_probed(struct step *s)
+void worker_store_on_probed(struct step *s, const struct policy_event *event)
 {
     struct run *run = s->run;
 
     run->endpoint.probing = false;
     if (!run->view.exists || run->view.record.placement != WORKER_STORE_UNKNOWN)
         return;
-    if (s->event->probed == PROBED_REFUSED)
+    if (event->probed == PROBED_REFUSED)
         decide_worker0(s, "agent 0 hosts no store: worker 0 will "
                           "(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
     else
@@ -262,7 +264,7 @@ static void open_store(struct step *s, bool moved)
         postpone_open(s);
         return;
     }
-    record.worker_store = s->event->next_worker_store;
+    record.worker_store = s->now->next_worker_store;
     record.round = v->last_completed.round;
     step_emit(s, POLICY_OPEN_WORKER_STORE)->worker_store = record.worker_store;
     address = put_record(s, &record);
@@ -284,9 +286,9 @@ void worker_store_on_completed(struct step *s, struct agent *by)
         return;
     if (e->agents_port == 0)
         e->agents_port = by->local_port;
-    if (e->own_port != 0 || s->event->share == PORT_IS_OURS) {
+    if (e->own_port != 0 || s->now->share == PORT_IS_OURS) {
         open_store(s, false);
-    } else if (!run->settings->own_worker_ports && s->event->share == PORT_IS_FREE) {
+    } else if (!run->settings->own_worker_ports && s->now->share == PORT_IS_FREE) {
         step_emit(s, POLICY_SHARE_PORT);
         open_store(s, true);
     } else {
@@ -295,17 +297,17 @@ void worker_store_on_completed(struct step *s, struct agent *by)
     }
 }
 
-void worker_store_on_port_opened(struct step *s)
+void worker_store_on_port_opened(struct step *s, const struct policy_event *event)
 {
     struct worker_endpoint *e = &s->run->endpoint;
 
     if (!e->opening_port) { /* the run has ended since */
-        if (s->event->port != 0)
+        if (event->port != 0)
             step_emit(s, POLICY_CLOSE_PORT);
         return;
     }
     e->opening_port = false;
-    e->own_port = s->event->port;
+    e->own_port = event->port;
     if (e->own_port != 0) {
         open_store(s, true);
         return;
@@ -332,16 +334,13 @@ void worker_store_retry(struct step *s)
 
 /* Which of the two keys of the newest round an agent sets; PLACES: another key, or an agent or a
  * run that is left alone. */
-static int place_of(const struct step *s)
+static int place_of(const struct run_view *v, const struct policy_event *event)
 {
-    const struct run_view *v = &s->run->view;
-    const struct policy_event *ev = s->event;
-
-    if (!ev->agent->pings || v->record.placement == WORKER_STORE_WORKER0 ||
-        v->record.worker_store == 0 || !v->has_completed || ev->round != v->last_completed.round)
+    if (!event->agent->pings || v->record.placement == WORKER_STORE_WORKER0 ||
+        v->record.worker_store == 0 || !v->has_completed || event->round != v->last_completed.round)
         return PLACES;
     for (int i = 0; i < PLACES; i++) {
-        if (slice_is(ev->round_key, place_names[i]))
+        if (slice_is(event->round_key, place_names[i]))
             return i;
     }
     return PLACES;
@@ -361,36 +360,35 @@ static bool propose(struct worker_endpoint *e, int place, struct slice value)
 }
 
 /* Asks the host of agent 0 whether a process listens where it says that the store is. */
-static void ask(struct step *s)
+static void ask(struct step *s, struct agent *agent0)
 {
     struct worker_endpoint *e = &s->run->endpoint;
     struct policy_output *probe;
     uint64_t port;
 
-    e->agents_port = s->event->agent->local_port;
+    e->agents_port = agent0->local_port;
     if (!slice_to_u64(e->proposed[PLACE_PORT], UINT16_MAX, &port) || port == 0) {
         decide_worker0(s, "MASTER_PORT is no port");
         return;
     }
     e->probing = true;
-    probe = step_emit(s, POLICY_PROBE);
-    probe->agent = s->event->agent;
+    probe = step_agent(s, POLICY_PROBE, agent0);
     probe->port = (uint16_t)port;
 }
 
-void worker_store_intercept_set(struct step *s)
+void worker_store_intercept_set(struct step *s, const struct policy_event *event)
 {
     struct worker_endpoint *e = &s->run->endpoint;
-    int place = place_of(s);
+    int place = place_of(&s->run->view, event);
 
     if (place == PLACES || (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
-                            !propose(e, place, s->event->desired))) {
-        step_answer(s, POLICY_PASS);
+                            !propose(e, place, event->desired))) {
+        step_emit(s, POLICY_PASS);
         return;
     }
-    step_answer(s, POLICY_SWALLOW);
+    step_emit(s, POLICY_SWALLOW);
     if (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
         e->pending == WORKER_STORE_UNKNOWN && !e->probing && e->proposed[PLACE_ADDR].ptr != NULL &&
         e->proposed[PLACE_PORT].ptr != NULL)
-        ask(s);
+        ask(s, event->agent);
 }

@@ -209,11 +209,11 @@ void scene_step(struct scene *s, struct policy_event event)
 {
     const char *value = scene_get(s, "");
 
-    event.value = value == NULL ? (struct slice){0} : slice_str(value);
-    event.room = s->room;
-    event.key_cost = 64;
-    event.share = s->share;
-    event.next_worker_store = s->next_worker_store;
+    s->now.value = value == NULL ? (struct slice){0} : slice_str(value);
+    s->now.room = s->room;
+    s->now.key_cost = 64;
+    s->now.share = s->share;
+    s->now.next_worker_store = s->next_worker_store;
     policy_out_clear(&s->out);
     policy_step(&s->run, &event, &s->now, &s->out);
     for (size_t i = 0; i < s->out.count; i++)

@@ -1,0 +1,214 @@
+/* What a compare-and-set of the run's state becomes. See parts.h.
+ *
+ * Merging changes what a compare-and-set means: the store then holds a state that no agent sent. It
+ * is done where nothing depends on it: a heartbeat goes into the newest state, whatever else has
+ * changed; and heartbeats of others do not spoil the write of the agent that holds the write slot.
+ * The agent is answered the state that came of it, takes that for a refusal, and finds all that it
+ * wanted done. */
+#include <assert.h>
+
+#include "proto/torch/torch_merge.h"
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/wish.h"
+
+/* --- What a state that was just written tells. --- */
+
+/* By how much the clock of the agent that wrote this time, just now, is ahead of ours. */
+static void compare_clocks(const struct step *s, struct agent *a, int64_t heartbeat_us)
+{
+    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &a->clock_ahead_us))
+        a->clock_ahead_us = 0;
+}
+
+/* All who are in the round that has just been completed have the same workers from now on. */
+static void begin_round(struct run *run)
+{
+    const struct torch_state *state = &run->view.state;
+    uint64_t nodes = torch_state_participants(state);
+
+    for (size_t i = 0; i < state->count; i++) {
+        struct agent *a = run_agent_of(run, &state->nodes[i]);
+
+        if (a == NULL || !state->nodes[i].participant)
+            continue;
+        a->nodes = nodes;
+        a->round = state->round;
+    }
+}
+
+/* Torch completes a round when MAX nodes have come, or when the last call after MIN is over. MAX is
+ * in no message; that the deadline had passed tells that it was not reached. One agent has set the
+ * deadline and another may complete the round: where their clocks differ this is a guess. */
+static bool reached_max(const struct step *s, const struct agent *by)
+{
+    const struct torch_state *before = &s->run->view.before;
+    int64_t now_us;
+
+    return !before->has_deadline ||
+           (step_agent_time(s, by, &now_us) && now_us < before->deadline_us);
+}
+
+static void complete_round(struct step *s, struct agent *a)
+{
+    s->out->counters.rounds_completed++;
+    s->run->reached_max = reached_max(s, a);
+    begin_round(s->run);
+    worker_store_on_completed(s, a);
+}
+
+/* Which node the agent is, and what time it is there. */
+static void learn_node(struct step *s, struct agent *a)
+{
+    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
+    const struct torch_node *node = torch_merge_writer(before, state);
+
+    if (node != NULL)
+        compare_clocks(s, a, node->heartbeat_us);
+    else if (a->has_node)
+        node = torch_state_find(state, &a->node);
+    if (node == NULL || !node->participant || !state->complete)
+        a->nodes = 0;
+    if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
+        run_remember_node(s->run, a, node);
+}
+
+/* The agent has written the state. */
+static void on_written(struct step *s, struct agent *a)
+{
+    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
+
+    if (!s->run->view.is_state)
+        return;
+    learn_node(s, a);
+    explain_change(s, a);
+    if (state->closed) {
+        s->out->counters.runs_closed += !before->closed;
+        cas_queue_release(s);
+    }
+    if (state->complete && !(before->complete && before->round == state->round))
+        complete_round(s, a);
+}
+
+/* --- Compare-and-set. --- */
+
+static void note_ignored(struct step *s, const struct agent *a)
+{
+    struct note *note = explain_note(s, NOTE_CLOSE_IGNORED);
+
+    note->agent = a;
+    note->node = explain_node(s, &a->node);
+    note->reason = "other nodes are still in the run, see --close-needs-all";
+}
+
+/* Puts the heartbeat into the state that there is, in our own text, which differs from the one
+ * before in a few bytes alone. */
+static bool put_heartbeat(struct step *s, const struct wish *wish)
+{
+    size_t at = (size_t)(wish->beat - s->run->view.state.nodes);
+    int64_t beat_us = wish->beat_us;
+    struct torch_state next;
+    bool ok;
+
+    if (!step_read_state(s, &next))
+        return false;
+    assert(at < next.count);
+    next.nodes[at].heartbeat_us = beat_us;
+    ok = step_put_state(s, &next);
+    torch_state_free(&next);
+    return ok;
+}
+
+/* Puts a heartbeat, whether the value is the one that the agent expects or not; or what the holder
+ * of the write slot wants, if others have only sent heartbeats since. */
+static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_slot)
+{
+    if (wish->beat != NULL && put_heartbeat(s, wish))
+        return true;
+    return !matches && holds_slot && s->run->settings->merge_heartbeats && wish->from != NULL &&
+           torch_merge_rebase(wish->from, &wish->to, &s->run->view.state) &&
+           step_put_state(s, &wish->to);
+}
+
+/* The agent learns the newest state, and holds the write slot if it is free. Of a closed run no
+ * agent writes anything any more. */
+static void refuse(struct step *s, struct agent *a, bool expects_nothing)
+{
+    const struct write_slot *slot = &s->run->slot;
+
+    step_agent(s, POLICY_ANSWER_CURRENT, a);
+    if (s->run->view.is_state && s->run->view.state.closed)
+        cas_queue_release(s);
+    else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
+        cas_queue_grant(s, a);
+}
+
+static void answer(struct step *s, struct agent *a, const struct wish *wish)
+{
+    if (wish->answer.ptr == NULL) {
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    } else {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
+        note_ignored(s, a);
+    }
+}
+
+/* As torch's store does it, and with merging:
+ *
+ *   key       expected value   the agent is answered                  write slot
+ *   absent    not empty        what it expected: torch wants it so    passed on
+ *   absent    empty            what it wanted, which is put           passed on
+ *   there     the same         what it wanted, which is put           passed on
+ *   there     another, merged  the merged state                       passed on
+ *   there     another          the newest state: it is refused        granted, if it is free
+ *   no room                    nothing: its connection ends           passed on with its end
+ */
+static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
+{
+    bool absent = s->value.ptr == NULL, expects_nothing = wish->expected.len == 0;
+    bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
+    bool merged = !absent && merge(s, wish, matches, s->run->slot.holder == a);
+
+    if (absent && !matches) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value =
+            wish->expected; /* torch's store wants it so */
+    } else if (!matches && !merged) {
+        refuse(s, a, expects_nothing);
+        return;
+    } else if (!merged && !step_put_value(s, wish->desired)) {
+        step_agent(s, POLICY_NO_ROOM, a);
+        return;
+    } else {
+        s->out->counters.writes_merged += merged && !matches;
+        on_written(s, a);
+        answer(s, a, wish);
+    }
+    cas_queue_yield(s, a);
+}
+
+/* The compare-and-set that makes the key expects nothing, and its failure makes no agent try again;
+ * a heartbeat can be merged, so neither needs the slot. */
+static bool needs_slot(const struct wish *wish)
+{
+    return wish->expected.len != 0 && wish->beat == NULL;
+}
+
+void compare_set(struct step *s, const struct policy_event *event)
+{
+    struct agent *a = event->agent;
+    struct wish wish;
+
+    /* With one that expects nothing every agent of every release introduces itself. */
+    if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
+        step_agent(s, POLICY_HOLD, a);
+        return;
+    }
+    if (!repair_restore(s, a))
+        return;
+    wish_read(s, a, event->expected, event->desired, &wish);
+    if (needs_slot(&wish) && cas_queue_should_hold(s, a))
+        step_agent(s, POLICY_HOLD, a);
+    else
+        put_or_refuse(s, a, &wish);
+    wish_free(&wish);
+}

@@ -1,0 +1,76 @@
+/* The end of a run: when it is forgotten, and what goes with it. See parts.h. */
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+
+void forget_end_run(struct step *s)
+{
+    struct run *run = s->run;
+
+    if (run->view.record.worker_store != 0)
+        step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
+    run_view_update(&run->view, (struct slice){0});
+    s->value = (struct slice){0};
+    worker_store_release(s);
+    cas_queue_release(s);
+    rejoin_release_waiting(s);
+}
+
+static void forget(struct step *s, const char *reason)
+{
+    struct run *run = s->run;
+    bool closed = run->view.state.closed;
+    struct note *note;
+
+    step_emit(s, POLICY_FORGET_RUN)->key = run->view.node.key;
+    note = explain_note(s, NOTE_RUN_FORGOTTEN);
+    note->closed = closed;
+    note->reason = reason;
+    forget_end_run(s);
+}
+
+/* Whether all agents have left a run for long enough; NULL: no. */
+static const char *why_forget(const struct step *s)
+{
+    const struct run *run = s->run;
+    const struct policy_settings *settings = run->settings;
+    uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, s->now->ms);
+
+    if (!run->idle || !run->view.exists)
+        return NULL;
+    if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)
+        return "it is closed, and no agent was connected for --closed-run-ttl";
+    if (settings->idle_run_ttl_ms != 0 && idle_ms >= settings->idle_run_ttl_ms)
+        return "no agent was connected for --idle-run-ttl";
+    return NULL;
+}
+
+bool forget_if_left(struct step *s)
+{
+    const char *reason = why_forget(s);
+
+    if (reason != NULL)
+        forget(s, reason);
+    return reason != NULL;
+}
+
+/* Torch's agents would wait for the run's keys for a minute, and end then. */
+static void end_agents(struct step *s)
+{
+    struct agent *a;
+
+    s->run->ending = true;
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        struct policy_output *close = step_agent(s, POLICY_CLOSE, a);
+
+        close->reason = "its run is forgotten on request; start it again";
+        close->value = s->run->view.id;
+    }
+}
+
+void forget_on_request(struct step *s)
+{
+    if (!s->run->view.exists)
+        return;
+    end_agents(s);
+    forget(s, "on request");
+}

@@ -1,0 +1,72 @@
+/* What an agent wants with a compare-and-set. See wish.h. */
+#include "rdzv/rendezvous/wish.h"
+
+#include "proto/torch/torch_merge.h"
+
+static bool others_are_in(const struct run *run, const struct agent *a)
+{
+    const struct agent *b;
+
+    TAILQ_FOREACH(b, &run->agents, entry) {
+        if (b != a && b->nodes != 0 && !b->closes)
+            return true;
+    }
+    return false;
+}
+
+/* With close_needs_all: while others are still in the run, all but the mark is written. The agent
+ * is answered what it takes for success; its next look says more. */
+static void keep_open(struct step *s, struct agent *a, struct wish *wish)
+{
+    uint8_t *text;
+    size_t len;
+
+    a->closes = a->closes || wish->to.closed;
+    if (!wish->to.closed || !others_are_in(s->run, a))
+        return;
+    wish->to.closed = false;
+    if (!torch_state_write(&wish->to, &text, &len)) {
+        wish->to.closed = true;
+        return;
+    }
+    step_own(s, text);
+    wish->answer = wish->desired;
+    wish->desired = (struct slice){text, len};
+}
+
+/* The state of a text; most agents expect what is there. NULL: it is none. */
+static const struct torch_state *read_expected(const struct step *s, struct wish *wish)
+{
+    if (slice_equal(wish->expected, s->value))
+        return &s->run->view.state;
+    return torch_state_read(wish->expected, &wish->memory) == TORCH_STATE_OK ? &wish->memory : NULL;
+}
+
+void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
+               struct wish *out)
+{
+    const struct policy_settings *settings = s->run->settings;
+    struct torch_node *beat;
+
+    *out = (struct wish){.expected = expected, .desired = desired};
+    if (!s->run->view.is_state || (!settings->merge_heartbeats && !settings->close_needs_all))
+        return;
+    out->from = read_expected(s, out);
+    if (out->from == NULL)
+        return;
+    if (torch_state_read(desired, &out->to) != TORCH_STATE_OK) {
+        out->from = NULL;
+        return;
+    }
+    if (settings->close_needs_all && step_is_open(s))
+        keep_open(s, a, out);
+    if (settings->merge_heartbeats &&
+        torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))
+        out->beat = beat;
+}
+
+void wish_free(struct wish *wish)
+{
+    torch_state_free(&wish->memory);
+    torch_state_free(&wish->to);
+}
