@@ -16,19 +16,27 @@ static struct slice without_port(struct slice host)
     return host;
 }
 
-static bool is_numeric(struct slice host)
+static bool is_ipv6(struct slice host)
 {
-    bool bracketed = host.len > 1 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']';
     char text[INET6_ADDRSTRLEN + 1];
-    struct in6_addr address; /* large enough for both */
+    struct in6_addr address;
 
-    if (bracketed)
-        host = (struct slice){host.ptr + 1, host.len - 2};
-    if (host.len >= sizeof text)
+    if (host.len < 2 || host.len - 2 >= sizeof text || host.ptr[0] != '[' ||
+        host.ptr[host.len - 1] != ']')
         return false;
-    memcpy(text, host.ptr, host.len);
-    text[host.len] = '\0';
-    return inet_pton(bracketed ? AF_INET6 : AF_INET, text, &address) == 1;
+    memcpy(text, host.ptr + 1, host.len - 2);
+    text[host.len - 2] = '\0';
+    return inet_pton(AF_INET6, text, &address) == 1;
+}
+
+/* No name of the DNS is made of digits and dots alone: to a browser such a host is an address. */
+static bool is_ipv4(struct slice host)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        if (host.ptr[i] != '.' && (host.ptr[i] < '0' || host.ptr[i] > '9'))
+            return false;
+    }
+    return true;
 }
 
 static bool is_localhost(struct slice host)
@@ -46,5 +54,5 @@ bool http_host_is_welcome(struct slice host, const struct string_list *allowed, 
     }
     if (!loopback)
         return allowed->count == 0;
-    return name.len == 0 || is_numeric(name) || is_localhost(name);
+    return is_ipv4(name) || is_localhost(name) || is_ipv6(name); /* an empty one, too */
 }

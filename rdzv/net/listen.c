@@ -12,8 +12,9 @@
 #include "rdzv/net/refusal.h"
 #include "store/xalloc.h"
 
-#define ACCEPTS_MAX 256
-#define RETRY_MS    100
+#define ACCEPTS_MAX    256
+#define PROBATION_COST 32 /* of those: it is served at once */
+#define RETRY_MS       100
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
 #define KEEPALIVE_IDLE_S     60
@@ -55,7 +56,8 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         n->retry_needed = true; /* the tick tries again */
 }
 
-static void admit(struct listener *l, int fd, const struct sockaddr *from)
+/* Returns what that counts of ACCEPTS_MAX. */
+static int admit(struct listener *l, int fd, const struct sockaddr *from)
 {
     struct net *n = l->net;
     const struct admission_room room = {.descriptor = (uint64_t)fd,
@@ -68,19 +70,21 @@ static void admit(struct listener *l, int fd, const struct sockaddr *from)
 
     if (admission != ADMISSION_NONE) {
         l->accept(l, fd, from, admission, why);
-        return;
+        return admission == ADMISSION_FULL ? 1 : PROBATION_COST;
     }
     refusal_note(&n->engine->stats, why, &peer, (struct slice){0});
     close(fd);
+    return 1;
 }
 
 static void on_accept(evutil_socket_t listening, short what, void *arg)
 {
     struct listener *l = arg;
     struct net *n = l->net;
+    int taken = 0;
 
     (void)what;
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
+    while (taken < ACCEPTS_MAX) {
         union {
             struct sockaddr any;
             struct sockaddr_storage room;
@@ -89,7 +93,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            admit(l, fd, &peer.any);
+            taken += admit(l, fd, &peer.any);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -101,6 +105,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         }
         if (errno != EINTR && errno != ECONNABORTED)
             return; /* EAGAIN: that was all */
+        taken++;
     }
 }
 

@@ -34,7 +34,7 @@ static void names_of_others_are_unwelcome_on_loopback(void **state)
         {"localhost.evil.example", &none, false, true},
         {"evil-localhost", &none, false, true},
         {"127.0.0.1.evil.example", &none, false, true},
-        {"1270.0.0.1", &none, false, true},
+        {"127.0.0.1x", &none, false, true},
         {"[::1].evil.example", &none, false, true},
         {"[evil]", &none, false, true},
         {"[127.0.0.1]", &none, false, true},
