@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -1149,7 +1150,8 @@ static void use_up_budget(int fd)
 static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
 {
     static const char forget[] =
-        "DELETE /rdzv/v1/spaces/default/runs/job HTTP/1.1\r\nHost: x\r\n\r\n"
+        "DELETE /rdzv/v1/spaces/default/runs/job HTTP/1.1\r\nHost: x\r\n"
+        "Authorization: Bearer token\r\n\r\n"
         "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n" /* as much as a budget */
         "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     static const char join[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0"
@@ -1160,12 +1162,15 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
                                 .key = slice_str("/k"),
                                 .value = {(uint8_t *)value, sizeof value}};
     struct store_result result;
-    char body[256];
-    int agent, http;
+    char body[256], flag[64];
+    const char *const flags[] = {flag, NULL};
+    int agent, http, token = memfd_create("token", MFD_CLOEXEC);
 
     (void)state;
     memset(value, 'v', sizeof value);
-    loop_open(&loop, NULL);
+    assert_int_equal(write(token, "token", 5), 5);
+    snprintf(flag, sizeof flag, "--admin-token-file=/proc/self/fd/%d", token);
+    loop_open(&loop, flags);
     engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &put, &result);
     agent = open_modern(&loop);
     loop_send(&loop, agent, join, sizeof join - 1);
@@ -1189,6 +1194,7 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
     close(agent);
     loop_leave(&loop, http);
     loop_close(&loop);
+    close(token);
 }
 
 /* --- Answers and commits. --- */
