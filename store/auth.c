@@ -514,7 +514,12 @@ void auth_init(struct auth *a, size_t bytes_max)
     a->roles[0] = &root_role;
 }
 
-void auth_fini(struct auth *a)
+bool auth_is_clear(const struct auth *a)
+{
+    return a->user_count == 0 && a->role_count == 1 && !a->enabled;
+}
+
+static void free_all(struct auth *a)
 {
     for (size_t i = 0; i < a->user_count; i++)
         free((void *)a->users[i]);
@@ -522,6 +527,20 @@ void auth_fini(struct auth *a)
         if (a->roles[i] != &root_role)
             free((void *)a->roles[i]);
     }
+}
+
+void auth_clear(struct auth *a)
+{
+    free_all(a);
+    a->roles[0] = &root_role;
+    a->role_count = 1;
+    a->user_count = a->bytes = 0;
+    a->enabled = false;
+}
+
+void auth_fini(struct auth *a)
+{
+    free_all(a);
     free(a->users);
     free(a->roles);
     *a = (struct auth){0};

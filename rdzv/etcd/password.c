@@ -122,6 +122,14 @@ bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX])
     return make_hash(password, setting, hash);
 }
 
+struct slice password_decoy(void)
+{
+    return slice_str(
+        METHOD
+        "MOpmORKv9ogMsCrS$"
+        "6VDr.VOUw//ngUNxqqeA5hP0gozHFYRi32nMsq6XTn7XSjlx1LIARq8ybMG7LNThrSJ8sbgZoWGvsURx9sYdp1");
+}
+
 /* Takes as long whatever is different. */
 static bool is_same(const char *a, const char *b, size_t len)
 {

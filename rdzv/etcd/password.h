@@ -14,6 +14,10 @@ bool password_is_usable(struct slice password);
  * gives no random bytes or memory. */
 bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX]);
 
+/* A hash of the same cost whose password nobody has: what a name is checked with that is no user's,
+ * so that the time tells nobody which names are. */
+struct slice password_decoy(void);
+
 /* True when `hash` was made of this password. Takes some milliseconds the first time; passwords
  * that were right are remembered for a while, since clients send theirs with each request. */
 bool password_verify(struct slice password, struct slice hash);

@@ -12,9 +12,11 @@
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/host.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
+#include "rdzv/net/refusal.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define TOLD_COST    128u /* the same, for each watch that it tells of a change */
@@ -200,42 +202,61 @@ static enum protocol_result refuse_body(struct conn *c, const struct http_head *
     return PROTOCOL_ENDED;
 }
 
-/* With --host-whitelist: the Host header has to name one of them. */
-static bool host_is_welcome(const struct http_request *r)
+/* etcd says 421 to names that are not on its list; a browser that was misled gets a plain no. */
+static void reply_unwelcome_host(const struct http_request *r)
 {
-    const struct string_list *list = &r->http->config->host_whitelist;
-    struct slice host = r->head->host;
+    bool listed = r->http->config->host_whitelist.count != 0;
 
-    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
-        if (host.ptr[i - 1] == ':')
-            host.len = i - 1;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        if (slice_is(host, list->items[i]) || strcmp(list->items[i], "*") == 0)
-            return true;
-    }
-    return list->count == 0;
+    refusal_note(&http_engine(r)->stats, REFUSAL_HOST, &r->conn->peer, r->head->host);
+    reply_send(r, &(struct reply){
+                      .status = listed ? 421 : 403,
+                      .content_type = HTTP_TEXT,
+                      .nosniff = true,
+                      .body = slice_str(
+                          listed ? "the Host header names none of --host-whitelist: add the name "
+                                   "to it, or use one that is there\n"
+                                 : "this listener is for this machine alone, and the Host header "
+                                   "is no address and not localhost: use one of these, or add the "
+                                   "name to --host-whitelist\n")});
 }
 
 /* Replies that need no endpoint; false: none was sent. */
 static bool reply_early(const struct http_request *r, bool moved)
 {
-    if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
+    bool asks_options = r->head->method == HTTP_OPTIONS;
+
+    if (r->head->target.asterisk && !asks_options)
         refuse_body(r->conn, r->head, &(struct reply){.status = 400});
-    else if (r->head->method == HTTP_OPTIONS)
+    else if (!r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
+             !http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
+                                   r->conn->listener->loopback))
+        reply_unwelcome_host(r);
+    else if (asks_options)
         reply_send(r, &(struct reply){.status = 200});
-    else if (!host_is_welcome(r))
-        reply_send(r, &(struct reply){.status = 421,
-                                      .content_type = HTTP_TEXT,
-                                      .nosniff = true,
-                                      .body = slice_str(
-                                          "the Host header names none of --host-whitelist: add the "
-                                          "name to it, or use one that is there\n")});
     else if (moved && r->head->method != HTTP_CONNECT)
         reply_redirect(r);
     else
         return false;
     return true;
+}
+
+/* The last connections are for probes. False: this is none, and has been answered. */
+static bool has_room(const struct http_request *r, const struct http_route *route)
+{
+    if (r->conn->probation == PROBATION_NONE)
+        return true;
+    if (route != NULL && route->flags & ROUTE_IS_PROBE && http_is_reading(r)) {
+        r->conn->probation = PROBATION_OVER;
+        return true;
+    }
+    conn_fail_probation(r->conn);
+    reply_send(r, &(struct reply){
+                      .status = 503,
+                      .content_type = HTTP_TEXT,
+                      .nosniff = true,
+                      .body = slice_str("there is no room for more connections, but for probes; "
+                                        "the log says what is short\n")});
+    return false;
 }
 
 static void ask_endpoint(const struct http_request *r, bool moved)
@@ -245,6 +266,8 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     if (reply_early(r, moved))
         return;
     route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    if (!has_room(r, route))
+        return;
     if (route == NULL) {
         reply_not_found(r);
         return;
@@ -265,9 +288,15 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
                              .query = head->target.query,
                              .body = body};
     size_t room = head->target.path.len + 1;
+    struct http_head last;
     uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
     bool moved = false;
 
+    if (c->probation != PROBATION_NONE) { /* one request, and no more */
+        last = *head;
+        last.keep_alive = false;
+        r.head = head = &last;
+    }
     if (path == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
         return;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/refusal.h"
 
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
 {
@@ -125,6 +126,9 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     struct conn *c = calloc(1, sizeof *c);
 
     if (c == NULL) {
+        const struct peer from = peer_of(peer);
+
+        refusal_note(&n->engine->stats, REFUSAL_MEMORY, &from, (struct slice){0});
         close(fd);
         return NULL;
     }
@@ -152,12 +156,26 @@ static void end_session(struct conn *c)
     c->protocol = NULL;
 }
 
+static void leave_probation(struct conn *c)
+{
+    struct net *n = conn_net(c);
+    size_t at = 0;
+
+    while (n->probation[at] != c)
+        at++;
+    n->probation_count--;
+    memmove(&n->probation[at], &n->probation[at + 1],
+            (n->probation_count - at) * sizeof n->probation[0]);
+}
+
 static void close_now(struct conn *c)
 {
     struct net *n = conn_net(c);
 
     end_session(c);
     end_stall(c);
+    if (c->probation != PROBATION_NONE)
+        leave_probation(c);
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
     if (c->mask != 0)
@@ -209,6 +227,30 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
     conn_update_events(c);
 }
 
+void conn_fail_probation(struct conn *c)
+{
+    c->probation = PROBATION_OVER;
+    refusal_note(&conn_net(c)->engine->stats, (enum refusal_reason)c->short_of, &c->peer,
+                 (struct slice){0});
+}
+
+void conn_begin_probation(struct conn *c, enum refusal_reason why)
+{
+    struct net *n = conn_net(c);
+
+    if (n->probation_count == NET_PROBATION_MAX) {
+        struct conn *oldest = n->probation[0];
+
+        if (oldest->probation == PROBATION_OPEN)
+            conn_fail_probation(oldest);
+        conn_close(oldest, "there is no room for it");
+        conn_free(oldest); /* the next one needs its descriptor now */
+    }
+    c->probation = PROBATION_OPEN;
+    c->short_of = (uint8_t)why;
+    n->probation[n->probation_count++] = c;
+}
+
 /* The end of the iteration sends the rest, or closes at once. */
 static void flush_later(struct conn *c)
 {
@@ -227,7 +269,7 @@ void conn_finish(struct conn *c)
 
 void conn_finish_draining(struct conn *c)
 {
-    if (c->end == CONN_OPEN) {
+    if (c->end == CONN_OPEN && c->probation == PROBATION_NONE) {
         conn_set_end(c, CONN_DRAINING);
         flush_later(c);
     } else {

@@ -37,6 +37,13 @@ enum conn_end {
     CONN_CLOSED,     /* dead; freed at the end of the iteration */
 };
 
+/* What a connection may ask for that was let in although something is short; see admission.h. */
+enum conn_probation {
+    PROBATION_NONE, /* anything */
+    PROBATION_OPEN, /* one probe */
+    PROBATION_OVER, /* nothing more: it has asked */
+};
+
 /* What has come and is not done with: half a request, or requests that have to wait. Absent while
  * there is none, as with all idle peers. */
 struct input {
@@ -62,11 +69,13 @@ struct conn {
     } session; /* what the protocol keeps of the connection; zero when it begins */
 
     struct peer peer;
-    uint8_t input;  /* enum conn_input */
-    uint8_t output; /* enum conn_output */
-    uint8_t end;    /* enum conn_end */
-    uint8_t mask;   /* what libevent watches for: EV_READ, EV_WRITE */
-    bool costly;    /* its next request waits for its turn: conn_begin_costly() */
+    uint8_t input;     /* enum conn_input */
+    uint8_t output;    /* enum conn_output */
+    uint8_t end;       /* enum conn_end */
+    uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t probation; /* enum conn_probation */
+    uint8_t short_of;  /* while on probation: enum refusal_reason */
+    bool costly;       /* its next request waits for its turn: conn_begin_costly() */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued;   /* in net->queued, bulk or uncommitted, as `output` says */
@@ -89,6 +98,13 @@ static inline struct net *conn_net(const struct conn *c)
 static inline struct engine_space *conn_space(const struct conn *c)
 {
     return c->listener->space;
+}
+
+/* Is c10d not spoken here? */
+static inline bool conn_is_http_alone(const struct conn *c)
+{
+    return c->probation != PROBATION_NONE || c->listener->spec->metrics_only ||
+           c->listener->spec->path != NULL;
 }
 
 /* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
@@ -114,6 +130,15 @@ void conn_close(struct conn *c, const char *reason);
  * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
  * get one chance to be sent. */
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);
+
+/* --- Probation. --- */
+
+/* It may ask for one probe. Few are there at a time: one more ends the oldest, at once. Nobody but
+ * libevent may be at work on any of them. */
+void conn_begin_probation(struct conn *c, enum refusal_reason why);
+
+/* It has asked for something else: that is counted and logged as a refusal. */
+void conn_fail_probation(struct conn *c);
 
 /* No more requests; closes when what is queued has been sent. */
 void conn_finish(struct conn *c);

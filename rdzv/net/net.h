@@ -17,13 +17,15 @@ struct protocol;
 TAILQ_HEAD(conn_list, conn);
 TAILQ_HEAD(listener_list, listener);
 
+#define NET_PROBATION_MAX 8
+
 struct net {
     struct event_base *base;
     struct engine *engine;
     const struct config_limits *limits;
     /* Asked in order who speaks what has come in; NULL ends each list. */
     const struct protocol *const *protocols;
-    const struct protocol *const *metrics_protocols; /* on listeners of --listen-metrics-urls */
+    const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
     struct listener_list listeners;
     struct event retry_accept; /* after descriptors ran out */
@@ -43,6 +45,10 @@ struct net {
     const struct conn *costly_turn; /* goes on just now, and was in `costly` */
     struct budget budget;
     size_t conn_count;
+    uint64_t descriptors_max; /* the limit of open files */
+    /* Open ones that may only ask for a probe; the oldest first. */
+    struct conn *probation[NET_PROBATION_MAX];
+    size_t probation_count;
     bool draining; /* the daemon stops: no new connections, and the open ones end */
 
     struct out_pool pool;

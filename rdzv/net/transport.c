@@ -46,16 +46,6 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         input_receive(c);
 }
 
-static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer)
-{
-    conn_new(l, fd, peer, on_event);
-}
-
-int transport_start(struct net *n, const struct config *config)
-{
-    return listen_open_all(n, config, on_accepted);
-}
-
 /* --- Sending. --- */
 
 /* What follows when the socket has taken less than all, or the connection is not merely open. */
@@ -152,6 +142,35 @@ static void queue_committed(struct net *n)
         if (engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, OUTPUT_QUEUED);
     }
+}
+
+/* --- Accepting. --- */
+
+/* Most have asked by now. Those are answered and gone before the next one is accepted, which needs
+ * the descriptor. */
+static void serve_at_once(struct conn *c)
+{
+    input_receive(c);
+    if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
+        flush(c, BULK_TURN);
+    if (c->end == CONN_CLOSED)
+        conn_free(c);
+}
+
+static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
+                        enum admission admission, enum refusal_reason why)
+{
+    struct conn *c = conn_new(l, fd, peer, on_event);
+
+    if (c == NULL || admission == ADMISSION_FULL)
+        return;
+    conn_begin_probation(c, why);
+    serve_at_once(c);
+}
+
+int transport_start(struct net *n, const struct config *config)
+{
+    return listen_open_all(n, config, on_accepted);
 }
 
 /* --- The iteration. --- */

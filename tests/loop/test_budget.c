@@ -432,20 +432,21 @@ static void a_watch_is_told_in_slices(void **state)
 /* A space is empty at once, and its memory comes back while others are served. */
 static void a_space_is_freed_over_several_iterations(void **state)
 {
-    static const char reset[] = "DELETE /rdzv/v1/spaces/default HTTP/1.1\r\nHost: x\r\n\r\n";
+    const struct command reset = {.kind = COMMAND_SPACE_RESET};
     struct engine *e = &loop.server.engine;
-    char body[256];
+    struct store_result result;
     uint64_t before;
     int fd;
 
     (void)state;
     open_loop(NULL);
     set_keys(e, 0, 5000);
-    fd = loop_connect(&loop, false);
+    fd = open_modern();
     step_ns = 2000000;
-    loop_send(&loop, fd, TEXT(reset));
-    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
-    assert_string_equal(body, "{\"space\":\"default\",\"removed\":5000}\n");
+    engine_apply(e, TAILQ_FIRST(&e->spaces), &reset, &result);
+    assert_int_equal(result.count, 5000);
+    tell(fd, TEXT(PING));
+    loop_expect(&loop, fd, "abcd", 4);
     before = e->stats.loop_iterations;
     LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
     assert_true(e->stats.loop_iterations - before > 5);

@@ -1,4 +1,5 @@
 /* Passwords: what hashes them, and what is taken for them. */
+#include <crypt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,6 +91,30 @@ static void what_is_no_hash_fits_no_password(void **state)
         password_verify(slice_str("x"), (struct slice){(uint8_t *)long_text, sizeof long_text}));
 }
 
+/* Else the time of an answer would tell which users there are. */
+static void a_decoy_costs_what_any_hash_costs(void **state)
+{
+    struct slice decoy = password_decoy();
+    char hash[PASSWORD_HASH_MAX], setting[PASSWORD_HASH_MAX];
+    struct crypt_data data = {0};
+    size_t head;
+
+    (void)state;
+    assert_true(password_hash(slice_str("any"), hash));
+    assert_int_equal(decoy.len, strlen(hash));
+    /* Method, parameters and salt end at the same place, so the decoy has no parameters either. */
+    head = (size_t)(strrchr(hash, '$') - hash);
+    assert_memory_equal(decoy.ptr, hash, 3);
+    assert_int_equal(strrchr((const char *)decoy.ptr, '$') - (const char *)decoy.ptr, head);
+    /* And it is a hash that is computed, not one that is refused at once. */
+    snprintf(setting, sizeof setting, "%.*s", (int)decoy.len, (const char *)decoy.ptr);
+    assert_non_null(crypt_r("x", setting, &data));
+    assert_int_equal(strlen(data.output), decoy.len);
+    assert_memory_equal(data.output, decoy.ptr, head);
+    assert_false(password_verify(slice_str(""), decoy));
+    assert_false(password_verify(slice_str("x"), decoy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +122,7 @@ int main(void)
         cmocka_unit_test(what_crypt_cannot_tell_apart_is_refused),
         cmocka_unit_test(each_hash_has_its_own_salt),
         cmocka_unit_test(what_is_no_hash_fits_no_password),
+        cmocka_unit_test(a_decoy_costs_what_any_hash_costs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
