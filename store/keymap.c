@@ -98,12 +98,22 @@ void keymap_release(struct keymap *m, struct entry *e)
     free(e);
 }
 
+/* A key comes or goes. */
+static void forget_list(struct keymap *m)
+{
+    if (m->list == NULL)
+        return;
+    blob_unref(m->list);
+    m->list = NULL;
+}
+
 /* Puts `value` (whose reference it takes) in the place of what was there. */
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
     if (old == NULL) {
+        forget_list(m);
         m->present++;
         m->present_bytes += e->node.key.len;
         m->waiting_bytes -= entry_cost(e);
@@ -146,6 +156,27 @@ void keymap_list(const struct keymap *m, struct writer *out)
         writer_put(out, len, sizeof len);
         writer_slice(out, e->node.key);
     }
+}
+
+struct blob *keymap_shared_list(struct keymap *m)
+{
+    struct writer w;
+
+    if (m->list != NULL)
+        return m->list;
+    m->list = blob_alloc(keymap_list_size(m));
+    if (m->list == NULL)
+        return NULL;
+    m->list->len = keymap_list_size(m);
+    w = (struct writer){.ptr = m->list->bytes, .cap = m->list->len};
+    keymap_list(m, &w);
+    return m->list;
+}
+
+void keymap_trim(struct keymap *m)
+{
+    if (m->list != NULL && m->list->refs == 1)
+        forget_list(m);
 }
 
 /* --- Changes. --- */
@@ -263,6 +294,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     struct blob *old = e->value;
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
+    forget_list(m);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
     keymap_leave_groups(m, e);
@@ -410,6 +442,7 @@ static void bury(struct keymap *m)
     graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
     graveyard_free(&here, SIZE_MAX);
     m->present = m->present_bytes = m->bytes = 0;
+    forget_list(m);
 }
 
 void keymap_clear(struct keymap *m)

@@ -92,6 +92,7 @@ struct keymap {
     struct key_watch_list watches;
     size_t present;       /* keys that have a value */
     size_t present_bytes; /* of their names */
+    struct blob *list;    /* keymap_shared_list(), while it is true; NULL: none */
     uint64_t waiters;     /* open WAITs, BARRIERs and watches */
     size_t bytes;         /* of keys that have a value, and of queues */
     size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
@@ -124,6 +125,13 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 /* Bytes that LIST_KEYS takes on the wire behind its count, and those bytes. */
 size_t keymap_list_size(const struct keymap *m);
 void keymap_list(const struct keymap *m, struct writer *out);
+
+/* The same bytes as a value, which all share who ask before a key comes or goes; borrowed. NULL
+ * when memory is short. */
+struct blob *keymap_shared_list(struct keymap *m);
+
+/* Lets go of that value, unless it is still in use. Now and then. */
+void keymap_trim(struct keymap *m);
 
 /* What a new key counts for in the limit of bytes, without its value. */
 size_t keymap_key_cost(const struct keymap *m, struct slice key);

@@ -231,22 +231,17 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
 
 static void handle_list(struct conn *c, const struct c10d_request *req)
 {
-    const struct keymap *m = keys_of(c);
-    struct blob *list = blob_alloc(keymap_list_size(m));
-    struct writer w;
+    struct keymap *m = keys_of(c);
+    struct blob *list = keymap_shared_list(m);
 
     (void)req;
     if (list == NULL) {
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
     }
-    list->len = keymap_list_size(m);
-    w = (struct writer){.ptr = list->bytes, .cap = list->len};
-    keymap_list(m, &w);
     reply_i64(c, (int64_t)m->present);
     conn_charge(c, m->present * ENTRY_COST + list->len);
     conn_put_blob(c, list);
-    blob_unref(list);
 }
 
 static void handle_pop(struct conn *c, const struct c10d_request *req)
@@ -467,6 +462,8 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
                            &size, &refusal)) {
         case PARSE_DONE:
+            if (req.op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
+                return PROTOCOL_PAUSED;
             costly = is_costly(c, &req, size);
             result = costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : carry_out(c, &req, size);
             if (costly && result != PROTOCOL_DEFERRED)

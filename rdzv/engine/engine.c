@@ -177,11 +177,20 @@ static void forget_space(struct engine *e, struct engine_space *space)
               log_str("reason", "no c10d connection for --space-idle-timeout"));
 }
 
+static void trim_space(struct space *space)
+{
+    keymap_trim(&space->keys);
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        keymap_trim(&space->worker_stores.items[i]->keys);
+}
+
 void engine_tick(struct engine *e)
 {
     uint64_t timeout = e->options.space_idle_timeout_ms, now = engine_now_ms(e);
     struct engine_space *space;
 
+    TAILQ_FOREACH(space, &e->spaces, entry)
+        trim_space(space->store);
     if (timeout == 0)
         return;
     TAILQ_FOREACH(space, &e->spaces, entry) {

@@ -334,6 +334,13 @@ bool conn_can_reply(const struct conn *c)
     return c->out.bytes <= conn_net(c)->limits->output_max;
 }
 
+bool conn_has_room(const struct conn *c, size_t len)
+{
+    size_t max = conn_net(c)->limits->output_max;
+
+    return c->out.bytes == 0 || (c->out.bytes <= max && len <= max - c->out.bytes);
+}
+
 bool conn_can_push(struct conn *c)
 {
     if (conn_can_reply(c))

@@ -163,6 +163,10 @@ void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted()
  * leaves its next request where it is (PROTOCOL_PAUSED). */
 bool conn_can_reply(const struct conn *c);
 
+/* The same for an answer whose length is known: alone it may be longer than the output limit,
+ * behind others it may not. */
+bool conn_has_room(const struct conn *c, size_t len);
+
 /* Called before something is sent that was not asked for just now; false: the peer does not read
  * what it was sent, and has been dropped. */
 bool conn_can_push(struct conn *c);

@@ -341,6 +341,44 @@ static void an_answer_of_many_values_holds_them(void **state)
     loop_close(&loop);
 }
 
+/* Who asks for the list of keys shares it with others, until a key comes; a second one waits until
+ * there is room for it. */
+static void clients_share_the_list_of_keys(void **state)
+{
+    enum { CLIENTS = 5 };
+    const char *const flags[] = {"--output-limit", "2MiB", NULL};
+    struct engine *e = &loop.server.engine;
+    struct keymap *keys;
+    struct blob *list;
+    int fds[CLIENTS];
+
+    (void)state;
+    open_loop(flags);
+    set_keys(e, 0, 100000);
+    keys = &TAILQ_FIRST(&e->spaces)->store->keys;
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = loop_connect(&loop, true);
+        loop_send(&loop, fds[i], TEXT(VALIDATE LIST LIST));
+        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
+    }
+    list = keys->list;
+    assert_non_null(list);
+    assert_int_equal(list->refs, CLIENTS + 1);
+    keymap_trim(keys);
+    assert_ptr_equal(keys->list, list);
+    set_keys(e, 100000, 100001);
+    assert_null(keys->list);
+    loop_expect(&loop, fds[0], "\xa0\x86\1\0\0\0\0\0", 8);
+    loop_expect(&loop, fds[0], list->bytes, list->len); /* others hold it still */
+    loop_expect(&loop, fds[0], "\xa1\x86\1\0\0\0\0\0", 8);
+    loop_expect(&loop, fds[0], keymap_shared_list(keys)->bytes, keymap_list_size(keys));
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    keymap_trim(keys);
+    assert_null(keys->list);
+    loop_close(&loop);
+}
+
 /* --- Waking. --- */
 
 /* One key that many wait for: they are woken over several iterations, in the order in which they
@@ -495,6 +533,7 @@ int main(void)
         cmocka_unit_test(an_answer_of_many_values_holds_them),
         cmocka_unit_test(a_space_is_freed_over_several_iterations),
         cmocka_unit_test(ttls_end_over_several_iterations),
+        cmocka_unit_test(clients_share_the_list_of_keys),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
     };
 
