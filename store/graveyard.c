@@ -2,12 +2,14 @@
 #include "store/graveyard.h"
 
 #include "store/keymap_entry.h"
+#include "store/tree.h"
 
 void graveyard_init(struct graveyard *g)
 {
     *g = (struct graveyard){0};
     TAILQ_INIT(&g->entries);
     TAILQ_INIT(&g->queues);
+    TAILQ_INIT(&g->trees);
 }
 
 void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue_list *queues,
@@ -16,6 +18,21 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
     TAILQ_CONCAT(&g->entries, entries, order);
     TAILQ_CONCAT(&g->queues, queues, order);
     g->bytes += bytes;
+}
+
+void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
+{
+    if (!t->is_buried)
+        TAILQ_INSERT_TAIL(&g->trees, t, buried);
+    t->is_buried = true;
+    g->bytes += bytes;
+}
+
+void graveyard_forget_tree(struct graveyard *g, struct tree *t)
+{
+    if (t->is_buried)
+        TAILQ_REMOVE(&g->trees, t, buried);
+    t->is_buried = false;
 }
 
 static void count_freed(struct graveyard *g, size_t bytes)
@@ -53,6 +70,16 @@ void graveyard_free(struct graveyard *g, size_t count)
         free_entry(g, TAILQ_FIRST(&g->entries));
     for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)
         free_element(g, TAILQ_FIRST(&g->queues));
+    while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
+        struct tree *t = TAILQ_FIRST(&g->trees);
+        size_t freed, bytes;
+
+        freed = tree_free_dead(t, count, &bytes);
+        count_freed(g, bytes);
+        count -= freed;
+        if (TAILQ_EMPTY(&t->dead))
+            graveyard_forget_tree(g, t);
+    }
     if (graveyard_is_empty(g))
         g->bytes = 0;
 }

@@ -8,14 +8,17 @@
 
 struct entry;
 struct queue;
+struct tree;
 
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
+TAILQ_HEAD(tree_list, tree);
 
 struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
-    size_t bytes; /* about what they take */
+    struct tree_list trees; /* that have nodes to free, see tree_free_dead() */
+    size_t bytes;           /* about what all of that takes */
 };
 
 void graveyard_init(struct graveyard *g);
@@ -27,8 +30,14 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
 
 static inline bool graveyard_is_empty(const struct graveyard *g)
 {
-    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues);
+    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
 }
+
+/* The tree has nodes to free, which counted for so many bytes. */
+void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);
+
+/* The tree ends, and has freed its nodes itself. */
+void graveyard_forget_tree(struct graveyard *g, struct tree *t);
 
 /* Frees at most so many of them. */
 void graveyard_free(struct graveyard *g, size_t count);

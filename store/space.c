@@ -16,6 +16,7 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     space->worker_stores.graveyard = graveyard;
     run_records_init(&space->runs, reserve, seed, bytes_max);
     tree_init(&space->tree, ready, reserve, seed, bytes_max);
+    space->tree.graveyard = graveyard;
     auth_init(&space->auth, bytes_max);
     return space;
 }

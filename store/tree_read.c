@@ -163,10 +163,12 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
     return code;
 }
 
-bool tree_next_expiry(const struct tree *t, int64_t *at_ns)
+bool tree_next_expiry(struct tree *t, int64_t *at_ns)
 {
-    const struct expiry_node *first = expiry_first(&t->expiry);
+    const struct expiry_node *first;
 
+    tree_first_to_expire(t); /* looks at those that were removed */
+    first = expiry_first(&t->expiry);
     if (first == NULL)
         return false;
     *at_ns = first->at_ns;

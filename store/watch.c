@@ -183,6 +183,19 @@ void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice 
         tell(h, e, path, true);
 }
 
+bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path)
+{
+    const struct table *points = &h->points;
+
+    while (walk->next == NULL && walk->bucket <= points->mask)
+        walk->next = points->buckets[walk->bucket++];
+    if (walk->next == NULL)
+        return false;
+    *path = walk->next->key;
+    walk->next = walk->next->next;
+    return true;
+}
+
 static size_t event_size(const struct tree_event *e)
 {
     return sizeof *e + e->node.key.len + blob_slice(e->value).len + blob_slice(e->prev_value).len;

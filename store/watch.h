@@ -83,6 +83,15 @@ void watch_publish(struct watch_hub *h, struct tree_event *e);
  * each node that goes, before watch_publish(). */
 void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
 
+/* The paths that are watched, one after the other, in no order; `walk` begins as zeros. The watches
+ * of the path that was given last may end meanwhile, and no others. */
+struct watch_walk {
+    size_t bucket;
+    struct table_node *next;
+};
+
+bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path);
+
 /* An index was used up by something that is no event for clients. */
 void watch_skip_index(struct watch_hub *h, uint64_t index);
 

@@ -124,9 +124,9 @@ void engine_session_ended(struct engine *e, struct engine_space *space)
 
 /* --- Time. --- */
 
-bool engine_next_expiry(const struct engine *e, int64_t *at_ns)
+bool engine_next_expiry(struct engine *e, int64_t *at_ns)
 {
-    const struct engine_space *space;
+    struct engine_space *space;
     bool any = false;
 
     TAILQ_FOREACH(space, &e->spaces, entry) {

@@ -138,7 +138,7 @@ uint64_t engine_unused_ms(const struct engine *e);
 bool engine_expire(struct engine *e, size_t max);
 
 /* When the next TTL ends, by the wall clock; false: none is pending. */
-bool engine_next_expiry(const struct engine *e, int64_t *at_ns);
+bool engine_next_expiry(struct engine *e, int64_t *at_ns);
 
 /* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys, and
  * what nobody reads any more is freed. */

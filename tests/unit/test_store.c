@@ -283,9 +283,9 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t")));
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_FORGET));
     assert_int_equal(a->keys.present, 0);
-    assert_int_equal(a->tree.nodes.count, 2);
+    assert_int_equal(a->tree.count, 2);
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_RESET));
-    assert_int_equal(a->tree.nodes.count, 1);
+    assert_int_equal(a->tree.count, 1);
     assert_int_equal(a->tree.index, 5);
     store_fini(&s);
 }
