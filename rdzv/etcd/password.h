@@ -14,6 +14,14 @@ bool password_is_usable(struct slice password);
  * gives no random bytes or memory. */
 bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX]);
 
+/* True when this password has been right for this hash, not too long ago: then it takes no time. */
+bool password_is_remembered(struct slice password, struct slice hash);
+
+/* A hash as others, made of no password: for the time that it takes. */
+#define PASSWORD_NO_HASH                                                             \
+    "$6$rdzvdrdzvdrdzvd0$.........................................................." \
+    "............................"
+
 /* True when `hash` was made of this password. Takes some milliseconds the first time; passwords
  * that were right are remembered for a while, since clients send theirs with each request. */
 bool password_verify(struct slice password, struct slice hash);
