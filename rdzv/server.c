@@ -232,6 +232,7 @@ int server_init(struct server *s, const struct config *config)
 {
     const struct engine_options options = {.clock = &clock_system,
                                            .seed = random_seed(),
+                                           .key_groups = rendezvous_key_groups(config),
                                            .space_bytes_max = config->limits.space_bytes_max,
                                            .space_idle_timeout_ms = config->space_idle_timeout_ms};
 

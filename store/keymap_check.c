@@ -34,7 +34,7 @@ static bool has_room(const struct keymap *m, const struct entry *e, struct slice
     size_t old = entry_value(e).len;
 
     if (!is_present(e))
-        return !keymap_over_limit(m, ENTRY_COST + key.len + len);
+        return !keymap_over_limit(m, keymap_key_cost(m, key) + len);
     return len <= old || !keymap_over_limit(m, len - old);
 }
 
@@ -262,7 +262,7 @@ static enum store_status check_multi_set(const struct keymap *m, struct slice pa
     size_t more = 0;
 
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-        more += ENTRY_COST + key.len + value.len;
+        more += keymap_key_cost(m, key) + value.len;
     if (keymap_over_limit(m, more))
         return STORE_FULL;
     change->kind = CHANGE_KEY_PUT_ALL;

@@ -7,27 +7,12 @@
  * fail. A replay decodes changes, asks store_can_apply() and applies them. */
 #pragma once
 
-#include "store/auth.h"
-#include "store/keymap.h"
 #include "store/record.h"
-#include "store/run_record.h"
-#include "store/tree.h"
-#include "store/worker_store.h"
-
-struct space {
-    TAILQ_ENTRY(space) entry;
-    char *name;
-    struct keymap keys;
-    struct worker_stores worker_stores; /* the keys of workers, beside those */
-    struct run_records runs;
-    struct tree tree;
-    struct auth auth;
-};
-
-TAILQ_HEAD(space_list, space);
+#include "store/space.h"
 
 struct store_options {
     uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
+    key_groups key_groups;  /* of a space's own keys; NULL: none, see keymap_group_by() */
     size_t space_bytes_max; /* of the keys and values of one space, of each of its worker stores, of
                                its tree, of its users and roles, of its run records, and of what
                                waits, each by itself; 0: no limit */
@@ -68,17 +53,6 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
  * applied. False: it changed nothing. */
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
-
-/* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
-struct keymap *space_keys(struct space *space, uint64_t worker_store);
-
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
- * users and roles, and what waiters take. */
-struct space_usage {
-    uint64_t keys, queues, bytes, waiters;
-};
-
-struct space_usage store_usage(const struct space *space);
 
 /* The next one who was woken, in order of waking, taken off the list; NULL when there is none. */
 struct wake *store_next_ready(struct store *s);

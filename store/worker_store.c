@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
-void worker_stores_init(struct worker_stores *w)
+void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
+                        uint64_t seed, size_t bytes_max)
 {
-    *w = (struct worker_stores){0};
+    *w = (struct worker_stores){
+        .ready = ready, .reserve = reserve, .seed = seed, .bytes_max = bytes_max};
 }
 
 void worker_stores_fini(struct worker_stores *w)
@@ -44,17 +46,15 @@ size_t worker_stores_memory(const struct worker_stores *w)
            reserve_cost(sizeof(struct worker_store));
 }
 
-struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id,
-                                        struct ready_list *ready, struct reserve *reserve,
-                                        uint64_t seed, size_t bytes_max)
+struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
 {
-    struct worker_store *store = reserve_alloc(reserve, sizeof *store);
+    struct worker_store *store = reserve_alloc(w->reserve, sizeof *store);
 
-    w->items = reserve_realloc(reserve, w->items, (w->count + 1) * sizeof *w->items);
+    w->items = reserve_realloc(w->reserve, w->items, (w->count + 1) * sizeof *w->items);
     w->items[w->count++] = store;
     w->last_id = id;
     store->id = id;
-    keymap_init(&store->keys, ready, reserve, seed, bytes_max);
+    keymap_init(&store->keys, w->ready, w->reserve, w->seed, w->bytes_max);
     return store;
 }
 

@@ -56,6 +56,18 @@ static void set_large(struct loop *l, int fd, size_t len)
     free(value);
 }
 
+static void set_key(const char *key, const char *value)
+{
+    struct engine *e = &loop.server.engine;
+    struct store_result r;
+
+    engine_apply(e, TAILQ_FIRST(&e->spaces),
+                 &(struct command){
+                     .kind = COMMAND_KEY_SET, .key = slice_str(key), .value = slice_str(value)},
+                 &r);
+    assert_int_equal(r.status, STORE_OK);
+}
+
 /* --- Idle. --- */
 
 static void an_idle_peer_costs_its_struct_alone(void **state)
@@ -920,7 +932,10 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
 static void what_a_request_walks_is_charged(void **state)
 {
     static const char metrics[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char append[] = "\11\x13\0\0\0\0\0\0\0/torch.rendezvous.j\4\0\0\0\0\0\0\0AAAA";
+    static char value[300001];
     enum { KEYS = 5000, TIMES = 200 };
+    char appends[TIMES * (sizeof append - 1)];
     uint8_t lists[TIMES], gets[TIMES * 11];
     char all[TIMES * (sizeof metrics - 1)];
     uint64_t before;
@@ -931,13 +946,9 @@ static void what_a_request_walks_is_charged(void **state)
     modest = open_modern(&loop);
     for (int i = 0; i < KEYS; i++) {
         char key[32];
-        struct command c = {.kind = COMMAND_KEY_SET, .value = slice_str("")};
-        struct store_result r;
 
         snprintf(key, sizeof key, "%d", i);
-        c.key = slice_str(key);
-        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
-        assert_int_equal(r.status, STORE_OK);
+        set_key(key, "");
     }
     greedy = open_modern(&loop);
     memset(lists, 0x11, sizeof lists);
@@ -959,6 +970,17 @@ static void what_a_request_walks_is_charged(void **state)
     loop_expect(&loop, modest, "abcd", 4);
     loop_leave(&loop, greedy);
 
+    memset(value, 'A', sizeof value - 1);
+    memcpy(value, "gASV", 4);
+    set_key("/torch.rendezvous.j", value);
+    greedy = open_modern(&loop);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(appends + i * (sizeof append - 1), append, sizeof append - 1);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, appends, sizeof appends);
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_leave(&loop, greedy);
+
     greedy = loop_connect(&loop, false);
     for (size_t i = 0; i < TIMES; i++)
         memcpy(all + i * (sizeof metrics - 1), metrics, sizeof metrics - 1);
@@ -969,6 +991,111 @@ static void what_a_request_walks_is_charged(void **state)
     loop_leave(&loop, greedy);
     loop_leave(&loop, modest);
     loop_close(&loop);
+}
+
+/* --- Runs. --- */
+
+/* As long as no agent comes, nobody is in them. */
+static void make_runs(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char key[64];
+
+        snprintf(key, sizeof key, "/torch.rendezvous.%d", i);
+        set_key(key, "Y2FuaW1hZGFt");
+    }
+}
+
+static size_t runs_due_within(const struct expiry *due, uint64_t now_ms, uint64_t ms)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < due->count; i++)
+        count += due->heap[i]->at_ns <= (int64_t)(now_ms + ms) * 1000000;
+    return count;
+}
+
+/* A client may make many runs with one connection: those that no agent is in cost no tick anything
+ * until their time is over. */
+static void a_tick_looks_at_runs_that_are_due(void **state)
+{
+    const struct expiry *due = &loop.server.rendezvous.due;
+    uint64_t now_ms;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    make_runs(500);
+    now_ms = engine_now_ms(&loop.server.engine);
+    assert_int_equal(due->count, 500);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd, TEXT("\3\x13\0\0\0\0\0\0\0/torch.rendezvous.7"));
+    loop_expect(&loop, fd, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1);
+    rendezvous_tick(&loop.server.rendezvous);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1); /* at the next tick again */
+    loop_leave(&loop, fd);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
+    loop_close(&loop);
+    assert_int_equal(due->count, 0);
+}
+
+/* A tick that finds many runs due goes on in the next iterations. */
+static void many_runs_that_are_due_share_iterations(void **state)
+{
+    static const char *const flags[] = {"--idle-run-ttl", "1ms", NULL};
+    const struct expiry *due = &loop.server.rendezvous.due;
+    uint64_t ended_ms;
+
+    (void)state;
+    loop_open(&loop, flags);
+    make_runs(500);
+    ended_ms = engine_now_ms(&loop.server.engine) + 2;
+    while (engine_now_ms(&loop.server.engine) < ended_ms)
+        continue;
+    rendezvous_tick(&loop.server.rendezvous);
+    assert_in_range(due->count, 100, 499);
+    LOOP_UNTIL(&loop, due->count == 0);
+    loop_close(&loop);
+}
+
+/* MULTI_SET may name one key many times; the value that is there in the end is large. */
+static void a_value_that_is_set_many_times_at_once_is_read_once(void **state)
+{
+    enum { TIMES = 1000, LEN = 300000 };
+    static const char key[] = "/torch.rendezvous.j";
+    struct command c = {.kind = COMMAND_KEY_MULTI_SET};
+    size_t cap = TIMES * (16 + sizeof key) + LEN + 64;
+    struct writer w = {.ptr = malloc(cap), .cap = cap};
+    char *large = malloc(LEN + 1);
+    struct store_result r;
+
+    (void)state;
+    assert_true(w.ptr != NULL && large != NULL);
+    memset(large, 'A', LEN);
+    memcpy(large, "gASV", 4);
+    large[LEN] = '\0';
+    loop_open(&loop, NULL);
+    for (int i = 0; i <= TIMES; i++) {
+        const char *pair[2] = {key, i == TIMES ? large : ""};
+
+        for (size_t j = 0; j < 2; j++) {
+            uint8_t len[8];
+
+            bytes_put_u64(len, strlen(pair[j]));
+            writer_put(&w, len, sizeof len);
+            writer_str(&w, pair[j]);
+        }
+    }
+    assert_true(w.len <= w.cap);
+    c.items = (struct slice){w.ptr, w.len};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+    assert_in_range(loop.server.engine.work, LEN, 2 * LEN);
+    loop_close(&loop);
+    free(large);
+    free(w.ptr);
 }
 
 /* --- SIGTERM. --- */
@@ -1159,6 +1286,9 @@ int main(void)
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
         cmocka_unit_test(what_a_request_walks_is_charged),
+        cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
+        cmocka_unit_test(many_runs_that_are_due_share_iterations),
+        cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
         cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
         cmocka_unit_test(an_answer_waits_for_its_commit),
         cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
