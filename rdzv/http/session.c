@@ -24,7 +24,9 @@ struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
-    bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
+    bool skipping;  /* the reply has been sent, the rest of the body is read and dropped */
+    bool later;     /* the request has not been handled: it is slow, and has to wait for its slot */
+    bool body_here; /* all of its body has been read */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
@@ -263,6 +265,11 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         reply_not_found(r);
         return;
     }
+    if (route->is_slow != NULL && route->is_slow(r) && !conn_take_slow_slot(r->conn)) {
+        session_of(r->conn)->later = true;
+        r->http->engine->stats.http_requests--; /* it is counted when it is handled */
+        return;
+    }
     if (route->flags & ROUTE_USES_STORE)
         engine_use_began(r->http->engine);
     route->handle(r);
@@ -300,7 +307,8 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     ask_endpoint(&r, moved);
     if (path != small)
         free(path);
-    if (!conn_is_open(c) || session_of(c)->watch != NULL || head->keep_alive)
+    if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
+        head->keep_alive)
         return;
     if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
         conn_finish_draining(c); /* its body is still to come */
@@ -372,6 +380,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     struct http_session *h = session_of(c);
 
     h->in_body = true;
+    h->body_here = false;
     h->head_len = h->raw_at = head_len;
     h->body = head->body;
     h->length = head->content_length;
@@ -498,6 +507,10 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
         h->in_body = false;
         *size = head_len;
         handle(c, &head, (struct slice){0});
+        if (conn_is_open(c) && h->later) { /* its head is going to be read again */
+            h->parser = h->before;
+            h->skipping = false;
+        }
         return PARSE_DONE;
     }
     if (h->body == HTTP_BODY_LENGTH) {
@@ -508,7 +521,8 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
             return PARSE_MORE;
         }
     }
-    result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
+    result =
+        h->body == HTTP_BODY_CHUNKED && !h->body_here ? read_chunks(c, in, len, &why) : PARSE_DONE;
     if (result == PARSE_MORE) {
         *size = len + 1;
         return PARSE_MORE;
@@ -525,6 +539,8 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
     h->in_body = false;
     *size = h->raw_at;
     handle(c, &head, (struct slice){in + h->head_len, h->body_len});
+    if (conn_is_open(c))
+        h->in_body = h->body_here = h->later;
     return PARSE_DONE;
 }
 
@@ -590,6 +606,10 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         if (result == PARSE_MORE) {
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
+        }
+        if (h->later) {
+            h->later = false;
+            return PROTOCOL_DEFERRED;
         }
         conn_charge(c, REQUEST_COST + size);
         progress->used += size;

@@ -346,3 +346,18 @@ void conn_charge(struct conn *c, size_t cost)
     c->charged =
         cost < ITERATION_BUDGET - c->charged ? c->charged + (uint32_t)cost : ITERATION_BUDGET;
 }
+
+bool conn_take_slow_slot(struct conn *c)
+{
+    struct net *n = conn_net(c);
+    uint64_t iteration = n->engine->stats.loop_iterations;
+    bool others_wait = n->slow_refused_in != 0 && n->slow_refused_in + 1 >= iteration;
+
+    if (n->slow_in == iteration || (others_wait && !n->runs_deferred)) {
+        n->slow_refused_in = iteration;
+        return false;
+    }
+    n->slow_in = iteration;
+    conn_charge(c, ITERATION_BUDGET);
+    return true;
+}

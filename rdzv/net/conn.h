@@ -168,6 +168,10 @@ bool conn_can_push(struct conn *c);
 bool conn_has_budget(struct conn *c);
 void conn_charge(struct conn *c, size_t cost);
 
+/* A request that takes milliseconds needs the slow slot, which one request of all has in each
+ * iteration. False: it is left where it is, and asks again in the next one (PROTOCOL_DEFERRED). */
+bool conn_take_slow_slot(struct conn *c);
+
 /* --- For input.h and transport.h. --- */
 
 void conn_set_input(struct conn *c, enum conn_input next);

@@ -37,7 +37,10 @@ struct net {
     uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */
     struct conn_list
-        deferred; /* have used up their budget of an iteration, and go on in the next */
+        deferred;             /* have used up their budget of an iteration, and go on in the next */
+    bool runs_deferred;       /* those of `deferred` are going on just now */
+    uint64_t slow_in;         /* the iteration in which a request had the slow slot */
+    uint64_t slow_refused_in; /* and in which one was refused it */
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */
     /* Open ones that may only ask for a probe; the oldest first. */

@@ -138,6 +138,17 @@ bool transport_has_deferred(const struct net *n)
     return !TAILQ_EMPTY(&n->deferred);
 }
 
+/* The one that went first the last time goes last: only the first may get the slow slot. */
+static void rotate_deferred(struct net *n)
+{
+    struct conn *c = TAILQ_FIRST(&n->deferred);
+
+    if (c == NULL)
+        return;
+    TAILQ_REMOVE(&n->deferred, c, deferred);
+    TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
+}
+
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were
  * deferred before; they are counted and not remembered, since a request may close any other
  * connection. */
@@ -146,10 +157,13 @@ void transport_run_deferred(struct net *n)
     const struct conn *c;
     size_t count = 0;
 
+    rotate_deferred(n);
     TAILQ_FOREACH(c, &n->deferred, deferred)
         count++;
+    n->runs_deferred = true;
     for (; count > 0 && !TAILQ_EMPTY(&n->deferred); count--)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
+    n->runs_deferred = false;
 }
 
 static const char *why_stalled(const struct conn *c)
