@@ -163,6 +163,11 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
     return code;
 }
 
+void tree_take_back_get(struct tree *t)
+{
+    t->succeeded[TREE_GETS]--;
+}
+
 bool tree_next_expiry(struct tree *t, int64_t *at_ns)
 {
     const struct expiry_node *first;

@@ -37,10 +37,9 @@ static bool is_space_of_first_listener(const struct http_request *r)
            strcmp(config->listeners[i].space, r->space->store->name) == 0;
 }
 
-bool admin_shows_daemon(const struct http_request *r)
+bool admin_shows_daemon(const struct http_request *r, bool all_spaces)
 {
     const struct engine_space *first = TAILQ_FIRST(&http_engine(r)->spaces);
 
-    return TAILQ_NEXT(first, entry) == NULL || is_space_of_first_listener(r) ||
-           admin_shows_all_spaces(r);
+    return all_spaces || TAILQ_NEXT(first, entry) == NULL || is_space_of_first_listener(r);
 }

@@ -336,12 +336,12 @@ void admin_metrics_handle(const struct http_request *r)
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
-    bool ok = out != NULL;
+    bool ok = out != NULL, all_spaces = admin_shows_all_spaces(r);
 
     if (ok) {
         write_etcd(out, r->http->member_id, r->space->store);
-        write_spaces(out, http_engine(r), admin_shows_all_spaces(r) ? NULL : r->space);
-        if (admin_shows_daemon(r)) {
+        write_spaces(out, http_engine(r), all_spaces ? NULL : r->space);
+        if (admin_shows_daemon(r, all_spaces)) {
             write_daemon(out, conn_net(r->conn));
             write_process(out, http_engine(r));
         }

@@ -16,6 +16,7 @@
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
 #include "rdzv/http/operator.h"
+#include "rdzv/http/route.h"
 #include "rdzv/net/refusal.h"
 
 /* The list of users repeats each role for each of its users, so it can be far longer than all that
@@ -72,28 +73,61 @@ void etcd_auth_reply_refused(const struct http_request *r)
 
 /* --- The user behind a request. --- */
 
+struct credentials {
+    struct slice name, password; /* in `text` */
+    uint8_t *text;
+    const struct auth_user *user; /* NULL: there is none of that name */
+};
+
+/* False: the request has none that can be read. Else forget_credentials() ends them. */
+static bool read_credentials(const struct http_request *r, struct credentials *c)
+{
+    struct slice header = r->head->authorization;
+
+    *c = (struct credentials){.text = header.len == 0 ? NULL : malloc(header.len)};
+    if (c->text == NULL || !basic_auth_parse(header, c->text, &c->name, &c->password)) {
+        free(c->text);
+        return false;
+    }
+    c->user = auth_find_user(&r->space->store->auth, c->name);
+    return true;
+}
+
+static void forget_credentials(const struct http_request *r, struct credentials *c)
+{
+    explicit_bzero(c->text, r->head->authorization.len);
+    free(c->text);
+}
+
 /* The user whose credentials a request has; NULL when they are none, or wrong, or come too soon
  * after wrong ones. A name that is no user's is one with a wrong password, in what it costs too. */
 static const struct auth_user *find_sender(const struct http_request *r)
 {
-    struct slice header = r->head->authorization, name, password;
-    const struct auth_user *user = NULL;
-    uint8_t *text;
+    struct credentials c;
+    bool right;
 
-    if (header.len == 0 || !http_may_attempt(r, r->space))
+    if (r->head->authorization.len == 0 || !http_may_attempt(r, r->space) ||
+        !read_credentials(r, &c))
         return NULL;
-    text = malloc(header.len);
-    if (text != NULL && basic_auth_parse(header, text, &name, &password)) {
-        user = auth_find_user(&r->space->store->auth, name);
-        if (!password_verify(password, user != NULL ? user->hash : password_decoy())) {
-            http_attempt_failed(r, r->space, REFUSAL_PASSWORD, name);
-            user = NULL;
-        }
-    }
-    if (text != NULL)
-        explicit_bzero(text, header.len);
-    free(text);
-    return user;
+    right = password_verify(c.password, c.user != NULL ? c.user->hash : password_decoy());
+    if (!right)
+        http_attempt_failed(r, r->space, REFUSAL_PASSWORD, c.name);
+    forget_credentials(r, &c);
+    return right ? c.user : NULL;
+}
+
+bool etcd_auth_is_slow(const struct http_request *r)
+{
+    struct credentials c;
+    bool known;
+
+    if (r->head->method == HTTP_PUT && http_is_below(r->path, "/v2/auth/users"))
+        return true; /* it may set one */
+    if (!auth_enabled(&r->space->store->auth) || !read_credentials(r, &c))
+        return false;
+    known = c.user != NULL && password_is_remembered(c.password, c.user->hash);
+    forget_credentials(r, &c);
+    return !known;
 }
 
 bool etcd_auth_is_root(const struct http_request *r)

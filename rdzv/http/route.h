@@ -23,6 +23,8 @@ struct http_route {
     /* Replies once, or starts a watch: see reply.h. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */
+    /* True: to handle this request takes milliseconds; see conn_begin_costly(). NULL: never. */
+    bool (*is_slow)(const struct http_request *r);
 };
 
 /* The first route of a table (which ends with a NULL path) that covers a path; NULL: there is none.

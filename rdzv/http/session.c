@@ -33,6 +33,7 @@ struct http_session {
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
     bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
+    bool later; /* the request has not been handled: it is costly, and has to wait for its turn */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
@@ -259,6 +260,12 @@ static bool has_room(const struct http_request *r, const struct http_route *rout
     return false;
 }
 
+void reply_later(const struct http_request *r)
+{
+    session_of(r->conn)->later = true;
+    r->http->engine->stats.http_requests--; /* it is counted when it is handled */
+}
+
 static void ask_endpoint(const struct http_request *r, bool moved)
 {
     const struct http_route *route;
@@ -270,6 +277,10 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         return;
     if (route == NULL) {
         reply_not_found(r);
+        return;
+    }
+    if (route->is_slow != NULL && route->is_slow(r) && !conn_begin_costly(r->conn)) {
+        reply_later(r);
         return;
     }
     if (route->flags & ROUTE_USES_STORE)
@@ -309,7 +320,8 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     ask_endpoint(&r, moved);
     if (path != small)
         free(path);
-    if (!conn_is_open(c) || session_of(c)->watch != NULL || head->keep_alive)
+    if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
+        head->keep_alive)
         return;
     if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
         conn_finish_draining(c); /* its body is still to come */
@@ -506,7 +518,7 @@ static bool is_costly(const struct conn *c, const struct http_head *head, size_t
         http_find_route(http_of(c)->routes, head->target.path, c->listener->spec->metrics_only);
 
     return route == NULL || !(route->flags & ROUTE_CHEAP) || size > CHEAP_SIZE ||
-           head->authorization.len != 0 || (writes && hub_of(c)->registered > CHEAP_WATCHES) ||
+           (writes && hub_of(c)->registered > CHEAP_WATCHES) ||
            (query.len != 0 && memmem(query.ptr, query.len, "recursive", 9) != NULL);
 }
 
@@ -515,14 +527,17 @@ static bool carry_out(struct conn *c, const struct http_head *head, struct slice
 {
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
     uint64_t told = e->store.ready.told;
-    bool costly = is_costly(c, head, size);
 
-    if (costly && !conn_begin_costly(c))
+    if (is_costly(c, head, size) && !conn_begin_costly(c))
         return false;
     session_of(c)->in_body = false;
     handle(c, head, body);
-    if (costly)
-        conn_end_costly(c);
+    conn_end_costly(c);
+    if (conn_is_open(c) && session_of(c)->later) {
+        session_of(c)->in_body = true;
+        session_of(c)->later = false;
+        return false;
+    }
     conn_charge(c, REQUEST_COST + size + (e->store.ready.told - told) * TOLD_COST);
     return true;
 }

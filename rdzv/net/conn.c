@@ -366,15 +366,23 @@ bool conn_begin_costly(struct conn *c)
 {
     struct net *n = conn_net(c);
 
+    if (n->measured == c)
+        return true;
     if (budget_costly_is_over(&n->budget) || (n->costly_turn != c && !TAILQ_EMPTY(&n->costly))) {
         c->costly = true;
         return false;
     }
+    n->measured = c;
     budget_measure(&n->budget);
     return true;
 }
 
 void conn_end_costly(struct conn *c)
 {
-    conn_add_charge(c, budget_measured(&conn_net(c)->budget));
+    struct net *n = conn_net(c);
+
+    if (n->measured != c)
+        return;
+    n->measured = NULL;
+    conn_add_charge(c, budget_measured(&n->budget));
 }

@@ -43,6 +43,7 @@ struct net {
     struct conn_list costly;   /* a costly request is the next */
     size_t deferred_count;     /* of both */
     const struct conn *costly_turn; /* goes on just now, and was in `costly` */
+    const struct conn *measured;    /* carries out a costly request just now */
     struct budget budget;
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */

@@ -11,7 +11,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      struct net *net);
 
 /* For struct engine_options: how a run finds its keys. */
-key_groups rendezvous_key_groups(const struct config *config);
+const struct key_groups *rendezvous_key_groups(const struct config *config);
 
 /* All sessions have ended. */
 void rendezvous_fini(struct rendezvous *r);

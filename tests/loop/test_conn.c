@@ -993,6 +993,126 @@ static void what_a_request_walks_is_charged(void **state)
     loop_close(&loop);
 }
 
+/* --- Passwords. --- */
+
+#define WITH(credentials) "Host: x\r\nAuthorization: Basic " credentials "\r\n"
+#define WRONG             "GET /v2/keys/ HTTP/1.1\r\n" WITH("cm9vdDp3cm9uZw==") "\r\n"
+#define UNKNOWN           "GET /v2/keys/ HTTP/1.1\r\n" WITH("bm9ib2R5Ong=") "\r\n"
+#define RIGHT             "GET /v2/keys/ HTTP/1.1\r\n" WITH("cm9vdDpw") "\r\n"
+
+static uint64_t http_requests(void)
+{
+    return loop.server.engine.stats.http_requests;
+}
+
+static void expect_status(int fd, unsigned status)
+{
+    char body[256];
+
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), status);
+}
+
+static void expect_answer(int fd, const char *request, unsigned status)
+{
+    loop_send_text(&loop, fd, request);
+    expect_status(fd, status);
+}
+
+/* Bodies of both kinds wait, too, and nothing comes out of order. */
+static void make_users(int fd)
+{
+    for (int i = 0; i < 4; i++) {
+        loop_send_text(&loop, fd,
+                       "PUT /v2/auth/users/root HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n"
+                       "{\"user\":\"root\",\"password\":\"p\"}"
+                       "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+                       "PUT /v2/auth/users/root HTTP/1.1\r\nHost: x\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\n"
+                       "10\r\n{\"user\":\"root\",\"\r\ne\r\npassword\":\"p\"}\r\n0\r\n\r\n");
+    }
+    for (int i = 0; i < 4; i++) {
+        expect_status(fd, i == 0 ? 201 : 200);
+        expect_status(fd, 200);
+        expect_status(fd, 200);
+    }
+}
+
+/* A hash takes milliseconds: there is one in each iteration, of all clients, and they take turns.
+ * Whether a user exists makes no difference. */
+static void hashes_of_passwords_take_turns(void **state)
+{
+    enum { TIMES = 10 };
+    int greedy, modest, other;
+    uint64_t before;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    modest = loop_connect(&loop, false);
+    make_users(modest);
+    expect_answer(modest, "PUT /v2/auth/enable HTTP/1.1\r\nHost: x\r\n\r\n", 200);
+    greedy = loop_connect(&loop, false);
+    other = open_modern(&loop);
+    before = http_requests();
+    loop_send_text(&loop, greedy,
+                   WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN);
+    assert_int_equal(http_requests() - before, 1);
+    loop_send_text(&loop, modest, RIGHT);
+    expect_status(modest, 200);
+    assert_in_range(http_requests() - before, 2, 5);
+    expect_answer(modest, RIGHT, 200); /* it is remembered, and waits for no other */
+    loop_send(&loop, other, TEXT(PING));
+    loop_expect(&loop, other, "abcd", 4);
+    assert_in_range(http_requests() - before, 3, 8);
+    for (int i = 0; i < TIMES; i++)
+        expect_status(greedy, 401);
+    assert_int_equal(http_requests() - before, TIMES + 2);
+
+    loop_send_text(&loop, greedy, WRONG WRONG WRONG);
+    loop_leave(&loop, greedy);           /* while it waits */
+    expect_answer(modest, UNKNOWN, 401); /* nobody is before it any more */
+    loop_leave(&loop, modest);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* So do GETs of one large value: each writes it as JSON. */
+static void gets_of_a_large_value_take_turns(void **state)
+{
+    enum { CLIENTS = 5, LEN = 1100000 };
+    const struct tree *t;
+    struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/large"), .now_ns = 1};
+    char *value = calloc(1, LEN);
+    struct store_result r;
+    int clients[CLIENTS];
+
+    (void)state;
+    assert_non_null(value);
+    loop_open(&loop, NULL);
+    t = &TAILQ_FIRST(&loop.server.engine.spaces)->store->tree;
+    c.value = (struct slice){(uint8_t *)value, LEN};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.tree.code, ETCD_OK);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = loop_connect(&loop, false);
+    for (int i = 0; i < CLIENTS; i++) {
+        static const char get[] = "HEAD /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+        assert_int_equal(write(clients[i], get, strlen(get)), strlen(get));
+    }
+    loop_iterate(&loop);
+    assert_in_range(http_requests(), 0, 1);
+    loop_iterate(&loop);
+    assert_in_range(http_requests(), 1, 2);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_expect(&loop, clients[i], TEXT("HTTP/1.1 200 OK\r\n"));
+    assert_int_equal(http_requests(), CLIENTS);
+    assert_int_equal(t->succeeded[TREE_GETS], CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, clients[i]);
+    free(value);
+    loop_close(&loop);
+}
+
 /* --- Runs. --- */
 
 /* As long as no agent comes, nobody is in them. */
@@ -1286,6 +1406,8 @@ int main(void)
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
         cmocka_unit_test(what_a_request_walks_is_charged),
+        cmocka_unit_test(hashes_of_passwords_take_turns),
+        cmocka_unit_test(gets_of_a_large_value_take_turns),
         cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
         cmocka_unit_test(many_runs_that_are_due_share_iterations),
         cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),

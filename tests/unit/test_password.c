@@ -42,6 +42,23 @@ static void every_byte_of_a_password_counts(void **state)
     assert_false(password_verify(passwords[0], slice_str(hashes[1])));
 }
 
+/* It takes the time that a hash takes, and nothing is right for it. */
+static void no_password_makes_the_hash_of_none(void **state)
+{
+    char hash[PASSWORD_HASH_MAX];
+
+    (void)state;
+    assert_true(password_hash(slice_str("secret"), hash));
+    assert_int_equal(password_decoy().len, strlen(hash));
+    assert_false(password_verify(slice_str("secret"), password_decoy()));
+    assert_false(password_verify(slice_str(""), password_decoy()));
+    assert_false(password_is_remembered(slice_str("secret"), slice_str(hash)));
+    assert_true(password_verify(slice_str("secret"), slice_str(hash)));
+    assert_true(password_is_remembered(slice_str("secret"), slice_str(hash)));
+    assert_false(password_is_remembered(slice_str("secret"), password_decoy()));
+    assert_false(password_is_remembered(slice_str("secret"), slice_str("")));
+}
+
 /* crypt(3) would take these for others. */
 static void what_crypt_cannot_tell_apart_is_refused(void **state)
 {
@@ -119,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_of_a_password_counts),
+        cmocka_unit_test(no_password_makes_the_hash_of_none),
         cmocka_unit_test(what_crypt_cannot_tell_apart_is_refused),
         cmocka_unit_test(each_hash_has_its_own_salt),
         cmocka_unit_test(what_is_no_hash_fits_no_password),
