@@ -4,6 +4,11 @@
 #include "store/keymap_entry.h"
 #include "store/tree.h"
 
+static bool is_empty(const struct graveyard *g)
+{
+    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
+}
+
 void graveyard_init(struct graveyard *g)
 {
     *g = (struct graveyard){0};
@@ -17,7 +22,8 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
 {
     TAILQ_CONCAT(&g->entries, entries, order);
     TAILQ_CONCAT(&g->queues, queues, order);
-    g->bytes += bytes;
+    if (!is_empty(g))
+        g->bytes += bytes;
 }
 
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
@@ -28,16 +34,20 @@ void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
     g->bytes += bytes;
 }
 
-void graveyard_forget_tree(struct graveyard *g, struct tree *t)
+/* `bytes` is 0 when all is freed, and not before, though keys may count for more than is known
+ * here.
+ */
+static void count_freed(struct graveyard *g, size_t bytes)
+{
+    g->bytes = is_empty(g) ? 0 : bytes < g->bytes ? g->bytes - bytes : 1;
+}
+
+void graveyard_forget_tree(struct graveyard *g, struct tree *t, size_t bytes)
 {
     if (t->is_buried)
         TAILQ_REMOVE(&g->trees, t, buried);
     t->is_buried = false;
-}
-
-static void count_freed(struct graveyard *g, size_t bytes)
-{
-    g->bytes -= bytes < g->bytes ? bytes : g->bytes;
+    count_freed(g, bytes);
 }
 
 static void free_entry(struct graveyard *g, struct entry *e)
@@ -75,11 +85,10 @@ void graveyard_free(struct graveyard *g, size_t count)
         size_t freed, bytes;
 
         freed = tree_free_dead(t, count, &bytes);
-        count_freed(g, bytes);
         count -= freed;
         if (TAILQ_EMPTY(&t->dead))
-            graveyard_forget_tree(g, t);
+            graveyard_forget_tree(g, t, bytes);
+        else
+            count_freed(g, bytes);
     }
-    if (graveyard_is_empty(g))
-        g->bytes = 0;
 }

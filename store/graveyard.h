@@ -18,7 +18,7 @@ struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
     struct tree_list trees; /* that have nodes to free, see tree_free_dead() */
-    size_t bytes;           /* about what all of that takes */
+    size_t bytes;           /* about what all of that takes; 0: there is nothing */
 };
 
 void graveyard_init(struct graveyard *g);
@@ -30,14 +30,14 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
 
 static inline bool graveyard_is_empty(const struct graveyard *g)
 {
-    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
+    return g->bytes == 0;
 }
 
 /* The tree has nodes to free, which counted for so many bytes. */
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);
 
-/* The tree ends, and has freed its nodes itself. */
-void graveyard_forget_tree(struct graveyard *g, struct tree *t);
+/* The tree ends, and has freed its nodes itself, which counted for so many bytes. */
+void graveyard_forget_tree(struct graveyard *g, struct tree *t, size_t bytes);
 
 /* Frees at most so many of them. */
 void graveyard_free(struct graveyard *g, size_t count);

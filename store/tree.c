@@ -465,9 +465,9 @@ void tree_fini(struct tree *t)
 {
     size_t bytes;
 
-    if (t->graveyard != NULL)
-        graveyard_forget_tree(t->graveyard, t);
     tree_free_dead(t, SIZE_MAX, &bytes);
+    if (t->graveyard != NULL)
+        graveyard_forget_tree(t->graveyard, t, bytes);
     remove_all(t, t->root, NULL);
     free(t->in_order_path);
     watch_hub_fini(&t->hub);

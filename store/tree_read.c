@@ -172,7 +172,8 @@ bool tree_next_expiry(struct tree *t, int64_t *at_ns)
 {
     const struct expiry_node *first;
 
-    tree_first_to_expire(t); /* looks at those that were removed */
+    if (!TAILQ_EMPTY(&t->dead))
+        tree_first_to_expire(t); /* takes those out that were removed */
     first = expiry_first(&t->expiry);
     if (first == NULL)
         return false;

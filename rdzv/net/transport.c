@@ -63,6 +63,21 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     conn_update_events(c);
 }
 
+/* What follows when not all is sent, or the connection is not merely open. */
+static void end_flush(struct conn *c, int err, bool moved)
+{
+    if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING)) {
+        conn_close(c, strerror(-err));
+    } else if (err == 0 && c->out.bytes > 0) {
+        conn_set_output(c, OUTPUT_BULK); /* the socket takes more, when it is its turn again */
+        conn_update_stall(c, true);
+    } else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING)) {
+        conn_close(c, "done");
+    } else {
+        after_send(c, err == -EAGAIN, moved);
+    }
+}
+
 /* Sends at most `max` bytes. */
 static void flush(struct conn *c, size_t max)
 {
@@ -73,16 +88,9 @@ static void flush(struct conn *c, size_t max)
     budget_spend(&n->budget, SEND_COST);
     conn_set_output(c, OUTPUT_IDLE);
     err = outq_send(&c->out, &n->pool, event_get_fd(&c->event), max);
-    if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING)) {
-        conn_close(c, strerror(-err));
-    } else if (err == 0 && c->out.bytes > 0) {
-        conn_set_output(c, OUTPUT_BULK); /* the socket takes more, when it is its turn again */
-        conn_update_stall(c, true);
-    } else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING)) {
-        conn_close(c, "done");
-    } else if (err != 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED || c->mask & EV_WRITE) {
-        after_send(c, err == -EAGAIN, c->out.bytes != before);
-    }
+    if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
+        c->mask & EV_WRITE)
+        end_flush(c, err, c->out.bytes != before);
 }
 
 /* True: what the connection has to send waits, for the commit or until others have sent. */
