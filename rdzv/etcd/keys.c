@@ -266,7 +266,9 @@ void etcd_keys_handle(const struct http_request *r)
         reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
         return;
     }
-    if (q.op == ETCD_OP_GET)
+    if (q.recursive && q.op != ETCD_OP_WATCH && !conn_begin_costly(r->conn))
+        reply_later(r);
+    else if (q.op == ETCD_OP_GET)
         reply_get(r, key, &q);
     else if (q.op == ETCD_OP_WATCH)
         start_watch(r, key, &q);

@@ -509,17 +509,16 @@ static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size
     return result;
 }
 
-/* Most requests name one key, or a page of the daemon that is quickly made. */
+/* Most requests name one key, or a page of the daemon that is quickly made; of others their
+ * endpoints say so. */
 static bool is_costly(const struct conn *c, const struct http_head *head, size_t size)
 {
-    bool writes = head->method != HTTP_GET && head->method != HTTP_HEAD;
-    struct slice query = head->target.query;
     const struct http_route *route =
         http_find_route(http_of(c)->routes, head->target.path, c->listener->spec->metrics_only);
+    bool writes = head->method != HTTP_GET && head->method != HTTP_HEAD;
 
     return route == NULL || !(route->flags & ROUTE_CHEAP) || size > CHEAP_SIZE ||
-           (writes && hub_of(c)->registered > CHEAP_WATCHES) ||
-           (query.len != 0 && memmem(query.ptr, query.len, "recursive", 9) != NULL);
+           (writes && hub_of(c)->registered > CHEAP_WATCHES);
 }
 
 /* A whole request. False: it has to wait for its turn. */

@@ -159,14 +159,14 @@ static void costly_requests_take_turns(void **state)
 /* A body is read once, however long its request waits. */
 static void a_request_with_a_body_waits_whole(void **state)
 {
-    static const char chunked[] = "PUT /v2/keys/c?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+    static const char chunked[] = "PUT /v2/keys/c?recursive=true HTTP/1.1\r\nHost: x\r\n"
                                   "Content-Type: application/x-www-form-urlencoded\r\n"
                                   "Transfer-Encoding: chunked\r\n\r\n"
                                   "6\r\nvalue=\r\n3\r\nabc\r\n0\r\n\r\n";
-    static const char plain[] = "PUT /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+    static const char plain[] = "PUT /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n"
                                 "Content-Type: application/x-www-form-urlencoded\r\n"
                                 "Content-Length: 9\r\n\r\nvalue=xyz";
-    static const char unwanted[] = "GET /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+    static const char unwanted[] = "GET /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n"
                                    "Content-Length: 9\r\n\r\nvalue=xyz";
     char body[256];
     int busy, fd;
