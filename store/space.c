@@ -4,16 +4,19 @@
 #include "store/xalloc.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max)
+                        struct graveyard *graveyard, uint64_t seed, size_t bytes_max)
 {
     struct space *space = xcalloc(1, sizeof *space);
 
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
     keymap_init(&space->keys, ready, reserve, seed, bytes_max);
+    space->keys.graveyard = graveyard;
     worker_stores_init(&space->worker_stores, ready, reserve, seed, bytes_max);
+    space->worker_stores.graveyard = graveyard;
     run_records_init(&space->runs, reserve, seed, bytes_max);
     tree_init(&space->tree, ready, reserve, seed, bytes_max);
+    space->tree.graveyard = graveyard;
     auth_init(&space->auth, bytes_max);
     return space;
 }

@@ -55,6 +55,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     w->last_id = id;
     store->id = id;
     keymap_init(&store->keys, w->ready, w->reserve, w->seed, w->bytes_max);
+    store->keys.graveyard = w->graveyard;
     return store;
 }
 

@@ -17,6 +17,7 @@ struct worker_stores {
     uint64_t last_id;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
+    struct graveyard *graveyard; /* see struct keymap */
     uint64_t seed;
     size_t bytes_max; /* of each; 0: no limit */
 };
