@@ -4,7 +4,7 @@
  * 12. */
 #include "store/auth.h"
 
-#include "store/xalloc.h"
+#include <stdlib.h>
 
 /* What etcd's first change of auth data takes by itself: three directories and the switch. */
 #define AUTH_FIRST_INDEXES 4
@@ -84,6 +84,16 @@ static size_t bytes_of_role(const struct auth_role *r)
            bytes_of_list(&r->writes);
 }
 
+static void free_user(const struct auth_user *u)
+{
+    account_free(ACCOUNT_USERS, (void *)u, bytes_of_user(u));
+}
+
+static void free_role(const struct auth_role *r)
+{
+    account_free(ACCOUNT_USERS, (void *)r, bytes_of_role(r));
+}
+
 /* Where the copy goes: slices grow from the front of the room, bytes follow behind them. */
 struct room {
     struct slice *slices;
@@ -112,7 +122,7 @@ static struct command_list keep_list(struct room *room, const struct command_lis
 /* The user root gets its role, behind those that were named. */
 static struct auth_user *copy_user(struct reserve *reserve, const struct auth_user *u)
 {
-    struct auth_user *copy = reserve_alloc(reserve, bytes_of_user(u));
+    struct auth_user *copy = reserve_alloc(reserve, ACCOUNT_USERS, bytes_of_user(u));
     struct room room;
 
     room.slices = (struct slice *)(copy + 1);
@@ -130,7 +140,7 @@ static struct auth_user *copy_user(struct reserve *reserve, const struct auth_us
 
 static struct auth_role *copy_role(struct reserve *reserve, const struct auth_role *r)
 {
-    struct auth_role *copy = reserve_alloc(reserve, bytes_of_role(r));
+    struct auth_role *copy = reserve_alloc(reserve, ACCOUNT_USERS, bytes_of_role(r));
     struct room room;
 
     room.slices = (struct slice *)(copy + 1);
@@ -315,10 +325,13 @@ size_t auth_memory(const struct auth *a, const struct change *change)
 /* --- Changes. --- */
 
 /* Room for one more. */
-static void *make_place(struct reserve *reserve, void *things, size_t count, size_t at)
+static void *make_place(struct reserve *reserve, void *things, size_t count, size_t *room,
+                        size_t at)
 {
-    void **place = reserve_realloc(reserve, things, (count + 1) * sizeof *place);
+    void **place = reserve_realloc(reserve, ACCOUNT_USERS, things, *room * sizeof *place,
+                                   (count + 1) * sizeof *place);
 
+    *room = count + 1;
     memmove(place + at + 1, place + at, (count - at) * sizeof *place);
     return place;
 }
@@ -337,9 +350,9 @@ static void put_user(struct auth *a, struct reserve *reserve, const struct auth_
 
     if (find_user(a, user->name, &at)) {
         a->bytes -= bytes_of_user(a->users[at]);
-        free((void *)a->users[at]);
+        free_user(a->users[at]);
     } else {
-        a->users = make_place(reserve, a->users, a->user_count, at);
+        a->users = make_place(reserve, a->users, a->user_count, &a->user_room, at);
         a->user_count++;
     }
     a->users[at] = copy;
@@ -353,9 +366,9 @@ static void put_role(struct auth *a, struct reserve *reserve, const struct auth_
 
     if (find_role(a, role->name, &at)) {
         a->bytes -= bytes_of_role(a->roles[at]);
-        free((void *)a->roles[at]);
+        free_role(a->roles[at]);
     } else {
-        a->roles = make_place(reserve, a->roles, a->role_count, at);
+        a->roles = make_place(reserve, a->roles, a->role_count, &a->role_room, at);
         a->role_count++;
     }
     a->roles[at] = copy;
@@ -368,7 +381,7 @@ static void delete_user(struct auth *a, struct slice name)
 
     find_user(a, name, &at);
     a->bytes -= bytes_of_user(a->users[at]);
-    free((void *)a->users[at]);
+    free_user(a->users[at]);
     close_gap(a->users, a->user_count--, at);
 }
 
@@ -378,7 +391,7 @@ static void delete_role(struct auth *a, struct slice name)
 
     find_role(a, name, &at);
     a->bytes -= bytes_of_role(a->roles[at]);
-    free((void *)a->roles[at]);
+    free_role(a->roles[at]);
     close_gap(a->roles, a->role_count--, at);
 }
 
@@ -506,20 +519,22 @@ bool auth_is_root(const struct auth_user *user)
 
 void auth_init(struct auth *a)
 {
-    *a = (struct auth){.role_count = 1};
-    a->roles = xcalloc(1, sizeof *a->roles);
+    *a = (struct auth){.role_count = 1, .role_room = 1};
+    a->roles = account_alloc(ACCOUNT_USERS, sizeof *a->roles);
+    if (a->roles == NULL)
+        abort(); /* spaces are made at start */
     a->roles[0] = &root_role;
 }
 
 void auth_fini(struct auth *a)
 {
     for (size_t i = 0; i < a->user_count; i++)
-        free((void *)a->users[i]);
+        free_user(a->users[i]);
     for (size_t i = 0; i < a->role_count; i++) {
         if (a->roles[i] != &root_role)
-            free((void *)a->roles[i]);
+            free_role(a->roles[i]);
     }
-    free(a->users);
-    free(a->roles);
+    account_free(ACCOUNT_USERS, a->users, a->user_room * sizeof *a->users);
+    account_free(ACCOUNT_USERS, a->roles, a->role_room * sizeof *a->roles);
     *a = (struct auth){0};
 }

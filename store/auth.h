@@ -33,6 +33,7 @@ struct auth {
     size_t user_count;
     const struct auth_role **roles; /* the built-in role root is one of them */
     size_t role_count;
+    size_t user_room, role_room; /* of the arrays */
     size_t bytes;
     bool enabled;
     bool exists; /* etcd would have made its directories for users and roles by now */

@@ -8,12 +8,12 @@
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
 
-void keymap_init(struct keymap *m, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-                 size_t bytes_max)
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, size_t bytes_max)
 {
-    *m = (struct keymap){.ready = ready, .reserve = reserve, .bytes_max = bytes_max};
-    table_init(&m->keys, seed, reserve);
-    table_init(&m->queues, seed, reserve);
+    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .bytes_max = bytes_max};
+    table_init(&m->keys, kind, seed, reserve);
+    table_init(&m->queues, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
 }
@@ -50,7 +50,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
 /* An absent entry where there is none, for a change. */
 static struct entry *entry_create(struct keymap *m, struct slice key)
 {
-    return entry_add(m, reserve_alloc(m->reserve, sizeof(struct entry) + key.len), key);
+    return entry_add(m, reserve_alloc(m->reserve, m->kind, sizeof(struct entry) + key.len), key);
 }
 
 static struct entry *get_or_create(struct keymap *m, struct slice key)
@@ -66,7 +66,7 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 
     if (e != NULL)
         return e;
-    e = malloc(sizeof *e + key.len);
+    e = account_request(m->kind, ACCOUNT_ORDINARY, sizeof *e + key.len);
     return e == NULL ? NULL : entry_add(m, e, key);
 }
 
@@ -78,7 +78,7 @@ void keymap_release(struct keymap *m, struct entry *e)
     m->waiting_bytes -= entry_cost(e);
     TAILQ_REMOVE(&m->entries, e, order);
     table_remove(&m->keys, &e->node);
-    free(e);
+    account_free(m->kind, e, sizeof *e + e->node.key.len);
 }
 
 /* Puts `value` (whose reference it takes) in the place of what was there. */
@@ -97,7 +97,7 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     }
     m->bytes = m->bytes - blob_slice(old).len + value->len;
     e->value = value;
-    blob_unref(old);
+    blob_leave(old, ACCOUNT_ANSWERS);
 }
 
 /* --- Reads. --- */
@@ -156,18 +156,16 @@ static void put_value(struct keymap *m, struct entry *e, struct slice value)
     struct blob *b = e->value;
 
     if (entry_fits(e, value.len)) {
-        b->spare = (uint32_t)(b->len + b->spare - value.len);
         m->bytes = m->bytes - b->len + value.len;
-        b->len = value.len;
+        blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
             memmove(b->bytes, value.ptr, value.len);
         return;
     }
-    b = reserve_blob_alloc(m->reserve, entry_room(value.len));
+    b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
     if (value.len != 0)
         memcpy(b->bytes, value.ptr, value.len);
-    b->len = value.len;
-    b->spare = (uint32_t)(entry_room(value.len) - value.len);
+    blob_leave_spare(b, entry_room(value.len) - value.len);
     entry_swap(m, e, b);
 }
 
@@ -206,8 +204,7 @@ static void apply_patch(struct keymap *m, const struct key_patch *c)
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
     } else {
-        b = reserve_blob_alloc(m->reserve, old.len - c->removed + c->bytes.len);
-        b->len = old.len - c->removed + c->bytes.len;
+        b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
         if (c->offset != 0)
             memcpy(b->bytes, old.ptr, c->offset);
         if (c->bytes.len != 0)
@@ -235,17 +232,16 @@ static void apply_append(struct keymap *m, const struct key_append *c)
 
     keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
     if (append_fits(e, c->bytes.len)) {
-        b->spare -= (uint32_t)c->bytes.len;
+        blob_leave_spare(b, b->spare - c->bytes.len);
         m->bytes += c->bytes.len;
     } else {
-        b = reserve_blob_alloc(m->reserve, len + append_spare(old.len, len));
-        b->spare = (uint32_t)append_spare(old.len, len);
+        b = reserve_blob_alloc(m->reserve, m->kind, len + append_spare(old.len, len));
+        blob_leave_spare(b, append_spare(old.len, len));
         if (old.len != 0)
             memcpy(b->bytes, old.ptr, old.len);
     }
     if (c->bytes.len != 0)
         memcpy(b->bytes + old.len, c->bytes.ptr, c->bytes.len);
-    b->len = len;
     if (b != e->value)
         entry_swap(m, e, b);
     keymap_wake_all(m, e);
@@ -260,7 +256,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     m->present--;
     m->bytes -= entry_cost(e) + old->len;
     m->waiting_bytes += entry_cost(e);
-    blob_unref(old);
+    blob_leave(old, ACCOUNT_ANSWERS);
     keymap_release(m, e);
 }
 

@@ -65,15 +65,16 @@ struct keymap {
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
-    size_t present;       /* keys that have a value */
-    uint64_t waiters;     /* open WAITs, BARRIERs and watches */
-    size_t bytes;         /* of keys that have a value, and of queues */
-    size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
-    size_t bytes_max;     /* of each of the two; 0: no limit */
+    enum account_kind kind; /* what its keys and queues are counted as */
+    size_t present;         /* keys that have a value */
+    uint64_t waiters;       /* open WAITs, BARRIERs and watches */
+    size_t bytes;           /* of keys that have a value, and of queues */
+    size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
+    size_t bytes_max;       /* of each of the two; 0: no limit */
 };
 
-void keymap_init(struct keymap *m, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-                 size_t bytes_max);
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, size_t bytes_max);
 
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);

@@ -32,12 +32,11 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
 static struct blob *watch_bytes(enum keymap_change type, const struct slice parts[3])
 {
     size_t size = 1 + 3 * 8 + parts[0].len + parts[1].len + parts[2].len;
-    struct blob *b = blob_alloc(size);
+    struct blob *b = blob_alloc(ACCOUNT_WATCHES, size);
     struct writer out;
 
     if (b == NULL)
         return NULL;
-    b->len = size;
     out = (struct writer){.ptr = b->bytes, .cap = b->len};
     writer_u8(&out, (uint8_t)type);
     for (int i = 0; i < 3; i++) {
@@ -100,7 +99,8 @@ static size_t waiter_cost(uint64_t count)
 /* A waiter with room for that many registrations. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
-    struct waiter *w = calloc(1, waiter_cost(count));
+    struct waiter *w =
+        account_request_zeroed(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
 
     if (w == NULL)
         return NULL;
@@ -212,7 +212,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
     }
     m->waiters--;
     m->waiting_bytes -= waiter_cost(w->cap);
-    free(w);
+    account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
 }
 
 enum store_status keymap_watch(struct keymap *m, struct slice key,
@@ -224,7 +224,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     if (keymap_waiting_over_limit(m, ENTRY_COST + key.len + sizeof(struct key_watch)))
         return STORE_FULL;
     e = keymap_get_or_create(m, key);
-    w = e == NULL ? NULL : calloc(1, sizeof *w);
+    w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {
         if (e != NULL)
             keymap_release(m, e);
@@ -245,5 +245,5 @@ void keymap_unwatch(struct keymap *m, struct key_watch *w)
     keymap_release(m, w->at);
     m->waiters--;
     m->waiting_bytes -= sizeof *w;
-    free(w);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

@@ -1,13 +1,11 @@
 /* Run records. See run_record.h for the contract. */
 #include "store/run_record.h"
 
-#include <stdlib.h>
-
 void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
                       size_t bytes_max)
 {
     *r = (struct run_records){.reserve = reserve, .bytes_max = bytes_max};
-    table_init(&r->table, seed, reserve);
+    table_init(&r->table, ACCOUNT_RUNS, seed, reserve);
     TAILQ_INIT(&r->list);
 }
 
@@ -61,7 +59,8 @@ static struct slice keep(uint8_t *at, struct slice s)
 
 static struct run_record *record_new(struct run_records *r, const struct run_put *c)
 {
-    struct run_record *record = reserve_alloc(r->reserve, size_of(c->key, c->address));
+    struct run_record *record =
+        reserve_alloc(r->reserve, ACCOUNT_RUNS, size_of(c->key, c->address));
     uint8_t *bytes = (uint8_t *)(record + 1);
 
     *record = (struct run_record){
@@ -80,7 +79,7 @@ static void record_remove(struct run_records *r, struct run_record *record)
     r->bytes -= size_of(record->node.key, record->address);
     TAILQ_REMOVE(&r->list, record, order);
     table_remove(&r->table, &record->node);
-    free(record);
+    account_free(ACCOUNT_RUNS, record, size_of(record->node.key, record->address));
 }
 
 void run_records_put(struct run_records *r, const struct run_put *c)

@@ -50,7 +50,7 @@ struct space *store_space(struct store *s, const char *name)
     space = xcalloc(1, sizeof *space);
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
-    keymap_init(&space->keys, &s->ready, &s->reserve, seed, bytes_max);
+    keymap_init(&space->keys, ACCOUNT_KEYS, &s->ready, &s->reserve, seed, bytes_max);
     worker_stores_init(&space->worker_stores);
     run_records_init(&space->runs, &s->reserve, seed, bytes_max);
     tree_init(&space->tree, &s->ready, &s->reserve, seed, bytes_max);
@@ -195,13 +195,79 @@ static size_t memory(struct space *space, const struct change *change)
 
 static void refuse(struct space *space, const struct change *change, struct store_result *out)
 {
-    *out = (struct store_result){0};
+    *out = (struct store_result){.status = STORE_NO_MEMORY};
     if (change_is_tree(change->kind))
         tree_refuse(&space->tree, change, &out->tree);
     else if (change_is_auth(change->kind))
         out->auth = AUTH_NO_ROOM;
-    else
-        out->status = STORE_NO_MEMORY;
+}
+
+/* Old events of etcd's trees go when there is nothing else to be had: clients know that they do. */
+static bool forget_event(struct store *s)
+{
+    struct space *space;
+    bool any = false;
+
+    TAILQ_FOREACH(space, &s->spaces, entry)
+        any = watch_forget_oldest(&space->tree.hub) || any;
+    return any;
+}
+
+bool store_spare_history(struct store *s)
+{
+    while (account_is_short() && forget_event(s))
+        continue;
+    return !account_is_short();
+}
+
+bool store_make_room(struct store *s, enum account_class class, size_t len)
+{
+    while (!account_has_room(class, len)) {
+        if (len > account_room(class) + account.bytes[ACCOUNT_HISTORY] || !forget_event(s))
+            return false;
+    }
+    return true;
+}
+
+/* Such a change makes room, or takes little: deletions, and the heartbeats of torch's agents. */
+static bool makes_room(const struct change *change)
+{
+    return change->kind == CHANGE_TREE_REMOVE || change->kind == CHANGE_SPACE_RESET ||
+           (change->kind == CHANGE_KEY_PATCH &&
+            account_class_of(change->patch.bytes.len) == ACCOUNT_SMALL);
+}
+
+/* What a client that puts a large value into the tree is going to be answered: once the change is
+ * made, it would be too late to find that there is no memory for that. */
+static size_t answer_size(const struct change *change)
+{
+    const struct node *old = change->kind == CHANGE_TREE_PUT ? change->tree_put.node : NULL;
+
+    if (change->kind != CHANGE_TREE_PUT)
+        return 0;
+    return change->tree_put.value.len + (old == NULL ? 0 : blob_slice(old->value).len);
+}
+
+/* There is not enough at once: history goes, or the change is one that makes room. */
+static bool find_room(struct store *s, const struct change *change, size_t need)
+{
+    if (store_make_room(s, makes_room(change) ? ACCOUNT_SMALL : ACCOUNT_ORDINARY, need))
+        return true;
+    account.refused++;
+    return false;
+}
+
+/* True when the account and the machine have what the change takes. */
+static bool has_memory(struct store *s, struct space *space, const struct change *change)
+{
+    size_t need = memory(space, change);
+
+    if (need == 0)
+        return true;
+    if (!account_has_room(ACCOUNT_ORDINARY, need + answer_size(change)) &&
+        !find_room(s, change, need + answer_size(change)))
+        return false;
+    return reserve_hold(&s->reserve, need);
 }
 
 bool store_check(struct store *s, struct space *space, const struct command *command,
@@ -210,7 +276,7 @@ bool store_check(struct store *s, struct space *space, const struct command *com
     *out = (struct store_result){0};
     if (!decide(space, command, change, out))
         return false;
-    if (reserve_hold(&s->reserve, memory(space, change)))
+    if (has_memory(s, space, change))
         return true;
     refuse(space, change, out);
     return false;
@@ -305,6 +371,8 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         return false;
     }
     store_apply(s, space, &change, out);
+    if (account_is_short() && change_is_tree(change.kind))
+        store_spare_history(s);
     return true;
 }
 

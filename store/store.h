@@ -80,5 +80,13 @@ struct space_usage {
 
 struct space_usage store_usage(const struct space *space);
 
+/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is
+ * not, or there are none. */
+bool store_spare_history(struct store *s);
+
+/* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a
+ * change. */
+bool store_make_room(struct store *s, enum account_class class, size_t len);
+
 /* The next one who was woken, in order of waking, taken off the list; NULL when there is none. */
 struct wake *store_next_ready(struct store *s);

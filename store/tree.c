@@ -13,7 +13,7 @@
 static struct node *node_add(struct tree *t, struct node *parent, struct slice path,
                              struct blob *value, uint64_t index)
 {
-    struct node *n = reserve_alloc(t->reserve, sizeof *n + path.len);
+    struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
     uint8_t *copy = (uint8_t *)(n + 1);
 
     memcpy(copy, path.ptr, path.len);
@@ -38,8 +38,8 @@ static void node_free(struct tree *t, struct node *n)
     if (n->parent != NULL)
         TAILQ_REMOVE(&n->parent->children, n, sibling);
     table_remove(&t->nodes, &n->by_path);
-    blob_unref(n->value);
-    free(n);
+    blob_leave(n->value, ACCOUNT_HISTORY);
+    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
 /* Frees a node and all below it, deepest first, and tells those who watch each of them. Walks with
@@ -204,7 +204,7 @@ static struct blob *new_value(struct tree *t, const struct tree_put *c, const st
 {
     if (c->keep_value)
         return blob_ref(old->value);
-    return c->dir ? NULL : reserve_blob(t->reserve, c->value);
+    return c->dir ? NULL : reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
 }
 
 static void view_outcome(struct tree_event *e, const struct node *n, const struct tree_put *c)
@@ -245,8 +245,8 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
 
     if (!c->keep_value) {
         t->bytes = t->bytes - n->value->len + c->value.len;
-        blob_unref(n->value);
-        n->value = reserve_blob(t->reserve, c->value);
+        blob_leave(n->value, ACCOUNT_HISTORY);
+        n->value = reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
     }
     if (n->value != NULL)
         n->modified = t->index + 1; /* a directory keeps its own, as in etcd */
@@ -340,7 +340,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
                size_t bytes_max)
 {
     *t = (struct tree){.index = TREE_FIRST_INDEX, .bytes_max = bytes_max, .reserve = reserve};
-    table_init(&t->nodes, seed, reserve);
+    table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
     watch_hub_init(&t->hub, ready, reserve, seed, TREE_FIRST_INDEX);
     t->root = node_add(t, NULL, slice_str("/"), NULL, 0);
@@ -349,7 +349,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
 void tree_fini(struct tree *t)
 {
     remove_all(t, t->root, NULL);
-    free(t->in_order_path);
+    account_free(ACCOUNT_TREES, t->in_order_path, t->in_order_room);
     watch_hub_fini(&t->hub);
     expiry_fini(&t->expiry);
     table_fini(&t->nodes);

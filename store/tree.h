@@ -49,7 +49,8 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
-    uint8_t *in_order_path;  /* of the in-order key that was asked for last */
+    uint8_t *in_order_path; /* of the in-order key that was asked for last */
+    size_t in_order_room;
     struct reserve *reserve; /* the store's */
 };
 
@@ -99,6 +100,6 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
 bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, bool sorted,
                     int64_t now_ns, struct writer *w);
 
-/* Starts a watch; `since` 0 means from now on. ETCD_INDEX_CLEARED: too old. See watch_open(). */
+/* Starts a watch; `since` 0 means from now on. See watch_open(). */
 enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, bool stream,
                           uint64_t since, void *owner, struct watch **out);

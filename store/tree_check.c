@@ -116,12 +116,14 @@ static bool check_create_in_order(struct tree *t, const struct command *c, struc
 {
     static const size_t name_len = 21; /* '/' and twenty digits */
     size_t base = tree_is_root(c->key) ? 0 : c->key.len;
-    uint8_t *path = realloc(t->in_order_path, base + name_len + 1);
+    uint8_t *path = account_resize(ACCOUNT_TREES, ACCOUNT_ORDINARY, t->in_order_path,
+                                   t->in_order_room, base + name_len + 1);
     struct slice whole;
 
     if (path == NULL)
         return fail(t, ETCD_CREATE, ETCD_INTERNAL, c->key, out);
     t->in_order_path = path;
+    t->in_order_room = base + name_len + 1;
     if (base != 0)
         memcpy(path, c->key.ptr, base);
     snprintf((char *)path + base, name_len + 1, "/%020" PRIu64, t->index + 1);

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "store/xalloc.h"
-
 /* Everybody who watches one path. */
 struct watch_point {
     struct table_node node;
@@ -17,7 +15,7 @@ struct watch_point {
 struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
                                   struct slice key)
 {
-    struct tree_event *e = reserve_alloc(reserve, sizeof *e + key.len);
+    struct tree_event *e = reserve_alloc(reserve, ACCOUNT_HISTORY, sizeof *e + key.len);
 
     *e = (struct tree_event){.refs = 1, .action = action};
     if (key.len != 0)
@@ -41,7 +39,7 @@ void tree_event_unref(struct tree_event *e)
     blob_unref(e->value);
     blob_unref(e->prev_value);
     blob_unref(e->json);
-    free(e);
+    account_free(ACCOUNT_HISTORY, e, sizeof *e + e->node.key.len);
 }
 
 struct blob *tree_event_json(struct tree_event *e)
@@ -54,13 +52,12 @@ struct blob *tree_event_json(struct tree_event *e)
         return e->json;
     etcd_write_event(&w, e->action, &e->node, prev);
     if (w.len <= w.cap) {
-        e->json = blob_new((struct slice){small, w.len});
+        e->json = blob_new(ACCOUNT_HISTORY, (struct slice){small, w.len});
         return e->json;
     }
-    e->json = blob_alloc(w.len); /* now it is known how long it is */
+    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* now it is known how long it is */
     if (e->json == NULL)
         return NULL;
-    e->json->len = w.len;
     w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
     etcd_write_event(&w, e->action, &e->node, prev);
     return e->json;
@@ -72,7 +69,7 @@ void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserv
                     uint64_t seed, uint64_t last)
 {
     *h = (struct watch_hub){.ready = ready, .reserve = reserve, .last = last, .oldest = 1};
-    table_init(&h->points, seed, reserve);
+    table_init(&h->points, ACCOUNT_WATCHES, seed, reserve);
 }
 
 void watch_hub_fini(struct watch_hub *h)
@@ -94,7 +91,7 @@ static void unregister(struct watch_hub *h, struct watch *w)
     h->registered--;
     if (TAILQ_EMPTY(&point->watches)) {
         table_remove(&h->points, &point->node);
-        free(point);
+        account_free(ACCOUNT_WATCHES, point, sizeof *point + point->node.key.len);
     }
 }
 
@@ -160,6 +157,21 @@ static void forget(struct watch_hub *h, uint64_t index)
     *slot = NULL;
 }
 
+bool watch_forget_oldest(struct watch_hub *h)
+{
+    if (h->fresh != NULL && h->fresh->json != NULL) {
+        blob_leave(h->fresh->json, ACCOUNT_WATCHES);
+        h->fresh->json = NULL;
+        return true;
+    }
+    while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
+        h->oldest++;
+    if (h->oldest >= h->last)
+        return false;
+    forget(h, h->oldest++);
+    return true;
+}
+
 /* Takes over the reference; NULL when the index was no event. The newest event is always kept. */
 static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
@@ -184,7 +196,7 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
 
     remember(h, e->node.modified, tree_event_ref(e));
     if (h->fresh != NULL && h->fresh->json != NULL) {
-        blob_unref(h->fresh->json); /* those who are still to be told hold it */
+        blob_leave(h->fresh->json, ACCOUNT_WATCHES); /* those who are still to be told hold it */
         h->fresh->json = NULL;
     }
     h->fresh = e;
@@ -232,12 +244,20 @@ static struct tree_event *find_past(const struct watch_hub *h, struct slice key,
     return NULL;
 }
 
-static void point_register(struct watch_hub *h, struct slice key, struct watch *w)
+static void *watch_alloc(size_t len)
+{
+    return account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, len);
+}
+
+/* False: memory is short. */
+static bool point_register(struct watch_hub *h, struct slice key, struct watch *w)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, key);
 
     if (point == NULL) {
-        point = xcalloc(1, sizeof *point + key.len);
+        point = watch_alloc(sizeof *point + key.len);
+        if (point == NULL)
+            return false;
         memcpy(point->path, key.ptr, key.len);
         point->node.key = (struct slice){point->path, key.len};
         TAILQ_INIT(&point->watches);
@@ -246,35 +266,42 @@ static void point_register(struct watch_hub *h, struct slice key, struct watch *
     w->at = point;
     TAILQ_INSERT_TAIL(&point->watches, w, entry);
     h->registered++;
+    return true;
 }
 
-bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
-                void *owner, struct watch **out)
+enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out)
 {
     struct tree_event *past = NULL;
     struct watch *w;
 
     if (since < watch_oldest(h))
-        return false;
+        return ETCD_INDEX_CLEARED;
     past = find_past(h, key, recursive, since);
-    w = xcalloc(1, sizeof *w);
+    w = watch_alloc(sizeof *w);
+    if (w == NULL)
+        return ETCD_INTERNAL;
     subscription_init(&w->subscription, owner);
     w->recursive = recursive;
     w->stream = stream;
     w->since = since;
-    *out = w;
     if (past == NULL) {
-        point_register(h, key, w);
-        return true;
+        if (!point_register(h, key, w)) {
+            account_free(ACCOUNT_WATCHES, w, sizeof *w);
+            return ETCD_INTERNAL;
+        }
+        *out = w;
+        return ETCD_OK;
     }
+    *out = w;
     subscription_push(h->ready, h->reserve, &w->subscription, tree_event_json(past));
     /* A stream from the past stays open and silent, in etcd too. */
     w->subscription.ended = !stream || w->subscription.lost;
     if (past != h->fresh) {
-        blob_unref(past->json);
+        blob_leave(past->json, ACCOUNT_WATCHES);
         past->json = NULL;
     }
-    return true;
+    return ETCD_OK;
 }
 
 void watch_close(struct watch_hub *h, struct watch *w)
@@ -283,5 +310,5 @@ void watch_close(struct watch_hub *h, struct watch *w)
         return;
     unregister(h, w);
     subscription_fini(h->ready, &w->subscription);
-    free(w);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

@@ -79,13 +79,18 @@ void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice 
 /* An index was used up by something that is no event for clients. */
 void watch_skip_index(struct watch_hub *h, uint64_t index);
 
+/* Memory is short: what is rendered goes, then the oldest event. False: there is but the newest,
+ * which stays. */
+bool watch_forget_oldest(struct watch_hub *h);
+
 /* The oldest index that is kept. */
 uint64_t watch_oldest(const struct watch_hub *h);
 
-/* Starts a watch on `key` from index `since` on. False: `since` is older than what is kept. A past
- * event is queued at once, and then the watch is not registered. */
-bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
-                void *owner, struct watch **out);
+/* Starts a watch on `key` from index `since` on. ETCD_INDEX_CLEARED: `since` is older than what is
+ * kept. ETCD_INTERNAL: memory is short. A past event is queued at once, and then the watch is not
+ * registered. */
+enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out);
 
 /* Ends a watch and frees it. Takes NULL. */
 void watch_close(struct watch_hub *h, struct watch *w);

@@ -1,8 +1,6 @@
 /* The key namespaces of workers. See worker_store.h for the contract. */
 #include "store/worker_store.h"
 
-#include <stdlib.h>
-
 void worker_stores_init(struct worker_stores *w)
 {
     *w = (struct worker_stores){0};
@@ -12,7 +10,7 @@ void worker_stores_fini(struct worker_stores *w)
 {
     while (w->count > 0)
         worker_stores_drop(w, w->items[w->count - 1]->id);
-    free(w->items);
+    account_free(ACCOUNT_WORKER_STORES, w->items, w->room * sizeof *w->items);
 }
 
 /* The place of the first one whose id is not below this one. */
@@ -48,13 +46,15 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id,
                                         struct ready_list *ready, struct reserve *reserve,
                                         uint64_t seed, size_t bytes_max)
 {
-    struct worker_store *store = reserve_alloc(reserve, sizeof *store);
+    struct worker_store *store = reserve_alloc(reserve, ACCOUNT_WORKER_STORES, sizeof *store);
 
-    w->items = reserve_realloc(reserve, w->items, (w->count + 1) * sizeof *w->items);
+    w->items = reserve_realloc(reserve, ACCOUNT_WORKER_STORES, w->items, w->room * sizeof *w->items,
+                               (w->count + 1) * sizeof *w->items);
+    w->room = w->count + 1;
     w->items[w->count++] = store;
     w->last_id = id;
     store->id = id;
-    keymap_init(&store->keys, ready, reserve, seed, bytes_max);
+    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, ready, reserve, seed, bytes_max);
     return store;
 }
 
@@ -63,7 +63,7 @@ void worker_stores_drop(struct worker_stores *w, uint64_t id)
     size_t at = place_of(w, id);
 
     keymap_fini(&w->items[at]->keys);
-    free(w->items[at]);
+    account_free(ACCOUNT_WORKER_STORES, w->items[at], sizeof *w->items[at]);
     w->count--;
     memmove(w->items + at, w->items + at + 1, (w->count - at) * sizeof *w->items);
 }

@@ -14,6 +14,7 @@ struct worker_store {
 struct worker_stores {
     struct worker_store **items;
     size_t count;
+    size_t room; /* of `items` */
     uint64_t last_id;
 };
 

@@ -188,6 +188,19 @@ static void write_connections(FILE *out, const struct net *n)
             stats->rejected);
 }
 
+static void write_memory_account(FILE *out)
+{
+    head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
+    for (int i = 0; i < ACCOUNT_KINDS; i++)
+        fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
+                account_kind_name((enum account_kind)i), account.bytes[i]);
+    gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
+          account.limit == SIZE_MAX ? 0 : account.limit);
+    counter(out, "rdzvd_memory_refused_total",
+            "Times that memory was refused, to keep the limit or since there was none.",
+            account.refused);
+}
+
 static void write_daemon(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
@@ -213,6 +226,7 @@ static void write_daemon(FILE *out, const struct net *n)
             log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
+    write_memory_account(out);
     write_spaces(out, n->engine);
 }
 

@@ -13,6 +13,7 @@ struct c10d_watches {
     struct subscription subscription;
     struct key_watch **items;
     size_t count;
+    size_t room; /* of `items` */
 };
 
 static struct c10d *c10d_of(const struct conn *c)
@@ -52,8 +53,8 @@ static void end(struct conn *c)
         for (size_t i = 0; i < w->count; i++)
             keymap_unwatch(keys_of(c), w->items[i]);
         subscription_fini(&c10d_of(c)->engine->store.ready, &w->subscription);
-        free(w->items);
-        free(w);
+        account_free(ACCOUNT_WATCHES, w->items, w->room * sizeof *w->items);
+        account_free(ACCOUNT_WATCHES, w, sizeof *w);
         s->watches = NULL;
     }
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
@@ -109,7 +110,7 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
         conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;
     default:
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", key);
+        conn_drop(c, DROP_NO_MEMORY, "no memory for it, see --memory-limit", key);
         break;
     }
 }
@@ -220,7 +221,7 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
 static void handle_list(struct conn *c, const struct c10d_request *req)
 {
     const struct keymap *m = keys_of(c);
-    struct blob *list = blob_alloc(keymap_list_size(m));
+    struct blob *list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
     struct writer w;
 
     (void)req;
@@ -228,7 +229,6 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
     }
-    list->len = keymap_list_size(m);
     w = (struct writer){.ptr = list->bytes, .cap = list->len};
     keymap_list(m, &w);
     reply_i64(c, (int64_t)m->present);
@@ -264,7 +264,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
         return;
     }
     if (w == NULL) {
-        w = calloc(1, sizeof *w);
+        w = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
         if (w == NULL) {
             c10d_reject(c, STORE_NO_MEMORY, req->key);
             return;
@@ -272,9 +272,11 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
         subscription_init(&w->subscription, c);
         c10d_session(c)->watches = w;
     }
-    items = realloc(w->items, (w->count + 1) * sizeof(struct key_watch *));
+    items = account_resize(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, w->items, w->room * sizeof *items,
+                           (w->count + 1) * sizeof *items);
     if (items != NULL) {
         w->items = items;
+        w->room = w->count + 1;
         status = keymap_watch(keys_of(c), req->key, &w->subscription, &items[w->count]);
     }
     if (status != STORE_OK) {

@@ -187,6 +187,15 @@ const struct option config_options[] = {
      .group = limits,
      .value_name = "COUNT",
      .help = "connections at a time"},
+    {.name = "memory-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.memory_max),
+     .most = INT64_MAX,
+     .may_be_off = true,
+     .may_be_auto = true,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "all of rdzvd; auto is 80% of what there is"},
     {.name = "space-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.space_bytes_max),
@@ -305,6 +314,10 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
 
     if (o->may_be_off && is_off(s->value)) {
         *out = 0;
+        return true;
+    }
+    if (o->may_be_auto && strcmp(s->value, "auto") == 0) {
+        *out = CONFIG_AUTO;
         return true;
     }
     if (o->kind == OPTION_COUNT) {

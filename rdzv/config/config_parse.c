@@ -25,6 +25,7 @@ static void set_defaults(struct config *c)
                 .keys_max = 131072,
                 .request_max = UINT64_C(64) << 20,
                 .output_max = UINT64_C(64) << 20,
+                .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
                 .watchers_max = 131072,
                 .http_head_max = 1 << 20,

@@ -94,6 +94,12 @@ static inline struct engine_space *conn_space(const struct conn *c)
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
 
+/* How urgent small things of this connection are: those of this machine come first. */
+static inline enum account_class conn_class(const struct conn *c)
+{
+    return peer_is_loopback(&c->peer) ? ACCOUNT_WATCHING : ACCOUNT_SMALL;
+}
+
 /* True until its end has begun: its requests are carried out. */
 static inline bool conn_is_open(const struct conn *c)
 {
@@ -123,14 +129,15 @@ void conn_finish_draining(struct conn *c);
 /* Frees a closed connection; for the end of an iteration. */
 void conn_free(struct conn *c);
 
-/* --- Output. Each of these queues, and the end of the iteration sends. --- */
+/* --- Output. Each of these queues, and the end of the iteration sends, or drops a connection for
+ * which memory was short. --- */
 
 void conn_put(struct conn *c, const void *bytes, size_t len);
 uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
 void conn_put_blob(struct conn *c, struct blob *b);
 
-/* True when there is room for one more answer. False: the output limit is reached, and the protocol
- * leaves its next request where it is (PROTOCOL_PAUSED). */
+/* True when there is room for one more answer. False: the output limit is reached, or memory is
+ * short, and the protocol leaves its next request where it is (PROTOCOL_PAUSED). */
 bool conn_can_reply(const struct conn *c);
 
 /* Called before something is sent that was not asked for just now; false: the peer does not read
@@ -144,6 +151,9 @@ bool conn_has_budget(struct conn *c);
 void conn_charge(struct conn *c, size_t cost);
 
 /* --- For input.h and transport.h. --- */
+
+/* Ends a connection whose output queue is broken. */
+void conn_drop_broken(struct conn *c);
 
 void conn_set_input(struct conn *c, enum conn_input next);
 void conn_set_output(struct conn *c, enum conn_output next);

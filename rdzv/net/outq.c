@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "store/xalloc.h"
-
 /* Two sizes of memory for what is copied. A c10d answer fits the small one, and a thousand waiters
  * that wake at once must not take a page each. */
 #define SMALL_SIZE   128u
@@ -16,6 +14,7 @@
 #define LARGE_KEPT   128u  /* 512 KiB */
 #define SHARE_FROM   1024u /* shorter values are copied: a reference costs a part of its own */
 #define PARTS_A_CALL 64
+#define SHORT_QUEUE  4096u /* a queue up to this length holds small answers */
 
 struct out_part {
     TAILQ_ENTRY(out_part) entry;
@@ -39,7 +38,7 @@ static void free_all(struct out_shelf *shelf)
 
     while ((p = TAILQ_FIRST(&shelf->free)) != NULL) {
         TAILQ_REMOVE(&shelf->free, p, entry);
-        free(p);
+        account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
     }
     shelf->count = 0;
 }
@@ -56,6 +55,17 @@ void outq_init(struct outq *q)
     TAILQ_INIT(&q->parts);
 }
 
+static struct out_part *part_alloc(struct outq *q, size_t cap)
+{
+    enum account_class class = q->bytes <= SHORT_QUEUE ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
+    struct out_part *p = account_request(ACCOUNT_ANSWERS, class, sizeof *p + cap);
+
+    if (p == NULL)
+        q->broken = true;
+    return p;
+}
+
+/* NULL: memory is short, and the queue is broken. */
 static struct out_part *add_part(struct outq *q, struct out_pool *pool, size_t room)
 {
     struct out_shelf *shelf = room <= SMALL_SIZE ? &pool->small : &pool->large;
@@ -66,7 +76,9 @@ static struct out_part *add_part(struct outq *q, struct out_pool *pool, size_t r
         TAILQ_REMOVE(&shelf->free, p, entry);
         shelf->count--;
     } else {
-        p = xmalloc(sizeof *p + cap);
+        p = part_alloc(q, cap);
+        if (p == NULL)
+            return NULL;
     }
     p->blob = NULL;
     p->start = p->end = 0;
@@ -84,7 +96,7 @@ static void drop_first(struct outq *q, struct out_pool *pool)
     TAILQ_REMOVE(&q->parts, p, entry);
     if (p->blob != NULL || shelf->count >= kept) {
         blob_unref(p->blob);
-        free(p);
+        account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
         return;
     }
     TAILQ_INSERT_HEAD(&shelf->free, p, entry);
@@ -116,7 +128,9 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
     uint8_t *at;
 
     assert(len <= OUTQ_RESERVE_MAX);
-    p = part_with(q, pool, len);
+    p = q->broken ? NULL : part_with(q, pool, len);
+    if (p == NULL)
+        return pool->nowhere;
     at = p->copied + p->end;
     p->end += len;
     q->bytes += len;
@@ -127,12 +141,14 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 {
     const uint8_t *from = bytes;
 
-    while (len > 0) {
+    while (len > 0 && !q->broken) {
         struct out_part *p = TAILQ_LAST(&q->parts, out_list);
         size_t n;
 
         if (p == NULL || p->blob != NULL || p->cap == p->end)
             p = part_with(q, pool, len < LARGE_SIZE ? len : LARGE_SIZE);
+        if (p == NULL)
+            return;
         n = p->cap - p->end < len ? p->cap - p->end : len;
         memcpy(p->copied + p->end, from, n);
         p->end += n;
@@ -150,9 +166,10 @@ void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
         outq_put(q, pool, blob_slice(b).ptr, blob_slice(b).len);
         return;
     }
-    p = xcalloc(1, sizeof *p);
-    p->blob = blob_ref(b);
-    p->end = b->len;
+    p = q->broken ? NULL : part_alloc(q, 0);
+    if (p == NULL)
+        return;
+    *p = (struct out_part){.blob = blob_ref(b), .end = b->len};
     q->bytes += b->len;
     TAILQ_INSERT_TAIL(&q->parts, p, entry);
 }

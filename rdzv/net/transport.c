@@ -68,7 +68,9 @@ static void flush_queued(struct net *n)
     struct conn *c;
 
     while ((c = TAILQ_FIRST(&n->queued)) != NULL) {
-        if (c->out.bytes > 0 && !engine_is_committed(n->engine, c->watermark))
+        if (c->out.broken && c->end != CONN_DROPPING)
+            conn_drop_broken(c);
+        else if (c->out.bytes > 0 && !engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, OUTPUT_UNCOMMITTED);
         else
             flush(c);
@@ -87,6 +89,53 @@ static void queue_committed(struct net *n)
         next = TAILQ_NEXT(c, queued);
         if (engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, OUTPUT_QUEUED);
+    }
+}
+
+/* --- Memory. --- */
+
+/* A connection that holds less than that is left alone. */
+#define HELD_MIN 4096u
+
+/* What ends with the connection. */
+static size_t held(const struct conn *c)
+{
+    return c->out.bytes + (c->in == NULL ? 0 : c->in->cap);
+}
+
+static size_t most_held(const struct net *n)
+{
+    const struct conn *c;
+    size_t most = 0;
+
+    TAILQ_FOREACH(c, &n->stalled, stalled)
+        most = held(c) > most ? held(c) : most;
+    return most;
+}
+
+/* When little memory is left, those go who hold most of it and do not go on: who does not read its
+ * answers, or has sent half a large request. Else their memory would be missing to all others until
+ * --request-timeout. A sixteenth of the limit is to be free; then an eighth. */
+static void drop_holders(struct net *n)
+{
+    size_t wanted = account.limit / 8, freed = 0, most;
+    struct conn *c, *next;
+
+    if (store_spare_history(&n->engine->store))
+        return;
+    most = most_held(n);
+    if (most < HELD_MIN)
+        return;
+    for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted; c = next) {
+        next = TAILQ_NEXT(c, stalled);
+        if (held(c) <= most / 2)
+            continue;
+        freed += held(c);
+        conn_drop(c, DROP_NO_MEMORY,
+                  c->output == OUTPUT_BLOCKED
+                      ? "does not read its answers, and memory is short, see --memory-limit"
+                      : "half a request, and memory is short, see --memory-limit",
+                  (struct slice){0});
     }
 }
 
@@ -110,8 +159,11 @@ void transport_end_iteration(struct net *n)
         queue_committed(n);
         flush_queued(n);
     } while (e->batch_changed || !TAILQ_EMPTY(&n->queued) || !TAILQ_EMPTY(&e->store.ready));
+    if (account_is_short())
+        drop_holders(n);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
+    net_trim(n);
 }
 
 bool transport_has_deferred(const struct net *n)

@@ -18,7 +18,7 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
-    table_init(&home->worker_stores, r->engine->options.seed, NULL);
+    table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
     return home;

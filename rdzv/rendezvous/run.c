@@ -12,7 +12,7 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
-    table_init(&run->by_node, seed, NULL);
+    table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
     cas_queue_init(&run->slot);
 }
 

@@ -86,7 +86,7 @@ size_t run_view_round_key(const struct run_view *v, int64_t round, const char *n
 
 void run_views_init(struct run_views *views, uint64_t seed)
 {
-    table_init(&views->table, seed, NULL);
+    table_init(&views->table, ACCOUNT_RUNS, seed, NULL);
     TAILQ_INIT(&views->list);
 }
 

@@ -22,7 +22,7 @@ static inline void fixture_init(struct fixture *w, size_t bytes_max)
 {
     TAILQ_INIT(&w->ready);
     reserve_init(&w->reserve);
-    keymap_init(&w->m, &w->ready, &w->reserve, 7, bytes_max);
+    keymap_init(&w->m, ACCOUNT_KEYS, &w->ready, &w->reserve, 7, bytes_max);
 }
 
 /* Everything is gone, and nothing is counted any more. */

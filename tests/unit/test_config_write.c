@@ -98,6 +98,7 @@ static void help_names_every_flag_of_ours(void **state)
                                         "request-limit",
                                         "output-limit",
                                         "connection-limit",
+                                        "memory-limit",
                                         "space-limit",
                                         "watcher-limit",
                                         "request-timeout",

@@ -46,7 +46,7 @@ static void wire_close(struct wire *w)
 
 static struct blob *value_of(size_t len, uint8_t fill)
 {
-    struct blob *b = blob_alloc(len);
+    struct blob *b = blob_alloc(ACCOUNT_ANSWERS, len);
 
     assert_non_null(b);
     b->len = len;
@@ -229,7 +229,7 @@ static void any_mixture_arrives_as_it_was_put(void **state)
                         memcpy(outq_reserve(&w.q, &w.pool, len), chunk, len);
                     break;
                 default:
-                    b = blob_new((struct slice){chunk, len});
+                    b = blob_new(ACCOUNT_ANSWERS, (struct slice){chunk, len});
                     outq_put_blob(&w.q, &w.pool, b);
                     blob_unref(b);
                 }
