@@ -95,8 +95,16 @@ enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool le
 struct parse {
     struct reader r;
     const struct c10d_limits *limits;
-    const char *why;
+    struct c10d_refusal refusal;
 };
+
+#define REQUEST_LIMIT "a request larger than --request-limit"
+
+static enum parse_result over_limit(struct parse *p, const char *reason)
+{
+    p->refusal = (struct c10d_refusal){.reason = reason, .is_limit = true};
+    return PARSE_BAD;
+}
 
 /* A u64 length, then that many bytes. The limit is checked before the bytes arrive, so that no
  * peer can make us buffer what we are going to refuse. */
@@ -107,10 +115,8 @@ static enum parse_result parse_blob(struct parse *p, size_t max, const char *ove
 
     if (!reader_u64(&p->r, &len))
         return PARSE_MORE;
-    if (len > max) {
-        p->why = over;
-        return PARSE_BAD;
-    }
+    if (len > max)
+        return over_limit(p, over);
     return reader_take(&p->r, (size_t)len, out) ? PARSE_DONE : PARSE_MORE;
 }
 
@@ -144,10 +150,8 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
     if (progress->at == 0) {
         if (!reader_u64(&p->r, &progress->left))
             return PARSE_MORE;
-        if (progress->left > p->limits->keys_max) {
-            p->why = "more keys than --keys-per-request";
-            return PARSE_BAD;
-        }
+        if (progress->left > p->limits->keys_max)
+            return over_limit(p, "more keys than --keys-per-request");
         progress->at = start;
     }
     p->r.at = progress->at;
@@ -157,10 +161,8 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
 
         if (result == PARSE_DONE && pairs)
             result = parse_value(p, &value);
-        if (result == PARSE_DONE && p->r.at > p->limits->request_max) {
-            p->why = "a request larger than --request-limit";
-            result = PARSE_BAD;
-        }
+        if (result == PARSE_DONE && p->r.at > p->limits->request_max)
+            result = over_limit(p, REQUEST_LIMIT);
         if (result != PARSE_DONE)
             return result;
         progress->at = p->r.at;
@@ -216,13 +218,13 @@ static enum parse_result parse_body(struct parse *p, struct c10d_progress *progr
     case C10D_OP_COUNT:
         break;
     }
-    p->why = "unknown opcode";
+    p->refusal = (struct c10d_refusal){.reason = "unknown opcode"};
     return PARSE_BAD;
 }
 
 enum parse_result c10d_parse(struct slice in, enum c10d_version version,
                              const struct c10d_limits *limits, struct c10d_progress *progress,
-                             struct c10d_request *out, size_t *size, const char **why)
+                             struct c10d_request *out, size_t *size, struct c10d_refusal *refusal)
 {
     struct c10d_request req = {0};
     struct parse p = {.r = {.in = in}, .limits = limits};
@@ -235,10 +237,8 @@ enum parse_result c10d_parse(struct slice in, enum c10d_version version,
     }
     req.op = op < versions[version].count ? versions[version].ops[op] : ABSENT;
     result = parse_body(&p, progress, &req);
-    if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD) {
-        p.why = "a request larger than --request-limit";
-        result = PARSE_BAD;
-    }
+    if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD)
+        result = over_limit(&p, REQUEST_LIMIT);
 
     switch (result) {
     case PARSE_DONE:
@@ -250,7 +250,7 @@ enum parse_result c10d_parse(struct slice in, enum c10d_version version,
         *size = p.r.need;
         break;
     case PARSE_BAD:
-        *why = p.why;
+        *refusal = p.refusal;
         break;
     }
     return result;

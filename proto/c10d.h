@@ -82,15 +82,21 @@ struct c10d_progress {
 enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool legacy_on,
                               enum c10d_version *out, size_t *size);
 
+/* Why a request is not carried out. */
+struct c10d_refusal {
+    const char *reason; /* static: "unknown opcode" */
+    bool is_limit;      /* it is well formed, and over one of the limits */
+};
+
 /* Parses one request from the start of `in`.
  * PARSE_DONE: *out is filled, its slices point into `in`, *size is the request's length, *progress
  *   is zero again.
  * PARSE_MORE: call again, with the same progress, when there are at least *size bytes.
- * PARSE_BAD: *why says in a few words of static text what was wrong.
+ * PARSE_BAD: *refusal is filled.
  * *out is untouched unless PARSE_DONE. */
 enum parse_result c10d_parse(struct slice in, enum c10d_version version,
                              const struct c10d_limits *limits, struct c10d_progress *progress,
-                             struct c10d_request *out, size_t *size, const char **why);
+                             struct c10d_request *out, size_t *size, struct c10d_refusal *refusal);
 
 /* Takes the next blob off a checked list: a key of CHECK, WAIT and MULTI_GET; a key, then its
  * value, of MULTI_SET. False at the end. */

@@ -1,7 +1,7 @@
 /* etcd's v2 keys API: which operation an HTTP request asks for. What the operation does is the
  * store's matter (store/tree.h), how its result is written etcd_types.h's.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2http/client.go; the spec folder's etcd-v2.md. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2http/client.go. */
 #pragma once
 
 #include "proto/etcd_types.h"

@@ -1,6 +1,6 @@
 /* What etcd's v2 keys API speaks of: actions, error codes and nodes, and their JSON.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2error and v2store; the spec folder's etcd-v2.md. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2error and v2store. */
 #pragma once
 
 #include "proto/bytes.h"

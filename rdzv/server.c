@@ -1,6 +1,7 @@
 /* The daemon as a whole, and the iteration of its loop. See server.h for the contract. */
 #include "rdzv/server.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -152,7 +153,7 @@ int server_run(struct server *s)
 
         s->engine.stats.loop_iterations++;
         if (event_base_loop(s->base, how) < 0) {
-            log_event(LOG_ERROR, "loop_failed");
+            log_event(LOG_ERROR, "loop_failed", log_errno("reason", errno));
             return 1;
         }
         transport_run_deferred(&s->net);

@@ -1,7 +1,6 @@
 /* Users, roles and the auth switch of a space. See auth.h for the contract.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2auth/auth.go; the spec folder's etcd-v2.md, sections 10 and
- * 12. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2auth/auth.go. */
 #include "store/auth.h"
 
 #include <stdlib.h>
@@ -169,10 +168,12 @@ static size_t bytes_of_old_role(const struct auth *a, struct slice name)
     return old == NULL ? 0 : bytes_of_role(old);
 }
 
-/* True when `new` bytes fit in the place of `old` ones. */
-static bool fits(const struct auth *a, size_t old, size_t new)
+/* True when `size` bytes fit in the place of `old` ones. */
+static bool fits(const struct auth *a, size_t old, size_t size)
 {
-    return new <= AUTH_BYTES_MAX - (a->bytes - old);
+    size_t others = a->bytes - old;
+
+    return size <= AUTH_ITEM_MAX && others <= a->bytes_max && size <= a->bytes_max - others;
 }
 
 static struct auth_user user_of(const struct auth_user_put *c)
@@ -517,9 +518,12 @@ bool auth_is_root(const struct auth_user *user)
 
 /* --- The whole. --- */
 
-void auth_init(struct auth *a)
+void auth_init(struct auth *a, size_t bytes_max)
 {
-    *a = (struct auth){.role_count = 1, .role_room = 1};
+    bool limited = bytes_max != 0 && bytes_max < AUTH_BYTES_MAX;
+
+    *a = (struct auth){
+        .role_count = 1, .role_room = 1, .bytes_max = limited ? bytes_max : AUTH_BYTES_MAX};
     a->roles = account_alloc(ACCOUNT_USERS, sizeof *a->roles);
     if (a->roles == NULL)
         abort(); /* spaces are made at start */

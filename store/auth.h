@@ -9,8 +9,10 @@
 #include "store/command.h"
 #include "store/tree.h"
 
-/* Bytes of all names, hashes and patterns. etcd has no limit and runs out of memory instead. */
-#define AUTH_BYTES_MAX (64u << 20)
+/* Bytes of all names, hashes and patterns, and of those of one user or role, all of which is copied
+ * for each change of it. etcd has no limits and runs out of memory instead. */
+#define AUTH_BYTES_MAX (16u << 20)
+#define AUTH_ITEM_MAX  (256u << 10)
 
 /* Users and roles live until the next change of them. Lists may be null (absent) or empty, which
  * clients can tell apart. */
@@ -35,11 +37,13 @@ struct auth {
     size_t role_count;
     size_t user_room, role_room; /* of the arrays */
     size_t bytes;
+    size_t bytes_max;
     bool enabled;
     bool exists; /* etcd would have made its directories for users and roles by now */
 };
 
-void auth_init(struct auth *a);
+/* `bytes_max` is that of the space; 0: no limit but AUTH_BYTES_MAX. */
+void auth_init(struct auth *a, size_t bytes_max);
 void auth_fini(struct auth *a);
 
 /* --- Changes; for store.c alone. --- */

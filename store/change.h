@@ -40,6 +40,8 @@ enum change_kind {
     CHANGE_RUN_DELETE = 61,
 };
 
+/* By range, so the order of the kinds matters: those of keys and queues stand between KEY_PUT and
+ * QUEUE_POP, those of auth between AUTH_USER_PUT and AUTH_TOUCH. */
 static inline bool change_is_key(enum change_kind kind)
 {
     return kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP;

@@ -39,7 +39,9 @@ enum command_kind {
     COMMAND_KINDS,
 };
 
-/* Which part of a space a kind belongs to; a kind that is none of ours belongs to none. */
+/* Which part of a space a kind belongs to, by range, so the order of the kinds matters: those of
+ * keys and queues stand between KEY_SET and BARRIER, those of the tree between TREE_SET and
+ * TREE_EXPIRE, those of auth between AUTH_USER_PUT and AUTH_TOUCH. */
 static inline bool command_is_key(enum command_kind kind)
 {
     return kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER;

@@ -42,7 +42,6 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
     TAILQ_INIT(&e->barrier);
     TAILQ_INIT(&e->watching);
     table_add(&m->keys, &e->node);
-    TAILQ_INSERT_TAIL(&m->entries, e, order);
     m->waiting_bytes += entry_cost(e);
     return e;
 }
@@ -76,7 +75,6 @@ void keymap_release(struct keymap *m, struct entry *e)
         !TAILQ_EMPTY(&e->watching))
         return;
     m->waiting_bytes -= entry_cost(e);
-    TAILQ_REMOVE(&m->entries, e, order);
     table_remove(&m->keys, &e->node);
     account_free(m->kind, e, sizeof *e + e->node.key.len);
 }
@@ -87,12 +85,10 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     struct blob *old = e->value;
 
     if (old == NULL) {
-        /* The list of keys is in order of creation. That a client has waited for this one before
-         * must not show, since a replay does not know of it. */
         m->present++;
+        m->present_bytes += e->node.key.len;
         m->waiting_bytes -= entry_cost(e);
         m->bytes += entry_cost(e);
-        TAILQ_REMOVE(&m->entries, e, order);
         TAILQ_INSERT_TAIL(&m->entries, e, order);
     }
     m->bytes = m->bytes - blob_slice(old).len + value->len;
@@ -116,14 +112,7 @@ bool keymap_exists(const struct keymap *m, struct slice key)
 
 size_t keymap_list_size(const struct keymap *m)
 {
-    const struct entry *e;
-    size_t size = 0;
-
-    TAILQ_FOREACH(e, &m->entries, order) {
-        if (e->value != NULL)
-            size += 8 + e->node.key.len;
-    }
-    return size;
+    return 8 * m->present + m->present_bytes;
 }
 
 void keymap_list(const struct keymap *m, struct writer *out)
@@ -133,8 +122,6 @@ void keymap_list(const struct keymap *m, struct writer *out)
     TAILQ_FOREACH(e, &m->entries, order) {
         uint8_t len[8];
 
-        if (e->value == NULL)
-            continue;
         bytes_put_u64(len, e->node.key.len);
         writer_put(out, len, sizeof len);
         writer_slice(out, e->node.key);
@@ -253,7 +240,9 @@ static void entry_delete(struct keymap *m, struct entry *e)
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     e->value = NULL;
+    TAILQ_REMOVE(&m->entries, e, order);
     m->present--;
+    m->present_bytes -= e->node.key.len;
     m->bytes -= entry_cost(e) + old->len;
     m->waiting_bytes += entry_cost(e);
     blob_leave(old, ACCOUNT_ANSWERS);
@@ -361,24 +350,21 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 
 void keymap_clear(struct keymap *m)
 {
-    struct entry *e, *next;
+    struct entry *e;
     struct queue *q;
 
     while ((q = TAILQ_FIRST(&m->queue_order)) != NULL) {
         for (uint64_t left = q->len; left > 0; left--)
             blob_unref(keymap_pop(m, q));
     }
-    for (e = TAILQ_FIRST(&m->entries); e != NULL; e = next) {
-        next = TAILQ_NEXT(e, order);
-        if (e->value != NULL)
-            entry_delete(m, e);
-    }
+    while ((e = TAILQ_FIRST(&m->entries)) != NULL)
+        entry_delete(m, e);
 }
 
 void keymap_fini(struct keymap *m)
 {
     keymap_clear(m);
-    assert(TAILQ_EMPTY(&m->entries));
+    assert(m->keys.count == 0);
     table_fini(&m->keys);
     table_fini(&m->queues);
 }

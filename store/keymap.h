@@ -35,9 +35,9 @@ struct key_watch {
 };
 
 struct entry {
-    struct table_node node; /* the key; its bytes follow the struct */
-    TAILQ_ENTRY(entry) order;
-    struct blob *value; /* NULL: absent; it is here only since a client waits for it */
+    struct table_node node;   /* the key; its bytes follow the struct */
+    TAILQ_ENTRY(entry) order; /* while it has a value */
+    struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
     TAILQ_HEAD(, wait_link) waiting;
     TAILQ_HEAD(, wait_link) barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
@@ -61,12 +61,13 @@ TAILQ_HEAD(queue_list, queue);
 struct keymap {
     struct table keys;
     struct table queues;
-    struct entry_list entries; /* in order of creation; absent ones anywhere between */
+    struct entry_list entries; /* those that have a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
     enum account_kind kind; /* what its keys and queues are counted as */
     size_t present;         /* keys that have a value */
+    size_t present_bytes;   /* of their names */
     uint64_t waiters;       /* open WAITs, BARRIERs and watches */
     size_t bytes;           /* of keys that have a value, and of queues */
     size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */

@@ -37,7 +37,7 @@ enum auth_status {
     AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
     AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
     AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
-    AUTH_NO_ROOM,     /* over AUTH_BYTES_MAX, or memory is short */
+    AUTH_NO_ROOM,     /* over a limit of auth.h, or memory is short */
 };
 
 /* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others.

@@ -54,7 +54,7 @@ struct space *store_space(struct store *s, const char *name)
     worker_stores_init(&space->worker_stores);
     run_records_init(&space->runs, &s->reserve, seed, bytes_max);
     tree_init(&space->tree, &s->ready, &s->reserve, seed, bytes_max);
-    auth_init(&space->auth);
+    auth_init(&space->auth, bytes_max);
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);
     return space;
 }
@@ -388,7 +388,7 @@ static void count(struct space_usage *use, const struct keymap *m)
 
 struct space_usage store_usage(const struct space *space)
 {
-    struct space_usage use = {.bytes = space->tree.bytes};
+    struct space_usage use = {.bytes = space->tree.bytes + space->auth.bytes};
 
     count(&use, &space->keys);
     for (size_t i = 0; i < space->worker_stores.count; i++)

@@ -29,8 +29,8 @@ TAILQ_HEAD(space_list, space);
 struct store_options {
     uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
     size_t space_bytes_max; /* of the keys and values of one space, of each of its worker stores, of
-                               its tree, of its run records, and of what waits, each by itself; 0:
-                               no limit */
+                               its tree, of its users and roles, of its run records, and of what
+                               waits, each by itself; 0: no limit */
 };
 
 struct store {
@@ -72,8 +72,8 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
 /* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
 struct keymap *space_keys(struct space *space, uint64_t worker_store);
 
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, and
- * what waiters take. */
+/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
+ * users and roles, and what waiters take. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;
 };

@@ -1,8 +1,8 @@
 /* The etcd v2 tree of a space: keys and directories with indexes, TTLs and events.
  *
- * The rules are those of etcd 3.4's v2store (store.go, node.go), which the spec folder's etcd-v2.md
- * sections 3 to 10 write down. Paths begin with '/' and do not end with one, except the root, which
- * is "/"; the callers see to that. Changes come only through store_apply(). */
+ * The rules are those of etcd 3.4.23, etcdserver/api/v2store (store.go, node.go). Paths begin with
+ * '/' and do not end with one, except the root, which is "/"; the callers see to that. Changes come
+ * only through store_apply(). */
 #pragma once
 
 #include "store/change.h"

@@ -1,8 +1,7 @@
 /* Decides what comes of the commands that change the etcd tree: which node, which error, which
  * limit. Nothing is changed here but counters. See tree.h for the contract.
  *
- * Upstream: etcd 3.4's v2store (store.go, node.go); the spec folder's etcd-v2.md, sections 3 to
- * 8. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2store (store.go, node.go). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The key namespaces of workers. See worker_store.h for the contract. */
+/* Opens, finds and drops the worker stores of a space. See worker_store.h for the contract. */
 #include "store/worker_store.h"
 
 void worker_stores_init(struct worker_stores *w)

@@ -57,7 +57,8 @@ void check_elastic_gang(struct check *c)
     }
 }
 
-/* The controller replaces failed pods of this kind, whatever their restartPolicy. */
+/* The controller replaces failed pods of this kind, whatever their restartPolicy. How often, a
+ * limit such as backoffLimit says, which no rule here looks at: 0 counts as if it were high. */
 static bool is_made_again(const struct kube_pods *p)
 {
     const struct kube_object *o = p->object;
@@ -66,7 +67,7 @@ static bool is_made_again(const struct kube_pods *p)
 
     if (o->type == KUBE_JOB || o->type == KUBE_JOBSET || o->type == KUBE_TRAINJOB ||
         o->type == KUBE_RUNTIME)
-        return true; /* backoffLimit decides */
+        return true;
     for (size_t k = 0; k < 2 && o->type == KUBE_VOLCANO_JOB; k++) {
         for (size_t i = 0; i < yaml_length(lists[k]); i++) {
             if (strncmp(kube_text(lists[k]->items[i], "action"), "Restart", 7) == 0)

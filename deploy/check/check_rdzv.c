@@ -12,7 +12,7 @@ static bool is_etcd(const struct job_run *r)
     return strncmp(r->backend, "etcd", 4) == 0;
 }
 
-/* A relay has a space for each job, so equal ids do not meet. */
+/* A relay (none is there yet, see relay.yaml) has a space for each job: equal ids do not meet. */
 static bool is_kept_apart(const struct job_run *r)
 {
     const struct job_store *store = r->store;

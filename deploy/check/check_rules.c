@@ -2,6 +2,7 @@
  *
  * To add a rule: write its function into the check_*.c of its subject, declare it in check.h, and
  * add its row here. Put a manifest with the fault and its mended twin into tests/manifest/check.
+ * The rule must find nothing in any other file there, nor in what emit prints.
  * `tests/manifest/check.py --update` then writes its row into deploy/README.md. */
 #include "deploy/check/check.h"
 
@@ -51,7 +52,7 @@ const struct check_rule check_rules[] = {
      "torchrun ends at once. The rendezvous backends are static, c10d, etcd and etcd-v2. nccl and "
      "gloo are backends of process groups, which the training script chooses.",
      "Set --rdzv_backend=c10d.", check_backend_unknown},
-    {"rdzv-is-host", ERROR, "is_host is absent or not 0, though the job has a store of its own",
+    {"rdzv-is-host", ERROR, "`is_host` is absent or not 0, though the job has a store of its own",
      "Without is_host=0, an agent compares its host names and addresses with the endpoint. If one "
      "matches, the agent serves a store itself: some nodes meet there, and the others at the real "
      "store.",
@@ -264,7 +265,7 @@ const struct check_rule check_rules[] = {
      "Set minAvailable of the task to the minimum of --nnodes. Set minAvailable of the job to the "
      "same, plus the pods of the other tasks.",
      check_volcano_minimum},
-    {"volcano-min-zero", WARNING, "minAvailable: 0",
+    {"volcano-min-zero", WARNING, "`minAvailable: 0`",
      "0 does not mean none: Volcano's webhook replaces it by the sum of all tasks.",
      "Write the number of pods that the job needs.", check_volcano_min_zero},
     {"volcano-min-success", ERROR, "an elastic job that waits until all its pods succeed",

@@ -64,7 +64,8 @@ struct job_run {
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
-/* A container that serves as a store or in front of one. */
+/* A container that serves as a store or in front of one. No rdzvd is a relay yet (relay.yaml): one
+ * with --upstream is taken for it, so that rules hold when there is one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };
 
 struct job_store {
@@ -117,7 +118,7 @@ bool job_is_dynamic(const struct job_run *r);
 bool job_is_elastic(const struct job_run *r);
 
 enum job_store_kind job_store_kind(struct arena *a, const struct kube_container *c);
-/* The store in these pods, or NULL. A relay counts. */
+/* The store in these pods, or NULL; a relay counts. */
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p);
 
 /* The value of an option of a store: from its words, `--name=value` or `--name value`, or from the

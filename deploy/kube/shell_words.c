@@ -1,4 +1,5 @@
-/* Reads the bytes in one pass, and skips $( ), ${ } and ` ` as a whole. */
+/* Splits a shell script into the words of its commands, in one pass; $( ), ${ } and ` ` are skipped
+ * as a whole. See shell_words.h for the contract. */
 #include "deploy/kube/shell_words.h"
 
 #include <string.h>

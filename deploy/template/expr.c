@@ -1,4 +1,5 @@
-/* A recursive descent parser that evaluates while it reads. */
+/* Evaluates the expressions of templates: a recursive descent parser that computes while it reads.
+ * See expr.h for the contract. */
 #include "deploy/template/expr.h"
 
 #include "deploy/template/functions.h"

@@ -1,4 +1,5 @@
-/* Walks through settings and their description in parallel. */
+/* Checks settings against their description, by walking through both in parallel. See schema.h for
+ * the contract. */
 #include "deploy/template/schema.h"
 
 #include "deploy/template/value_types.h"

@@ -1,5 +1,5 @@
-/* Walks through the source and the value in parallel. The styles differ in the bytes of the source
- * that are not part of the value. */
+/* Finds the place of a byte of a scalar, by walking through the source and the value in parallel.
+ * The styles differ in the bytes of the source that are not part of the value. */
 #include "deploy/yaml/scalar_position.h"
 
 #include <string.h>

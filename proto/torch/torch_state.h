@@ -24,7 +24,8 @@ struct torch_node {
 
 struct torch_state {
     int64_t round;
-    int64_t deadline_us; /* since 1970; valid if has_deadline */
+    int64_t deadline_us; /* since 1970, by the clock of the agent that set it (UTC); valid if
+                            has_deadline */
     bool complete;
     bool closed;
     bool has_deadline;

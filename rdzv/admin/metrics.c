@@ -6,12 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/rendezvous.h"
+
+#define DESCRIPTORS "/proc/self/fd"
+
+/* What a request is charged for the system calls that it takes, and for each run that is counted.
+ */
+#define METRICS_COST (32u << 10)
+#define RUN_COST     64u
 
 /* The head of a metric: what it is and which kind. */
 static void head(FILE *out, const char *name, const char *type, const char *help)
@@ -232,10 +240,10 @@ static void write_daemon(FILE *out, const struct net *n)
 
 /* --- The process. --- */
 
-/* How many descriptors are open; the one that reads the directory is not counted. */
-static bool count_descriptors(uint64_t *count)
+/* How many entries the directory of descriptors has; the one that reads it is not counted. */
+static bool list_descriptors(uint64_t *count)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir = opendir(DESCRIPTORS);
     const struct dirent *entry;
 
     if (dir == NULL)
@@ -245,6 +253,26 @@ static bool count_descriptors(uint64_t *count)
         *count += entry->d_name[0] != '.';
     --*count;
     closedir(dir);
+    return true;
+}
+
+/* How many descriptors are open. Linux counts them from 6.2 on: they are the size of the directory.
+ * Before, each has to be listed, which takes milliseconds when there are many: once a second. */
+static bool count_descriptors(uint64_t now_ms, uint64_t *count)
+{
+    static uint64_t listed, listed_ms;
+    struct stat dir;
+
+    if (stat(DESCRIPTORS, &dir) == 0 && dir.st_size > 0) {
+        *count = (uint64_t)dir.st_size;
+        return true;
+    }
+    if (listed_ms == 0 || clock_elapsed_ms(listed_ms, now_ms) >= 1000) {
+        if (!list_descriptors(&listed))
+            return false;
+        listed_ms = now_ms;
+    }
+    *count = listed;
     return true;
 }
 
@@ -263,7 +291,7 @@ static void write_memory(FILE *out)
     fclose(statm);
 }
 
-static void write_process(FILE *out, int64_t started_ns)
+static void write_process(FILE *out, const struct engine *e)
 {
     struct rusage usage;
     struct rlimit limit;
@@ -278,11 +306,22 @@ static void write_process(FILE *out, int64_t started_ns)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         gauge(out, "process_max_fds", "Maximum number of open file descriptors.",
               (uint64_t)limit.rlim_cur);
-    if (count_descriptors(&open))
+    if (count_descriptors(engine_now_ms(e), &open))
         gauge(out, "process_open_fds", "Number of open file descriptors.", open);
     write_memory(out);
     head(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.");
-    fprintf(out, "process_start_time_seconds %.3f\n", (double)started_ns / 1e9);
+    fprintf(out, "process_start_time_seconds %.3f\n", (double)e->started_ns / 1e9);
+}
+
+/* What the reply takes beside its bytes. */
+static size_t cost_of(const struct engine *e)
+{
+    const struct engine_space *space;
+    size_t cost = METRICS_COST;
+
+    TAILQ_FOREACH(space, &e->spaces, entry)
+        cost += RUN_COST * (space_runs(space) + space_worker_stores(space));
+    return cost;
 }
 
 void admin_metrics_handle(const struct http_request *r)
@@ -295,9 +334,10 @@ void admin_metrics_handle(const struct http_request *r)
     if (ok) {
         write_etcd(out, r->http->member_id, r->space->store);
         write_daemon(out, conn_net(r->conn));
-        write_process(out, http_engine(r)->started_ns);
+        write_process(out, http_engine(r));
         ok = fclose(out) == 0;
     }
+    conn_charge(r->conn, cost_of(http_engine(r)) + len);
     if (ok)
         reply_send(r, &(struct reply){
                           .status = 200,

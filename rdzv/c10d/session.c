@@ -5,8 +5,12 @@
 
 #include <string.h>
 
-#define REQUEST_COST 64u   /* of a peer's budget, beside the bytes of the request */
-#define WATCHES_MAX  1024u /* of one connection: each change of a key walks them */
+/* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
+ * some cache misses, whatever its length. */
+#define REQUEST_COST 64u
+#define ENTRY_COST   64u
+
+#define WATCHES_MAX 1024u /* of one connection: each change of a key walks them */
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
@@ -86,6 +90,7 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
 {
     size_t len = blob_slice(b).len;
 
+    conn_charge(c, len);
     if (len <= 256) {
         uint8_t *out = conn_reserve(c, 8 + len);
 
@@ -232,7 +237,7 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     w = (struct writer){.ptr = list->bytes, .cap = list->len};
     keymap_list(m, &w);
     reply_i64(c, (int64_t)m->present);
-    conn_charge(c, list->len);
+    conn_charge(c, m->present * ENTRY_COST + list->len);
     conn_put_blob(c, list);
     blob_unref(list);
 }
@@ -416,7 +421,7 @@ static enum protocol_result carry_out(struct conn *c, const struct c10d_request 
     stats->c10d_requests++;
     if (verdict == C10D_PROCEED)
         handlers[req->op](c, req);
-    conn_charge(c, REQUEST_COST + size);
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size);
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
 }
 
@@ -438,7 +443,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         struct slice rest = {in + progress->used, len - progress->used};
         enum protocol_result result;
         struct c10d_request req;
-        const char *why;
+        struct c10d_refusal refusal;
         size_t size;
 
         give_up_wait(c);
@@ -447,7 +452,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
-                           &size, &why)) {
+                           &size, &refusal)) {
         case PARSE_DONE:
             result = carry_out(c, &req, size);
             if (result == PROTOCOL_PARKED)
@@ -461,8 +466,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
         case PARSE_BAD:
-            /* A text that names a setting is about a limit. */
-            conn_drop(c, strstr(why, "--") != NULL ? DROP_LIMIT : DROP_MALFORMED, why,
+            conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
                       (struct slice){rest.ptr, 1});
             return PROTOCOL_ENDED;
         }

@@ -91,7 +91,8 @@ struct config_elastic {
                                     one; 0: not at all */
     uint64_t idle_run_ttl_ms; /* an open run without a connected agent is forgotten after this; 0:
                                  never */
-    bool close_needs_all;     /* a run is closed only when all its participants have closed it */
+    bool close_needs_all;     /* a run is closed only when every agent of its completed round that
+                                 is connected has asked for it */
     bool merge_heartbeats;
 };
 

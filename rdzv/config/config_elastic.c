@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/torch/torch_timing.h"
+
 /* Digits of a port from 1 to 65535, to the end. */
 static bool read_port(const char *text, size_t len, uint16_t *out)
 {
@@ -78,8 +80,6 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
-#define READ_TIMEOUT_MS 60000 /* torch's, for a reply of a c10d store */
-
 void config_note_elastic(struct config *c)
 {
     const struct config_elastic *e = &c->elastic;
@@ -90,7 +90,7 @@ void config_note_elastic(struct config *c)
         config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
     if (!e->fixes || e->closed_run_wait_ms == 0)
         return;
-    if (e->closed_run_wait_ms >= READ_TIMEOUT_MS)
+    if (e->closed_run_wait_ms >= TORCH_READ_TIMEOUT_MS)
         config_note(c, CONFIG_NOTE_WARNING, "--closed-run-wait",
                     "torch's agents give up after 60s (read_timeout in their --rdzv-conf)");
     if (e->closed_run_wait_ms <= e->closed_run_ttl_ms)

@@ -12,7 +12,8 @@
 #include "rdzv/engine/stats.h"
 #include "store/store.h"
 
-/* Where batches are kept. `commit` NULL: nowhere, memory is all there is. */
+/* Where batches are kept, once there is a journal. `commit` NULL, as today: nowhere, memory is all
+ * there is. */
 struct engine_journal {
     /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
      * newest batch that is as durable as promised: this one's, or an earlier one while the disk is

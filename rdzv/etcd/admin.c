@@ -1,6 +1,6 @@
 /* The small endpoints of etcd that are about no key. See admin.h for the contract.
  *
- * Upstream: etcd 3.4, etcdserver/api/etcdhttp; the spec folder's etcd-v2.md, sections 1 and 11. */
+ * Upstream: etcd 3.4.23, etcdserver/api/etcdhttp. */
 #include "rdzv/etcd/admin.h"
 
 #include <inttypes.h>

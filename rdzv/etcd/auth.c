@@ -1,7 +1,7 @@
 /* /v2/auth over HTTP. See auth.h.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2http/client_auth.go and v2auth/auth.go, texts included; the
- * spec folder's etcd-v2.md, section 12. What the store does is in store/auth.h. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2http/client_auth.go and v2auth/auth.go, texts included.
+ * What the store does is in store/auth.h. */
 #include "rdzv/etcd/auth.h"
 
 #include <stdlib.h>
@@ -18,6 +18,9 @@
 /* The list of users repeats each role for each of its users, so it can be far longer than all that
  * clients sent. etcd has no limit and runs out of memory instead. */
 #define REPLY_MAX (64u << 20)
+
+/* What a request is charged for each byte of its JSON, which is read into many small pieces. */
+#define JSON_COST 16u
 
 /* --- Replies. --- */
 
@@ -660,6 +663,7 @@ void etcd_auth_handle(const struct http_request *r)
     struct slice path = slice_from(r->path, strlen("/v2/auth")), name;
     bool users = below(path, "/users", &name);
 
+    conn_charge(r->conn, JSON_COST * r->body.len);
     if (users || below(path, "/roles", &name)) {
         if (name.len == 0)
             handle_list(r, users ? write_users : write_roles);

@@ -1,7 +1,7 @@
 /* Grants and revocations on sets. See auth_merge.h for the contract.
  *
- * By sorting, since the lists are as long as a peer likes: comparing each with each would let one
- * request stop the loop. */
+ * By sorting, since lists are long: comparing each with each would let one request stop the loop.
+ */
 #include "rdzv/etcd/auth_merge.h"
 
 #include <stdlib.h>
@@ -20,10 +20,18 @@ static int compare(const void *left, const void *right)
     return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
 }
 
+/* The items of a list in order. A list that was merged before is in order already, and most lists
+ * were. */
 static void add_places(struct place *places, const struct command_list *list, size_t first)
 {
-    for (size_t i = 0; i < list->count; i++)
+    bool sorted = true;
+
+    for (size_t i = 0; i < list->count; i++) {
         places[i] = (struct place){list->items[i], first == 0 ? 0 : first + i};
+        sorted = sorted && (i == 0 || compare(&places[i - 1], &places[i]) <= 0);
+    }
+    if (!sorted)
+        qsort(places, list->count, sizeof *places, compare);
 }
 
 static bool is_again(const struct place *places, size_t i)
@@ -37,19 +45,30 @@ static void blame(const struct place **worst, const struct place *p)
         *worst = p;
 }
 
-/* Leaves each text of a sorted array once. *worst: the first grant of what was there. */
-static size_t unite(struct place *places, size_t count, struct place *again,
-                    const struct place **worst)
+/* The next one in order of two sorted arrays, one of which is not at its end. */
+static const struct place *next_place(const struct place **a, const struct place *a_end,
+                                      const struct place **b, const struct place *b_end)
 {
+    bool first = *b == b_end || (*a != a_end && compare(*a, *b) <= 0);
+
+    return first ? (*a)++ : (*b)++;
+}
+
+/* Puts each text of two sorted arrays into `out` once; how many there are. *worst: the first grant
+ * of what was there. */
+static size_t unite(const struct place *old, size_t old_count, const struct place *grants,
+                    size_t grant_count, struct place *out, const struct place **worst)
+{
+    const struct place *old_end = old + old_count, *grants_end = grants + grant_count;
     size_t kept = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (kept == 0 || !slice_equal(places[i].text, places[kept - 1].text)) {
-            places[kept++] = places[i];
-        } else if (places[i].at != 0 && (*worst == NULL || places[i].at < (*worst)->at)) {
-            *again = places[i];
-            *worst = again;
-        }
+    while (old != old_end || grants != grants_end) {
+        const struct place *p = next_place(&old, old_end, &grants, grants_end);
+
+        if (kept == 0 || !slice_equal(p->text, out[kept - 1].text))
+            out[kept++] = *p;
+        else if (p->at != 0)
+            blame(worst, p);
     }
     return kept;
 }
@@ -104,21 +123,22 @@ enum auth_merge_result auth_merge(const struct command_list *old, const struct c
                                   const struct command_list *revoke, bool strict,
                                   struct command_list *out, struct slice *culprit)
 {
-    size_t count = old->count + grant->count;
-    struct place *set = malloc((count + revoke->count + 1) * sizeof *set), *revoked, again;
+    size_t most = old->count + grant->count, count;
+    struct place *places = malloc((2 * most + revoke->count + 1) * sizeof *places);
+    struct place *grants, *revoked, *set;
     const struct place *worst = NULL;
     enum auth_merge_result result;
 
-    if (set == NULL)
+    if (places == NULL)
         return AUTH_MERGE_NO_MEMORY;
-    revoked = set + count;
-    add_places(set, old, 0);
-    add_places(set + old->count, grant, 1);
+    grants = places + old->count;
+    revoked = places + most;
+    set = revoked + revoke->count;
+    add_places(places, old, 0);
+    add_places(grants, grant, 1);
     add_places(revoked, revoke, 1);
-    qsort(set, count, sizeof *set, compare);
-    qsort(revoked, revoke->count, sizeof *set, compare);
 
-    count = unite(set, count, &again, &worst);
+    count = unite(places, old->count, grants, grant->count, set, &worst);
     result = AUTH_MERGE_DUPLICATE;
     if (worst == NULL) {
         count = subtract(set, count, revoked, revoke->count, &worst);
@@ -130,6 +150,6 @@ enum auth_merge_result auth_merge(const struct command_list *old, const struct c
     }
     if (worst != NULL)
         *culprit = worst->text;
-    free(set);
+    free(places);
     return result;
 }

@@ -6,7 +6,7 @@
 #include "proto/bytes.h"
 
 /* A tree takes some forty times the room of its text. etcd has no limit. */
-#define JSON_BODY_MAX (1u << 20)
+#define JSON_BODY_MAX (256u << 10)
 
 /* The first value of a body; what follows it is not looked at, as by Go's Decoder. NULL when it is
  * no JSON, longer than JSON_BODY_MAX, or has a NUL in it, which cJSON would take for the end of a

@@ -1,7 +1,6 @@
 /* /v2/members and /v2/machines. See members.h.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2http/client.go and api/membership/member.go; the spec
- * folder's etcd-v2.md, sections 10 and 11. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2http/client.go and api/membership/member.go. */
 #include "rdzv/etcd/members.h"
 
 #include <ctype.h>

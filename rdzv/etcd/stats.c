@@ -1,7 +1,6 @@
 /* /v2/stats. See stats.h.
  *
- * Upstream: etcd 3.4, etcdserver/api/v2stats and v2store/stats.go; the spec folder's etcd-v2.md,
- * section 11. */
+ * Upstream: etcd 3.4.23, etcdserver/api/v2stats and v2store/stats.go. */
 #include "rdzv/etcd/stats.h"
 
 #include "proto/json.h"

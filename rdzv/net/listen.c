@@ -203,6 +203,12 @@ static const char *hint_for(int error)
     }
 }
 
+/* True: the machine has no IPv6 that is switched on. */
+static bool lacks_ipv6(int error)
+{
+    return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+}
+
 /* Every address of the host; "" is [::] for both families, or 0.0.0.0 where there is no IPv6. */
 static int open_spec(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
@@ -212,7 +218,7 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
     int opened = 0, error = 0;
 
     snprintf(port, sizeof port, "%u", spec->port);
-    for (size_t i = 0; i < tries && opened == 0; i++) {
+    for (size_t i = 0; i < tries && opened == 0 && (i == 0 || lacks_ipv6(error)); i++) {
         const char *host = tries == 2 ? anywhere[i] : spec->host;
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
         struct addrinfo *found, *ai;

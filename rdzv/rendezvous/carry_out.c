@@ -72,7 +72,7 @@ static void forget_run(struct live_run *run)
     home->forgets = true;
     for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
         next = TAILQ_NEXT(e, order);
-        if (e->value == NULL || !run_views_owns(&home->runs, &run->run.view, e->node.key))
+        if (!run_views_owns(&home->runs, &run->run.view, e->node.key))
             continue;
         run->keys_forgotten +=
             apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});

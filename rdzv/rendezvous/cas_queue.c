@@ -9,15 +9,17 @@
  * the same, so no meaning changes.
  *
  * A queued agent lives and cannot say so: its heartbeat is kept fresh. A heartbeat that can be
- * merged (compare_set.c) is never queued. */
+ * merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
+ * node lives now; the holder may fail once more for each. */
+#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 
 #define SLOT_LEAST_US 20000
 #define SLOT_MOST_US  250000
 #define SLOT_FIRST_US 62500 /* what agents are thought to need before any has shown it */
 #define REFRESH_MS    1000  /* how often the queue is looked through */
-/* Younger heartbeats are good as they are: torch sends one each 5 s. */
-#define REFRESH_FROM_US 4000000
+/* Younger heartbeats are good as they are: the next one is not due. */
+#define REFRESH_FROM_US ((TORCH_HEARTBEAT_MS - 1000) * 1000)
 
 void cas_queue_init(struct write_slot *slot)
 {
@@ -142,7 +144,7 @@ void cas_queue_yield(struct step *s, const struct agent *a)
         cas_queue_pass(s);
 }
 
-bool cas_queue_should_defer(struct step *s, struct agent *a)
+bool cas_queue_should_hold(struct step *s, struct agent *a)
 {
     struct write_slot *slot = &s->run->slot;
 

@@ -5,6 +5,8 @@
  * changed; and heartbeats of others do not spoil the write of the agent that holds the write slot.
  * The agent is answered the state that came of it, takes that for a refusal, and finds all that it
  * wanted done. */
+#include <assert.h>
+
 #include "proto/torch/torch_merge.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -36,7 +38,8 @@ static void begin_round(struct run *run)
 }
 
 /* Torch completes a round when MAX nodes have come, or when the last call after MIN is over. MAX is
- * in no message; that the deadline had passed tells that it was not reached. */
+ * in no message; that the deadline had passed tells that it was not reached. One agent has set the
+ * deadline and another may complete the round: where their clocks differ this is a guess. */
 static bool reached_max(const struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before;
@@ -54,8 +57,8 @@ static void complete_round(struct step *s, struct agent *a)
     worker_store_on_completed(s, a);
 }
 
-/* Which node the agent is. NULL: the state does not tell. */
-static const struct torch_node *node_of(struct step *s, struct agent *a)
+/* Which node the agent is, and what time it is there. */
+static void learn_node(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
     const struct torch_node *node = torch_merge_writer(before, state);
@@ -64,14 +67,7 @@ static const struct torch_node *node_of(struct step *s, struct agent *a)
         compare_clocks(s, a, node->heartbeat_us);
     else if (a->has_node)
         node = torch_state_find(state, &a->node);
-    return node;
-}
-
-static void learn_node(struct step *s, struct agent *a)
-{
-    const struct torch_node *node = node_of(s, a);
-
-    if (node == NULL || !node->participant || !s->run->view.state.complete)
+    if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
     if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
         run_remember_node(s->run, a, node);
@@ -116,6 +112,7 @@ static bool put_heartbeat(struct step *s, const struct wish *wish)
 
     if (!step_read_state(s, &next))
         return false;
+    assert(at < next.count);
     next.nodes[at].heartbeat_us = beat_us;
     ok = step_put_state(s, &next);
     torch_state_free(&next);
@@ -146,10 +143,8 @@ static void refuse(struct step *s, struct agent *a, bool expects_nothing)
         cas_queue_grant(s, a);
 }
 
-/* It is put, as it is or merged. */
 static void answer(struct step *s, struct agent *a, const struct wish *wish)
 {
-    on_written(s, a);
     if (wish->answer.ptr == NULL) {
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else {
@@ -158,8 +153,17 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish)
     }
 }
 
-/* As torch's store does it, and with merging. */
-static void write(struct step *s, struct agent *a, struct wish *wish)
+/* As torch's store does it, and with merging:
+ *
+ *   key       expected value   the agent is answered                  write slot
+ *   absent    not empty        what it expected: torch wants it so    passed on
+ *   absent    empty            what it wanted, which is put           passed on
+ *   there     the same         what it wanted, which is put           passed on
+ *   there     another, merged  the merged state                       passed on
+ *   there     another          the newest state: it is refused        granted, if it is free
+ *   no room                    nothing: its connection ends           passed on with its end
+ */
+static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
 {
     bool absent = s->value.ptr == NULL, expects_nothing = wish->expected.len == 0;
     bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
@@ -176,13 +180,14 @@ static void write(struct step *s, struct agent *a, struct wish *wish)
         return;
     } else {
         s->out->counters.writes_merged += merged && !matches;
+        on_written(s, a);
         answer(s, a, wish);
     }
     cas_queue_yield(s, a);
 }
 
 /* The compare-and-set that makes the key expects nothing, and its failure makes no agent try again;
- * a heartbeat spoils nobody's turn. */
+ * a heartbeat can be merged, so neither needs the slot. */
 static bool needs_slot(const struct wish *wish)
 {
     return wish->expected.len != 0 && wish->beat == NULL;
@@ -193,16 +198,17 @@ void compare_set(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
     struct wish wish;
 
-    if (event->expected.len == 0 && rejoin_should_defer(s, a)) {
+    /* With one that expects nothing every agent of every release introduces itself. */
+    if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
         step_agent(s, POLICY_HOLD, a);
         return;
     }
     if (!repair_restore(s, a))
         return;
     wish_read(s, a, event->expected, event->desired, &wish);
-    if (needs_slot(&wish) && cas_queue_should_defer(s, a))
+    if (needs_slot(&wish) && cas_queue_should_hold(s, a))
         step_agent(s, POLICY_HOLD, a);
     else
-        write(s, a, &wish);
+        put_or_refuse(s, a, &wish);
     wish_free(&wish);
 }

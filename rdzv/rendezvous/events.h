@@ -12,13 +12,14 @@ enum policy_event_kind {
     AGENT_LOOKED,        /* GET or WAIT of the run's key */
     AGENT_ASKED,         /* any other request, but AGENT_SET_ROUND_KEY */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
-    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
+    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys; sent once there
+                            is a journal */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
     RUN_TIMER,           /* POLICY_TIMER has come */
     RUN_TICK,            /* once a second */
-    RUN_STALLED,         /* the process stood still for `stalled_ms` */
+    RUN_STOOD_STILL,     /* the process did, for `still_ms` */
     RUN_FORGET,          /* forget it now, on request */
 };
 
@@ -37,13 +38,13 @@ enum port_share {
 struct policy_event {
     enum policy_event_kind kind;
     struct agent *agent;
-    struct slice expected, desired;
-    struct slice round_key; /* the name behind the round: "MASTER_ADDR" */
+    struct slice expected, desired; /* borrowed for the step */
+    struct slice round_key;         /* the name behind the round: "MASTER_ADDR" */
     int64_t round;
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     enum probe_result probed;
     uint16_t port;
-    uint64_t stalled_ms;
+    uint64_t still_ms;
 };
 
 /* How things stand when an event comes: the clocks, and what the store and the space say. */
@@ -74,7 +75,7 @@ enum policy_output_kind {
     POLICY_NO_ROOM,        /* the space is full */
     POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME */
 
-    /* Exactly one of these for AGENT_SET_ROUND_KEY. */
+    /* Exactly one of these for AGENT_SET_ROUND_KEY; they name no agent. */
     POLICY_PASS,    /* it is carried out as it is */
     POLICY_SWALLOW, /* nothing is set */
 
@@ -110,6 +111,8 @@ struct policy_counters {
     uint64_t runs_repaired;
     uint64_t nodes_disconnected;
 };
+
+void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more);
 
 /* Filled by policy_step(), emptied by policy_out_clear(). Begins as {0}. */
 struct policy_out {

@@ -3,12 +3,12 @@
 
 #include <stdio.h>
 
+#include "proto/torch/torch_timing.h"
 #include "store/xalloc.h"
 
 #define NODE_TEXT_MAX 320
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
-#define DEAD_US       15000000 /* the others presume a node dead whose heartbeat is that old */
 
 struct note *explain_note(struct step *s, enum note_kind kind)
 {
@@ -62,7 +62,7 @@ static void note_arrival(struct step *s, const struct torch_node *node,
  * has the name and the pid that it had before, and so it takes its own place there away. */
 static bool is_replaced(const struct agent *by, const struct torch_node *old, int64_t age_us)
 {
-    return !by->has_node && old->has_heartbeat && age_us < DEAD_US;
+    return !by->has_node && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
 }
 
 /* The age of a node's heartbeat, by the clock of its own agent where that is known. */

@@ -21,135 +21,213 @@ static const char *peer_text_of(const struct agent *a, char text[CONN_PEER_MAX],
     return a == NULL ? none : conn_peer(conn_of(a), text);
 }
 
-static void log_node(struct line *l)
+static void run_started(struct line *l)
 {
     const struct note *n = l->note;
 
-    switch (n->kind) {
-    case NOTE_NODE_JOINED:
-        log_event(LOG_INFO, "node_joined", RUN_NODE(l),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "")), log_str("role", n->role),
-                  log_str("previous", n->previous));
-        break;
-    case NOTE_NODE_LEFT:
-        log_event(LOG_INFO, "node_left", RUN_NODE(l),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "")),
-                  log_str("previous", n->previous), log_str("reason", n->reason));
-        break;
-    case NOTE_NODE_REPLACED:
-        log_event(LOG_INFO, "node_left", RUN_NODE(l),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
-                  log_str("previous", n->previous), log_str("reason", n->reason),
-                  log_str("by", peer_text_of(n->by, l->by, "")));
-        break;
-    case NOTE_NODE_PRESUMED_DEAD:
-        log_event(LOG_WARN, "node_presumed_dead", RUN_NODE(l),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
-                  log_str("previous", n->previous), log_i64("heartbeat_age_ms", n->ms),
-                  log_str("by", n->by_node));
-        break;
-    case NOTE_NODE_DISCONNECTED:
-        log_event(LOG_WARN, "node_disconnected", RUN_NODE(l),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "")),
-                  log_str("previous", n->previous), log_str("reason", n->reason));
-        break;
-    default: /* NOTE_NODE_REPAIRED */
-        log_event(LOG_WARN, "repaired", RUN(l), log_str("node", n->node),
-                  log_str("peer", peer_text_of(n->agent, l->peer, "")), log_i64("round", n->round),
-                  log_str("action", n->action), log_str("reason", n->reason));
-        break;
-    }
+    log_event(LOG_INFO, "run_started", RUN(l), log_i64("round", n->round));
 }
 
-static void log_round(struct line *l)
+static void run_closed(struct line *l)
 {
     const struct note *n = l->note;
 
-    switch (n->kind) {
+    log_event(LOG_INFO, "run_closed", RUN(l), log_i64("round", n->round), log_str("by", n->by_node),
+              log_str("peer", peer_text_of(n->by, l->peer, "")));
+}
+
+static void run_forgotten(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "run_forgotten", RUN(l), log_bool("closed", n->closed),
+              log_u64("keys", l->keys), log_str("reason", n->reason));
+}
+
+static void node_joined(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "node_joined", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_str("role", n->role),
+              log_str("previous", n->previous));
+}
+
+static void node_left(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "node_left", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "")),
+              log_str("previous", n->previous), log_str("reason", n->reason));
+}
+
+static void node_replaced(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "node_left", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
+              log_str("previous", n->previous), log_str("reason", n->reason),
+              log_str("by", peer_text_of(n->by, l->by, "")));
+}
+
+static void node_presumed_dead(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "node_presumed_dead", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
+              log_str("previous", n->previous), log_i64("heartbeat_age_ms", n->ms),
+              log_str("by", n->by_node));
+}
+
+static void node_disconnected(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "node_disconnected", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "")),
+              log_str("previous", n->previous), log_str("reason", n->reason));
+}
+
+static void last_call(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "last_call", RUN(l), log_i64("round", n->round),
+              log_u64("participants", n->number), log_i64("ends_in_ms", n->ms));
+}
+
+static void round_complete(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "round_complete", RUN(l), log_i64("round", n->round),
+              log_u64("nodes", n->number), log_str("ranks", n->text));
+}
+
+static void heartbeats_shifted(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "repaired", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
+              log_str("reason", n->reason));
+}
+
+static void shift_failed(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_ERROR, "repair_failed", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
+              log_str("reason", n->reason));
+}
+
+static void node_repaired(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "repaired", RUN(l), log_str("node", n->node),
+              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_i64("round", n->round),
+              log_str("action", n->action), log_str("reason", n->reason));
+}
+
+static void agents_waiting(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "agents_waiting", RUN(l),
+              log_str("first", peer_text_of(n->agent, l->peer, "")),
+              log_u64("max_wait_ms", n->number), log_str("reason", n->reason));
+}
+
+static void agents_rejected(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "agents_rejected", RUN(l), log_u64("agents", n->number),
+              log_str("reason", n->reason));
+}
+
+static void close_ignored(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "close_ignored", RUN(l), log_str("by", n->node),
+              log_str("reason", n->reason));
+}
+
+static void worker_store_assigned(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "worker_store_assigned", RUN(l), log_str("address", n->text),
+              log_u64("port", n->number), log_str("reason", n->reason));
+}
+
+static void worker_store_external(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "worker_store_external", RUN(l), log_str("reason", n->reason));
+}
+
+static void worker_store_failed(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_ERROR, "repair_failed", RUN(l), log_str("reason", n->reason));
+}
+
+/* Without a default, so that a new kind does not compile before it has a line. */
+static void (*line_of(enum note_kind kind))(struct line *)
+{
+    switch (kind) {
     case NOTE_RUN_STARTED:
-        log_event(LOG_INFO, "run_started", RUN(l), log_i64("round", n->round));
-        break;
-    case NOTE_LAST_CALL:
-        log_event(LOG_INFO, "last_call", RUN(l), log_i64("round", n->round),
-                  log_u64("participants", n->number), log_i64("ends_in_ms", n->ms));
-        break;
-    case NOTE_ROUND_COMPLETE:
-        log_event(LOG_INFO, "round_complete", RUN(l), log_i64("round", n->round),
-                  log_u64("nodes", n->number), log_str("ranks", n->text));
-        break;
+        return run_started;
     case NOTE_RUN_CLOSED:
-        log_event(LOG_INFO, "run_closed", RUN(l), log_i64("round", n->round),
-                  log_str("by", n->by_node), log_str("peer", peer_text_of(n->by, l->peer, "")));
-        break;
+        return run_closed;
     case NOTE_RUN_FORGOTTEN:
-        log_event(LOG_INFO, "run_forgotten", RUN(l), log_bool("closed", n->closed),
-                  log_u64("keys", l->keys), log_str("reason", n->reason));
-        break;
-    default: /* NOTE_CLOSE_IGNORED */
-        log_event(LOG_INFO, "close_ignored", RUN(l), log_str("by", n->node),
-                  log_str("reason", n->reason));
-        break;
-    }
-}
-
-static void log_repair(struct line *l)
-{
-    const struct note *n = l->note;
-
-    switch (n->kind) {
+        return run_forgotten;
+    case NOTE_NODE_JOINED:
+        return node_joined;
+    case NOTE_NODE_LEFT:
+        return node_left;
+    case NOTE_NODE_REPLACED:
+        return node_replaced;
+    case NOTE_NODE_PRESUMED_DEAD:
+        return node_presumed_dead;
+    case NOTE_NODE_DISCONNECTED:
+        return node_disconnected;
+    case NOTE_LAST_CALL:
+        return last_call;
+    case NOTE_ROUND_COMPLETE:
+        return round_complete;
     case NOTE_HEARTBEATS_SHIFTED:
-        log_event(LOG_WARN, "repaired", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
-                  log_str("reason", n->reason));
-        break;
+        return heartbeats_shifted;
     case NOTE_SHIFT_FAILED:
-        log_event(LOG_ERROR, "repair_failed", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
-                  log_str("reason", n->reason));
-        break;
+        return shift_failed;
+    case NOTE_NODE_REPAIRED:
+        return node_repaired;
     case NOTE_AGENTS_WAITING:
-        log_event(LOG_INFO, "agents_waiting", RUN(l),
-                  log_str("first", peer_text_of(n->agent, l->peer, "")),
-                  log_u64("max_wait_ms", n->number), log_str("reason", n->reason));
-        break;
+        return agents_waiting;
     case NOTE_AGENTS_REJECTED:
-        log_event(LOG_WARN, "agents_rejected", RUN(l), log_u64("agents", n->number),
-                  log_str("reason", n->reason));
-        break;
+        return agents_rejected;
+    case NOTE_CLOSE_IGNORED:
+        return close_ignored;
     case NOTE_WORKER_STORE_ASSIGNED:
-        log_event(LOG_INFO, "worker_store_assigned", RUN(l), log_str("address", n->text),
-                  log_u64("port", n->number), log_str("reason", n->reason));
-        break;
+        return worker_store_assigned;
     case NOTE_WORKER_STORE_EXTERNAL:
-        log_event(LOG_INFO, "worker_store_external", RUN(l), log_str("reason", n->reason));
-        break;
-    default: /* NOTE_WORKER_STORE_FAILED */
-        log_event(LOG_ERROR, "repair_failed", RUN(l), log_str("reason", n->reason));
-        break;
+        return worker_store_external;
+    case NOTE_WORKER_STORE_FAILED:
+        return worker_store_failed;
     }
+    abort();
 }
 
 void explain_log(const char *space, struct slice run, const struct note *note, uint64_t keys)
 {
     struct line l = {.space = space, .run = run, .note = note, .keys = keys};
 
-    switch (note->kind) {
-    case NOTE_NODE_JOINED:
-    case NOTE_NODE_LEFT:
-    case NOTE_NODE_REPLACED:
-    case NOTE_NODE_PRESUMED_DEAD:
-    case NOTE_NODE_DISCONNECTED:
-    case NOTE_NODE_REPAIRED:
-        log_node(&l);
-        break;
-    case NOTE_RUN_STARTED:
-    case NOTE_LAST_CALL:
-    case NOTE_ROUND_COMPLETE:
-    case NOTE_RUN_CLOSED:
-    case NOTE_RUN_FORGOTTEN:
-    case NOTE_CLOSE_IGNORED:
-        log_round(&l);
-        break;
-    default:
-        log_repair(&l);
-        break;
-    }
+    line_of(note->kind)(&l);
 }

@@ -1,5 +1,5 @@
-/* What the parts of the policy ask of each other in one step. Each stands in the file that is
- * named. See policy.h. */
+/* What the parts of the policy ask of each other in one step. Each function is in the file that the
+ * heading above it names. See policy.h. */
 #pragma once
 
 #include "rdzv/rendezvous/step.h"
@@ -11,19 +11,20 @@ void compare_set(struct step *s, const struct policy_event *event);
 
 /* --- cas_queue.c --- */
 
-/* True: its compare-and-set waits for its turn. */
-bool cas_queue_should_defer(struct step *s, struct agent *a);
+/* For a compare-and-set that needs the slot. True: the agent is queued, and its request is held. */
+bool cas_queue_should_hold(struct step *s, struct agent *a);
 /* This agent has just been answered the newest state, and is expected to write. */
 void cas_queue_grant(struct step *s, struct agent *a);
-/* To the first in the queue, whose request is shown again. */
+/* Passes the slot to the first in the queue, whose request is shown again. */
 void cas_queue_pass(struct step *s);
-/* If the slot is its own: it has written, or asks for something else. */
+/* The agent has written, or asks for something else: passes the slot on if it holds it. */
 void cas_queue_yield(struct step *s, const struct agent *a);
 /* All who are queued go on at once. */
 void cas_queue_release(struct step *s);
 /* The agent no longer waits, writes or exists. */
 void cas_queue_leave(struct step *s, struct agent *a);
-/* The time of the holder may be over. `timer`: POLICY_TIMER has come. */
+/* Passes the slot on if the holder's time is over. `timer`: RUN_TIMER has come, and is asked for
+ * again if it was early. */
 void cas_queue_check_time(struct step *s, bool timer);
 
 /* --- rejoin.c --- */
@@ -33,7 +34,7 @@ void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
  * closed_run_wait_ms. */
-bool rejoin_should_defer(struct step *s, struct agent *a);
+bool rejoin_should_hold(struct step *s, struct agent *a);
 /* All who came for the closed run begin the next one. */
 void rejoin_release_waiting(struct step *s);
 /* Those who have waited for too long learn that the run is closed. */
@@ -42,14 +43,15 @@ void rejoin_reject_overdue(struct step *s);
 /* --- repair.c --- */
 
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */
-void repair_shift_heartbeats(struct step *s, uint64_t stalled_ms);
-/* The agent asks, so its node lives, whatever the state says. False: its connection ends. */
+void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
+/* The agent asks, so its node lives, whatever the state says. May put the state: what points into
+ * the view is void then. False: its connection ends. */
 bool repair_restore(struct step *s, struct agent *a);
 
 /* --- forget.c --- */
 
-/* The run's key is gone, or will be when the outputs are carried out: releases all that depends on
- * it. */
+/* The run's key is gone, is no run's any more, or will be gone when the outputs are carried out:
+ * clears the view, drops its worker store, and lets everyone go on who waits. */
 void forget_end_run(struct step *s);
 /* Forgets the run if all agents have left it for long enough. */
 bool forget_if_left(struct step *s);

@@ -23,7 +23,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     run_forget_node(s->run, a);
 }
 
-/* An agent that asks looks again before it writes. */
+/* Whatever else an agent asks for, it looks again before it writes. */
 static void asked(struct step *s, const struct policy_event *event)
 {
     cas_queue_yield(s, event->agent);
@@ -81,12 +81,12 @@ static void tick(struct step *s, const struct policy_event *event)
         return;
     rejoin_reject_overdue(s);
     worker_store_retry(s);
-    cas_queue_check_time(s, false);
+    cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 
-static void stalled(struct step *s, const struct policy_event *event)
+static void stood_still(struct step *s, const struct policy_event *event)
 {
-    repair_shift_heartbeats(s, event->stalled_ms);
+    repair_shift_heartbeats(s, event->still_ms);
 }
 
 static void forget(struct step *s, const struct policy_event *event)
@@ -108,9 +108,11 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TIMER] = timer,
     [RUN_TICK] = tick,
-    [RUN_STALLED] = stalled,
+    [RUN_STOOD_STILL] = stood_still,
     [RUN_FORGET] = forget,
 };
+
+_Static_assert(sizeof answers / sizeof answers[0] == RUN_FORGET + 1, "an event has no answer");
 
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out)

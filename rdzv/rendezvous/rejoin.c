@@ -49,8 +49,7 @@ void rejoin_leave(struct step *s, struct agent *a)
     run->idle_since_ms = s->now->ms;
 }
 
-/* With a compare-and-set that expects nothing every agent of every release introduces itself. */
-bool rejoin_should_defer(struct step *s, struct agent *a)
+bool rejoin_should_hold(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
     uint64_t wait_ms = run->settings->closed_run_wait_ms;

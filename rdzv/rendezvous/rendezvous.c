@@ -1,12 +1,11 @@
 /* Sessions, spaces and time as events of the policy. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
+#include "proto/torch/torch_timing.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
 #include "rdzv/rendezvous/shell.h"
 #include "store/xalloc.h"
-
-#define STALL_MS 5000 /* the interval of heartbeats: what is shorter hurts no node */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -126,7 +125,7 @@ static void leave(struct live_run *run)
     if (run->stale)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
     run->stale = false;
-    if (--run->steps == 0 && run->holds == 0 && run_is_unused(&run->run))
+    if (--run->steps == 0 && run->pins == 0 && run_is_unused(&run->run))
         free_run(run);
 }
 
@@ -148,10 +147,10 @@ static void step_space(struct rendezvous_space *home, struct policy_event event)
     for (v = TAILQ_FIRST(&home->runs.list); v != NULL; v = next) {
         next = TAILQ_NEXT(v, order);
         if (next != NULL)
-            live_run_of(next)->holds++;
+            live_run_of(next)->pins++;
         shell_step(live_run_of(v), event);
         if (next != NULL)
-            live_run_of(next)->holds--;
+            live_run_of(next)->pins--;
     }
 }
 
@@ -165,25 +164,26 @@ static void step_all(struct rendezvous *r, struct policy_event event)
 
 /* --- Time. --- */
 
-/* No agent could write between the last iteration and now, so exactly that time is given to all. */
-static void compensate_stall(struct rendezvous *r)
+/* No agent could write between the last iteration and now, so exactly that time is given to all.
+ * What is shorter than the interval of heartbeats hurts no node. */
+static void compensate_standstill(struct rendezvous *r)
 {
     uint64_t now = engine_now_ms(r->engine);
     uint64_t gap = r->alive_ms == 0 ? 0 : clock_elapsed_ms(r->alive_ms, now);
 
     r->alive_ms = now;
-    if (gap >= STALL_MS)
-        step_all(r, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = gap});
+    if (gap >= TORCH_HEARTBEAT_MS)
+        step_all(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = gap});
 }
 
 void rendezvous_end_iteration(struct rendezvous *r)
 {
-    compensate_stall(r);
+    compensate_standstill(r);
 }
 
 void rendezvous_tick(struct rendezvous *r)
 {
-    compensate_stall(r);
+    compensate_standstill(r);
     step_all(r, (struct policy_event){.kind = RUN_TICK});
 }
 
@@ -270,7 +270,7 @@ static void bind_session(void *arg, struct conn *c, struct slice key, bool compa
 {
     struct rendezvous_space *home = space_of(arg, conn_space(c));
 
-    compensate_stall(arg);
+    compensate_standstill(arg);
     if (is_agents_key(key))
         bind_agent(home, c, key, compared);
     else
@@ -293,7 +293,7 @@ static void unbind_session(void *arg, struct conn *c)
     }
 }
 
-static enum c10d_verdict compare_set(struct conn_agent *a, const struct c10d_request *req)
+static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_request *req)
 {
     const struct verdict verdict =
         shell_step(a->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
@@ -305,7 +305,7 @@ static enum c10d_verdict compare_set(struct conn_agent *a, const struct c10d_req
 }
 
 /* SET of a key: MASTER_ADDR and MASTER_PORT of the agent's own run are the policy's matter. */
-static enum c10d_verdict set(struct conn_agent *a, const struct c10d_request *req)
+static enum c10d_verdict on_set(struct conn_agent *a, const struct c10d_request *req)
 {
     struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
     const struct run_view *v =
@@ -323,11 +323,11 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
     struct conn_agent *a = c10d_session(c)->bound.agent;
     bool own = slice_equal(key, a->run->run.view.node.key);
 
-    compensate_stall(arg);
+    compensate_standstill(arg);
     if (req->op == C10D_COMPARE_SET)
-        return own ? compare_set(a, req) : C10D_PROCEED;
+        return own ? on_compare_set(a, req) : C10D_PROCEED;
     if (req->op == C10D_SET)
-        return set(a, req);
+        return on_set(a, req);
     shell_step(a->run,
                (struct policy_event){.kind = own && (req->op == C10D_GET || req->op == C10D_WAIT)
                                                  ? AGENT_LOOKED

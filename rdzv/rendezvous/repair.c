@@ -1,14 +1,17 @@
-/* Nodes that the others presume dead although they live. Torch evicts a node whose heartbeat is 15
- * s old by the clock of whichever agent looks, and the evicted node never finds out: it goes on
- * alone. */
+/* Puts nodes that live, and that the others presume dead, back to where they belong; and keeps them
+ * from being presumed dead when rdzvd itself stood still. An agent of torch removes a node whose
+ * heartbeat is 15 s old by the agent's clock, and that node never finds out: it goes on alone. */
+#include <assert.h>
+
+#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
-/* A heartbeat that is late, while the node is not presumed dead yet. One of 10 s is usual: agents
- * begin to send them 5 s after a round is complete. */
-#define STALE_US 12000000
+/* A heartbeat that is late, while the node is not presumed dead yet. One that is two intervals old
+ * is usual: agents begin to send them one interval after a round is complete. */
+#define STALE_US ((2 * TORCH_HEARTBEAT_MS + 2000) * 1000)
 
-/* --- The daemon was away. --- */
+/* --- rdzvd stood still. --- */
 
 static void add_time(int64_t *at_us, int64_t more_us)
 {
@@ -26,7 +29,7 @@ static void shift(struct torch_state *state, uint64_t ms)
         add_time(&state->deadline_us, us);
 }
 
-void repair_shift_heartbeats(struct step *s, uint64_t stalled_ms)
+void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
 {
     struct torch_state next;
     struct note *note;
@@ -34,12 +37,12 @@ void repair_shift_heartbeats(struct step *s, uint64_t stalled_ms)
 
     if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
         return;
-    shift(&next, stalled_ms);
+    shift(&next, still_ms);
     ok = step_put_state(s, &next);
     torch_state_free(&next);
     s->out->counters.runs_repaired += ok;
     note = explain_note(s, ok ? NOTE_HEARTBEATS_SHIFTED : NOTE_SHIFT_FAILED);
-    note->number = stalled_ms;
+    note->number = still_ms;
     note->reason = "rdzvd stood still for this long, so no agent could send a heartbeat";
 }
 
@@ -68,6 +71,7 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
     if (!node->has_heartbeat || node->heartbeat_us >= now_us - STALE_US ||
         !step_read_state(s, &next))
         return;
+    assert(at < next.count);
     next.nodes[at].heartbeat_us = now_us;
     if (step_put_state(s, &next))
         note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");
@@ -76,9 +80,9 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
-/* Where an evicted node belongs. Its round goes on without it: in there, with the rank that it has.
- * Another round has begun since: as one that waits it makes all nodes meet again. When no place is
- * left there, another node has taken it. */
+/* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
+ * rank that it has. Another round has begun since: as one that waits it makes all nodes meet again.
+ * When no place is left there, another node has taken it. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;

@@ -26,7 +26,7 @@ struct agent {
 
     /* The policy's own. */
     TAILQ_ENTRY(agent) entry;  /* in run.agents or run.rejoining */
-    TAILQ_ENTRY(agent) queue;  /* in run.writers.queue while `queued` */
+    TAILQ_ENTRY(agent) queue;  /* in run.slot.queue while `queued` */
     struct table_node by_node; /* in run.by_node while `is_listed` */
     bool queued;
     bool rejoining; /* the run was closed when it came: see rejoin.c */

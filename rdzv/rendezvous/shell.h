@@ -31,7 +31,7 @@ struct live_run {
     uint64_t keys_forgotten;         /* by the last POLICY_FORGET_RUN */
     bool stale;     /* a command has failed, so the view is not what its key says */
     unsigned steps; /* open ones: it is not freed before they end */
-    unsigned holds; /* the same: a loop over all runs will come to it */
+    unsigned pins;  /* the same: a loop over all runs will come to it */
 };
 
 /* A connection of an agent. */

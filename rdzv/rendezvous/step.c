@@ -14,6 +14,11 @@ bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
     return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
 }
 
+bool step_read_state(const struct step *s, struct torch_state *out)
+{
+    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
+}
+
 /* --- Outputs. --- */
 
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind)
@@ -66,6 +71,15 @@ void policy_out_clear(struct policy_out *out)
     *out = (struct policy_out){0};
 }
 
+void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more)
+{
+    sum->writes_merged += more->writes_merged;
+    sum->rounds_completed += more->rounds_completed;
+    sum->runs_closed += more->runs_closed;
+    sum->runs_repaired += more->runs_repaired;
+    sum->nodes_disconnected += more->nodes_disconnected;
+}
+
 /* --- Commands. --- */
 
 static void take_room(struct step *s, size_t before, size_t after)
@@ -90,11 +104,6 @@ bool step_put_value(struct step *s, struct slice value)
     s->value = value.ptr == NULL ? slice_str("") : value;
     run_view_update(v, value);
     return true;
-}
-
-bool step_read_state(const struct step *s, struct torch_state *out)
-{
-    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
 }
 
 bool step_put_state(struct step *s, const struct torch_state *next)

@@ -23,6 +23,10 @@ static inline bool step_is_open(const struct step *s)
 /* Microseconds since 1970 by the clock of that agent. False: out of range. */
 bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us);
 
+/* A copy of the run's state, to be changed and put; each node is where it is in view.state. False:
+ * it has none, or no memory. */
+bool step_read_state(const struct step *s, struct torch_state *out);
+
 /* --- Outputs. --- */
 
 /* An output that is zero but for its kind; valid until the next one. */
@@ -34,13 +38,11 @@ uint8_t *step_alloc(struct step *s, size_t len);
 /* The outputs own `text`, from malloc(), from now on. */
 void step_own(struct step *s, uint8_t *text);
 
-/* --- Commands. Each changes the view as well. --- */
+/* --- Commands. Each changes the view as well, whose `before` is the state before this command: who
+ * tells what has changed does so before the next one. --- */
 
 /* False: the space has no room, nothing has changed. `value` is borrowed. */
 bool step_put_value(struct step *s, struct slice value);
-
-/* A copy of the run's state, to be changed and put. False: it has none, or no memory. */
-bool step_read_state(const struct step *s, struct torch_state *out);
 
 /* Puts the text of a state. False: no room or no memory, nothing has changed. */
 bool step_put_state(struct step *s, const struct torch_state *next);

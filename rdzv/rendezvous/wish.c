@@ -46,6 +46,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
                struct wish *out)
 {
     const struct policy_settings *settings = s->run->settings;
+    struct torch_node *beat;
 
     *out = (struct wish){.expected = expected, .desired = desired};
     if (!s->run->view.is_state || (!settings->merge_heartbeats && !settings->close_needs_all))
@@ -60,8 +61,8 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
     if (settings->close_needs_all && step_is_open(s))
         keep_open(s, a, out);
     if (settings->merge_heartbeats &&
-        !torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &out->beat, &out->beat_us))
-        out->beat = NULL;
+        torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))
+        out->beat = beat;
 }
 
 void wish_free(struct wish *wish)

@@ -4,24 +4,26 @@
 #include "rdzv/rendezvous/step.h"
 
 struct wish {
-    struct slice expected, desired; /* the texts */
-    struct slice answer;            /* what it is told when they are put; ptr NULL: `desired` */
+    struct slice expected, desired; /* the texts; the second may be ours, see close_needs_all */
+    struct slice answer; /* what the agent is told when it is put; ptr NULL: the value then */
 
-    /* The two texts as states, or neither: `from` is NULL then. Valid until the run's state
-     * changes, which may be the expected one. */
+    /* The two texts as states. NULL: one of them is none, the run has none, or no setting needs to
+     * know. `from` may be the view's own state: valid until the next put. */
     const struct torch_state *from;
     struct torch_state to;
 
-    /* All that leads from the one to the other is a heartbeat of this node of the run's state, at
-     * this time. NULL: more, or nothing. Valid as long. */
-    struct torch_node *beat;
+    /* All that leads from the one to the other is a heartbeat of this node of the view's state, at
+     * this time, and perhaps nodes taken out that are gone already. NULL: more, or nothing, or
+     * heartbeats are not merged. Valid until the next put. */
+    const struct torch_node *beat;
     int64_t beat_us;
 
     struct torch_state memory; /* private: of `from` */
 };
 
-/* Reads the compare-and-set of that agent. What the settings make of it is in the wish already: see
- * close_needs_all. */
+/* Reads the compare-and-set of that agent, and notes whether it wants to close the run. With
+ * close_needs_all, what it may not write is left out of `desired`. To be called after
+ * repair_restore(); *out ends with wish_free(). */
 void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
                struct wish *out);
 

@@ -1,4 +1,5 @@
-/* Where the workers of a run find their store: here, and empty.
+/* Decides where the workers of a run find their store, and gives each round an empty one: rdzvd is
+ * that store wherever the agents allow it.
  *
  * From torch 2.6 on, agent 0 starts a store in its first round and says where to all others, by the
  * keys MASTER_ADDR and MASTER_PORT of the round. No agent asks again in later rounds: an agent that

@@ -122,8 +122,9 @@ static bool read_request(struct reading *r, enum c10d_version version)
         struct c10d_request req;
         struct slice in = arrive(r, have);
         size_t size = 0;
-        const char *why = NULL;
-        enum parse_result result = c10d_parse(in, version, r->limits, &progress, &req, &size, &why);
+        struct c10d_refusal refusal = {0};
+        enum parse_result result =
+            c10d_parse(in, version, r->limits, &progress, &req, &size, &refusal);
 
         if (result == PARSE_DONE) {
             CHECK(size >= need); /* it never asks for more than it takes */
@@ -132,7 +133,7 @@ static bool read_request(struct reading *r, enum c10d_version version)
         } else if (result == PARSE_MORE) {
             CHECK(size > have && size <= r->limits->request_max);
         } else {
-            CHECK(why != NULL);
+            CHECK(refusal.reason != NULL);
             r->bad = true;
         }
         free((void *)in.ptr);

@@ -875,7 +875,7 @@ static void a_space_that_is_left_is_forgotten_after_its_time(void **state)
     loop_close(&loop);
 }
 
-/* --- SIGTERM. --- */
+/* --- Budgets. --- */
 
 /* Costly requests with small answers do not keep other peers waiting: a peer that has used its
  * budget goes on in the next iteration, and in the end all of them are answered. */
@@ -914,6 +914,63 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
     loop_leave(&loop, modest);
     loop_close(&loop);
 }
+
+/* Short requests that walk many keys, or are answered with many bytes, are charged for that. */
+static void what_a_request_walks_is_charged(void **state)
+{
+    static const char metrics[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    enum { KEYS = 5000, TIMES = 200 };
+    uint8_t lists[TIMES], gets[TIMES * 11];
+    char all[TIMES * (sizeof metrics - 1)];
+    uint64_t before;
+    int greedy, modest;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    modest = open_modern(&loop);
+    for (int i = 0; i < KEYS; i++) {
+        char key[32];
+        struct command c = {.kind = COMMAND_KEY_SET, .value = slice_str("")};
+        struct store_result r;
+
+        snprintf(key, sizeof key, "%d", i);
+        c.key = slice_str(key);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+        assert_int_equal(r.status, STORE_OK);
+    }
+    greedy = open_modern(&loop);
+    memset(lists, 0x11, sizeof lists);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, lists, sizeof lists); /* and one iteration */
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    set_large(&loop, modest, 300000);
+    greedy = open_modern(&loop);
+    for (int i = 0; i < TIMES; i++)
+        memcpy(gets + (size_t)i * 11, GET_K, 11);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, gets, sizeof gets);
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    greedy = loop_connect(&loop, false);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(all + i * (sizeof metrics - 1), metrics, sizeof metrics - 1);
+    loop_send(&loop, greedy, all, sizeof all);
+    assert_in_range(loop.server.engine.stats.http_requests, 1, 32);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+    loop_leave(&loop, modest);
+    loop_close(&loop);
+}
+
+/* --- SIGTERM. --- */
 
 static void a_stop_lets_queued_answers_leave(void **state)
 {
@@ -1095,6 +1152,7 @@ int main(void)
         cmocka_unit_test(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
+        cmocka_unit_test(what_a_request_walks_is_charged),
         cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
         cmocka_unit_test(an_answer_waits_for_its_commit),
         cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),

@@ -2,9 +2,10 @@
 """What `rdzv-manifest check` finds, and what it leaves alone: a corpus of faulty manifests with
 corrected twins, real manifests, the forms of output, exit codes, and input that is no manifest.
 
-    check.py [--tool PATH] [--update] [TEST]...
+    check.py [--tool PATH] [--update] [TEST | CASE]...
 
-The corpus is check/NAME.bad.yaml with NAME.good.yaml beside it. In a bad one `# expect: RULE[, RULE]`
+TEST is a test of this file; CASE is a name of the corpus, and runs the two tests of the corpus on it
+alone. The corpus is check/NAME.bad.yaml with NAME.good.yaml beside it. In a bad one `# expect: RULE[, RULE]`
 ends the line on which these rules, and no others, have to find something; `# expect +N: ...`, on a line
 of its own, speaks of the line N further down (scripts cannot hold such comments); `at TEXT` behind
 them says the column: where TEXT begins. `# options: ...` in the head is for the command line.
@@ -36,8 +37,9 @@ def check(condition, text):
 
 
 class Tool:
-    def __init__(self, path):
+    def __init__(self, path, cases):
         self.path = path
+        self.cases = cases  # of the corpus: those to look at
 
     def run(self, *args, stdin=b"", timeout=120):
         """(exit code, standard output, standard error) as text."""
@@ -97,7 +99,7 @@ def show(findings):
 
 def faults_are_found(tool):
     """Each planted fault where it is, and nothing else."""
-    for name in names():
+    for name in tool.cases:
         path = os.path.join(CORPUS, name + ".bad.yaml")
         text = read(path)
         want, found = expected(text), tool.findings(*options_of(text), path)
@@ -116,7 +118,7 @@ def faults_are_found(tool):
 
 
 def twins_are_clean(tool):
-    for name in names():
+    for name in tool.cases:
         path = os.path.join(CORPUS, name + ".good.yaml")
         text = read(path)
         check("# expect" not in text, "%s: a fault is marked in the corrected twin" % path)
@@ -167,8 +169,10 @@ TABLE = re.compile(r"(<!-- rules: check.py --update writes them -->\n)(.*?)(<!--
 def rule_table(tool):
     rows = ["| rule | severity | what it finds, and what breaks | how to mend it |", "|---|---|---|---|"]
     for rule, severity, title, why, remedy in listed_rules(tool):
+        if not title.startswith("torch"):  # a name, in small letters everywhere
+            title = title[0].upper() + title[1:]
         rows.append('| <a id="%s"></a>`%s` | %s | **%s.** %s | %s |' % (
-            rule, rule, severity, title[0].upper() + title[1:], why, remedy))
+            rule, rule, severity, title, why, remedy))
     return "\n".join(rows) + "\n"
 
 
@@ -561,18 +565,31 @@ def find_tool():
     sys.exit("check.py: no rdzv-manifest: build it, or name it with --tool or $RDZV_MANIFEST")
 
 
+def chosen(words):
+    """(names of tests, cases of the corpus) that the words ask for; no words ask for all."""
+    tests, cases = {test.__name__ for test in TESTS}, set(names())
+    unknown = sorted(set(words) - tests - cases)
+    if unknown:
+        sys.exit("check.py: neither a test nor a case of the corpus: " + ", ".join(unknown))
+    wanted, picked = tests & set(words), cases & set(words)
+    if picked:
+        wanted |= {faults_are_found.__name__, twins_are_clean.__name__}
+    return wanted or tests, sorted(picked or cases)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--tool", default=os.environ.get("RDZV_MANIFEST"))
-    ap.add_argument("tests", nargs="*", metavar="TEST")
+    ap.add_argument("tests", nargs="*", metavar="TEST | CASE")
     ap.add_argument("--update", action="store_true")
     args = ap.parse_args()
-    tool = Tool(os.path.abspath(args.tool) if args.tool else find_tool())
+    wanted, cases = chosen(args.tests)
+    tool = Tool(os.path.abspath(args.tool) if args.tool else find_tool(), cases)
     passed, failed, skipped = 0, [], 0
     if args.update:
         update_readme(tool)
     for test in TESTS:
-        if args.tests and test.__name__ not in args.tests:
+        if test.__name__ not in wanted:
             continue
         try:
             said = test(tool)

@@ -1,4 +1,5 @@
 """The documents against the programs: settings, log events, HTTP paths, metrics, test steps, links.
+And the names of settings in what the fuzzer of settings files mixes.
 
     documents.py [--update] [NAME...]     all cases, or those with one of these words in their name
 
@@ -137,6 +138,13 @@ def options_that_are_named_exist():
     known = {name for _, name, *_ in options()}
     for flag in re.findall(r"`(--[a-z0-9-]+)", read(DAEMON)):
         check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (DAEMON, flag))
+
+
+@case
+def the_fuzzer_of_settings_files_knows_their_names():
+    words = re.findall(r'^"(.*)"$', read(os.path.join("tests", "fuzz", "config.dict")), re.M)
+    lacks = sorted({name for _, name, *_ in options()} - set(words))
+    check(not lacks, "tests/fuzz/config.dict lacks %s" % ", ".join(lacks))
 
 
 # ------------------------------------------------------------ names in the source

@@ -189,6 +189,14 @@ def a_port_in_use_is_an_error_with_a_remedy():
         code, _, err = once("--listen", "127.0.0.1:%d" % server.port)
         check(code == 1, "exit code %d" % code)
         check("127.0.0.1:%d" % server.port in err and "hint=" in err, err)
+    with socket.socket(socket.AF_INET6) as other:
+        # IPv4 alone, where dual stack was asked for, would leave half of the clients outside.
+        other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        other.bind(("::", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, _, err = once("--listen", "*:%d" % port)
+        check(code == 1 and "hint=" in err and ":%d" % port in err, "%d %s" % (code, err))
     code, _, err = once("--listen", "no.such.host.invalid:0")
     check(code == 1 and "no.such.host.invalid" in err and "hint=" in err, err)
 
@@ -288,6 +296,22 @@ def dropped_connections_are_counted_by_reason():
         for reason, count in (("malformed", 2), ("limit", 2), ("stalled", 0), ("space_full", 0)):
             line = 'rdzvd_connections_dropped_total{reason="%s"} %d\n' % (reason, count)
             check(line in metrics, (line, metrics))
+
+
+@case
+def open_descriptors_are_counted():
+    with Rdzvd() as server:
+        idle = [Peer(server.port) for _ in range(50)]
+        deadline = time.monotonic() + 20
+        while True:  # before Linux 6.2, the number may be a second old
+            metrics = http_get(server.port, "/metrics")[1]
+            counted = int(re.search(r"(?m)^process_open_fds (\d+)$", metrics).group(1))
+            # The request's own connection is counted, and may be closed by now.
+            if counted - len(os.listdir("/proc/%d/fd" % server.pid)) in (0, 1):
+                break
+            check(time.monotonic() < deadline, "%d were counted" % counted)
+        for p in idle:
+            p.close()
 
 
 @case

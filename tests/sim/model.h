@@ -1,5 +1,5 @@
 /* What a space should be, written a second time and as plainly as possible: arrays, searched from
- * their start, copied when they change. It follows the spec folder's c10d-wire.md and etcd-v2.md,
+ * their start, copied when they change. It follows what torch's TCPStore and etcd 3.4's v2store do,
  * not the store's code, and knows neither its types nor its tricks. */
 #pragma once
 

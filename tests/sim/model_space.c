@@ -217,15 +217,6 @@ static void check_answers(const struct model_space *s, const struct policy_event
         s->fail("a SET has %zu verdicts", verdicts);
 }
 
-static void add_counters(struct policy_counters *to, const struct policy_counters *more)
-{
-    to->writes_merged += more->writes_merged;
-    to->rounds_completed += more->rounds_completed;
-    to->runs_closed += more->runs_closed;
-    to->runs_repaired += more->runs_repaired;
-    to->nodes_disconnected += more->nodes_disconnected;
-}
-
 static void step_into(struct model_run *r, struct policy_event *event, struct policy_out *out)
 {
     struct model_space *s = r->space;
@@ -244,7 +235,7 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
         carry_out_effect(r, &out->items[i]);
         opens_port = opens_port || out->items[i].kind == POLICY_OPEN_PORT;
     }
-    add_counters(&s->counters, &out->counters);
+    policy_counters_add(&s->counters, &out->counters);
     check_view(r);
     if (opens_port)
         open_port(r);
@@ -490,7 +481,7 @@ uint64_t model_next_ms(const struct model_space *s)
 void model_stalled(struct model_space *s, uint64_t ms)
 {
     for (size_t i = 0; i < s->run_count; i++)
-        step(&s->runs[i], (struct policy_event){.kind = RUN_STALLED, .stalled_ms = ms});
+        step(&s->runs[i], (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = ms});
 }
 
 void model_forget(struct model_run *run)

@@ -889,10 +889,7 @@ static void end(void)
             end_pod(&sim.jobs[k].pods[i], 0);
     }
     end_orphans(true);
-    sum->writes_merged += more->writes_merged;
-    sum->rounds_completed += more->rounds_completed;
-    sum->runs_closed += more->runs_closed;
-    sum->runs_repaired += more->runs_repaired;
+    policy_counters_add(sum, more);
     totals.steps += sim.space.steps;
     totals.sequences++;
     if (now() - sim.last_fault_ms > totals.settle_most_ms)

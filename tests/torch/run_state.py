@@ -1,4 +1,4 @@
-"""Rendezvous states between proto/torch_state.[ch] and the torch releases that are installed.
+"""Rendezvous states between proto/torch/torch_state.[ch] and the torch releases that are installed.
 
     run_state.py --tool STATE_TOOL [--torch NAME]... [--all] [--seed N]
 

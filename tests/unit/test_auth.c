@@ -34,7 +34,7 @@ static int set_up(void **state)
     TAILQ_INIT(&w->ready);
     reserve_init(&w->reserve);
     tree_init(&w->tree, &w->ready, &w->reserve, 1, 0);
-    auth_init(&w->auth);
+    auth_init(&w->auth, 0);
     *state = w;
     return 0;
 }
@@ -275,27 +275,79 @@ static void users_and_roles_are_in_order_of_names(void **state)
     assert_int_equal(w->auth.bytes, 0);
 }
 
+/* A user whose name takes nearly all that one user may. */
+static struct command large_user(uint8_t name[AUTH_ITEM_MAX], unsigned n)
+{
+    memset(name, 'u', AUTH_ITEM_MAX);
+    bytes_put_u32(name, n);
+    return (struct command){
+        .kind = COMMAND_AUTH_USER_PUT, .key = {name, AUTH_ITEM_MAX - 1024}, .names = ABSENT};
+}
+
+/* Each change copies all of a user or a role. */
+static void one_user_or_role_has_a_limit(void **state)
+{
+    static uint8_t name[AUTH_ITEM_MAX];
+    struct fixture *w = *state;
+    struct command c = large_user(name, 1);
+    struct slice roles[64];
+
+    apply(w, &c, AUTH_OK, 5);
+    for (size_t i = 0; i < COUNT(roles); i++)
+        roles[i] = slice_str("role");
+    c.names = (struct command_list){.items = roles, .count = COUNT(roles)};
+    apply(w, &c, AUTH_NO_ROOM, 0);
+    assert_int_equal(auth_find_user(&w->auth, c.key)->roles.count, 0);
+    c = (struct command){.kind = COMMAND_AUTH_ROLE_PUT,
+                         .key = c.key,
+                         .names = {.items = roles, .count = COUNT(roles)}};
+    apply(w, &c, AUTH_NO_ROOM, 0);
+    assert_null(auth_find_role(&w->auth, c.key));
+}
+
 static void there_is_a_limit(void **state)
 {
+    static uint8_t name[AUTH_ITEM_MAX];
     struct fixture *w = *state;
-    size_t len = AUTH_BYTES_MAX / 2;
-    uint8_t *long_name = calloc(1, len);
-    struct command c = {.kind = COMMAND_AUTH_USER_PUT, .key = {long_name, len}, .names = ABSENT};
+    struct command c = large_user(name, 0);
+    unsigned count = 0;
     size_t bytes;
 
-    assert_non_null(long_name);
+    w->auth.bytes_max = 8 * AUTH_ITEM_MAX;
     apply(w, &c, AUTH_OK, 5);
+    while (++count < 8) {
+        c = large_user(name, count);
+        apply(w, &c, AUTH_OK, 1);
+    }
     bytes = w->auth.bytes;
+    c = large_user(name, count);
+    apply(w, &c, AUTH_NO_ROOM, 0);
     c.kind = COMMAND_AUTH_ROLE_PUT;
     apply(w, &c, AUTH_NO_ROOM, 0);
     assert_int_equal(w->auth.bytes, bytes);
     assert_null(auth_find_role(&w->auth, c.key));
-    c.kind = COMMAND_AUTH_USER_PUT;
+    c = large_user(name, 0);
     apply(w, &c, AUTH_OK, 1); /* it takes its own place */
     apply(w, &(struct command){.kind = COMMAND_AUTH_USER_DELETE, .key = c.key}, AUTH_OK, 1);
     c.kind = COMMAND_AUTH_ROLE_PUT;
     apply(w, &c, AUTH_OK, 1);
-    free(long_name);
+}
+
+/* The limit of a space is theirs, too. */
+static void a_space_with_a_limit_limits_them(void **state)
+{
+    struct auth a;
+
+    (void)state;
+    auth_init(&a, 0);
+    assert_int_equal(a.bytes_max, AUTH_BYTES_MAX);
+    auth_fini(&a);
+    auth_init(&a, SIZE_MAX);
+    assert_int_equal(a.bytes_max, AUTH_BYTES_MAX);
+    auth_fini(&a);
+    auth_init(&a, 1000);
+    assert_int_equal(a.bytes_max, 1000);
+    auth_fini(&a);
 }
 
 /* --- Permissions; the answers are those of etcd 3.4.23. --- */
@@ -408,7 +460,9 @@ int main(void)
         TEST(what_is_kept_is_a_copy_and_null_stays_null),
         TEST(what_a_role_shows_is_kept),
         TEST(users_and_roles_are_in_order_of_names),
+        TEST(one_user_or_role_has_a_limit),
         TEST(there_is_a_limit),
+        TEST(a_space_with_a_limit_limits_them),
         TEST(patterns_cover_what_etcds_do),
         TEST(everything_is_allowed_while_the_switch_is_off),
         TEST(without_the_role_guest_guests_may_nothing),

@@ -1,5 +1,5 @@
-/* c10d requests against the numbers and layouts of the wire specification (the spec folder's
- * c10d-wire.md, 1.3, 3 and 5), whole, cut anywhere, over the limits, and hostile. */
+/* c10d requests against the numbers and layouts of torch's TCPStore (torch/csrc/distributed/c10d,
+ * 1.13 and 2.14), whole, cut anywhere, over the limits, and hostile. */
 #include "proto/c10d.h"
 
 #include <setjmp.h>
@@ -157,15 +157,15 @@ static enum parse_result parse(struct slice in, enum c10d_version version,
                                size_t *size)
 {
     struct c10d_progress progress = {0};
-    const char *why = NULL;
+    struct c10d_refusal refusal = {0};
     struct slice copy = exact(in.ptr, in.len);
     struct c10d_request found;
-    enum parse_result result = c10d_parse(copy, version, limits, &progress, &found, size, &why);
+    enum parse_result result = c10d_parse(copy, version, limits, &progress, &found, size, &refusal);
 
     if (result == PARSE_DONE && req != NULL)
         *req = found; /* its slices are about to end; those who look at them parse themselves */
     if (result == PARSE_BAD)
-        assert_non_null(why);
+        assert_non_null(refusal.reason);
     exact_free(copy);
     return result;
 }
@@ -180,7 +180,7 @@ static void each_request_of_each_version_is_read(void **state)
             struct c10d_progress progress = {0};
             struct c10d_request req;
             struct slice whole, copy;
-            const char *why = NULL;
+            struct c10d_refusal refusal = {0};
             size_t size = 0;
 
             if (opcode == NO)
@@ -190,7 +190,7 @@ static void each_request_of_each_version_is_read(void **state)
             whole = build(&shapes[i], opcode, buf, sizeof buf - 1);
             copy = exact(whole.ptr, whole.len);
             assert_int_equal(
-                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &why),
+                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &refusal),
                 PARSE_DONE);
             assert_int_equal(size, whole.len);
             assert_true(progress.at == 0 && progress.left == 0);
@@ -200,7 +200,7 @@ static void each_request_of_each_version_is_read(void **state)
             buf[whole.len] = 0xff; /* the next request is none of this one's business */
             copy = exact(buf, whole.len + 1);
             assert_int_equal(
-                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &why),
+                c10d_parse(copy, all_versions[d], &torch_limits, &progress, &req, &size, &refusal),
                 PARSE_DONE);
             assert_int_equal(size, whole.len);
             exact_free(copy);
@@ -227,17 +227,17 @@ static void every_prefix_asks_for_more(void **state)
                 struct c10d_request req, before;
                 struct c10d_progress none = {0};
                 struct slice part = exact(whole.ptr, len);
-                const char *why = NULL;
+                struct c10d_refusal refusal = {0};
                 size_t size = 0;
 
                 memset(&req, 0x5a, sizeof req);
                 memcpy(&before, &req, sizeof req);
                 assert_int_equal(
-                    c10d_parse(part, all_versions[d], &torch_limits, &none, &req, &size, &why),
+                    c10d_parse(part, all_versions[d], &torch_limits, &none, &req, &size, &refusal),
                     PARSE_MORE);
                 assert_in_range(size, len + 1, whole.len);
                 assert_int_equal(
-                    c10d_parse(part, all_versions[d], &torch_limits, &kept, &req, &size, &why),
+                    c10d_parse(part, all_versions[d], &torch_limits, &kept, &req, &size, &refusal),
                     PARSE_MORE);
                 assert_in_range(size, len + 1, whole.len);
                 assert_memory_equal(&req, &before, sizeof req);
@@ -494,9 +494,9 @@ static void a_request_over_the_limit_is_refused_however_it_arrives(void **state)
         for (size_t len = 1; len < whole.len && result == PARSE_MORE; len++) {
             struct slice part = exact(whole.ptr, len);
             struct c10d_request req;
-            const char *why;
+            struct c10d_refusal refusal;
 
-            result = c10d_parse(part, C10D_MODERN, &limits, &kept, &req, &size, &why);
+            result = c10d_parse(part, C10D_MODERN, &limits, &kept, &req, &size, &refusal);
             exact_free(part);
         }
         assert_int_equal(result, PARSE_BAD); /* before its last byte has come */
@@ -561,13 +561,13 @@ static void a_long_list_is_walked_once(void **state)
     assert_int_equal(w.len, total);
 
     for (size_t len = 0; result == PARSE_MORE; calls++) {
-        const char *why = NULL;
+        struct c10d_refusal refusal = {0};
 
         len = len + SEGMENT < total ? len + SEGMENT : total;
         if (progress.at > 9)
             memset(bytes + 9, 0xff, progress.at - 9);
         result = c10d_parse((struct slice){bytes, len}, C10D_MODERN, &torch_limits, &progress, &req,
-                            &size, &why);
+                            &size, &refusal);
         if (result != PARSE_MORE)
             break;
         assert_in_range(size, len + 1, total);

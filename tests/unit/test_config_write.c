@@ -1,6 +1,6 @@
 /* Settings as text: those in effect, which read back, and what --check-config, --help and --version
  * print. */
-#include "rdzv/config/config.h"
+#include "rdzv/config/config_internal.h"
 
 #include "tests/unit/config_start.h"
 
@@ -86,33 +86,6 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
 
 static void help_names_every_flag_of_ours(void **state)
 {
-    static const char *const flags[] = {"listen",
-                                        "space-idle-timeout",
-                                        "exit-when-idle",
-                                        "drain-timeout",
-                                        "c10d-legacy",
-                                        "c10d-snapshot-opcodes",
-                                        "key-size-limit",
-                                        "value-limit",
-                                        "keys-per-request",
-                                        "request-limit",
-                                        "output-limit",
-                                        "connection-limit",
-                                        "memory-limit",
-                                        "space-limit",
-                                        "watcher-limit",
-                                        "request-timeout",
-                                        "log-format",
-                                        "log-level",
-                                        "config",
-                                        "check-config",
-                                        "help",
-                                        "version",
-                                        "data-dir",
-                                        "name",
-                                        "advertise-client-urls",
-                                        "cors",
-                                        "host-whitelist"};
     struct config c;
     char *text = NULL;
     size_t len;
@@ -122,12 +95,12 @@ static void help_names_every_flag_of_ours(void **state)
     parse_well(&(struct start){.words = {"--help"}}, &c);
     config_write_help(out, &c);
     fclose(out);
-    for (size_t i = 0; i < COUNT(flags); i++) {
+    for (size_t i = 0; i < config_option_count; i++) {
         char flag[40];
 
-        snprintf(flag, sizeof flag, "\n  --%s", flags[i]);
+        snprintf(flag, sizeof flag, "\n  --%s", config_options[i].name);
         if (strstr(text, flag) == NULL)
-            fail_msg("no --%s in the help", flags[i]);
+            fail_msg("no --%s in the help", config_options[i].name);
     }
     assert_non_null(strstr(strstr(text, "\noff means"), "--idle-run-ttl"));
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {

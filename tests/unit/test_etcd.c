@@ -1,5 +1,5 @@
-/* etcd's v2 keys API as bytes: parameters to operations, nodes, events and errors to JSON, as the
- * spec folder's etcd-v2.md has them in sections 4, 6 and 7. */
+/* etcd's v2 keys API as bytes: parameters to operations, nodes, events and errors to JSON, as etcd
+ * 3.4.23 has them (etcdserver/api/v2http/client.go, v2error). */
 #include "proto/etcd.h"
 
 #include <setjmp.h>

@@ -61,6 +61,37 @@ static void strings_are_escaped_as_go_does(void **state)
         check_string(rows[i].in, rows[i].out, strlen(rows[i].out));
 }
 
+/* Many escapes in a row are written in pieces: none is lost or cut where a piece ends. */
+static void many_escapes_in_a_row_are_whole(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } kinds[] = {
+        {"\x01", "\\u0001"}, {"\n", "\\n"}, {"\xff", "\\ufffd"}, {"\xe2\x80\xa8", "\\u2028"}};
+    enum { TIMES = 300 };
+    uint8_t in[TIMES * 4], out[TIMES * 8];
+
+    (void)state;
+    for (size_t k = 0; k < COUNT(kinds) * COUNT(kinds); k++) {
+        size_t one = k % COUNT(kinds), other = k / COUNT(kinds);
+        struct writer text = {.ptr = in, .cap = sizeof in}, json = {.ptr = out, .cap = sizeof out};
+
+        writer_str(&json, "\"");
+        for (size_t i = 0; i < TIMES; i++) {
+            size_t kind = i % 7 == 0 ? other : one;
+
+            writer_str(&text, kinds[kind].in);
+            writer_str(&json, kinds[kind].out);
+            if (i % 100 == 99) {
+                writer_str(&text, "p");
+                writer_str(&json, "p");
+            }
+        }
+        writer_str(&json, "\"");
+        check_string((struct slice){in, text.len}, (char *)out, json.len);
+    }
+}
+
 /* The length of the sequence at p by the definition of UTF-8: decode, then look at the number. */
 static size_t sequence_len(const uint8_t *p, size_t left)
 {
@@ -208,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_are_escaped_as_go_does),
+        cmocka_unit_test(many_escapes_in_a_row_are_whole),
         cmocka_unit_test(every_lead_and_second_byte_is_judged_as_utf8_is_defined),
         cmocka_unit_test(each_single_byte_is_a_string),
         cmocka_unit_test(numbers_are_plain_decimals),

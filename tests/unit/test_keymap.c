@@ -1,5 +1,5 @@
-/* The c10d world by the rules of the spec folder's c10d-wire.md, section 4: values, numbers, the
- * list of keys, and the limit on bytes. Who waits for keys is in test_keymap_wait.c. */
+/* The keys of c10d, as torch's TCPStore keeps them: values, numbers, the list of keys; and the
+ * limit on bytes. Who waits for keys is in test_keymap_wait.c. */
 #include "store/keymap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Those who wait in the c10d world, by the rules of the spec folder's c10d-wire.md, section 4: for
- * keys, at queues and at barriers, and those who watch keys. */
+/* Clients that wait for keys of c10d, at queues and at barriers, and those that watch keys: they go
+ * on as with torch's TCPStore. */
 #include "store/keymap.h"
 
 #include <stdio.h>
@@ -621,6 +621,31 @@ static void the_list_is_in_order_of_creation_whoever_waited(void **state)
     fixture_fini(&w);
 }
 
+/* Else a client that waits for many keys makes each LIST_KEYS slow, and each walk over all keys. */
+static void absent_keys_are_not_walked(void **state)
+{
+    uint8_t buf[256];
+    struct writer out = {.ptr = buf, .cap = sizeof buf};
+    struct waiter *waiter;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    waiter = wait_for(&w, "/a /b");
+    assert_int_equal(w.m.keys.count, 2);
+    assert_true(TAILQ_EMPTY(&w.m.entries));
+    set(&w, "/b", "1");
+    assert_ptr_equal(TAILQ_FIRST(&w.m.entries), TAILQ_LAST(&w.m.entries, entry_list));
+    assert_int_equal(keymap_list_size(&w.m), 10);
+    keymap_list(&w.m, &out);
+    assert_memory_equal(buf, "\2\0\0\0\0\0\0\0/b", 10);
+    assert_int_equal(keymap_delete(&w.m, s("/b")), STORE_OK);
+    assert_true(TAILQ_EMPTY(&w.m.entries));
+    assert_int_equal(keymap_list_size(&w.m), 0);
+    keymap_cancel(&w.m, waiter);
+    fixture_fini(&w);
+}
+
 /* One connection may watch a key often, and be told of each change each time: up to a limit. */
 static void who_is_told_too_often_loses_the_subscription(void **state)
 {
@@ -680,6 +705,7 @@ int main(void)
         cmocka_unit_test(watchers_are_told_of_each_change),
         cmocka_unit_test(clearing_forgets_keys_and_queues_and_keeps_those_who_wait),
         cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
+        cmocka_unit_test(absent_keys_are_not_walked),
         cmocka_unit_test(who_is_told_too_often_loses_the_subscription),
     };
 

@@ -1,5 +1,5 @@
-/* The etcd tree by the rules of the spec folder's etcd-v2.md, sections 3, 5, 8 and 10: operations,
- * indexes, deadlines, listings, and our own limits. */
+/* The etcd tree by the rules of etcd 3.4.23 (etcdserver/api/v2store): operations, indexes,
+ * deadlines, listings; and our own limits. */
 #include "store/tree.h"
 
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-/* Watches of the etcd tree by the rules of the spec folder's etcd-v2.md, section 9: who is told
- * what, live and from the history. Changes are made through a real tree. */
+/* Watches of the etcd tree by the rules of etcd 3.4.23 (v2store/watcher_hub.go, event_history.go):
+ * which client gets which event, live and from the history. Changes are made through a real tree.
+ */
 #include "store/tree.h"
 
 #include <setjmp.h>

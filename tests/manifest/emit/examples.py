@@ -1,4 +1,5 @@
-"""The examples of the spec folder: what is emitted means the same as what is expected there."""
+"""The examples beside this tree, in ../shared/spec/examples if they are there: what is emitted means
+the same as what is expected there."""
 
 import os
 import re
@@ -44,7 +45,7 @@ def in_todays_words(path, folder):
 def test(check, skip):
     folder = os.path.join(tool.SHARED, "spec", "examples")
     if not os.path.isdir(folder):
-        skip("examples of the spec: %s is not there" % os.path.relpath(folder, tool.ROOT))
+        skip("%s is not there" % os.path.relpath(folder, tool.ROOT))
         return
     for inputs, args, expected in EXAMPLES:
         with tempfile.TemporaryDirectory() as words:

@@ -1,5 +1,6 @@
 """Every platform with every placement, profile and kind of job: a refusal says why; what is emitted has all
-it needs and passes the checker of the spec folder, and rdzvd accepts every argument."""
+it needs, rdzvd accepts every argument, and the checker of manifests beside this tree (in ../shared/tools, if
+it is there) finds nothing."""
 
 import importlib.util
 import itertools
@@ -181,7 +182,7 @@ def problems(documents, placement, backend, elastic):
 
 
 def validate(paths):
-    """What the spec folder's checker says of each file, as a bundle: path -> its complaints. Its
+    """What the checker of ../shared/tools says of each file, as a bundle: path -> its complaints. Its
     schemas take a second to load, so all files are checked in one process."""
     script = os.path.join(tool.SHARED, "tools", "validate_manifests.py")
     spec = importlib.util.spec_from_file_location("validate_manifests", script)
@@ -253,7 +254,7 @@ def test(check, skip):
             told = check_config(args)
             check(told is None, "%s: rdzvd %s: %s" % (name, " ".join(args), told))
         if not os.path.isdir(os.path.join(tool.SHARED, "tools")):
-            skip("the checker of the spec folder is not there: %d manifests unchecked" % len(emitted))
+            skip("the checker of ../shared/tools is not there: %d manifests unchecked" % len(emitted))
             return
         bad = validate(sorted(emitted))
         for path in sorted(emitted):

@@ -41,7 +41,7 @@ static void a_stall_moves_heartbeats_and_the_deadline(void **state)
     scene_event(&s, RUN_CHANGED, NULL);
     beat_us = node_now(&s, "a").heartbeat_us;
     scene_pass(&s, 6000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
     assert_int_equal(node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
     assert_int_equal(s.run.view.state.deadline_us, deadline_us + 6 * SECOND);
@@ -57,14 +57,14 @@ static void a_stall_leaves_other_runs_alone(void **state)
 
     (void)state;
     scene_init(&s);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_meet(&s, 1);
     st = scene_state(scene_get(&s, ""));
     st.closed = true;
     scene_put(&s, "", scene_text(&s, &st));
     scene_event(&s, RUN_CHANGED, NULL);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = 6000});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_fini(&s);
 }
@@ -77,7 +77,7 @@ static void a_stall_of_ages_does_not_overflow(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 1);
-    scene_step(&s, (struct policy_event){.kind = RUN_STALLED, .stalled_ms = UINT64_MAX});
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = UINT64_MAX});
     assert_true(node_now(&s, "a").heartbeat_us > scene_now_us(&s));
     scene_fini(&s);
 }
@@ -102,6 +102,32 @@ static void a_node_is_put_back_into_its_round(void **state)
     /* By a write too, which fails: the answer says that it is in. */
     scene_cas(&s, &s.agents[0], "stale", "x");
     assert_true(node_now(&s, "a").participant);
+    scene_fini(&s);
+}
+
+/* Its node lives now; the holder's next write fails once more. */
+static void a_repair_does_not_wait_for_the_slot(void **state)
+{
+    const char *seen, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    st = scene_state(scene_get(&s, ""));
+    seen = scene_text(&s, &st);
+    st = scene_state(seen);
+    st.round = 1;
+    next = scene_text(&s, &st);
+    prune(&s, 2, "b");
+    assert_non_null(scene_cas(&s, &s.agents[0], seen, next)); /* fails, and holds the slot */
+    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
+    assert_null(scene_cas(&s, &s.agents[1], seen, next));
+    assert_true(scene_has(&s, POLICY_HOLD, &s.agents[1]));
+    assert_int_equal(scene_count(&s, POLICY_PUT), 1);
+    assert_int_equal(s.run.view.state.count, 3);
+    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
     scene_fini(&s);
 }
 
@@ -252,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_stall_leaves_other_runs_alone),
         cmocka_unit_test(a_stall_of_ages_does_not_overflow),
         cmocka_unit_test(a_node_is_put_back_into_its_round),
+        cmocka_unit_test(a_repair_does_not_wait_for_the_slot),
         cmocka_unit_test(a_node_is_put_back_when_there_is_room),
         cmocka_unit_test(a_node_waits_when_a_smaller_round_has_begun),
         cmocka_unit_test(a_node_that_was_replaced_is_closed),
