@@ -407,7 +407,7 @@ static void enable(struct auth *a, struct tree *t)
     tree_bump_index(t);
 }
 
-static void carry_out(struct auth *a, struct tree *t, const struct change *change)
+static void change_data(struct auth *a, struct tree *t, const struct change *change)
 {
     struct auth_user user;
     struct auth_role role;
@@ -439,7 +439,7 @@ static void carry_out(struct auth *a, struct tree *t, const struct change *chang
 
 void auth_apply(struct auth *a, struct tree *t, const struct change *change)
 {
-    carry_out(a, t, change);
+    change_data(a, t, change);
     for (int i = 0; !a->exists && i < AUTH_FIRST_INDEXES; i++)
         tree_bump_index(t);
     a->exists = true;

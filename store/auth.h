@@ -46,7 +46,7 @@ struct auth {
 void auth_init(struct auth *a, size_t bytes_max);
 void auth_fini(struct auth *a);
 
-/* --- Changes; for store.c alone. --- */
+/* --- Changes; for part_*.c alone. --- */
 
 /* Decides about an AUTH_… command. True: *change is what comes of it, if only that the tree takes
  * indexes, as it does when the first change of all is a deletion that fails; *out says what the

@@ -40,21 +40,17 @@ enum change_kind {
     CHANGE_RUN_DELETE = 61,
 };
 
-/* By range, so the order of the kinds matters: those of keys and queues stand between KEY_PUT and
- * QUEUE_POP, those of auth between AUTH_USER_PUT and AUTH_TOUCH. */
-static inline bool change_is_key(enum change_kind kind)
+/* Which part a change is of: that of the command it came from. By range: a new kind goes
+ * between the first and the last of its part. */
+static inline enum space_part change_part(enum change_kind kind)
 {
-    return kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP;
-}
-
-static inline bool change_is_tree(enum change_kind kind)
-{
-    return kind == CHANGE_TREE_PUT || kind == CHANGE_TREE_REMOVE;
-}
-
-static inline bool change_is_auth(enum change_kind kind)
-{
-    return kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH;
+    if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP)
+        return PART_KEYS;
+    if (kind == CHANGE_TREE_PUT || kind == CHANGE_TREE_REMOVE)
+        return PART_TREE;
+    if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
+        return PART_AUTH;
+    return PART_SPACE;
 }
 
 /* Who goes on once a key has its new value. */

@@ -39,22 +39,25 @@ enum command_kind {
     COMMAND_KINDS,
 };
 
-/* Which part of a space a kind belongs to, by range, so the order of the kinds matters: those of
- * keys and queues stand between KEY_SET and BARRIER, those of the tree between TREE_SET and
- * TREE_EXPIRE, those of auth between AUTH_USER_PUT and AUTH_TOUCH. */
-static inline bool command_is_key(enum command_kind kind)
-{
-    return kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER;
-}
+/* The parts of a space: each decides about its commands and applies its changes. */
+enum space_part {
+    PART_KEYS, /* c10d keys, queues and barriers, the space's own and those of worker stores */
+    PART_TREE,
+    PART_AUTH,
+    PART_SPACE, /* the whole, its worker stores and run records */
+};
 
-static inline bool command_is_tree(enum command_kind kind)
+/* Which part a command is about; one of no known kind is refused by PART_SPACE. By range: a new
+ * kind goes between the first and the last of its part. */
+static inline enum space_part command_part(enum command_kind kind)
 {
-    return kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_EXPIRE;
-}
-
-static inline bool command_is_auth(enum command_kind kind)
-{
-    return kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH;
+    if (kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER)
+        return PART_KEYS;
+    if (kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_EXPIRE)
+        return PART_TREE;
+    if (kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH)
+        return PART_AUTH;
+    return PART_SPACE;
 }
 
 /* A list of names or patterns; `absent` tells null from an empty one. */

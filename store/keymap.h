@@ -97,7 +97,7 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 size_t keymap_list_size(const struct keymap *m);
 void keymap_list(const struct keymap *m, struct writer *out);
 
-/* --- Changes; for store.c alone. --- */
+/* --- Changes; for part_*.c alone. --- */
 
 /* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
  * *out says as much of the result as is known before it is applied. Else nothing is to change:

@@ -104,7 +104,7 @@ static bool unpack_run(const Rdzv__RunPut *m, struct change *c)
 static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists)
 {
     *c = (struct change){.kind = (enum change_kind)m->change_case, .worker_store = m->worker_store};
-    if (!is_whole(&m->base) || (m->worker_store != 0 && !change_is_key(c->kind)))
+    if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS))
         return false;
     switch (c->kind) {
     case CHANGE_NONE:

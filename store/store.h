@@ -7,24 +7,8 @@
  * fail. A replay decodes changes, asks store_can_apply() and applies them. */
 #pragma once
 
-#include "store/auth.h"
-#include "store/keymap.h"
 #include "store/record.h"
-#include "store/run_record.h"
-#include "store/tree.h"
-#include "store/worker_store.h"
-
-struct space {
-    TAILQ_ENTRY(space) entry;
-    char *name;
-    struct keymap keys;
-    struct worker_stores worker_stores; /* the keys of workers, beside those */
-    struct run_records runs;
-    struct tree tree;
-    struct auth auth;
-};
-
-TAILQ_HEAD(space_list, space);
+#include "store/space.h"
 
 struct store_options {
     uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
@@ -69,19 +53,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
 
-/* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
-struct keymap *space_keys(struct space *space, uint64_t worker_store);
-
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
- * users and roles, and what waiters take. */
-struct space_usage {
-    uint64_t keys, queues, bytes, waiters;
-};
-
-struct space_usage store_usage(const struct space *space);
-
-/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is
- * not, or there are none. */
+/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is not,
+ * or there are none. */
 bool store_spare_history(struct store *s);
 
 /* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a

@@ -1,9 +1,11 @@
 /* Opens, finds and drops the worker stores of a space. See worker_store.h for the contract. */
 #include "store/worker_store.h"
 
-void worker_stores_init(struct worker_stores *w)
+void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
+                        uint64_t seed, size_t bytes_max)
 {
-    *w = (struct worker_stores){0};
+    *w = (struct worker_stores){
+        .ready = ready, .reserve = reserve, .seed = seed, .bytes_max = bytes_max};
 }
 
 void worker_stores_fini(struct worker_stores *w)
@@ -42,19 +44,17 @@ size_t worker_stores_memory(const struct worker_stores *w)
            reserve_cost(sizeof(struct worker_store));
 }
 
-struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id,
-                                        struct ready_list *ready, struct reserve *reserve,
-                                        uint64_t seed, size_t bytes_max)
+struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
 {
-    struct worker_store *store = reserve_alloc(reserve, ACCOUNT_WORKER_STORES, sizeof *store);
+    struct worker_store *store = reserve_alloc(w->reserve, ACCOUNT_WORKER_STORES, sizeof *store);
 
-    w->items = reserve_realloc(reserve, ACCOUNT_WORKER_STORES, w->items, w->room * sizeof *w->items,
-                               (w->count + 1) * sizeof *w->items);
+    w->items = reserve_realloc(w->reserve, ACCOUNT_WORKER_STORES, w->items,
+                               w->room * sizeof *w->items, (w->count + 1) * sizeof *w->items);
     w->room = w->count + 1;
     w->items[w->count++] = store;
     w->last_id = id;
     store->id = id;
-    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, ready, reserve, seed, bytes_max);
+    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->bytes_max);
     return store;
 }
 

@@ -16,9 +16,14 @@ struct worker_stores {
     size_t count;
     size_t room; /* of `items` */
     uint64_t last_id;
+    struct ready_list *ready; /* the store's, as is the reserve */
+    struct reserve *reserve;
+    uint64_t seed;
+    size_t bytes_max; /* of each; 0: no limit */
 };
 
-void worker_stores_init(struct worker_stores *w);
+void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
+                        uint64_t seed, size_t bytes_max);
 
 /* By now all waiters in them are ended. */
 void worker_stores_fini(struct worker_stores *w);
@@ -26,15 +31,13 @@ void worker_stores_fini(struct worker_stores *w);
 /* NULL when there is none of that number. */
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id);
 
-/* --- Changes; for store.c alone. --- */
+/* --- Changes; for part_*.c alone. --- */
 
 /* What worker_stores_open() takes of the reserve at most. */
 size_t worker_stores_memory(const struct worker_stores *w);
 
 /* A new, empty one. The id is larger than all before. */
-struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id,
-                                        struct ready_list *ready, struct reserve *reserve,
-                                        uint64_t seed, size_t bytes_max);
+struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id);
 
 /* Frees one in which no client waits. */
 void worker_stores_drop(struct worker_stores *w, uint64_t id);

@@ -94,12 +94,12 @@ static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
 
 static uint64_t space_key_count(const struct engine_space *space)
 {
-    return store_usage(space->store).keys;
+    return space_usage(space->store).keys;
 }
 
 static uint64_t space_queues(const struct engine_space *space)
 {
-    return store_usage(space->store).queues;
+    return space_usage(space->store).queues;
 }
 
 /* Without the root, which is always there. */
@@ -110,12 +110,12 @@ static uint64_t space_nodes(const struct engine_space *space)
 
 static uint64_t space_bytes(const struct engine_space *space)
 {
-    return store_usage(space->store).bytes;
+    return space_usage(space->store).bytes;
 }
 
 static uint64_t space_waiters(const struct engine_space *space)
 {
-    return store_usage(space->store).waiters;
+    return space_usage(space->store).waiters;
 }
 
 static uint64_t space_worker_stores(const struct engine_space *space)

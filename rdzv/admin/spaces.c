@@ -11,7 +11,7 @@
 static void write_space(struct writer *w, const struct engine_space *entry)
 {
     const struct space *space = entry->store;
-    const struct space_usage use = store_usage(space);
+    const struct space_usage use = space_usage(space);
 
     writer_str(w, "{\"name\":");
     json_string(w, slice_str(space->name));
@@ -56,7 +56,7 @@ static void reset_space(const struct http_request *r, struct engine_space *space
                                     .now_ns = engine_wall_ns(http_engine(r))};
     const char *name = space->store->name;
     /* As GET lists them; the command counts a tree by the children of its root. */
-    const struct space_usage use = store_usage(space->store);
+    const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.nodes.count - 1;
     struct store_result result;
     char peer[CONN_PEER_MAX];

@@ -221,7 +221,7 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 {
     struct rendezvous_space *home = space_of(arg, space);
 
-    if (command_is_key(command->kind) && command->worker_store == 0 && !home->forgets)
+    if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         step_space(home, (struct policy_event){.kind = RUN_CHANGED});

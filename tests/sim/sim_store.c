@@ -319,10 +319,10 @@ static void compare_touched(struct sim *sim, const struct record *r)
     CHECK(a->worker_stores.count == b->worker_stores.count);
     CHECK(a->worker_stores.last_id == b->worker_stores.last_id && a->runs.bytes == b->runs.bytes);
     /* Each of these begins with the key; and the store may have been dropped since. */
-    if (change_is_key(c->kind) &&
+    if (change_part(c->kind) == PART_KEYS &&
         (c->worker_store == 0 || worker_stores_find(&a->worker_stores, c->worker_store) != NULL))
         compare_key(keys_in(a, c->worker_store), keys_in(b, c->worker_store), key);
-    if (change_is_tree(c->kind) || change_is_auth(c->kind))
+    if (change_part(c->kind) == PART_TREE || change_part(c->kind) == PART_AUTH)
         compare_trees(&a->tree, &b->tree);
     CHECK(a->auth.bytes == b->auth.bytes && a->auth.enabled == b->auth.enabled);
 }

@@ -95,6 +95,7 @@ static enum change_kind written(struct store *s, struct space *space, const stru
         assert_true(records.count == 1 && records.number == 7);
         assert_true(slice_is(records.records[0].space, space->name));
         kind = records.records[0].change.kind;
+        assert_int_equal(change_part(kind), command_part(c->kind)); /* who decides applies */
         record_free(&records);
     }
     batch_fini(&batch);

@@ -17,7 +17,7 @@ static struct reserve reserve;
 
 static struct worker_store *open_one(struct worker_stores *w)
 {
-    return worker_stores_open(w, w->last_id + 1, &ready, &reserve, 1, 0);
+    return worker_stores_open(w, w->last_id + 1);
 }
 
 static void numbers_begin_with_1_and_are_never_used_again(void **state)
@@ -26,7 +26,7 @@ static void numbers_begin_with_1_and_are_never_used_again(void **state)
     struct worker_store *first, *second;
 
     (void)state;
-    worker_stores_init(&w);
+    worker_stores_init(&w, &ready, &reserve, 1, 0);
     assert_null(worker_stores_find(&w, 0));
     assert_null(worker_stores_find(&w, 1));
     first = open_one(&w);
@@ -49,7 +49,7 @@ static void they_are_found_whoever_else_is_gone(void **state)
         struct worker_stores w;
         bool gone[STORES + 1] = {false};
 
-        worker_stores_init(&w);
+        worker_stores_init(&w, &ready, &reserve, 1, 0);
         for (size_t i = 0; i < STORES; i++)
             open_one(&w);
         for (uint64_t i = 0; i < STORES; i++) {
@@ -77,7 +77,7 @@ static void their_keys_are_apart(void **state)
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w);
+    worker_stores_init(&w, &ready, &reserve, 1, 0);
     a = open_one(&w);
     b = open_one(&w);
     assert_int_equal(keymap_set(&a->keys, slice_str("/k"), slice_str("a")), STORE_OK);
@@ -95,9 +95,9 @@ static void each_has_its_own_limit(void **state)
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w);
-    a = worker_stores_open(&w, w.last_id + 1, &ready, &reserve, 1, 400);
-    b = worker_stores_open(&w, w.last_id + 1, &ready, &reserve, 1, 400);
+    worker_stores_init(&w, &ready, &reserve, 1, 400);
+    a = open_one(&w);
+    b = open_one(&w);
     for (int i = 0; i < 100; i++)
         keymap_append(&a->keys, slice_str("/k"), slice_str("0123456789"));
     assert_int_equal(keymap_set(&a->keys, slice_str("/l"), slice_str("v")), STORE_FULL);
@@ -114,7 +114,7 @@ static void cleared_ones_stay(void **state)
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w);
+    worker_stores_init(&w, &ready, &reserve, 1, 0);
     a = open_one(&w);
     b = open_one(&w);
     keymap_set(&a->keys, slice_str("/1"), slice_str("v"));

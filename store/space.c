@@ -1,0 +1,48 @@
+/* How a space is made, ended and measured. See space.h for the contract. */
+#include "store/space.h"
+
+#include "store/xalloc.h"
+
+struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
+                        uint64_t seed, size_t bytes_max)
+{
+    struct space *space = xcalloc(1, sizeof *space);
+
+    space->name = xcalloc(1, strlen(name) + 1);
+    memcpy(space->name, name, strlen(name));
+    keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, bytes_max);
+    worker_stores_init(&space->worker_stores, ready, reserve, seed, bytes_max);
+    run_records_init(&space->runs, reserve, seed, bytes_max);
+    tree_init(&space->tree, ready, reserve, seed, bytes_max);
+    auth_init(&space->auth, bytes_max);
+    return space;
+}
+
+void space_free(struct space *space)
+{
+    auth_fini(&space->auth);
+    tree_fini(&space->tree);
+    run_records_fini(&space->runs);
+    worker_stores_fini(&space->worker_stores);
+    keymap_fini(&space->keys);
+    free(space->name);
+    free(space);
+}
+
+static void add_usage(struct space_usage *use, const struct keymap *m)
+{
+    use->keys += m->present;
+    use->queues += m->queues.count;
+    use->bytes += m->bytes + m->waiting_bytes;
+    use->waiters += m->waiters;
+}
+
+struct space_usage space_usage(const struct space *space)
+{
+    struct space_usage use = {.bytes = space->tree.bytes + space->auth.bytes};
+
+    add_usage(&use, &space->keys);
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        add_usage(&use, &space->worker_stores.items[i]->keys);
+    return use;
+}

@@ -1,0 +1,48 @@
+/* A space: one tenant's keys, worker stores, run records, etcd tree and users, with nothing shared
+ * between spaces. Reads go straight to its members; changes come only through store_apply(). */
+#pragma once
+
+#include "store/auth.h"
+#include "store/keymap.h"
+#include "store/run_record.h"
+#include "store/tree.h"
+#include "store/worker_store.h"
+
+struct space {
+    TAILQ_ENTRY(space) entry;
+    char *name;
+    struct keymap keys;
+    struct worker_stores worker_stores; /* the keys of workers, beside those */
+    struct run_records runs;
+    struct tree tree;
+    struct auth auth;
+};
+
+TAILQ_HEAD(space_list, space);
+
+/* For store.c alone. `ready` and `reserve` are the store's, as are the seed of the hash tables and
+ * the limit; see struct store_options. */
+struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
+                        uint64_t seed, size_t bytes_max);
+
+/* By now all waiters and watches are ended. */
+void space_free(struct space *space);
+
+/* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
+static inline struct keymap *space_keys(struct space *space, uint64_t worker_store)
+{
+    struct worker_store *store;
+
+    if (worker_store == 0)
+        return &space->keys;
+    store = worker_stores_find(&space->worker_stores, worker_store);
+    return store == NULL ? NULL : &store->keys;
+}
+
+/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
+ * users and roles, and what waiters take. */
+struct space_usage {
+    uint64_t keys, queues, bytes, waiters;
+};
+
+struct space_usage space_usage(const struct space *space);
