@@ -53,8 +53,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
 
-/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is not,
- * or there are none. */
+/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is
+ * not, or there are none. */
 bool store_spare_history(struct store *s);
 
 /* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a
