@@ -173,7 +173,8 @@ static bool fits(const struct auth *a, size_t old, size_t size)
 {
     size_t others = a->bytes - old;
 
-    return size <= AUTH_ITEM_MAX && others <= a->bytes_max && size <= a->bytes_max - others;
+    return size <= AUTH_ITEM_MAX && others <= AUTH_BYTES_MAX && size <= AUTH_BYTES_MAX - others &&
+           quota_has_room(a->quota, old, size);
 }
 
 static struct auth_user user_of(const struct auth_user_put *c)
@@ -350,14 +351,14 @@ static void put_user(struct auth *a, struct reserve *reserve, const struct auth_
     struct auth_user *copy = copy_user(reserve, user);
 
     if (find_user(a, user->name, &at)) {
-        a->bytes -= bytes_of_user(a->users[at]);
+        quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
         free_user(a->users[at]);
     } else {
         a->users = make_place(reserve, a->users, a->user_count, &a->user_room, at);
         a->user_count++;
     }
     a->users[at] = copy;
-    a->bytes += bytes_of_user(copy);
+    quota_keep(a->quota, &a->bytes, bytes_of_user(copy), 0);
 }
 
 static void put_role(struct auth *a, struct reserve *reserve, const struct auth_role *role)
@@ -366,14 +367,14 @@ static void put_role(struct auth *a, struct reserve *reserve, const struct auth_
     struct auth_role *copy = copy_role(reserve, role);
 
     if (find_role(a, role->name, &at)) {
-        a->bytes -= bytes_of_role(a->roles[at]);
+        quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
         free_role(a->roles[at]);
     } else {
         a->roles = make_place(reserve, a->roles, a->role_count, &a->role_room, at);
         a->role_count++;
     }
     a->roles[at] = copy;
-    a->bytes += bytes_of_role(copy);
+    quota_keep(a->quota, &a->bytes, bytes_of_role(copy), 0);
 }
 
 static void delete_user(struct auth *a, struct slice name)
@@ -381,7 +382,7 @@ static void delete_user(struct auth *a, struct slice name)
     size_t at;
 
     find_user(a, name, &at);
-    a->bytes -= bytes_of_user(a->users[at]);
+    quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
     free_user(a->users[at]);
     close_gap(a->users, a->user_count--, at);
 }
@@ -391,7 +392,7 @@ static void delete_role(struct auth *a, struct slice name)
     size_t at;
 
     find_role(a, name, &at);
-    a->bytes -= bytes_of_role(a->roles[at]);
+    quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
     free_role(a->roles[at]);
     close_gap(a->roles, a->role_count--, at);
 }
@@ -518,12 +519,9 @@ bool auth_is_root(const struct auth_user *user)
 
 /* --- The whole. --- */
 
-void auth_init(struct auth *a, size_t bytes_max)
+void auth_init(struct auth *a, struct quota *quota)
 {
-    bool limited = bytes_max != 0 && bytes_max < AUTH_BYTES_MAX;
-
-    *a = (struct auth){
-        .role_count = 1, .role_room = 1, .bytes_max = limited ? bytes_max : AUTH_BYTES_MAX};
+    *a = (struct auth){.role_count = 1, .role_room = 1, .quota = quota};
     a->roles = account_alloc(ACCOUNT_USERS, sizeof *a->roles);
     if (a->roles == NULL)
         abort(); /* spaces are made at start */

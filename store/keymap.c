@@ -9,9 +9,9 @@
 #include "store/keymap_entry.h"
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
-                 struct reserve *reserve, uint64_t seed, size_t bytes_max)
+                 struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
-    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .bytes_max = bytes_max};
+    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .quota = quota};
     table_init(&m->keys, kind, seed, reserve);
     table_init(&m->queues, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
@@ -42,7 +42,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
     TAILQ_INIT(&e->barrier);
     TAILQ_INIT(&e->watching);
     table_add(&m->keys, &e->node);
-    m->waiting_bytes += entry_cost(e);
+    keymap_wait_bytes(m, entry_cost(e), 0);
     return e;
 }
 
@@ -74,7 +74,7 @@ void keymap_release(struct keymap *m, struct entry *e)
     if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
         !TAILQ_EMPTY(&e->watching))
         return;
-    m->waiting_bytes -= entry_cost(e);
+    keymap_wait_bytes(m, 0, entry_cost(e));
     table_remove(&m->keys, &e->node);
     account_free(m->kind, e, sizeof *e + e->node.key.len);
 }
@@ -87,11 +87,11 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     if (old == NULL) {
         m->present++;
         m->present_bytes += e->node.key.len;
-        m->waiting_bytes -= entry_cost(e);
-        m->bytes += entry_cost(e);
+        keymap_wait_bytes(m, 0, entry_cost(e));
+        keymap_keep_bytes(m, entry_cost(e), 0);
         TAILQ_INSERT_TAIL(&m->entries, e, order);
     }
-    m->bytes = m->bytes - blob_slice(old).len + value->len;
+    keymap_keep_bytes(m, value->len, blob_slice(old).len);
     e->value = value;
     blob_leave(old, ACCOUNT_ANSWERS);
 }
@@ -143,7 +143,7 @@ static void put_value(struct keymap *m, struct entry *e, struct slice value)
     struct blob *b = e->value;
 
     if (entry_fits(e, value.len)) {
-        m->bytes = m->bytes - b->len + value.len;
+        keymap_keep_bytes(m, value.len, b->len);
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
             memmove(b->bytes, value.ptr, value.len);
@@ -220,7 +220,7 @@ static void apply_append(struct keymap *m, const struct key_append *c)
     keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
     if (append_fits(e, c->bytes.len)) {
         blob_leave_spare(b, b->spare - c->bytes.len);
-        m->bytes += c->bytes.len;
+        keymap_keep_bytes(m, c->bytes.len, 0);
     } else {
         b = reserve_blob_alloc(m->reserve, m->kind, len + append_spare(old.len, len));
         blob_leave_spare(b, append_spare(old.len, len));
@@ -243,8 +243,8 @@ static void entry_delete(struct keymap *m, struct entry *e)
     TAILQ_REMOVE(&m->entries, e, order);
     m->present--;
     m->present_bytes -= e->node.key.len;
-    m->bytes -= entry_cost(e) + old->len;
-    m->waiting_bytes += entry_cost(e);
+    keymap_keep_bytes(m, 0, entry_cost(e) + old->len);
+    keymap_wait_bytes(m, entry_cost(e), 0);
     blob_leave(old, ACCOUNT_ANSWERS);
     keymap_release(m, e);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "store/change.h"
+#include "store/quota.h"
 #include "store/result.h"
 #include "store/table.h"
 #include "store/wake.h"
@@ -71,11 +72,11 @@ struct keymap {
     uint64_t waiters;       /* open WAITs, BARRIERs and watches */
     size_t bytes;           /* of keys that have a value, and of queues */
     size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
-    size_t bytes_max;       /* of each of the two; 0: no limit */
+    struct quota *quota;    /* of the space: what of the two there may be */
 };
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
-                 struct reserve *reserve, uint64_t seed, size_t bytes_max);
+                 struct reserve *reserve, uint64_t seed, struct quota *quota);
 
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);

@@ -28,7 +28,7 @@ static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
     STAILQ_INIT(&q->elements);
     table_add(&m->queues, &q->node);
     TAILQ_INSERT_TAIL(&m->queue_order, q, order);
-    m->bytes += ENTRY_COST + name.len;
+    keymap_keep_bytes(m, ENTRY_COST + name.len, 0);
     return q;
 }
 
@@ -46,7 +46,7 @@ void keymap_push(struct keymap *m, const struct queue_push *c)
     element->value = reserve_blob(m->reserve, m->kind, c->value);
     STAILQ_INSERT_TAIL(&q->elements, element, entry);
     q->len++;
-    m->bytes += ELEMENT_COST + c->value.len;
+    keymap_keep_bytes(m, ELEMENT_COST + c->value.len, 0);
     keymap_wake_one(m, c->queue);
 }
 
@@ -57,9 +57,9 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q)
 
     STAILQ_REMOVE_HEAD(&q->elements, entry);
     account_free(m->kind, element, sizeof *element);
-    m->bytes -= ELEMENT_COST + value->len;
+    keymap_keep_bytes(m, 0, ELEMENT_COST + value->len);
     if (--q->len == 0) {
-        m->bytes -= ENTRY_COST + q->node.key.len;
+        keymap_keep_bytes(m, 0, ENTRY_COST + q->node.key.len);
         TAILQ_REMOVE(&m->queue_order, q, order);
         table_remove(&m->queues, &q->node);
         account_free(m->kind, q, sizeof *q + q->node.key.len);

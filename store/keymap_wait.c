@@ -107,8 +107,8 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     w->wake.kind = WAKE_WAITER;
     w->wake.owner = owner;
     w->cap = count;
-    m->waiters++;
-    m->waiting_bytes += waiter_cost(count);
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, waiter_cost(count), 0);
     return w;
 }
 
@@ -155,7 +155,7 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
     *out = NULL;
     if (absent == 0)
         return STORE_OK;
-    if (keymap_waiting_over_limit(m, cost))
+    if (!quota_may_wait(m->quota, cost))
         return STORE_FULL;
     w = waiter_new(m, absent, owner);
     if (w == NULL)
@@ -210,8 +210,8 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
             TAILQ_REMOVE(&e->waiting, link, entry);
         keymap_release(m, e);
     }
-    m->waiters--;
-    m->waiting_bytes -= waiter_cost(w->cap);
+    keymap_count_waiter(m, false);
+    keymap_wait_bytes(m, 0, waiter_cost(w->cap));
     account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
 }
 
@@ -221,7 +221,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     struct key_watch *w;
     struct entry *e;
 
-    if (keymap_waiting_over_limit(m, ENTRY_COST + key.len + sizeof(struct key_watch)))
+    if (!quota_may_wait(m->quota, ENTRY_COST + key.len + sizeof(struct key_watch)))
         return STORE_FULL;
     e = keymap_get_or_create(m, key);
     w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
@@ -233,8 +233,8 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     w->subscription = subscription;
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
-    m->waiters++;
-    m->waiting_bytes += sizeof *w;
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, sizeof *w, 0);
     *out = w;
     return STORE_OK;
 }
@@ -243,7 +243,7 @@ void keymap_unwatch(struct keymap *m, struct key_watch *w)
 {
     TAILQ_REMOVE(&w->at->watching, w, entry);
     keymap_release(m, w->at);
-    m->waiters--;
-    m->waiting_bytes -= sizeof *w;
+    keymap_count_waiter(m, false);
+    keymap_wait_bytes(m, 0, sizeof *w);
     account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

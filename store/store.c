@@ -117,6 +117,15 @@ static bool has_memory(struct store *s, const struct change *change, size_t need
 
 /* --- Commands and changes. --- */
 
+/* Events of etcd's tree are kept as far as the space has room beside all else. */
+static void keep_history_within(struct space *space)
+{
+    const struct watch_hub *hub = &space->tree.hub;
+
+    while (hub->bytes > quota_room(&space->quota) && watch_forget_oldest(&space->tree.hub))
+        continue;
+}
+
 static const struct part *const parts[] = {
     [PART_KEYS] = &part_keys,
     [PART_TREE] = &part_tree,
@@ -150,6 +159,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
                  struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
+    if (space->quota.max != 0)
+        keep_history_within(space);
     reserve_settle(&s->reserve);
 }
 

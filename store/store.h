@@ -12,9 +12,8 @@
 
 struct store_options {
     uint64_t seed;          /* for the hash tables; unguessable where peers are not trusted */
-    size_t space_bytes_max; /* of the keys and values of one space, of each of its worker stores, of
-                               its tree, of its users and roles, of its run records, and of what
-                               waits, each by itself; 0: no limit */
+    size_t space_bytes_max; /* of all that one space keeps; of what waits in it, once more; 0: no
+                               limit. See quota.h */
 };
 
 struct store {

@@ -26,14 +26,14 @@ static struct node *node_add(struct tree *t, struct node *parent, struct slice p
     table_add(&t->nodes, &n->by_path);
     if (parent != NULL)
         TAILQ_INSERT_TAIL(&parent->children, n, sibling);
-    t->bytes += NODE_COST + path.len + blob_slice(value).len;
+    quota_keep(t->quota, &t->bytes, NODE_COST + path.len + blob_slice(value).len, 0);
     return n;
 }
 
 static void node_free(struct tree *t, struct node *n)
 {
     assert(TAILQ_EMPTY(&n->children));
-    t->bytes -= NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
+    quota_keep(t->quota, &t->bytes, 0, NODE_COST + n->by_path.key.len + blob_slice(n->value).len);
     expiry_remove(&t->expiry, &n->expiry);
     if (n->parent != NULL)
         TAILQ_REMOVE(&n->parent->children, n, sibling);
@@ -244,7 +244,7 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
     struct tree_event *e = event_about(t, c->action, n, c->now_ns);
 
     if (!c->keep_value) {
-        t->bytes = t->bytes - n->value->len + c->value.len;
+        quota_keep(t->quota, &t->bytes, c->value.len, n->value->len);
         blob_leave(n->value, ACCOUNT_HISTORY);
         n->value = reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
     }
@@ -337,12 +337,12 @@ size_t tree_clear_memory(const struct tree *t)
 /* --- The whole. --- */
 
 void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-               size_t bytes_max)
+               struct quota *quota)
 {
-    *t = (struct tree){.index = TREE_FIRST_INDEX, .bytes_max = bytes_max, .reserve = reserve};
+    *t = (struct tree){.index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve};
     table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
-    watch_hub_init(&t->hub, ready, reserve, seed, TREE_FIRST_INDEX);
+    watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
     t->root = node_add(t, NULL, slice_str("/"), NULL, 0);
 }
 

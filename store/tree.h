@@ -45,7 +45,7 @@ struct tree {
     struct expiry expiry;
     struct watch_hub hub;
     size_t bytes;
-    size_t bytes_max; /* 0: none */
+    struct quota *quota; /* of the space */
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
@@ -55,7 +55,7 @@ struct tree {
 };
 
 void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-               size_t bytes_max);
+               struct quota *quota);
 
 /* All watches are closed by now. */
 void tree_fini(struct tree *t);

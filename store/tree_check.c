@@ -43,8 +43,7 @@ static bool has_room(const struct tree *t, struct slice path, const struct node 
         more += parents ? NODE_COST + i : 0;
         depth++;
     }
-    return depth < TREE_DEPTH_MAX &&
-           (t->bytes_max == 0 || (more <= t->bytes_max && t->bytes - less <= t->bytes_max - more));
+    return depth < TREE_DEPTH_MAX && quota_has_room(t->quota, less, more);
 }
 
 /* --- A new node: set, create, create in order. --- */

@@ -66,9 +66,10 @@ struct blob *tree_event_json(struct tree_event *e)
 /* --- Telling. --- */
 
 void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
-                    uint64_t seed, uint64_t last)
+                    struct quota *quota, uint64_t seed, uint64_t last)
 {
-    *h = (struct watch_hub){.ready = ready, .reserve = reserve, .last = last, .oldest = 1};
+    *h = (struct watch_hub){
+        .ready = ready, .reserve = reserve, .quota = quota, .last = last, .oldest = 1};
     table_init(&h->points, ACCOUNT_WATCHES, seed, reserve);
 }
 
@@ -80,6 +81,12 @@ void watch_hub_fini(struct watch_hub *h)
     table_fini(&h->points);
 }
 
+/* As if it were the only one at its path. */
+static size_t watch_cost(struct slice key)
+{
+    return sizeof(struct watch) + sizeof(struct watch_point) + key.len;
+}
+
 static void unregister(struct watch_hub *h, struct watch *w)
 {
     struct watch_point *point = w->at;
@@ -89,6 +96,8 @@ static void unregister(struct watch_hub *h, struct watch *w)
     TAILQ_REMOVE(&point->watches, w, entry);
     w->at = NULL;
     h->registered--;
+    h->quota->waiters--;
+    quota_wait(h->quota, &h->waiting_bytes, 0, watch_cost(point->node.key));
     if (TAILQ_EMPTY(&point->watches)) {
         table_remove(&h->points, &point->node);
         account_free(ACCOUNT_WATCHES, point, sizeof *point + point->node.key.len);
@@ -244,6 +253,11 @@ static struct tree_event *find_past(const struct watch_hub *h, struct slice key,
     return NULL;
 }
 
+bool watch_has_room(const struct watch_hub *h, struct slice key)
+{
+    return quota_may_wait(h->quota, watch_cost(key));
+}
+
 static void *watch_alloc(size_t len)
 {
     return account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, len);
@@ -266,6 +280,8 @@ static bool point_register(struct watch_hub *h, struct slice key, struct watch *
     w->at = point;
     TAILQ_INSERT_TAIL(&point->watches, w, entry);
     h->registered++;
+    h->quota->waiters++;
+    quota_wait(h->quota, &h->waiting_bytes, watch_cost(key), 0);
     return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proto/etcd_types.h"
+#include "store/quota.h"
 #include "store/table.h"
 #include "store/wake.h"
 
@@ -59,12 +60,14 @@ struct watch_hub {
     struct table points;
     struct ready_list *ready;
     struct reserve *reserve;
+    struct quota *quota;  /* of the space */
+    size_t waiting_bytes; /* of watches */
     uint64_t registered;
 };
 
 /* `last` is the index that the tree starts at. */
 void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
-                    uint64_t seed, uint64_t last);
+                    struct quota *quota, uint64_t seed, uint64_t last);
 
 /* All watches are closed by now. */
 void watch_hub_fini(struct watch_hub *h);
@@ -86,9 +89,12 @@ bool watch_forget_oldest(struct watch_hub *h);
 /* The oldest index that is kept. */
 uint64_t watch_oldest(const struct watch_hub *h);
 
+/* True when the space lets one more client wait. */
+bool watch_has_room(const struct watch_hub *h, struct slice key);
+
 /* Starts a watch on `key` from index `since` on. ETCD_INDEX_CLEARED: `since` is older than what is
- * kept. ETCD_INTERNAL: memory is short. A past event is queued at once, and then the watch is not
- * registered. */
+ * kept. ETCD_INTERNAL: memory is short. A past event is queued at
+ * once, and then the watch is not registered. */
 enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
                           uint64_t since, void *owner, struct watch **out);
 

@@ -2,10 +2,9 @@
 #include "store/worker_store.h"
 
 void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max)
+                        uint64_t seed, struct quota *quota)
 {
-    *w = (struct worker_stores){
-        .ready = ready, .reserve = reserve, .seed = seed, .bytes_max = bytes_max};
+    *w = (struct worker_stores){.ready = ready, .reserve = reserve, .seed = seed, .quota = quota};
 }
 
 void worker_stores_fini(struct worker_stores *w)
@@ -53,8 +52,9 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     w->room = w->count + 1;
     w->items[w->count++] = store;
     w->last_id = id;
+    quota_keep(w->quota, &w->bytes, WORKER_STORE_COST, 0);
     store->id = id;
-    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->bytes_max);
+    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
     return store;
 }
 
@@ -64,6 +64,7 @@ void worker_stores_drop(struct worker_stores *w, uint64_t id)
 
     keymap_fini(&w->items[at]->keys);
     account_free(ACCOUNT_WORKER_STORES, w->items[at], sizeof *w->items[at]);
+    quota_keep(w->quota, &w->bytes, 0, WORKER_STORE_COST);
     w->count--;
     memmove(w->items + at, w->items + at + 1, (w->count - at) * sizeof *w->items);
 }

@@ -144,7 +144,7 @@ static void write_spaces(FILE *out, const struct engine *e)
         const char *name, *help;
         uint64_t (*value)(const struct engine_space *space);
     } gauges[] = {
-        {"rdzvd_space_bytes", "Bytes of keys and values.", space_bytes},
+        {"rdzvd_space_bytes", "Bytes that a space holds, by --space-limit.", space_bytes},
         {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
         {"rdzvd_space_keys", "c10d keys that have a value.", space_key_count},

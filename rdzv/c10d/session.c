@@ -156,7 +156,7 @@ static bool watchers_left(struct conn *c)
 {
     uint32_t max = c10d_of(c)->config->limits.watchers_max;
 
-    if (max == 0 || keys_of(c)->waiters < max)
+    if (max == 0 || conn_space(c)->store->quota.waiters < max)
         return true;
     conn_drop(c, DROP_LIMIT, "too many waiters in this space, see --watcher-limit",
               (struct slice){0});

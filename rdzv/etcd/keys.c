@@ -72,9 +72,14 @@ static void start_watch(const struct http_request *r, struct slice key,
     struct watch *watch;
     enum etcd_code code;
 
-    if (max != 0 && t->hub.registered >= max) {
+    if (max != 0 && r->space->store->quota.waiters >= max) {
         reply_error(r, ETCD_INTERNAL,
                     slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
+                    t->index);
+        return;
+    }
+    if (!watch_has_room(&t->hub, key)) {
+        reply_error(r, ETCD_INTERNAL, slice_str("rdzvd: the space is full, see --space-limit"),
                     t->index);
         return;
     }

@@ -84,13 +84,6 @@ static enum port_share share_of(const struct live_run *run)
                : PORT_IS_TAKEN;
 }
 
-static size_t room_in(const struct keymap *m)
-{
-    if (m->bytes_max == 0)
-        return SIZE_MAX;
-    return m->bytes < m->bytes_max ? m->bytes_max - m->bytes : 0;
-}
-
 static struct policy_now how_things_stand(const struct live_run *run)
 {
     const struct engine *engine = run->home->rdzv->engine;
@@ -101,7 +94,7 @@ static struct policy_now how_things_stand(const struct live_run *run)
         .ms = engine_now_ms(engine),
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
-        .room = room_in(&store->keys),
+        .room = quota_room(&store->quota),
         .key_cost = sizeof(struct entry),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
