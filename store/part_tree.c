@@ -7,6 +7,8 @@ static bool decide_tree(struct space *space, const struct command *c, struct cha
     bool changes = tree_check(&space->tree, c, change, &out->tree);
 
     out->count = changes && c->kind == COMMAND_TREE_EXPIRE;
+    if (!changes && out->tree.code == ETCD_INTERNAL)
+        out->status = tree_path_fits(out->tree.path) ? STORE_FULL : STORE_TOO_LONG;
     return changes;
 }
 

@@ -13,8 +13,13 @@
 /* A fresh etcd answers its first request at this index. */
 #define TREE_FIRST_INDEX 3
 
-/* Components of a path. etcd has no limit and runs out of memory instead. */
+/* Components and bytes of a path. etcd has no limit but that of an HTTP head, 1 MiB, and each
+ * directory keeps its whole path: one of 1 MiB would take gigabytes. */
 #define TREE_DEPTH_MAX 1024
+#define TREE_PATH_MAX  4096
+
+/* True when a path is within both. */
+bool tree_path_fits(struct slice path);
 
 struct node {
     struct table_node by_path; /* the whole path; its bytes follow the struct */

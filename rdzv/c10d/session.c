@@ -111,6 +111,9 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_NOT_A_NUMBER:
         conn_drop(c, DROP_MALFORMED, "the value is not an integer", key);
         break;
+    case STORE_TOO_MANY:
+        conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
+        break;
     case STORE_FULL:
         conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;
@@ -316,6 +319,17 @@ static void handle_delete(struct conn *c, const struct c10d_request *req)
         reply_i64(c, result.status == STORE_OK ? 1 : 0);
 }
 
+/* One APPEND is within --value-limit; what all of them make is to be, too. */
+static bool append_fits(struct conn *c, const struct c10d_request *req)
+{
+    size_t len = blob_slice(keymap_get(keys_of(c), req->key)).len;
+
+    if (len + req->value.len <= c10d_of(c)->limits.value_max)
+        return true;
+    conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", req->key);
+    return false;
+}
+
 /* Changes that are not answered. */
 static void handle_silent(struct conn *c, const struct c10d_request *req)
 {
@@ -329,7 +343,8 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
-    apply(c, &command, &result);
+    if (req->op != C10D_APPEND || append_fits(c, req))
+        apply(c, &command, &result);
 }
 
 /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1 of the
@@ -406,6 +421,8 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
         s->role = C10D_PLAIN;
         if (hooks->bind != NULL)
             hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+        if (!conn_is_open(c))
+            return C10D_ANSWERED;
     }
     return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
 }

@@ -71,6 +71,7 @@ struct config_limits {
     uint32_t connections_max;    /* 0: no limit but the descriptors */
     uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
     uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
+    uint32_t runs_max;           /* torch rendezvous of one space; 0: no limit */
     uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: no limit */
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */

@@ -27,6 +27,7 @@ static void set_defaults(struct config *c)
                 .output_max = UINT64_C(64) << 20,
                 .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
+                .runs_max = 10000,
                 .watchers_max = 131072,
                 .http_head_max = 1 << 20,
                 .http_form_max = 10 << 20,

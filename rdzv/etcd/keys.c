@@ -24,6 +24,19 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
                     &body);
 }
 
+/* ETCD_INTERNAL, and why. */
+static void reply_not_kept(const struct http_request *r, enum store_status why)
+{
+    if (why == STORE_NO_MEMORY)
+        reply_no_memory(r);
+    else
+        reply_error(r, ETCD_INTERNAL,
+                    slice_str(why == STORE_TOO_LONG
+                                  ? "rdzvd: the path has more than 4096 bytes or 1024 names"
+                                  : "rdzvd: the space is full, see --space-limit"),
+                    r->space->store->tree.index);
+}
+
 /* --- Reads. --- */
 
 /* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
@@ -78,9 +91,12 @@ static void start_watch(const struct http_request *r, struct slice key,
                     t->index);
         return;
     }
+    if (!tree_path_fits(key)) {
+        reply_not_kept(r, STORE_TOO_LONG);
+        return;
+    }
     if (!watch_has_room(&t->hub, key)) {
-        reply_error(r, ETCD_INTERNAL, slice_str("rdzvd: the space is full, see --space-limit"),
-                    t->index);
+        reply_not_kept(r, STORE_FULL);
         return;
     }
     code = tree_watch(t, key, q->recursive, q->stream, q->wait_index, r->conn, &watch);
@@ -202,12 +218,8 @@ static void change(const struct http_request *r, struct slice key, const struct 
         reply_changed(r, q, result.tree.event);
     else if (result.tree.code == ETCD_COMPARE_FAILED)
         reply_compare_failed(r, &command, &result.tree);
-    else if (result.status == STORE_NO_MEMORY)
-        reply_no_memory(r);
     else if (result.tree.code == ETCD_INTERNAL)
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str("rdzvd: the space is full, or the path too deep: see --space-limit"),
-                    r->space->store->tree.index);
+        reply_not_kept(r, result.status);
     else
         reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }

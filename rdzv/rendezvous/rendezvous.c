@@ -25,6 +25,15 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
 
 /* --- Runs. --- */
 
+static size_t runs_left(const struct rendezvous_space *home)
+{
+    size_t max = home->rdzv->config->limits.runs_max, count = home->runs.table.count;
+
+    if (max == 0)
+        return SIZE_MAX;
+    return count < max ? max - count : 0;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -52,6 +61,7 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     run->home = home;
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
+    home->space->guarded = runs_left(home) == 0;
     return run;
 }
 
@@ -66,6 +76,7 @@ static void free_run(struct live_run *run)
         home->shared = NULL;
     evtimer_del(&run->timer);
     run_views_remove(&home->runs, &run->run.view);
+    home->space->guarded = runs_left(home) == 0;
     run_fini(&run->run);
     free(run);
 }
@@ -210,6 +221,32 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
         key_changed(home, key);
 }
 
+/* True when the key would be that of a new run. */
+static bool makes_run(const struct rendezvous_space *home, struct slice key)
+{
+    return is_agents_key(key) && run_views_find(&home->runs, key) == NULL &&
+           run_views_owner(&home->runs, key) == NULL;
+}
+
+/* Keys that make one run more than there may be are refused. Whatever makes none is let through. */
+static bool admits(void *arg, struct engine_space *space, const struct command *command)
+{
+    const struct rendezvous_space *home = space_of(arg, space);
+    struct slice rest = command->items, key, value;
+    size_t left = runs_left(home), more = 0;
+
+    if (command_part(command->kind) != PART_KEYS || command->worker_store != 0)
+        return true;
+    if (command->kind != COMMAND_KEY_MULTI_SET)
+        return !command_makes_key(command->kind) || left > 0 || !makes_run(home, command->key);
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
+        more += makes_run(home, key);
+        if (more > left)
+            return false;
+    }
+    return true;
+}
+
 static void on_applied(void *arg, struct engine_space *space, const struct command *command)
 {
     struct rendezvous_space *home = space_of(arg, space);
@@ -225,12 +262,18 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
                        bool compared)
 {
-    struct live_run *run = need_run(home, run_key_of(&home->runs, key, compared));
+    struct slice run_key = run_key_of(&home->runs, key, compared);
+    bool is_left = runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
+    struct live_run *run = is_left ? need_run(home, run_key) : NULL;
     struct conn_agent *a = run == NULL ? NULL : calloc(1, sizeof *a);
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
     struct peer local;
 
+    if (!is_left) {
+        c10d_reject(c, STORE_TOO_MANY, key);
+        return;
+    }
     if (a == NULL)
         return; /* its keys are plain, then */
     a->run = run;
@@ -406,7 +449,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                                           .advertise_port = c->advertise_port}};
     TAILQ_INIT(&r->spaces);
     if (c->fixes)
-        engine->observer = (struct engine_observer){.applied = on_applied, .arg = r};
+        engine->observer =
+            (struct engine_observer){.applied = on_applied, .admits = admits, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

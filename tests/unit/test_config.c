@@ -46,6 +46,7 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.connections_max, 0);
     assert_true(c.limits.memory_max == CONFIG_AUTO);
     assert_int_equal(c.limits.space_bytes_max, UINT64_C(4) << 30);
+    assert_int_equal(c.limits.runs_max, 10000);
     assert_int_equal(c.limits.watchers_max, 131072);
     assert_int_equal(c.limits.http_head_max, 1 << 20);
     assert_int_equal(c.limits.http_form_max, 10 << 20);
