@@ -8,6 +8,7 @@
 
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/http/operator.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -216,20 +217,22 @@ static void init_protocols(struct server *s)
     const struct c10d_hooks hooks = rendezvous_hooks(&s->rendezvous);
 
     c10d_init(&s->c10d, s->config, &s->engine, &hooks);
-    s->http = (struct http){.config = s->config, .engine = &s->engine, .routes = http_routes};
+    s->http = (struct http){
+        .config = s->config, .engine = &s->engine, .routes = http_routes, .backoff = &s->backoff};
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
-    s->protocols[0] = s->metrics_protocols[0] = &s->http_protocol;
+    s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
     s->protocols[1] = &s->c10d_protocol;
     s->net.protocols = s->protocols;
-    s->net.metrics_protocols = s->metrics_protocols;
+    s->net.http_protocols = s->http_protocols;
 }
 
 int server_init(struct server *s, const struct config *config)
 {
     const struct engine_options options = {.clock = &clock_system,
                                            .seed = random_seed(),
+                                           .key_groups = rendezvous_key_groups(config),
                                            .space_bytes_max = config->limits.space_bytes_max,
                                            .space_idle_timeout_ms = config->space_idle_timeout_ms};
 
@@ -243,6 +246,7 @@ int server_init(struct server *s, const struct config *config)
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
+    http_check_token_file(config);
     return add_events(s) ? transport_start(&s->net, config) : -1;
 }
 

@@ -6,6 +6,7 @@
 
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/session.h"
+#include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
@@ -18,9 +19,10 @@ struct server {
 
     struct c10d c10d;
     struct http http;
+    struct backoff backoff;
     struct protocol c10d_protocol, http_protocol;
-    const struct protocol *protocols[3];         /* net.protocols */
-    const struct protocol *metrics_protocols[2]; /* net.metrics_protocols */
+    const struct protocol *protocols[3];      /* net.protocols */
+    const struct protocol *http_protocols[2]; /* net.http_protocols */
 
     struct event signals[5]; /* those that a daemon may get; see server.c */
     struct event tick;       /* once a second: log, deadlines, idle exit */

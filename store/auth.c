@@ -528,7 +528,12 @@ void auth_init(struct auth *a, struct quota *quota)
     a->roles[0] = &root_role;
 }
 
-void auth_fini(struct auth *a)
+bool auth_is_clear(const struct auth *a)
+{
+    return a->user_count == 0 && a->role_count == 1 && !a->enabled;
+}
+
+static void free_all(struct auth *a)
 {
     for (size_t i = 0; i < a->user_count; i++)
         free_user(a->users[i]);
@@ -536,6 +541,21 @@ void auth_fini(struct auth *a)
         if (a->roles[i] != &root_role)
             free_role(a->roles[i]);
     }
+}
+
+void auth_clear(struct auth *a)
+{
+    free_all(a);
+    a->roles[0] = &root_role;
+    a->role_count = 1;
+    a->user_count = 0;
+    quota_keep(a->quota, &a->bytes, 0, a->bytes);
+    a->enabled = false;
+}
+
+void auth_fini(struct auth *a)
+{
+    free_all(a);
     account_free(ACCOUNT_USERS, a->users, a->user_room * sizeof *a->users);
     account_free(ACCOUNT_USERS, a->roles, a->role_room * sizeof *a->roles);
     *a = (struct auth){0};

@@ -60,6 +60,10 @@ bool auth_can_apply(const struct auth *a, const struct change *change);
 /* What auth_apply() takes of the reserve at most. */
 size_t auth_memory(const struct auth *a, const struct change *change);
 
+/* No users, no roles, not enabled. What a reset makes of it; it stays an auth that exists. */
+bool auth_is_clear(const struct auth *a);
+void auth_clear(struct auth *a);
+
 /* Carries out a change that was checked. */
 void auth_apply(struct auth *a, struct tree *t, const struct change *change);
 

@@ -30,7 +30,7 @@ enum command_kind {
     COMMAND_AUTH_ENABLE,
     COMMAND_AUTH_DISABLE,
     COMMAND_AUTH_TOUCH,  /* a change that was refused, but made etcd set up its auth data */
-    COMMAND_SPACE_RESET, /* forgets everything */
+    COMMAND_SPACE_RESET, /* forgets everything, users and roles too */
     COMMAND_SPACE_FORGET,
     COMMAND_WORKER_STORE_OPEN,
     COMMAND_WORKER_STORE_DROP,

@@ -5,7 +5,7 @@
 #include "store/reserve.h"
 
 struct expiry_node {
-    int64_t at_ns;  /* since 1970 */
+    int64_t at_ns;  /* by the owner's clock */
     uint64_t order; /* of expiry_add(); later calls come later */
     size_t slot;    /* in the heap + 1; 0: in none */
 };

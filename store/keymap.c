@@ -1,6 +1,6 @@
 /* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
  * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
- * wait. */
+ * wait, keymap_group.c the groups. */
 #include "store/keymap.h"
 
 #include <assert.h>
@@ -14,6 +14,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .quota = quota};
     table_init(&m->keys, kind, seed, reserve);
     table_init(&m->queues, kind, seed, reserve);
+    table_init(&m->groups, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
 }
@@ -25,22 +26,34 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
     return (struct entry *)table_find(&m->keys, key); /* node is the first member */
 }
 
+/* What an entry takes, with its links and its key. */
+static size_t entry_size(size_t groups, size_t key_len)
+{
+    return sizeof(struct entry) + groups * sizeof(struct key_link) + key_len;
+}
+
 static size_t entry_cost(const struct entry *e)
 {
-    return ENTRY_COST + e->node.key.len;
+    return entry_size(e->group_count, e->node.key.len);
+}
+
+size_t keymap_key_cost(const struct keymap *m, struct slice key)
+{
+    return entry_size(keymap_count_groups(m, key), key.len);
 }
 
 /* Makes an absent entry of memory with room for it. */
-static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice key)
+static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice key, size_t groups)
 {
-    uint8_t *name = (uint8_t *)(e + 1);
+    uint8_t *name = (uint8_t *)&e->groups[groups];
 
-    *e = (struct entry){.node = {.key = {name, key.len}}};
+    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups};
     if (key.len != 0)
         memcpy(name, key.ptr, key.len);
     TAILQ_INIT(&e->waiting);
     TAILQ_INIT(&e->barrier);
     TAILQ_INIT(&e->watching);
+    keymap_name_groups(m, e);
     table_add(&m->keys, &e->node);
     keymap_wait_bytes(m, entry_cost(e), 0);
     return e;
@@ -49,7 +62,10 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
 /* An absent entry where there is none, for a change. */
 static struct entry *entry_create(struct keymap *m, struct slice key)
 {
-    return entry_add(m, reserve_alloc(m->reserve, m->kind, sizeof(struct entry) + key.len), key);
+    size_t groups = keymap_count_groups(m, key);
+
+    return entry_add(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key,
+                     groups);
 }
 
 static struct entry *get_or_create(struct keymap *m, struct slice key)
@@ -62,11 +78,13 @@ static struct entry *get_or_create(struct keymap *m, struct slice key)
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 {
     struct entry *e = keymap_find(m, key);
+    size_t groups;
 
     if (e != NULL)
         return e;
-    e = account_request(m->kind, ACCOUNT_ORDINARY, sizeof *e + key.len);
-    return e == NULL ? NULL : entry_add(m, e, key);
+    groups = keymap_count_groups(m, key);
+    e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
+    return e == NULL ? NULL : entry_add(m, e, key, groups);
 }
 
 void keymap_release(struct keymap *m, struct entry *e)
@@ -76,7 +94,7 @@ void keymap_release(struct keymap *m, struct entry *e)
         return;
     keymap_wait_bytes(m, 0, entry_cost(e));
     table_remove(&m->keys, &e->node);
-    account_free(m->kind, e, sizeof *e + e->node.key.len);
+    account_free(m->kind, e, entry_cost(e));
 }
 
 /* Puts `value` (whose reference it takes) in the place of what was there. */
@@ -90,6 +108,7 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
         keymap_wait_bytes(m, 0, entry_cost(e));
         keymap_keep_bytes(m, entry_cost(e), 0);
         TAILQ_INSERT_TAIL(&m->entries, e, order);
+        keymap_join_groups(m, e);
     }
     keymap_keep_bytes(m, value->len, blob_slice(old).len);
     e->value = value;
@@ -241,6 +260,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
+    keymap_leave_groups(m, e);
     m->present--;
     m->present_bytes -= e->node.key.len;
     keymap_keep_bytes(m, 0, entry_cost(e) + old->len);
@@ -289,16 +309,17 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
 
 /* --- What changes take. --- */
 
-static size_t entry_memory(struct slice key)
+static size_t entry_memory(const struct keymap *m, struct slice key)
 {
-    return reserve_cost(sizeof(struct entry) + key.len);
+    return reserve_cost(keymap_key_cost(m, key));
 }
 
-static size_t put_memory(const struct entry *e, struct slice key, size_t len)
+static size_t put_memory(const struct keymap *m, const struct entry *e, struct slice key,
+                         size_t len)
 {
     if (e != NULL && entry_fits(e, len))
         return 0;
-    return (e == NULL ? entry_memory(key) : 0) + reserve_blob_cost(entry_room(len));
+    return (e == NULL ? entry_memory(m, key) : 0) + reserve_blob_cost(entry_room(len));
 }
 
 static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
@@ -315,16 +336,17 @@ static size_t append_memory(const struct keymap *m, const struct key_append *c)
 
     if (append_fits(e, c->bytes.len))
         return 0;
-    return (e == NULL ? entry_memory(c->key) : 0) + reserve_blob_cost(len + append_spare(old, len));
+    return (e == NULL ? entry_memory(m, c->key) : 0) +
+           reserve_blob_cost(len + append_spare(old, len));
 }
 
-static size_t put_all_memory(struct slice pairs)
+static size_t put_all_memory(const struct keymap *m, struct slice pairs)
 {
     struct slice key, value;
     size_t sum = 0;
 
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
-        sum += put_memory(NULL, key, value.len);
+        sum += put_memory(m, NULL, key, value.len);
     return sum;
 }
 
@@ -332,13 +354,13 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 {
     switch (change->kind) {
     case CHANGE_KEY_PUT:
-        return put_memory(change->put.entry, change->put.key, change->put.value.len);
+        return put_memory(m, change->put.entry, change->put.key, change->put.value.len);
     case CHANGE_KEY_PATCH:
         return patch_memory(m, &change->patch);
     case CHANGE_KEY_APPEND:
         return append_memory(m, &change->append);
     case CHANGE_KEY_PUT_ALL:
-        return put_all_memory(change->put_all.pairs);
+        return put_all_memory(m, change->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
         return keymap_push_memory(&change->push);
     default:
@@ -367,4 +389,5 @@ void keymap_fini(struct keymap *m)
     assert(m->keys.count == 0);
     table_fini(&m->keys);
     table_fini(&m->queues);
+    table_fini(&m->groups);
 }

@@ -35,13 +35,23 @@ struct key_watch {
     struct entry *at;
 };
 
+/* A key's place in a group, see keymap_group_by(). */
+struct key_link {
+    struct table_node node;       /* the prefix; in the table if this is the first of the group */
+    struct key_link *prev, *next; /* a ring */
+    struct entry *entry;
+    bool is_first;
+};
+
 struct entry {
-    struct table_node node;   /* the key; its bytes follow the struct */
+    struct table_node node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
     TAILQ_HEAD(, wait_link) waiting;
     TAILQ_HEAD(, wait_link) barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
+    size_t group_count;
+    struct key_link groups[];
 };
 
 struct element {
@@ -59,9 +69,16 @@ struct queue {
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
 
+/* Names the groups of a key: the lengths of prefixes of it, of different ones. Says always the same
+ * of the same key. */
+#define KEY_GROUPS_MAX 4
+typedef size_t (*key_groups)(struct slice key, size_t lengths[KEY_GROUPS_MAX]);
+
 struct keymap {
     struct table keys;
     struct table queues;
+    struct table groups;       /* the first key_link of each */
+    key_groups groups_of;      /* NULL: no key is in a group */
     struct entry_list entries; /* those that have a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
@@ -77,6 +94,9 @@ struct keymap {
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota);
+
+/* Before the first key: each key that has a value is found by each of its groups, too. */
+void keymap_group_by(struct keymap *m, key_groups groups_of);
 
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);
@@ -97,6 +117,19 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 /* Bytes that LIST_KEYS takes on the wire behind its count, and those bytes. */
 size_t keymap_list_size(const struct keymap *m);
 void keymap_list(const struct keymap *m, struct writer *out);
+
+/* What a new key counts for in the limit of bytes, without its value. */
+size_t keymap_key_cost(const struct keymap *m, struct slice key);
+
+/* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
+ * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
+ */
+struct key_walk {
+    struct key_link *next, *last;
+};
+
+void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk);
+struct entry *keymap_walk_next(struct key_walk *walk);
 
 /* --- Changes; for part_*.c alone. --- */
 

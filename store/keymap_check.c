@@ -17,7 +17,7 @@ static bool is_present(const struct entry *e)
 static bool has_room(const struct keymap *m, const struct entry *e, struct slice key, size_t len)
 {
     return quota_has_room(m->quota, entry_value(e).len,
-                          is_present(e) ? len : ENTRY_COST + key.len + len);
+                          is_present(e) ? len : keymap_key_cost(m, key) + len);
 }
 
 /* --- Numbers. --- */
@@ -244,7 +244,7 @@ static enum store_status check_multi_set(const struct keymap *m, struct slice pa
     size_t more = 0;
 
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-        more += ENTRY_COST + key.len + value.len;
+        more += keymap_key_cost(m, key) + value.len;
     if (!quota_has_room(m->quota, 0, more))
         return STORE_FULL;
     change->kind = CHANGE_KEY_PUT_ALL;

@@ -3,7 +3,7 @@
 
 #include "store/keymap.h"
 
-/* What a key or an element costs beside its bytes; close enough for a limit. */
+/* What a key without groups, or an element, costs beside its bytes; close enough for a limit. */
 #define ENTRY_COST   sizeof(struct entry)
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 #define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
@@ -39,6 +39,16 @@ struct entry *keymap_find(const struct keymap *m, struct slice key);
 /* Finds the entry, or adds an absent one that a client is going to wait for. NULL when memory is
  * short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
+
+/* In how many groups a key is. */
+size_t keymap_count_groups(const struct keymap *m, struct slice key);
+
+/* Prepares the links of a new entry, whose key and number of groups are set. */
+void keymap_name_groups(const struct keymap *m, struct entry *e);
+
+/* The key has a value from now on; has none any more. */
+void keymap_join_groups(struct keymap *m, struct entry *e);
+void keymap_leave_groups(struct keymap *m, struct entry *e);
 
 /* Frees an entry that has no value, and for which no client waits. */
 void keymap_release(struct keymap *m, struct entry *e);

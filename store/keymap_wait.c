@@ -137,7 +137,7 @@ static uint64_t count_absent(const struct keymap *m, struct slice keys, size_t *
         if (keymap_exists(m, key))
             continue;
         absent++;
-        *cost += ENTRY_COST + key.len;
+        *cost += keymap_key_cost(m, key);
     }
     *cost += waiter_cost(absent);
     return absent;
@@ -221,7 +221,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     struct key_watch *w;
     struct entry *e;
 
-    if (!quota_may_wait(m->quota, ENTRY_COST + key.len + sizeof(struct key_watch)))
+    if (!quota_may_wait(m->quota, keymap_key_cost(m, key) + sizeof(struct key_watch)))
         return STORE_FULL;
     e = keymap_get_or_create(m, key);
     w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);

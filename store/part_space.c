@@ -51,7 +51,8 @@ static bool decide_space(struct space *space, const struct command *c, struct ch
     case COMMAND_SPACE_RESET:
         change->kind = CHANGE_SPACE_RESET;
         change->now_ns = c->now_ns;
-        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children);
+        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children) ||
+               !auth_is_clear(&space->auth);
     case COMMAND_WORKER_STORE_OPEN:
         change->kind = CHANGE_WORKER_STORE_OPEN;
         change->store_id = out->count = space->worker_stores.last_id + 1;
@@ -136,6 +137,7 @@ static void apply_space(struct space *space, const struct change *change, struct
     switch (change->kind) {
     case CHANGE_SPACE_RESET:
         out->count = forget_keys(space) + tree_clear(&space->tree, change->now_ns);
+        auth_clear(&space->auth);
         break;
     case CHANGE_SPACE_FORGET:
         out->count = forget_keys(space);

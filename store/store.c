@@ -43,6 +43,7 @@ struct space *store_space(struct store *s, const char *name)
     if (space != NULL)
         return space;
     space = space_new(name, &s->ready, &s->reserve, s->options.seed, s->options.space_bytes_max);
+    keymap_group_by(&space->keys, s->options.key_groups);
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);
     return space;
 }

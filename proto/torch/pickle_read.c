@@ -11,8 +11,6 @@ void pickle_reader_fini(struct pickle_reader *r)
     *r = (struct pickle_reader){0};
 }
 
-#define FRAME_HEADER 9
-
 bool pickle_begin(struct pickle_reader *r, uint8_t *protocol)
 {
     if (r->in.len < 2 || r->in.ptr[0] != PICKLE_PROTO || r->in.ptr[1] < 4 || r->in.ptr[1] > 5)
@@ -22,24 +20,31 @@ bool pickle_begin(struct pickle_reader *r, uint8_t *protocol)
     return true;
 }
 
+bool pickle_skip_frame(const uint8_t header[PICKLE_FRAME_HEADER], size_t len, size_t *at)
+{
+    size_t left = len - *at - PICKLE_FRAME_HEADER;
+    uint64_t size = bytes_get_u64(header + 1);
+
+    if (header[0] != PICKLE_FRAME || size < 4 || size > left)
+        return false;
+    *at += PICKLE_FRAME_HEADER + (size_t)size;
+    return true;
+}
+
 /* CPython cuts all its output into frames, between opcodes; a last one of less than four bytes gets
  * no header. */
 bool pickle_next_frame(struct pickle_reader *r)
 {
-    size_t left = r->in.len - r->at;
-    uint64_t len;
+    size_t left = r->in.len - r->at, end = r->at;
 
     if (left < 4) {
         r->end = r->in.len;
         return left > 0;
     }
-    if (left <= FRAME_HEADER || r->in.ptr[r->at] != PICKLE_FRAME)
+    if (left <= PICKLE_FRAME_HEADER || !pickle_skip_frame(r->in.ptr + r->at, r->in.len, &end))
         return false;
-    len = bytes_get_u64(r->in.ptr + r->at + 1);
-    if (len < 4 || len > left - FRAME_HEADER)
-        return false;
-    r->at += FRAME_HEADER;
-    r->end = r->at + (size_t)len;
+    r->at += PICKLE_FRAME_HEADER;
+    r->end = end;
     return true;
 }
 

@@ -39,6 +39,11 @@ bool pickle_begin(struct pickle_reader *r, uint8_t *protocol);
 /* Goes on where a frame ends, or none has begun; false: there is nothing. For pickle_peek(). */
 bool pickle_next_frame(struct pickle_reader *r);
 
+/* Moves *at behind the frame that begins there, in a pickle of `len` bytes that has at least the
+ * frame's `header` there. False: it is no frame, or a longer one than there is room for. */
+#define PICKLE_FRAME_HEADER 9
+bool pickle_skip_frame(const uint8_t header[PICKLE_FRAME_HEADER], size_t len, size_t *at);
+
 /* The next opcode, which stays; -1: there is none. */
 static inline int pickle_peek(struct pickle_reader *r)
 {

@@ -367,6 +367,36 @@ static bool is_likely(struct slice value)
             slice_starts_with(value, slice_str("gAWV")));
 }
 
+static size_t decoded_len(struct slice value)
+{
+    size_t padding = 0;
+
+    while (padding < 2 && value.ptr[value.len - 1 - padding] == '=')
+        padding++;
+    return value.len / 4 * 3 - padding;
+}
+
+/* A pickle is a chain of frames up to its end. Of a state that is cut off, or to which something
+ * was appended, this says so without reading it: a client may append to a long one again and again.
+ */
+static bool has_all_frames(struct slice value)
+{
+    size_t len = decoded_len(value), at = 2;
+
+    if (value.len % 4 != 0)
+        return false;
+    while (len - at >= 4) {
+        uint8_t bytes[12];
+        struct slice part = {value.ptr + at / 3 * 4, (at % 3 + PICKLE_FRAME_HEADER + 2) / 3 * 4};
+        size_t part_len;
+
+        if (len - at <= PICKLE_FRAME_HEADER || !base64_decode(part, false, bytes, &part_len) ||
+            !pickle_skip_frame(bytes + at % 3, len, &at))
+            return false;
+    }
+    return true;
+}
+
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out)
 {
     struct reading r = {0};
@@ -374,7 +404,7 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
     struct torch_block *block;
     bool done = false, no_memory;
 
-    if (!is_likely(value))
+    if (!is_likely(value) || !has_all_frames(value))
         return TORCH_STATE_NOT_MINE;
     block = torch_block_new(value.len / 4 * 3);
     if (block == NULL)

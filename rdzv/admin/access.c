@@ -1,19 +1,45 @@
-/* Which requests may change what other clients rely on. See access.h for the contract. */
+/* What a request may see and change of the daemon as a whole. See access.h for the contract. */
 #include "rdzv/admin/access.h"
 
+#include <string.h>
+
 #include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
+#include "rdzv/net/refusal.h"
 
 bool admin_may_change(const struct http_request *r)
 {
-    if (!peer_is_loopback(&r->conn->peer))
-        reply_message(r, 403,
-                      "This is only for the machine that rdzvd runs on: send this request "
-                      "there, to 127.0.0.1 or [::1]",
-                      HTTP_ETCD_NONE);
-    else if (r->head->origin.len != 0)
-        /* Any page that a browser on this machine shows could send it. */
-        reply_message(r, 403, "This is not for a web page: send no Origin header", HTTP_ETCD_NONE);
-    else
+    const char *why = http_refuse_operator(r);
+
+    if (why == NULL && r->head->origin.len != 0)
+        why = "This is not for a web page: send no Origin header";
+    if (why == NULL)
         return true;
+    refusal_note(&http_engine(r)->stats, REFUSAL_OPERATOR, &r->conn->peer, r->path);
+    reply_message(r, 403, why, HTTP_ETCD_NONE);
     return false;
+}
+
+bool admin_shows_all_spaces(const struct http_request *r)
+{
+    return r->conn->listener->spec->metrics_only || http_is_operator(r);
+}
+
+/* The first that is no Unix socket, whose peers are operators anyhow. */
+static bool is_space_of_first_listener(const struct http_request *r)
+{
+    const struct config *config = r->http->config;
+    size_t i = 0;
+
+    while (i < config->listener_count && config->listeners[i].path != NULL)
+        i++;
+    return i < config->listener_count &&
+           strcmp(config->listeners[i].space, r->space->store->name) == 0;
+}
+
+bool admin_shows_daemon(const struct http_request *r, bool all_spaces)
+{
+    const struct engine_space *first = TAILQ_FIRST(&http_engine(r)->spaces);
+
+    return all_spaces || TAILQ_NEXT(first, entry) == NULL || is_space_of_first_listener(r);
 }

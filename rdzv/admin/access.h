@@ -1,8 +1,17 @@
-/* Which requests may change what other clients rely on. */
+/* What a request may see and change of the daemon as a whole. */
 #pragma once
 
 #include "rdzv/http/reply.h"
 
-/* True when the request comes from this machine, and not from a web page that a browser shows here.
- * Otherwise a 403 has been sent that says why. */
+/* True when the request may change what other clients rely on: an operator's, and not from a web
+ * page. Otherwise a 403 has been sent that says why. */
 bool admin_may_change(const struct http_request *r);
+
+/* A listener shows its own space alone, to whoever may come there. Operators see all spaces, as do
+ * those who come to a listener for metrics. Asked once for a request: a wrong token counts. */
+bool admin_shows_all_spaces(const struct http_request *r);
+
+/* Are the numbers of the whole daemon shown, given whether all spaces are? They name no space, but
+ * with several spaces they tell of all of them: then only to those who see all, and in the space of
+ * the first listener, for whoever watches the daemon. */
+bool admin_shows_daemon(const struct http_request *r, bool all_spaces);

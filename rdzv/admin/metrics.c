@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rdzv/admin/access.h"
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
+#include "rdzv/net/refusal.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 #define DESCRIPTORS "/proc/self/fd"
@@ -92,6 +94,11 @@ static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
 
 /* --- Ours. --- */
 
+static uint64_t space_connections(const struct engine_space *space)
+{
+    return space->c10d_sessions;
+}
+
 static uint64_t space_key_count(const struct engine_space *space)
 {
     return space_usage(space->store).keys;
@@ -138,12 +145,24 @@ static uint64_t space_watchers(const struct engine_space *space)
     return space->store->tree.hub.registered;
 }
 
-static void write_spaces(FILE *out, const struct engine *e)
+/* Those that are shown: all, or `only` that one. */
+static const struct engine_space *next_space(const struct engine *e,
+                                             const struct engine_space *only,
+                                             const struct engine_space *space)
+{
+    if (only != NULL)
+        return space == NULL ? only : NULL;
+    return space == NULL ? TAILQ_FIRST(&e->spaces) : TAILQ_NEXT(space, entry);
+}
+
+/* `only` NULL: of all spaces. */
+static void write_spaces(FILE *out, const struct engine *e, const struct engine_space *only)
 {
     static const struct {
         const char *name, *help;
         uint64_t (*value)(const struct engine_space *space);
     } gauges[] = {
+        {"rdzvd_space_c10d_connections", "Open connections that speak c10d.", space_connections},
         {"rdzvd_space_bytes", "Bytes that a space holds, by --space-limit.", space_bytes},
         {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
@@ -157,7 +176,7 @@ static void write_spaces(FILE *out, const struct engine *e)
 
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         head(out, gauges[i].name, "gauge", gauges[i].help);
-        TAILQ_FOREACH(space, &e->spaces, entry)
+        for (space = next_space(e, only, NULL); space != NULL; space = next_space(e, only, space))
             fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", gauges[i].name, space->store->name,
                     gauges[i].value(space));
     }
@@ -178,22 +197,25 @@ static void write_dropped(FILE *out, const struct stats *stats)
                 stats->dropped[i]);
 }
 
+static void write_refused(FILE *out, const struct stats *stats)
+{
+    head(out, "rdzvd_refused_total", "counter",
+         "Connections and requests that were refused, by reason.");
+    for (int i = 0; i < REFUSAL_REASONS; i++)
+        fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
+                refusal_name((enum refusal_reason)i), stats->refused[i]);
+}
+
 static void write_connections(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
-    const struct engine_space *space;
 
-    head(out, "rdzvd_space_c10d_connections", "gauge", "Open connections that speak c10d.");
-    TAILQ_FOREACH(space, &n->engine->spaces, entry)
-        fprintf(out, "rdzvd_space_c10d_connections{space=\"%s\"} %" PRIu64 "\n", space->store->name,
-                space->c10d_sessions);
     gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
     counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
             stats->accepted);
     counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
     write_dropped(out, stats);
-    counter(out, "rdzvd_connections_rejected_total", "Connections over the limit, closed at once.",
-            stats->rejected);
+    write_refused(out, stats);
 }
 
 static void write_memory_account(FILE *out)
@@ -235,7 +257,6 @@ static void write_daemon(FILE *out, const struct net *n)
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
     write_memory_account(out);
-    write_spaces(out, n->engine);
 }
 
 /* --- The process. --- */
@@ -329,12 +350,15 @@ void admin_metrics_handle(const struct http_request *r)
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
-    bool ok = out != NULL;
+    bool ok = out != NULL, all_spaces = admin_shows_all_spaces(r);
 
     if (ok) {
         write_etcd(out, r->http->member_id, r->space->store);
-        write_daemon(out, conn_net(r->conn));
-        write_process(out, http_engine(r));
+        write_spaces(out, http_engine(r), all_spaces ? NULL : r->space);
+        if (admin_shows_daemon(r, all_spaces)) {
+            write_daemon(out, conn_net(r->conn));
+            write_process(out, http_engine(r));
+        }
         ok = fclose(out) == 0;
     }
     conn_charge(r->conn, cost_of(http_engine(r)) + len);

@@ -28,15 +28,19 @@ static void write_space(struct writer *w, const struct engine_space *entry)
     writer_u8(w, '}');
 }
 
-static void write_spaces(struct writer *w, const struct engine *e)
+static void write_spaces(struct writer *w, const struct http_request *r)
 {
+    bool all = admin_shows_all_spaces(r), any = false;
     const struct engine_space *entry;
 
     writer_str(w, "{\"spaces\":[");
-    TAILQ_FOREACH(entry, &e->spaces, entry) {
-        if (entry != TAILQ_FIRST(&e->spaces))
+    TAILQ_FOREACH(entry, &http_engine(r)->spaces, entry) {
+        if (!all && entry != r->space)
+            continue;
+        if (any)
             writer_u8(w, ',');
         write_space(w, entry);
+        any = true;
     }
     writer_str(w, "]}\n");
 }
@@ -46,7 +50,7 @@ static void list_spaces(const struct http_request *r)
     struct reply_body body;
 
     reply_body_begin(&body);
-    write_spaces(&body.w, http_engine(r));
+    write_spaces(&body.w, r);
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }
 
@@ -58,11 +62,14 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     /* As GET lists them; the command counts a tree by the children of its root. */
     const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.nodes.count - 1;
+    bool had_auth = auth_enabled(&space->store->auth);
     struct store_result result;
     char peer[CONN_PEER_MAX];
     struct reply_body body;
 
     engine_apply(http_engine(r), space, &command, &result);
+    if (had_auth)
+        log_event(LOG_INFO, "auth_disabled", log_str("space", name));
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
     reply_body_begin(&body);
@@ -88,6 +95,14 @@ static void handle_space(const struct http_request *r, struct slice name)
         reset_space(r, space);
 }
 
+/* NULL: there is none, or it is not to be seen here. */
+static struct engine_space *find_shown(const struct http_request *r, struct slice name)
+{
+    struct engine_space *space = engine_find_space(http_engine(r), name);
+
+    return space == r->space || admin_shows_all_spaces(r) ? space : NULL;
+}
+
 /* "NAME", or "NAME/runs…". A space's name holds no '/'. */
 static void handle_below(const struct http_request *r, struct slice path)
 {
@@ -103,7 +118,7 @@ static void handle_below(const struct http_request *r, struct slice path)
     if (slice_starts_with(rest, slice_str(runs))) {
         rest = slice_from(rest, strlen(runs));
         if (rest.len == 0 || (rest.len > 1 && rest.ptr[0] == '/')) {
-            admin_runs_handle(r, engine_find_space(http_engine(r), name), name, rest);
+            admin_runs_handle(r, find_shown(r, name), name, rest);
             return;
         }
     }

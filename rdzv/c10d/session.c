@@ -430,15 +430,16 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
 /* One whole request of `size` bytes. */
 static enum protocol_result carry_out(struct conn *c, const struct c10d_request *req, size_t size)
 {
-    struct stats *stats = &c10d_of(c)->engine->stats; /* the session may end with this request */
+    struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
+    uint64_t worked = engine->work;
     enum c10d_verdict verdict = ask_hooks(c, req);
 
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
-    stats->c10d_requests++;
+    engine->stats.c10d_requests++;
     if (verdict == C10D_PROCEED)
         handlers[req->op](c, req);
-    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size);
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked));
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
 }
 

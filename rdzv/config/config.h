@@ -34,6 +34,7 @@ struct string_list {
 };
 
 struct listen_spec {
+    char *path;     /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
     char *host;     /* "" for every address of IPv4 and IPv6; else an address without brackets,
                        or a name that the server resolves */
     uint16_t port;  /* 0: the kernel chooses, the log says what */
@@ -123,8 +124,13 @@ struct config {
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given or as etcd fills it */
     char *initial_cluster_token;              /* "etcd-cluster" */
-    struct string_list cors;                  /* origins; empty: any, as `*` */
-    struct string_list host_whitelist;        /* names; empty: any, as `*` */
+    struct string_list cors;                  /* origins, or `*` alone; empty: none */
+    struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
+                                                 addresses and localhost alone */
+
+    bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
+    bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
+    char *admin_token_file; /* NULL: there is no token */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;
@@ -162,7 +168,8 @@ void config_free(struct config *config);
 void config_adopt_socket(struct config *config, int fd, const char *host, uint16_t port,
                          const char *name);
 
-/* "127.0.0.1:29400", "[::1]:2379", "*:29400". `text` has at least CONFIG_ADDRESS_MAX bytes. */
+/* "127.0.0.1:29400", "[::1]:2379", "*:29400", "unix:/run/rdzvd.sock". `text` has at least
+ * CONFIG_ADDRESS_MAX bytes. */
 #define CONFIG_ADDRESS_MAX 300
 const char *config_format_address(const struct listen_spec *spec, char *text);
 

@@ -37,6 +37,7 @@ struct option {
     const char *group;
     const char *value_name;
     const char *help;
+    const char *without; /* of a list: what the help says while it is empty */
 };
 
 extern const struct option config_options[];
@@ -110,6 +111,7 @@ void config_add_localhost(struct config *c, uint16_t port, const char *space);
 /* Takes nothing over, copies what it keeps. */
 struct listen_spec *config_add_listener(struct config *c, const char *host, size_t host_len,
                                         uint16_t port, const char *space);
+void config_free_listener(struct listen_spec *spec);
 void config_clear_listeners(struct config *c);
 bool config_check_overlaps(struct draft *d);
 /* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/un.h>
+
+/* The kernel's room for a path, less its end. */
+#define UNIX_PATH_MAX (sizeof((struct sockaddr_un){0}.sun_path) - 1)
 
 bool config_space_name_ok(const char *name)
 {
@@ -39,12 +43,17 @@ void config_add_localhost(struct config *c, uint16_t port, const char *space)
         config_add_listener(c, "::1", 3, port, space)->optional = true;
 }
 
+void config_free_listener(struct listen_spec *spec)
+{
+    free(spec->path);
+    free(spec->host);
+    free(spec->space);
+}
+
 void config_clear_listeners(struct config *c)
 {
-    for (size_t i = 0; i < c->listener_count; i++) {
-        free(c->listeners[i].host);
-        free(c->listeners[i].space);
-    }
+    for (size_t i = 0; i < c->listener_count; i++)
+        config_free_listener(&c->listeners[i]);
     free(c->listeners);
     c->listeners = NULL;
     c->listener_count = 0;
@@ -89,8 +98,8 @@ static const char *split_listen(const char *text, const char **host, size_t *hos
 
     if (strstr(text, "://") != NULL)
         return "this is a URL; write ADDR:PORT, or use --listen-client-urls";
-    if (text[0] == '/' || strncmp(text, "unix:", 5) == 0)
-        return "Unix sockets are not served; write ADDR:PORT";
+    if (text[0] == '/')
+        return "this is a path; write unix:/PATH, or ADDR:PORT";
     *space = strchr(text, '/');
     len = *space == NULL ? strlen(text) : (size_t)(*space - text);
     if (*space != NULL)
@@ -134,6 +143,19 @@ static bool parse_port(const char *text, uint16_t *out)
     return true;
 }
 
+/* `path` is all that stands behind "unix:". */
+static bool apply_unix(struct draft *d, const struct setting *s, const char *path)
+{
+    if (path[0] != '/' || strlen(path) > UNIX_PATH_MAX)
+        return config_fail(d, s,
+                           "%s: the path of a Unix socket begins with / and has %zu bytes at most; "
+                           "write unix:/PATH",
+                           config_show(s->value).text, UNIX_PATH_MAX);
+    config_add_listener(&d->config, "", 0, 0, CONFIG_DEFAULT_SPACE)->path =
+        config_copy_text(path, strlen(path));
+    return true;
+}
+
 bool config_apply_listen(struct draft *d, const struct setting *s)
 {
     struct config *c = &d->config;
@@ -145,6 +167,8 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
     if (d->listen_from != NULL && d->listen_from->source != s->source)
         config_clear_listeners(c); /* the command line's replace the file's */
     d->listen_from = s;
+    if (strncmp(s->value, "unix:", 5) == 0)
+        return apply_unix(d, s, s->value + 5);
     problem = split_listen(s->value, &host, &host_len, &port, &space);
     if (problem == NULL && !parse_port(port, &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
@@ -170,17 +194,21 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
 
 const char *config_format_address(const struct listen_spec *spec, char *text)
 {
-    const char *format = spec->host[0] == '\0'             ? "*%s:%u"
+    const char *format = spec->path != NULL                ? "unix:%s"
+                         : spec->host[0] == '\0'           ? "*%s:%u"
                          : strchr(spec->host, ':') != NULL ? "[%s]:%u"
                                                            : "%s:%u";
 
-    snprintf(text, CONFIG_ADDRESS_MAX, format, spec->host, spec->port);
+    snprintf(text, CONFIG_ADDRESS_MAX, format, spec->path != NULL ? spec->path : spec->host,
+             spec->port);
     return text;
 }
 
 /* Whether both cannot be bound at once. Names are left to the server, which resolves them. */
 static bool overlap(const struct listen_spec *a, const struct listen_spec *b)
 {
+    if (a->path != NULL || b->path != NULL)
+        return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
     if (a->port == 0 || a->port != b->port)
         return false;
     if (a->host[0] == '\0' || b->host[0] == '\0' || strcmp(a->host, b->host) == 0)

@@ -20,6 +20,7 @@ static const char *const log_level_names[] = {"debug", "info", "warn", "error", 
 #define AT(member) offsetof(struct config, member)
 
 static const char listening[] = "Listening";
+static const char access[] = "Who may do what";
 static const char keeping[] = "Keys and spaces";
 static const char elastic[] = "Elastic jobs";
 static const char limits[] = "Limits";
@@ -32,7 +33,7 @@ const struct option config_options[] = {
      .kind = OPTION_LISTEN,
      .group = listening,
      .value_name = "ADDR:PORT[/SPACE]",
-     .help = "serve here, * is all; repeatable"},
+     .help = "serve here, or unix:/PATH; repeatable"},
     {.name = "c10d-legacy",
      .kind = OPTION_SWITCH,
      .offset = AT(legacy),
@@ -47,6 +48,41 @@ const struct option config_options[] = {
      .group = listening,
      .value_name = "off|x1|x2",
      .help = "c10d opcodes above 6 as torch snapshots of mid-2023 had them"},
+
+    {.name = "admin-token-file",
+     .kind = OPTION_TEXT,
+     .offset = AT(admin_token_file),
+     .group = access,
+     .value_name = "FILE",
+     .help = "whoever has the token in FILE may change things at /rdzv/v1"},
+    {.name = "etcd-auth",
+     .kind = OPTION_SWITCH,
+     .offset = AT(etcd_auth),
+     .choices = switch_names,
+     .group = access,
+     .value_name = "on|off",
+     .help = "etcd's users and roles; off: they cannot be switched on"},
+    {.name = "password-backoff",
+     .kind = OPTION_SWITCH,
+     .offset = AT(password_backoff),
+     .choices = switch_names,
+     .group = access,
+     .value_name = "on|off",
+     .help = "who sent wrong passwords has to wait before the next"},
+    {.name = "cors",
+     .kind = OPTION_ORIGINS,
+     .offset = AT(cors),
+     .group = access,
+     .value_name = "ORIGINS",
+     .help = "origins whose pages may read answers; * is any",
+     .without = "none"},
+    {.name = "host-whitelist",
+     .kind = OPTION_NAMES,
+     .offset = AT(host_whitelist),
+     .group = access,
+     .value_name = "NAMES",
+     .help = "Host headers to answer, * is any",
+     .without = "any, on loopback its own"},
 
     {.name = "data-dir",
      .kind = OPTION_TEXT,
@@ -256,19 +292,6 @@ const struct option config_options[] = {
      .group = as_etcd,
      .value_name = "URLS",
      .help = "what /v2/members and /v2/machines say"},
-    {.name = "cors",
-     .kind = OPTION_ORIGINS,
-     .offset = AT(cors),
-     .group = as_etcd,
-     .value_name = "ORIGINS",
-     .help = "origins that browsers may ask from; * is any"},
-    {.name = "host-whitelist",
-     .kind = OPTION_NAMES,
-     .offset = AT(host_whitelist),
-     .group = as_etcd,
-     .value_name = "NAMES",
-     .help = "Host headers that rdzvd accepts; * is any"},
-
     {.name = "config",
      .kind = OPTION_FILE,
      .group = files,
@@ -417,6 +440,7 @@ static bool apply_origins(struct draft *d, const struct setting *s, struct strin
         return s->value[0] == '\0' ? config_fail(d, s, "is empty; write * for any origin, or URLs")
                                    : config_read_urls(d, s, list);
     string_list_free(list);
+    string_list_add(list, "*", 1);
     return true;
 }
 
@@ -427,6 +451,7 @@ static void apply_names(const struct setting *s, struct string_list *list)
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
             string_list_free(list);
+            string_list_add(list, "*", 1);
             return;
         }
     }

@@ -8,6 +8,8 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
+        .etcd_auth = true,
+        .password_backoff = true,
         .legacy = true,
         .drain_timeout_ms = 5000,
         .elastic =
@@ -39,6 +41,13 @@ static void set_defaults(struct config *c)
     string_list_add(&c->advertise_client_urls, "http://localhost:2379", 21);
     string_list_add(&c->advertise_peer_urls, "http://localhost:2380", 21);
     c->initial_cluster_token = config_copy_text("etcd-cluster", 12);
+}
+
+/* An etcd answers every name, and tells every web page. */
+static void set_etcd_defaults(struct config *c)
+{
+    string_list_add(&c->cors, "*", 1);
+    string_list_add(&c->host_whitelist, "*", 1);
 }
 
 static bool apply_settings(struct parse *p)
@@ -114,6 +123,8 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     *error = (struct config_error){.exit_code = 2};
     set_defaults(&p.draft.config);
     p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
+    if (p.as_etcd)
+        set_etcd_defaults(&p.draft.config);
     ok = config_collect(&p, argc, argv, environment);
     help = ok ? config_last_setting(&p, "help") : NULL;
     if (help != NULL) {
@@ -146,6 +157,7 @@ void config_free(struct config *c)
     config_clear_listeners(c);
     free(c->name);
     free(c->data_dir);
+    free(c->admin_token_file);
     free(c->elastic.advertise);
     free(c->elastic.advertise_host);
     free(c->elastic.worker_ports);
@@ -176,8 +188,7 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             if (c->listeners[i].metrics_only) {
                 c->listeners[kept++] = c->listeners[i];
             } else {
-                free(c->listeners[i].host);
-                free(c->listeners[i].space);
+                config_free_listener(&c->listeners[i]);
             }
         }
         c->listener_count = kept;

@@ -41,10 +41,6 @@ static void write_quoted(FILE *out, const char *text)
 
 static void write_list(FILE *out, const struct string_list *list)
 {
-    if (list->count == 0) {
-        fputs("[\"*\"]", out);
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) {
         fputs(i == 0 ? "[" : ", ", out);
         write_quoted(out, list->items[i]);
@@ -93,6 +89,7 @@ static bool write_value(FILE *out, const struct config *c, const struct option *
 {
     const char *field = (const char *)c + o->offset;
     char text[UNITS_TEXT_MAX];
+    const struct string_list *list;
     const char *string;
 
     switch (o->kind) {
@@ -118,8 +115,11 @@ static bool write_value(FILE *out, const struct config *c, const struct option *
     case OPTION_URLS:
     case OPTION_ORIGINS:
     case OPTION_NAMES:
+        list = (const struct string_list *)(const void *)field;
+        if (list->count == 0)
+            return false;
         fprintf(out, "%s: ", o->name);
-        write_list(out, (const struct string_list *)(const void *)field);
+        write_list(out, list);
         fputc('\n', out);
         return true;
     case OPTION_LISTEN:
@@ -153,7 +153,13 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+        if (spec->path != NULL) {
+            fputs("  - ", out);
+            write_quoted(out, text);
+            fputc('\n', out);
+        } else {
+            fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+        }
     }
 }
 
@@ -237,7 +243,7 @@ static void write_default(FILE *out, const struct config *defaults, const struct
     case OPTION_ORIGINS:
     case OPTION_NAMES:
         list = (const struct string_list *)(const void *)((const char *)defaults + o->offset);
-        fprintf(out, " (%s)", list->count == 0 ? "*" : list->items[0]);
+        fprintf(out, " (%s)", list->count == 0 ? o->without : list->items[0]);
         return;
     case OPTION_FILE:
     case OPTION_ACTION:

@@ -146,10 +146,11 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
 
     (void)etcd_url_check(url, &parts); /* it was fine when it was read */
     if (etcd_url_scheme_is(&parts, "unix") || etcd_url_scheme_is(&parts, "unixs"))
-        return config_fail_check(d, from,
-                                 "%s: Unix sockets are not served here; listen on "
-                                 "http://127.0.0.1:PORT",
-                                 config_show(url).text);
+        return config_fail_check(
+            d, from,
+            "%s: a Unix socket is --listen=unix:/PATH here; write that, or listen "
+            "on http://127.0.0.1:PORT",
+            config_show(url).text);
     if (etcd_url_scheme_is(&parts, "https"))
         return config_fail_check(d, from,
                                  "%s: TLS is not available yet; listen on http:// and "

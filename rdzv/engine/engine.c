@@ -11,6 +11,7 @@ void engine_init(struct engine *e, const struct engine_options *options)
     batch_begin(&e->batch, 1);
     TAILQ_INIT(&e->spaces);
     store_init(&e->store, &(struct store_options){.seed = options->seed,
+                                                  .key_groups = options->key_groups,
                                                   .space_bytes_max = options->space_bytes_max});
     e->started_ns = engine_wall_ns(e);
 }

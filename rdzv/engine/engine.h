@@ -25,7 +25,8 @@ struct engine_journal {
 struct engine_options {
     const struct clock *clock;
     uint64_t seed;                  /* of the hash tables; unguessable by peers */
-    size_t space_bytes_max;         /* see struct store_options */
+    key_groups key_groups;          /* see struct store_options */
+    size_t space_bytes_max;         /* the same */
     uint64_t space_idle_timeout_ms; /* a space forgets its c10d keys after that long without a c10d
                                        session; 0: never */
     struct engine_journal journal;
@@ -62,6 +63,9 @@ struct engine {
     struct engine_observer observer;
     struct stats stats;
     int64_t started_ns;
+
+    uint64_t work; /* that followed from changes so far, in bytes looked at: whoever carries out a
+                      request charges its client for what has come to it */
 
     uint64_t uses;    /* open ones, see engine_use_began() */
     bool used;        /* there has been one */

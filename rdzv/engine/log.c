@@ -12,18 +12,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIMITED_NAMES_MAX 32 /* more share the last place */
-#define TAIL_MAX          64 /* room kept for the end of a line that had to be cut */
+#define KINDS_MAX 128 /* more share the last place */
+#define TAIL_MAX  64  /* room kept for the end of a line that had to be cut */
 
 enum log_level log_lowest_ = LOG_INFO;
 
-/* A bucket of tokens per event name; the name is a literal of the caller's. */
+/* Lines that a full bucket lets through at once, and then each second. */
+static const struct rate {
+    uint64_t burst;
+    uint64_t per_s;
+} rates[] = {
+    [LOG_RATE_EVENT] = {LOG_EVENT_BURST, LOG_EVENT_REFILL_PER_S},
+    [LOG_RATE_LIMITED] = {LOG_BURST, LOG_REFILL_PER_S},
+};
+
+/* A bucket of tokens per kind of line; the kind is a literal of the caller's. */
 struct limit {
-    const char *name;
+    const char *kind;
+    const struct rate *rate;
     enum log_level level;
     uint64_t milli_tokens; /* thousandths of a line */
     uint64_t filled_ms;
-    uint64_t asked_ms; /* of the last line of that name, written or not */
+    uint64_t asked_ms; /* of the last line of that kind, written or not */
     uint64_t suppressed;
 };
 
@@ -35,7 +45,7 @@ static struct {
     uint64_t dropped;  /* in all */
     uint64_t reported; /* of them, those that a log_dropped line has counted */
     uint64_t suppressed;
-    struct limit limits[LIMITED_NAMES_MAX];
+    struct limit limits[KINDS_MAX];
     size_t limit_count;
 } state = {.fd = STDERR_FILENO};
 
@@ -318,32 +328,35 @@ static void write_event(uint64_t now, enum log_level level, const char *event, u
         state.dropped++;
 }
 
-static struct limit *find_limit(const char *event, uint64_t now)
+static struct limit *find_limit(const char *kind, const struct rate *rate, uint64_t now)
 {
     struct limit *limit;
 
     for (size_t i = 0; i < state.limit_count; i++) {
-        if (strcmp(state.limits[i].name, event) == 0)
-            return &state.limits[i];
+        limit = &state.limits[i];
+        if (limit->rate == rate && (limit->kind == kind || strcmp(limit->kind, kind) == 0))
+            return limit;
     }
-    if (state.limit_count == LIMITED_NAMES_MAX)
-        return &state.limits[LIMITED_NAMES_MAX - 1];
+    if (state.limit_count == KINDS_MAX)
+        return &state.limits[KINDS_MAX - 1];
     limit = &state.limits[state.limit_count++];
-    *limit = (struct limit){.name = event, .milli_tokens = LOG_BURST * 1000, .filled_ms = now};
+    *limit = (struct limit){
+        .kind = kind, .rate = rate, .milli_tokens = rate->burst * 1000, .filled_ms = now};
     return limit;
 }
 
-/* Whether a line of that name may pass; a line that may not is counted. */
+/* Whether a line of that kind may pass; a line that may not is counted. */
 static bool take_token(struct limit *limit, enum log_level level, uint64_t now)
 {
+    const struct rate *rate = limit->rate;
     /* The wall clock may jump, back too: that must not underflow. */
     uint64_t passed = now > limit->filled_ms ? now - limit->filled_ms : 0;
 
-    if (passed > LOG_BURST * 1000 / LOG_REFILL_PER_S)
-        passed = LOG_BURST * 1000 / LOG_REFILL_PER_S;
-    limit->milli_tokens += passed * LOG_REFILL_PER_S;
-    if (limit->milli_tokens > LOG_BURST * 1000)
-        limit->milli_tokens = LOG_BURST * 1000;
+    if (passed > rate->burst * 1000 / rate->per_s)
+        passed = rate->burst * 1000 / rate->per_s;
+    limit->milli_tokens += passed * rate->per_s;
+    if (limit->milli_tokens > rate->burst * 1000)
+        limit->milli_tokens = rate->burst * 1000;
     limit->filled_ms = now;
     limit->asked_ms = now;
     limit->level = level;
@@ -371,21 +384,17 @@ static void report_dropped(uint64_t now)
         state.dropped = before; /* the notice itself is no loss */
 }
 
-void log_write_(enum log_level level, bool limited, const char *event,
+void log_write_(enum log_level level, enum log_rate rate, const char *kind, const char *event,
                 const struct log_field *fields)
 {
     int saved = errno;
-    uint64_t now = now_ms();
-    uint64_t suppressed = 0;
+    uint64_t now = now_ms(), suppressed;
+    struct limit *limit = find_limit(kind, &rates[rate], now);
 
-    if (limited) {
-        struct limit *limit = find_limit(event, now);
-
-        if (!take_token(limit, level, now))
-            return;
-        suppressed = limit->suppressed;
-        limit->suppressed = 0;
-    }
+    if (!take_token(limit, level, now))
+        return;
+    suppressed = limit->suppressed;
+    limit->suppressed = 0;
     report_dropped(now);
     write_event(now, level, event, suppressed, fields);
     errno = saved;
@@ -398,7 +407,7 @@ void log_tick(void)
     report_dropped(now);
     for (size_t i = 0; i < state.limit_count; i++) {
         struct limit *limit = &state.limits[i];
-        struct log_field fields[] = {log_str("name", limit->name), LOG_END_};
+        struct log_field fields[] = {log_str("name", limit->kind), LOG_END_};
         uint64_t suppressed = limit->suppressed;
 
         if (suppressed == 0 || (now >= limit->asked_ms && now - limit->asked_ms < 1000))

@@ -12,10 +12,13 @@
  * and counted, and the first line that passes again is preceded by `event=log_dropped lines=N`.
  * The caller ignores SIGPIPE, as every network daemon does.
  *
- * What peers can cause (closes, malformed requests) goes through log_limited(), so that a port
- * scanner cannot fill a disk: per event name a burst of LOG_BURST lines, then LOG_REFILL_PER_S
- * lines a second; the next line of that name that passes carries `suppressed=N`, and log_tick()
- * reports what no later line did. Only rdzv/ logs. One thread. */
+ * No event can fill a disk, errors included: each kind of line has a token bucket. Lines that peers
+ * can cause at will (refusals, malformed requests) go through log_limited(): a burst of LOG_BURST
+ * lines, then LOG_REFILL_PER_S lines a second. All others have LOG_EVENT_BURST and
+ * LOG_EVENT_REFILL_PER_S: ten thousand nodes that come and go are ten thousand true events, and
+ * still too many lines. The kind is the name of the event, or what log_limited_as() says. The next
+ * line of the kind that passes carries `suppressed=N`, and log_tick() reports what no later line
+ * did. Only rdzv/ logs. One thread. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -27,10 +30,12 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
-#define LOG_LINE_MAX     4096 /* PIPE_BUF: a line never mixes with another process's */
-#define LOG_VALUE_MAX    512  /* bytes of a value that are shown; the rest becomes "..." */
-#define LOG_BURST        50
-#define LOG_REFILL_PER_S 5
+#define LOG_LINE_MAX           4096 /* PIPE_BUF: a line never mixes with another process's */
+#define LOG_VALUE_MAX          512  /* bytes of a value that are shown; the rest becomes "..." */
+#define LOG_BURST              50
+#define LOG_REFILL_PER_S       5
+#define LOG_EVENT_BURST        2000
+#define LOG_EVENT_REFILL_PER_S 100
 
 /* One key and its value. `key` is a literal of ours: lower case, digits, underscore. Strings and
  * bytes are borrowed until log_event() returns. */
@@ -55,28 +60,35 @@ struct log_options {
 /* May be called again at any time. Until it is called: logfmt, info, stderr. */
 void log_init(const struct log_options *options);
 
-/* log_event(level, "name", field...), with no field or many; the same for log_limited(). */
-#define log_event(level, ...)   LOG_WRITE_(level, false, __VA_ARGS__, LOG_END_)
-#define log_limited(level, ...) LOG_WRITE_(level, true, __VA_ARGS__, LOG_END_)
+/* log_event(level, "name", field...), with no field or many; the same for log_limited(), and for
+ * log_limited_as(level, "kind", "name", field...). Kinds and names are literals, or live as long.
+ */
+#define log_event(level, name, ...) \
+    LOG_WRITE_(level, LOG_RATE_EVENT, name, name, ##__VA_ARGS__, LOG_END_)
+#define log_limited(level, name, ...) \
+    LOG_WRITE_(level, LOG_RATE_LIMITED, name, name, ##__VA_ARGS__, LOG_END_)
+#define log_limited_as(level, kind, name, ...) \
+    LOG_WRITE_(level, LOG_RATE_LIMITED, kind, name, ##__VA_ARGS__, LOG_END_)
 
-/* Reports suppressed lines of names that have gone quiet. Called about once a second. */
+/* Reports suppressed lines of kinds that have gone quiet. Called about once a second. */
 void log_tick(void);
 
-/* Lines dropped because they could not be written at once, and lines held back by log_limited(),
- * since the start. */
+/* Lines dropped because they could not be written at once, and lines that a bucket held back, since
+ * the start. */
 uint64_t log_dropped(void);
 uint64_t log_suppressed(void);
 
 extern enum log_level log_lowest_; /* read by the macros, set by log_init() */
 
-void log_write_(enum log_level level, bool limited, const char *event,
+enum log_rate { LOG_RATE_EVENT, LOG_RATE_LIMITED };
+void log_write_(enum log_level level, enum log_rate rate, const char *kind, const char *event,
                 const struct log_field *fields);
 
 #define LOG_END_ ((struct log_field){.key = NULL})
-#define LOG_WRITE_(level, limited, event, ...)                                                \
-    do {                                                                                      \
-        if ((level) >= log_lowest_)                                                           \
-            log_write_((level), (limited), (event), (const struct log_field[]){__VA_ARGS__}); \
+#define LOG_WRITE_(level, rate, kind, event, ...)                                                  \
+    do {                                                                                           \
+        if ((level) >= log_lowest_)                                                                \
+            log_write_((level), (rate), (kind), (event), (const struct log_field[]){__VA_ARGS__}); \
     } while (0)
 
 static inline struct log_field log_bytes(const char *key, struct slice value)

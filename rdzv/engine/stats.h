@@ -14,9 +14,23 @@ enum drop_reason {
     DROP_REASONS,
 };
 
+/* Why it turns a connection or a request away. */
+enum refusal_reason {
+    REFUSAL_CONNECTIONS, /* --connection-limit */
+    REFUSAL_DESCRIPTORS, /* the last ones are kept for probes */
+    REFUSAL_MEMORY,
+    REFUSAL_HOST,     /* a Host header that is not welcome */
+    REFUSAL_OPERATOR, /* a change that only an operator may make */
+    REFUSAL_TOKEN,    /* a wrong token of an operator */
+    REFUSAL_PASSWORD, /* a wrong password, or a user that is not there */
+    REFUSAL_BACKOFF,  /* a password or a token too soon after wrong ones */
+    REFUSAL_AUTH,     /* a change of users, roles or the switch that is not allowed from there */
+    REFUSAL_REASONS,
+};
+
 struct stats {
     uint64_t accepted;
-    uint64_t rejected; /* over --connection-limit */
+    uint64_t refused[REFUSAL_REASONS];
     uint64_t closed;
     uint64_t dropped[DROP_REASONS]; /* of those: by the daemon, for what the peer did or did not */
     uint64_t c10d_requests;

@@ -12,8 +12,12 @@
 #include "rdzv/etcd/auth_merge.h"
 #include "rdzv/etcd/basic_auth.h"
 #include "rdzv/etcd/password.h"
+#include "rdzv/http/attempt.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
+#include "rdzv/http/route.h"
+#include "rdzv/net/refusal.h"
 
 /* The list of users repeats each role for each of its users, so it can be far longer than all that
  * clients sent. etcd has no limit and runs out of memory instead. */
@@ -69,28 +73,61 @@ void etcd_auth_reply_refused(const struct http_request *r)
 
 /* --- The user behind a request. --- */
 
-/* The user whose credentials a request has; NULL when they are none, or wrong. */
+struct credentials {
+    struct slice name, password; /* in `text` */
+    uint8_t *text;
+    const struct auth_user *user; /* NULL: there is none of that name */
+};
+
+/* False: the request has none that can be read. Else forget_credentials() ends them. */
+static bool read_credentials(const struct http_request *r, struct credentials *c)
+{
+    struct slice header = r->head->authorization;
+
+    *c = (struct credentials){.text = header.len == 0 ? NULL : malloc(header.len)};
+    if (c->text == NULL || !basic_auth_parse(header, c->text, &c->name, &c->password)) {
+        free(c->text);
+        return false;
+    }
+    c->user = auth_find_user(&r->space->store->auth, c->name);
+    return true;
+}
+
+static void forget_credentials(const struct http_request *r, struct credentials *c)
+{
+    explicit_bzero(c->text, r->head->authorization.len);
+    free(c->text);
+}
+
+/* The user whose credentials a request has; NULL when they are none, or wrong, or come too soon
+ * after wrong ones. A name that is no user's is one with a wrong password, in what it costs too. */
 static const struct auth_user *find_sender(const struct http_request *r)
 {
-    struct slice header = r->head->authorization, name, password;
-    const struct auth_user *user = NULL;
-    uint8_t *text;
+    struct credentials c;
+    bool right;
 
-    if (header.len == 0)
+    if (r->head->authorization.len == 0 || !http_may_attempt(r, r->space) ||
+        !read_credentials(r, &c))
         return NULL;
-    text = malloc(header.len);
-    if (text != NULL && basic_auth_parse(header, text, &name, &password)) {
-        user = auth_find_user(&r->space->store->auth, name);
-        if (user != NULL && !password_verify(password, user->hash)) {
-            log_limited(LOG_WARN, "password_refused", log_str("space", r->space->store->name),
-                        log_bytes("user", user->name));
-            user = NULL;
-        }
-    }
-    if (text != NULL)
-        explicit_bzero(text, header.len);
-    free(text);
-    return user;
+    right = password_verify(c.password, c.user != NULL ? c.user->hash : password_decoy());
+    if (!right)
+        http_attempt_failed(r, r->space, REFUSAL_PASSWORD, c.name);
+    forget_credentials(r, &c);
+    return right ? c.user : NULL;
+}
+
+bool etcd_auth_is_slow(const struct http_request *r)
+{
+    struct credentials c;
+    bool known;
+
+    if (r->head->method == HTTP_PUT && http_is_below(r->path, "/v2/auth/users"))
+        return true; /* it may set one */
+    if (!auth_enabled(&r->space->store->auth) || !read_credentials(r, &c))
+        return false;
+    known = c.user != NULL && password_is_remembered(c.password, c.user->hash);
+    forget_credentials(r, &c);
+    return !known;
 }
 
 bool etcd_auth_is_root(const struct http_request *r)
@@ -101,6 +138,33 @@ bool etcd_auth_is_root(const struct http_request *r)
         return true;
     user = find_sender(r);
     return user != NULL && auth_is_root(user);
+}
+
+/* Who may make users, and so the first root user, may lock all others out by switching auth on. */
+static bool may_set_up(const struct http_request *r)
+{
+    const struct auth_user *user;
+
+    if (peer_is_loopback(&r->conn->peer) || http_is_operator(r))
+        return true;
+    user = find_sender(r);
+    return user != NULL && auth_is_root(user);
+}
+
+/* May the request change users, roles or the switch, as far as the daemon's own settings go? While
+ * auth is enabled its users decide. False: it has been answered. */
+static bool may_change(const struct http_request *r)
+{
+    bool off = !r->http->config->etcd_auth;
+
+    if (!off && (auth_enabled(&r->space->store->auth) || may_set_up(r)))
+        return true;
+    refusal_note(&http_engine(r)->stats, REFUSAL_AUTH, &r->conn->peer, r->path);
+    REPLY_ERROR(r, 403,
+                slice_str(off ? "switched off with --etcd-auth=off"
+                              : "only from rdzvd's own machine, as a root user, or with the token "
+                                "of --admin-token-file"));
+    return false;
 }
 
 bool etcd_auth_allows_keys(const struct http_request *r, bool write, bool recursive)
@@ -664,6 +728,8 @@ void etcd_auth_handle(const struct http_request *r)
     bool users = below(path, "/users", &name);
 
     conn_charge(r->conn, JSON_COST * r->body.len);
+    if (!http_is_reading(r) && !may_change(r))
+        return;
     if (users || below(path, "/roles", &name)) {
         if (name.len == 0)
             handle_list(r, users ? write_users : write_roles);

@@ -122,6 +122,14 @@ bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX])
     return make_hash(password, setting, hash);
 }
 
+struct slice password_decoy(void)
+{
+    return slice_str(
+        METHOD
+        "MOpmORKv9ogMsCrS$"
+        "6VDr.VOUw//ngUNxqqeA5hP0gozHFYRi32nMsq6XTn7XSjlx1LIARq8ybMG7LNThrSJ8sbgZoWGvsURx9sYdp1");
+}
+
 /* Takes as long whatever is different. */
 static bool is_same(const char *a, const char *b, size_t len)
 {
@@ -132,16 +140,28 @@ static bool is_same(const char *a, const char *b, size_t len)
     return difference == 0;
 }
 
+static bool is_usable_hash(struct slice hash)
+{
+    return hash.len != 0 && hash.len < PASSWORD_HASH_MAX && memchr(hash.ptr, 0, hash.len) == NULL;
+}
+
+bool password_is_remembered(struct slice password, struct slice hash)
+{
+    uint64_t digest = is_usable_hash(hash) ? digest_of(password, hash) : 0;
+
+    return digest != 0 && right[digest % REMEMBERED] == digest;
+}
+
 bool password_verify(struct slice password, struct slice hash)
 {
     char wanted[PASSWORD_HASH_MAX], made[PASSWORD_HASH_MAX];
     uint64_t digest;
 
-    if (hash.len == 0 || hash.len >= sizeof wanted || memchr(hash.ptr, 0, hash.len) != NULL)
+    if (!is_usable_hash(hash))
         return false;
-    digest = digest_of(password, hash);
-    if (digest != 0 && right[digest % REMEMBERED] == digest)
+    if (password_is_remembered(password, hash))
         return true;
+    digest = digest_of(password, hash);
     memcpy(wanted, hash.ptr, hash.len);
     wanted[hash.len] = '\0';
     if (!make_hash(password, wanted, made) || strlen(made) != hash.len ||

@@ -14,6 +14,13 @@ bool password_is_usable(struct slice password);
  * gives no random bytes or memory. */
 bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX]);
 
+/* A hash of the same cost whose password nobody has: what a name is checked with that is no user's,
+ * so that the time tells nobody which names are. */
+struct slice password_decoy(void);
+
+/* True when this password has been right for this hash, not too long ago: then it takes no time. */
+bool password_is_remembered(struct slice password, struct slice hash);
+
 /* True when `hash` was made of this password. Takes some milliseconds the first time; passwords
  * that were right are remembered for a while, since clients send theirs with each request. */
 bool password_verify(struct slice password, struct slice hash);

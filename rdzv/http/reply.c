@@ -79,21 +79,20 @@ static void header_hex(struct writer *w, const char *name, uint64_t v)
     writer_str(w, "\r\n");
 }
 
-/* `*` by default; with --cors, the origin itself when it is one of the list. */
+/* Nothing by default; with --cors, the origin itself when it is one of the list, or `*`. */
 static void write_cors(struct writer *w, const struct http_request *r)
 {
     const struct string_list *list = &r->http->config->cors;
-    struct slice allowed = slice_str("*");
+    struct slice allowed = {0};
 
-    if (list->count != 0) {
-        allowed = (struct slice){0};
-        for (size_t i = 0; i < list->count; i++) {
-            if (slice_is(r->head->origin, list->items[i]) || strcmp(list->items[i], "*") == 0)
-                allowed = strcmp(list->items[i], "*") == 0 ? slice_str("*") : r->head->origin;
-        }
-        if (allowed.len == 0)
-            return;
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], "*") == 0)
+            allowed = slice_str("*");
+        else if (slice_is(r->head->origin, list->items[i]))
+            allowed = r->head->origin;
     }
+    if (allowed.len == 0)
+        return;
     writer_str(w, "Access-Control-Allow-Headers: accept, content-type, authorization\r\n"
                   "Access-Control-Allow-Methods: POST, GET, OPTIONS, PUT, DELETE\r\n"
                   "Access-Control-Allow-Origin: ");

@@ -7,6 +7,7 @@
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
 
+struct backoff;
 struct http_route;
 struct watch;
 
@@ -15,6 +16,7 @@ struct http {
     const struct config *config;
     struct engine *engine;
     const struct http_route *routes; /* rdzv/routes.c */
+    struct backoff *backoff;         /* of wrong passwords and tokens */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
 };
 

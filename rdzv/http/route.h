@@ -13,6 +13,7 @@ enum http_route_kind {
 enum http_route_flags {
     ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
     ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
+    ROUTE_IS_PROBE = 1 << 2, /* is served when there is no room for more connections, too */
 };
 
 struct http_route {
@@ -21,6 +22,8 @@ struct http_route {
     /* Replies once, or starts a watch: see reply.h. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */
+    /* True: to handle this request takes milliseconds; see conn_take_slow_slot(). NULL: never. */
+    bool (*is_slow)(const struct http_request *r);
 };
 
 /* The first route of a table (which ends with a NULL path) that covers a path; NULL: there is none.

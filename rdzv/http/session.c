@@ -11,9 +11,11 @@
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
+#include "rdzv/http/host.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
+#include "rdzv/net/refusal.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 
@@ -21,7 +23,9 @@ struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
-    bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
+    bool skipping;  /* the reply has been sent, the rest of the body is read and dropped */
+    bool later;     /* the request has not been handled: it is slow, and has to wait for its slot */
+    bool body_here; /* all of its body has been read */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
@@ -205,42 +209,61 @@ static void refuse_for_memory(struct conn *c, const struct http_head *head)
     conn_finish_draining(c);
 }
 
-/* With --host-whitelist: the Host header has to name one of them. */
-static bool host_is_welcome(const struct http_request *r)
+/* etcd says 421 to names that are not on its list; a browser that was misled gets a plain no. */
+static void reply_unwelcome_host(const struct http_request *r)
 {
-    const struct string_list *list = &r->http->config->host_whitelist;
-    struct slice host = r->head->host;
+    bool listed = r->http->config->host_whitelist.count != 0;
 
-    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
-        if (host.ptr[i - 1] == ':')
-            host.len = i - 1;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        if (slice_is(host, list->items[i]) || strcmp(list->items[i], "*") == 0)
-            return true;
-    }
-    return list->count == 0;
+    refusal_note(&http_engine(r)->stats, REFUSAL_HOST, &r->conn->peer, r->head->host);
+    reply_send(r, &(struct reply){
+                      .status = listed ? 421 : 403,
+                      .content_type = HTTP_TEXT,
+                      .nosniff = true,
+                      .body = slice_str(
+                          listed ? "the Host header names none of --host-whitelist: add the name "
+                                   "to it, or use one that is there\n"
+                                 : "this listener is for this machine alone, and the Host header "
+                                   "is no address and not localhost: use one of these, or add the "
+                                   "name to --host-whitelist\n")});
 }
 
 /* Replies that need no endpoint; false: none was sent. */
 static bool reply_early(const struct http_request *r, bool moved)
 {
-    if (r->head->target.asterisk && r->head->method != HTTP_OPTIONS)
+    bool asks_options = r->head->method == HTTP_OPTIONS;
+
+    if (r->head->target.asterisk && !asks_options)
         refuse_body(r->conn, r->head, &(struct reply){.status = 400});
-    else if (r->head->method == HTTP_OPTIONS)
+    else if (!r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
+             !http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
+                                   r->conn->listener->loopback))
+        reply_unwelcome_host(r);
+    else if (asks_options)
         reply_send(r, &(struct reply){.status = 200});
-    else if (!host_is_welcome(r))
-        reply_send(r, &(struct reply){.status = 421,
-                                      .content_type = HTTP_TEXT,
-                                      .nosniff = true,
-                                      .body = slice_str(
-                                          "the Host header names none of --host-whitelist: add the "
-                                          "name to it, or use one that is there\n")});
     else if (moved && r->head->method != HTTP_CONNECT)
         reply_redirect(r);
     else
         return false;
     return true;
+}
+
+/* The last connections are for probes. False: this is none, and has been answered. */
+static bool has_room(const struct http_request *r, const struct http_route *route)
+{
+    if (r->conn->probation == PROBATION_NONE)
+        return true;
+    if (route != NULL && route->flags & ROUTE_IS_PROBE && http_is_reading(r)) {
+        r->conn->probation = PROBATION_OVER;
+        return true;
+    }
+    conn_fail_probation(r->conn);
+    reply_send(r, &(struct reply){
+                      .status = 503,
+                      .content_type = HTTP_TEXT,
+                      .nosniff = true,
+                      .body = slice_str("there is no room for more connections, but for probes; "
+                                        "the log says what is short\n")});
+    return false;
 }
 
 static void ask_endpoint(const struct http_request *r, bool moved)
@@ -250,8 +273,15 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     if (reply_early(r, moved))
         return;
     route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    if (!has_room(r, route))
+        return;
     if (route == NULL) {
         reply_not_found(r);
+        return;
+    }
+    if (route->is_slow != NULL && route->is_slow(r) && !conn_take_slow_slot(r->conn)) {
+        session_of(r->conn)->later = true;
+        r->http->engine->stats.http_requests--; /* it is counted when it is handled */
         return;
     }
     if (route->flags & ROUTE_USES_STORE)
@@ -273,11 +303,17 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
                              .query = head->target.query,
                              .body = body};
     size_t room = head->target.path.len + 1;
+    struct http_head last;
     uint8_t small[1024];
     uint8_t *path =
         room <= sizeof small ? small : account_request(ACCOUNT_INPUT, account_class_of(room), room);
     bool moved = false;
 
+    if (c->probation != PROBATION_NONE) { /* one request, and no more */
+        last = *head;
+        last.keep_alive = false;
+        r.head = head = &last;
+    }
     if (path == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
                   (struct slice){0});
@@ -291,7 +327,8 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     ask_endpoint(&r, moved);
     if (path != small)
         account_free(ACCOUNT_INPUT, path, room);
-    if (!conn_is_open(c) || session_of(c)->watch != NULL || head->keep_alive)
+    if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
+        head->keep_alive)
         return;
     if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
         conn_finish_draining(c); /* its body is still to come */
@@ -363,6 +400,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     struct http_session *h = session_of(c);
 
     h->in_body = true;
+    h->body_here = false;
     h->head_len = h->raw_at = head_len;
     h->body = head->body;
     h->length = head->content_length;
@@ -494,6 +532,10 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
         h->in_body = false;
         *size = head_len;
         handle(c, &head, (struct slice){0});
+        if (conn_is_open(c) && h->later) { /* its head is going to be read again */
+            h->parser = h->before;
+            h->skipping = false;
+        }
         return PARSE_DONE;
     }
     if (h->body == HTTP_BODY_LENGTH) {
@@ -504,7 +546,8 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
             return PARSE_MORE;
         }
     }
-    result = h->body == HTTP_BODY_CHUNKED ? read_chunks(c, in, len, &why) : PARSE_DONE;
+    result =
+        h->body == HTTP_BODY_CHUNKED && !h->body_here ? read_chunks(c, in, len, &why) : PARSE_DONE;
     if (result == PARSE_MORE) {
         *size = len + 1;
         return PARSE_MORE;
@@ -521,6 +564,8 @@ static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, s
     h->in_body = false;
     *size = h->raw_at;
     handle(c, &head, (struct slice){in + h->head_len, h->body_len});
+    if (conn_is_open(c))
+        h->in_body = h->body_here = h->later;
     return PARSE_DONE;
 }
 
@@ -586,6 +631,10 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         if (result == PARSE_MORE) {
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
+        }
+        if (h->later) {
+            h->later = false;
+            return PROTOCOL_DEFERRED;
         }
         conn_charge(c, REQUEST_COST + size);
         progress->used += size;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/refusal.h"
 
 /* The budget of one connection in one iteration, in bytes looked at or rendered: about a
  * millisecond. */
@@ -128,6 +129,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         ACCOUNT_SESSIONS, peer_is_loopback(&from) ? ACCOUNT_WATCHING : ACCOUNT_SMALL, sizeof *c);
 
     if (c == NULL) {
+        refusal_note(&n->engine->stats, REFUSAL_MEMORY, &from, (struct slice){0});
         close(fd);
         return NULL;
     }
@@ -155,12 +157,26 @@ static void end_session(struct conn *c)
     c->protocol = NULL;
 }
 
+static void leave_probation(struct conn *c)
+{
+    struct net *n = conn_net(c);
+    size_t at = 0;
+
+    while (n->probation[at] != c)
+        at++;
+    n->probation_count--;
+    memmove(&n->probation[at], &n->probation[at + 1],
+            (n->probation_count - at) * sizeof n->probation[0]);
+}
+
 static void close_now(struct conn *c)
 {
     struct net *n = conn_net(c);
 
     end_session(c);
     end_stall(c);
+    if (c->probation != PROBATION_NONE)
+        leave_probation(c);
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
     if (c->mask != 0)
@@ -212,6 +228,30 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
     conn_update_events(c);
 }
 
+void conn_fail_probation(struct conn *c)
+{
+    c->probation = PROBATION_OVER;
+    refusal_note(&conn_net(c)->engine->stats, (enum refusal_reason)c->short_of, &c->peer,
+                 (struct slice){0});
+}
+
+void conn_begin_probation(struct conn *c, enum refusal_reason why)
+{
+    struct net *n = conn_net(c);
+
+    if (n->probation_count == NET_PROBATION_MAX) {
+        struct conn *oldest = n->probation[0];
+
+        if (oldest->probation == PROBATION_OPEN)
+            conn_fail_probation(oldest);
+        conn_close(oldest, "there is no room for it");
+        conn_free(oldest); /* the next one needs its descriptor now */
+    }
+    c->probation = PROBATION_OPEN;
+    c->short_of = (uint8_t)why;
+    n->probation[n->probation_count++] = c;
+}
+
 /* The end of the iteration sends the rest, or closes at once. */
 static void flush_later(struct conn *c)
 {
@@ -230,7 +270,7 @@ void conn_finish(struct conn *c)
 
 void conn_finish_draining(struct conn *c)
 {
-    if (c->end == CONN_OPEN) {
+    if (c->end == CONN_OPEN && c->probation == PROBATION_NONE) {
         conn_set_end(c, CONN_DRAINING);
         flush_later(c);
     } else {
@@ -334,4 +374,19 @@ void conn_charge(struct conn *c, size_t cost)
 {
     c->charged =
         cost < ITERATION_BUDGET - c->charged ? c->charged + (uint32_t)cost : ITERATION_BUDGET;
+}
+
+bool conn_take_slow_slot(struct conn *c)
+{
+    struct net *n = conn_net(c);
+    uint64_t iteration = n->engine->stats.loop_iterations;
+    bool others_wait = n->slow_refused_in != 0 && n->slow_refused_in + 1 >= iteration;
+
+    if (n->slow_in == iteration || (others_wait && !n->runs_deferred)) {
+        n->slow_refused_in = iteration;
+        return false;
+    }
+    n->slow_in = iteration;
+    conn_charge(c, ITERATION_BUDGET);
+    return true;
 }

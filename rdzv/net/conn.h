@@ -35,6 +35,13 @@ enum conn_end {
     CONN_CLOSED,     /* dead; freed at the end of the iteration */
 };
 
+/* What a connection may ask for that was let in although something is short; see admission.h. */
+enum conn_probation {
+    PROBATION_NONE, /* anything */
+    PROBATION_OPEN, /* one probe */
+    PROBATION_OVER, /* nothing more: it has asked */
+};
+
 /* What has come and is not done with: half a request, or requests that have to wait. Absent while
  * there is none, as with all idle peers. */
 struct input {
@@ -60,10 +67,12 @@ struct conn {
     } session; /* what the protocol keeps of the connection; zero when it begins */
 
     struct peer peer;
-    uint8_t input;  /* enum conn_input */
-    uint8_t output; /* enum conn_output */
-    uint8_t end;    /* enum conn_end */
-    uint8_t mask;   /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t input;     /* enum conn_input */
+    uint8_t output;    /* enum conn_output */
+    uint8_t end;       /* enum conn_end */
+    uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t probation; /* enum conn_probation */
+    uint8_t short_of;  /* while on probation: enum refusal_reason */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued;   /* in net->queued or net->uncommitted, as `output` says */
@@ -86,6 +95,13 @@ static inline struct net *conn_net(const struct conn *c)
 static inline struct engine_space *conn_space(const struct conn *c)
 {
     return c->listener->space;
+}
+
+/* Is c10d not spoken here? */
+static inline bool conn_is_http_alone(const struct conn *c)
+{
+    return c->probation != PROBATION_NONE || c->listener->spec->metrics_only ||
+           c->listener->spec->path != NULL;
 }
 
 /* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
@@ -118,6 +134,15 @@ void conn_close(struct conn *c, const char *reason);
  * get one chance to be sent. */
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);
 
+/* --- Probation. --- */
+
+/* It may ask for one probe. Few are there at a time: one more ends the oldest, at once. Nobody but
+ * libevent may be at work on any of them. */
+void conn_begin_probation(struct conn *c, enum refusal_reason why);
+
+/* It has asked for something else: that is counted and logged as a refusal. */
+void conn_fail_probation(struct conn *c);
+
 /* No more requests; closes when what is queued has been sent. */
 void conn_finish(struct conn *c);
 
@@ -149,6 +174,10 @@ bool conn_can_push(struct conn *c);
 /* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
 bool conn_has_budget(struct conn *c);
 void conn_charge(struct conn *c, size_t cost);
+
+/* A request that takes milliseconds needs the slow slot, which one request of all has in each
+ * iteration. False: it is left where it is, and asks again in the next one (PROTOCOL_DEFERRED). */
+bool conn_take_slow_slot(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 

@@ -95,7 +95,7 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
                                          struct protocol_progress *progress)
 {
     const struct protocol *const *p =
-        c->listener->spec->metrics_only ? conn_net(c)->metrics_protocols : conn_net(c)->protocols;
+        conn_is_http_alone(c) ? conn_net(c)->http_protocols : conn_net(c)->protocols;
     const char *why = NULL;
     enum parse_result result = PARSE_BAD;
 
@@ -103,9 +103,13 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
         *progress = (struct protocol_progress){0};
         result = (*p)->begin(*p, c, (struct slice){in, len}, progress, &why);
     }
-    if (result == PARSE_BAD)
+    if (result == PARSE_BAD && c->probation != PROBATION_NONE) {
+        conn_fail_probation(c);
+        conn_close(c, "there is no room for it");
+    } else if (result == PARSE_BAD) {
         conn_drop(c, DROP_MALFORMED, why != NULL ? why : "this listener answers HTTP alone",
                   (struct slice){in, len < 16 ? len : 16});
+    }
     return result;
 }
 

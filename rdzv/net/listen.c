@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/net/refusal.h"
 #include "store/xalloc.h"
 
-#define ACCEPTS_MAX 256
-#define RETRY_MS    100
+#define ACCEPTS_MAX    256
+#define PROBATION_COST 32 /* of those: it is served at once */
+#define RETRY_MS       100
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
 #define KEEPALIVE_IDLE_S     60
@@ -53,27 +56,35 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         n->retry_needed = true; /* the tick tries again */
 }
 
-/* True when one more connection is welcome. */
-static bool has_place(struct net *n)
+/* Returns what that counts of ACCEPTS_MAX. */
+static int admit(struct listener *l, int fd, const struct sockaddr *from)
 {
-    uint32_t max = n->limits->connections_max;
+    struct net *n = l->net;
+    const struct admission_room room = {.descriptor = (uint64_t)fd,
+                                        .descriptors_max = n->descriptors_max,
+                                        .connections = n->conn_count - n->probation_count,
+                                        .connections_max = n->limits->connections_max};
+    const struct peer peer = peer_of(from);
+    enum refusal_reason why = REFUSAL_DESCRIPTORS;
+    enum admission admission = admission_of(&room, &peer, &why);
 
-    if (max == 0 || n->conn_count < max)
-        return true;
-    n->engine->stats.rejected++;
-    log_limited(LOG_WARN, "connection_limit",
-                log_str("reason", "the limit of connections is reached"), log_u64("limit", max),
-                log_str("hint", "raise --connection-limit"));
-    return false;
+    if (admission != ADMISSION_NONE) {
+        l->accept(l, fd, from, admission, why);
+        return admission == ADMISSION_FULL ? 1 : PROBATION_COST;
+    }
+    refusal_note(&n->engine->stats, why, &peer, (struct slice){0});
+    close(fd);
+    return 1;
 }
 
 static void on_accept(evutil_socket_t listening, short what, void *arg)
 {
     struct listener *l = arg;
     struct net *n = l->net;
+    int taken = 0;
 
     (void)what;
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
+    while (taken < ACCEPTS_MAX) {
         union {
             struct sockaddr any;
             struct sockaddr_storage room;
@@ -82,10 +93,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            if (has_place(n))
-                l->accept(l, fd, &peer.any);
-            else
-                close(fd);
+            taken += admit(l, fd, &peer.any);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -97,6 +105,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         }
         if (errno != EINTR && errno != ECONNABORTED)
             return; /* EAGAIN: that was all */
+        taken++;
     }
 }
 
@@ -124,11 +133,32 @@ static void log_listening(const struct listener *l, int fd)
     socklen_t len = sizeof at;
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?", text[NI_MAXHOST + NI_MAXSERV + 8];
 
+    if (l->spec->path != NULL) {
+        config_format_address(l->spec, text);
+        log_event(LOG_INFO, "listening", log_str("address", text),
+                  log_str("space", l->spec->space));
+        return;
+    }
     if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
         getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf(text, sizeof text, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
     log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
+}
+
+static bool is_on_loopback(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+    struct peer self;
+
+    if (getsockname(fd, &at.any, &len) < 0)
+        return false;
+    self = peer_of(&at.any);
+    return peer_is_loopback(&self);
 }
 
 /* NULL when the kernel has no room to watch it; `fd` is closed then. */
@@ -139,6 +169,7 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
 
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
     l->space = engine_space(n->engine, spec->space);
+    l->loopback = is_on_loopback(fd);
     set_options(fd);
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
@@ -189,8 +220,14 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
     return -1;
 }
 
-static const char *hint_for(int error)
+static const char *hint_for(const struct listen_spec *spec, int error)
 {
+    if (spec->path != NULL)
+        return error == EEXIST ? "there is something at this path that is no socket: remove it, or "
+                                 "choose another path"
+               : error == EADDRINUSE
+                   ? "another process serves this socket: end it, or choose another path"
+                   : "choose a path in a folder that rdzvd may write to";
     switch (error) {
     case EADDRINUSE:
         return "another process has this port: end it, or choose another with --listen";
@@ -237,16 +274,39 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         }
         freeaddrinfo(found);
     }
-    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(error));
+    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(spec, error));
+}
+
+static int open_unix(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
+{
+    struct unix_socket_file file;
+    int fd = unix_socket_listen(spec->path, &file);
+    struct listener *l = fd < 0 ? NULL : add(n, spec, fd, accept);
+
+    if (l == NULL) {
+        int error = errno;
+
+        if (fd >= 0)
+            unix_socket_remove(spec->path, &file);
+        return complain(spec, strerror(error), hint_for(spec, error));
+    }
+    l->file = file;
+    return 0;
+}
+
+/* What a setting names, or what was inherited for it. */
+static int open_any(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
+{
+    if (spec->fd >= 0)
+        return add(n, spec, spec->fd, accept) == NULL ? -1 : 0;
+    return spec->path != NULL ? open_unix(n, spec, accept) : open_spec(n, spec, accept);
 }
 
 int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept)
 {
     evtimer_assign(&n->retry_accept, n->base, on_retry_accept, n);
     for (size_t i = 0; i < config->listener_count; i++) {
-        const struct listen_spec *spec = &config->listeners[i];
-
-        if (spec->fd >= 0 ? add(n, spec, spec->fd, accept) == NULL : open_spec(n, spec, accept) < 0)
+        if (open_any(n, &config->listeners[i], accept) < 0)
             return -1;
     }
     if (!TAILQ_EMPTY(&n->listeners))
@@ -264,17 +324,23 @@ void listen_tick(struct net *n)
     on_retry_accept(-1, 0, n);
 }
 
+static void close_listener(struct listener *l)
+{
+    if (!l->open)
+        return;
+    event_del(&l->event);
+    close(event_get_fd(&l->event));
+    if (l->spec->path != NULL)
+        unix_socket_remove(l->spec->path, &l->file);
+    l->open = false;
+}
+
 void listen_close_all(struct net *n)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &n->listeners, entry) {
-        if (!l->open)
-            continue;
-        event_del(&l->event);
-        close(event_get_fd(&l->event));
-        l->open = false;
-    }
+    TAILQ_FOREACH(l, &n->listeners, entry)
+        close_listener(l);
     if (event_initialized(&n->retry_accept))
         event_del(&n->retry_accept);
 }
@@ -338,11 +404,7 @@ static void free_if_done(struct listener *l)
 
 void listen_close_one(struct listener *l)
 {
-    if (l->open) {
-        event_del(&l->event);
-        close(event_get_fd(&l->event));
-    }
-    l->open = false;
+    close_listener(l);
     l->owner = NULL;
     free_if_done(l);
 }

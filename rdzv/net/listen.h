@@ -1,11 +1,15 @@
 /* Listening sockets: from a checked listen_spec to one that accepts. */
 #pragma once
 
+#include "rdzv/net/admission.h"
 #include "rdzv/net/net.h"
+#include "rdzv/net/unix_socket.h"
 
-/* Takes over a connection that was accepted. */
+/* Takes over a connection that was accepted. `why` is what is short when it is not
+ * ADMISSION_FULL. */
 struct listener;
-typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer);
+typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer,
+                                 enum admission admission, enum refusal_reason why);
 
 /* A listening socket. Lives as long as the net; a temporary one as long as it is open, owned, or
  * has connections, which point to it. */
@@ -18,8 +22,10 @@ struct listener {
     listen_accept_fn accept;
     size_t conns; /* of those alone */
     bool open;
-    bool temporary; /* listen_open_like() */
-    void *owner;    /* of a temporary one: what it was opened for; NULL: that has gone */
+    struct unix_socket_file file; /* of a Unix socket */
+    bool loopback;                /* only this machine reaches it */
+    bool temporary;               /* listen_open_like() */
+    void *owner; /* of a temporary one: what it was opened for; NULL: that has gone */
 };
 
 /* Opens what the configuration names, or takes over what was inherited, and logs each address. 0,

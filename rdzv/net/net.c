@@ -3,9 +3,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "rdzv/engine/log.h"
 #include "store/xalloc.h"
+
+static uint64_t descriptors_max(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : UINT64_MAX;
+}
 
 void net_init(struct net *n, struct event_base *base, struct engine *engine,
               const struct config_limits *limits)
@@ -20,6 +28,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->deferred);
     out_pool_init(&n->pool);
     n->recv_buf = xmalloc(NET_RECV_SIZE);
+    n->descriptors_max = descriptors_max();
 }
 
 void net_fini(struct net *n)

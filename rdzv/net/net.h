@@ -16,13 +16,15 @@ struct protocol;
 TAILQ_HEAD(conn_list, conn);
 TAILQ_HEAD(listener_list, listener);
 
+#define NET_PROBATION_MAX 8
+
 struct net {
     struct event_base *base;
     struct engine *engine;
     const struct config_limits *limits;
     /* Asked in order who speaks what has come in; NULL ends each list. */
     const struct protocol *const *protocols;
-    const struct protocol *const *metrics_protocols; /* on listeners of --listen-metrics-urls */
+    const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
     struct listener_list listeners;
     struct event retry_accept; /* after descriptors ran out */
@@ -35,8 +37,15 @@ struct net {
     uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */
     struct conn_list
-        deferred; /* have used up their budget of an iteration, and go on in the next */
+        deferred;             /* have used up their budget of an iteration, and go on in the next */
+    bool runs_deferred;       /* those of `deferred` are going on just now */
+    uint64_t slow_in;         /* the iteration in which a request had the slow slot */
+    uint64_t slow_refused_in; /* and in which one was refused it */
     size_t conn_count;
+    uint64_t descriptors_max; /* the limit of open files */
+    /* Open ones that may only ask for a probe; the oldest first. */
+    struct conn *probation[NET_PROBATION_MAX];
+    size_t probation_count;
     bool draining; /* the daemon stops: no new connections, and the open ones end */
 
     struct out_pool pool;

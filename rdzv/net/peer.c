@@ -22,7 +22,7 @@ struct peer peer_of(const struct sockaddr *from)
 
         memcpy(p.address, &in6->sin6_addr, 16);
         p.port = ntohs(in6->sin6_port);
-    } else {
+    } else if (from->sa_family == AF_INET) {
         const struct sockaddr_in *in4 = (const struct sockaddr_in *)(const void *)from;
 
         p.address[10] = p.address[11] = 0xff;
@@ -39,9 +39,18 @@ bool peer_is_loopback(const struct peer *p)
     return is_mapped(p) ? p->address[12] == 127 : memcmp(p->address, loopback6, 16) == 0;
 }
 
+bool peer_is_unix(const struct peer *p)
+{
+    static const uint8_t nowhere[16];
+
+    return memcmp(p->address, nowhere, sizeof nowhere) == 0;
+}
+
 const char *peer_host(const struct peer *p, char text[PEER_HOST_MAX])
 {
-    if (is_mapped(p))
+    if (peer_is_unix(p))
+        strcpy(text, "unix");
+    else if (is_mapped(p))
         inet_ntop(AF_INET, p->address + 12, text, PEER_HOST_MAX);
     else
         inet_ntop(AF_INET6, p->address, text, PEER_HOST_MAX);
@@ -52,6 +61,8 @@ const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX])
 {
     char host[PEER_HOST_MAX];
 
+    if (peer_is_unix(p))
+        return peer_host(p, text);
     snprintf(text, PEER_TEXT_MAX, is_mapped(p) ? "%s:%u" : "[%s]:%u", peer_host(p, host), p->port);
     return text;
 }

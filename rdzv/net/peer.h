@@ -6,19 +6,21 @@
 #include <sys/socket.h>
 
 struct peer {
-    uint8_t address[16]; /* IPv6, or IPv4 mapped into it */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it; all zero: at the other end of a Unix
+                            socket */
     uint16_t port;
 };
 
-/* From what accept() or getsockname() tells: an address of IPv4 or IPv6. */
+/* From what accept() or getsockname() tells: an address of IPv4, of IPv6 or of a Unix socket. */
 struct peer peer_of(const struct sockaddr *from);
 
 bool peer_is_loopback(const struct peer *p);
+bool peer_is_unix(const struct peer *p);
 
-/* Without brackets: "127.0.0.1", "::1". */
+/* Without brackets: "127.0.0.1", "::1", "unix". */
 #define PEER_HOST_MAX 46
 const char *peer_host(const struct peer *p, char text[PEER_HOST_MAX]);
 
-/* With its port: "127.0.0.1:4711", "[::1]:4711". */
+/* With its port: "127.0.0.1:4711", "[::1]:4711", "unix". */
 #define PEER_TEXT_MAX 64
 const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX]);

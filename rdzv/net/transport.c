@@ -19,16 +19,6 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         input_receive(c);
 }
 
-static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer)
-{
-    conn_new(l, fd, peer, on_event);
-}
-
-int transport_start(struct net *n, const struct config *config)
-{
-    return listen_open_all(n, config, on_accepted);
-}
-
 /* --- Sending. --- */
 
 /* What follows when the socket has taken less than all, or the connection is not merely open. */
@@ -139,6 +129,35 @@ static void drop_holders(struct net *n)
     }
 }
 
+/* --- Accepting. --- */
+
+/* Most have asked by now. Those are answered and gone before the next one is accepted, which needs
+ * the descriptor. */
+static void serve_at_once(struct conn *c)
+{
+    input_receive(c);
+    if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
+        flush(c);
+    if (c->end == CONN_CLOSED)
+        conn_free(c);
+}
+
+static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
+                        enum admission admission, enum refusal_reason why)
+{
+    struct conn *c = conn_new(l, fd, peer, on_event);
+
+    if (c == NULL || admission == ADMISSION_FULL)
+        return;
+    conn_begin_probation(c, why);
+    serve_at_once(c);
+}
+
+int transport_start(struct net *n, const struct config *config)
+{
+    return listen_open_all(n, config, on_accepted);
+}
+
 /* --- The iteration. --- */
 
 /* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
@@ -171,6 +190,17 @@ bool transport_has_deferred(const struct net *n)
     return !TAILQ_EMPTY(&n->deferred);
 }
 
+/* The one that went first the last time goes last: only the first may get the slow slot. */
+static void rotate_deferred(struct net *n)
+{
+    struct conn *c = TAILQ_FIRST(&n->deferred);
+
+    if (c == NULL)
+        return;
+    TAILQ_REMOVE(&n->deferred, c, deferred);
+    TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
+}
+
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were
  * deferred before; they are counted and not remembered, since a request may close any other
  * connection. */
@@ -179,10 +209,13 @@ void transport_run_deferred(struct net *n)
     const struct conn *c;
     size_t count = 0;
 
+    rotate_deferred(n);
     TAILQ_FOREACH(c, &n->deferred, deferred)
         count++;
+    n->runs_deferred = true;
     for (; count > 0 && !TAILQ_EMPTY(&n->deferred); count--)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
+    n->runs_deferred = false;
 }
 
 static const char *why_stalled(const struct conn *c)

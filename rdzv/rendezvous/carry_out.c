@@ -63,19 +63,28 @@ static void delete_record(struct live_run *run)
     apply(run, &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
 }
 
+static void forget_key(struct live_run *run, struct slice key)
+{
+    run->keys_forgotten += apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = key});
+}
+
+/* Its own key, and those of its rounds: of all keys that begin as they do, those that are not of a
+ * longer run. */
 static void forget_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
-    struct entry *e, *next;
+    struct run_view *v = &run->run.view;
+    struct key_walk walk;
+    const struct entry *e;
 
     run->keys_forgotten = 0;
     home->forgets = true;
-    for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
-        next = TAILQ_NEXT(e, order);
-        if (!run_views_owns(&home->runs, &run->run.view, e->node.key))
-            continue;
-        run->keys_forgotten +=
-            apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
+    if (live_run_value(run) != NULL)
+        forget_key(run, v->node.key);
+    keymap_walk_group(&home->space->store->keys, v->node.key, &walk);
+    while ((e = keymap_walk_next(&walk)) != NULL) {
+        if (run_views_owns(&home->runs, v, e->node.key))
+            forget_key(run, e->node.key);
     }
     home->forgets = false;
     delete_record(run);

@@ -53,7 +53,8 @@ struct policy_now {
     int64_t wall_ns;            /* since 1970 */
     struct slice value;         /* of the run's key; ptr NULL: it has none */
     size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */
-    size_t key_cost;            /* what a new key takes beside its bytes and its value's */
+    size_t key_cost;            /* what a new key takes at most beside its bytes and its
+                                   value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
     enum port_share share;
 };

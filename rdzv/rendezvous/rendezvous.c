@@ -7,6 +7,8 @@
 #include "rdzv/rendezvous/shell.h"
 #include "store/xalloc.h"
 
+#define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
+
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
     struct rendezvous_space *home = space->rendezvous;
@@ -34,6 +36,40 @@ static size_t runs_left(const struct rendezvous_space *home)
     return count < max ? max - count : 0;
 }
 
+/* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
+static int64_t due_ns(const struct live_run *run)
+{
+    uint64_t ms = run_due_ms(&run->run), ticked_ms = run->home->rdzv->ticked_ms;
+
+    if (ms <= ticked_ms)
+        ms = ticked_ms + 1;
+    return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
+}
+
+static bool add_due(struct live_run *run)
+{
+    struct rendezvous *r = run->home->rdzv;
+    struct reserve *reserve = &r->engine->store.reserve;
+
+    if (!reserve_hold(reserve, expiry_memory(&r->due)))
+        return false;
+    expiry_add(&r->due, &run->due, due_ns(run));
+    reserve_settle(reserve);
+    return true;
+}
+
+/* The heap has its room already. */
+static void update_due(struct live_run *run)
+{
+    struct expiry *due = &run->home->rdzv->due;
+    int64_t at_ns = due_ns(run);
+
+    if (run->due.at_ns == at_ns)
+        return;
+    expiry_remove(due, &run->due);
+    expiry_add(due, &run->due, at_ns);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -59,6 +95,11 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    if (!add_due(run)) {
+        run_fini(&run->run);
+        free(run);
+        return NULL;
+    }
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
     home->space->guarded = runs_left(home) == 0;
@@ -75,6 +116,7 @@ static void free_run(struct live_run *run)
     if (home->shared == run)
         home->shared = NULL;
     evtimer_del(&run->timer);
+    expiry_remove(&home->rdzv->due, &run->due);
     run_views_remove(&home->runs, &run->run.view);
     home->space->guarded = runs_left(home) == 0;
     run_fini(&run->run);
@@ -106,7 +148,7 @@ static struct policy_now how_things_stand(const struct live_run *run)
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
         .room = quota_room(&store->quota),
-        .key_cost = sizeof(struct entry),
+        .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
     };
@@ -118,6 +160,9 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     struct policy_out out = {0};
     struct verdict verdict;
 
+    if (event.kind == RUN_CHANGED || event.kind == AGENT_COMPARE_SET)
+        run->home->rdzv->engine->work +=
+            now.value.len; /* it is read, however little of it is new */
     policy_step(&run->run, &event, &now, &out);
     verdict = carry_out(run, &out);
     policy_out_clear(&out);
@@ -131,6 +176,8 @@ static void leave(struct live_run *run)
     run->stale = false;
     if (--run->steps == 0 && run->pins == 0 && run_is_unused(&run->run))
         free_run(run);
+    else
+        update_due(run);
 }
 
 struct verdict shell_step(struct live_run *run, struct policy_event event)
@@ -185,10 +232,41 @@ void rendezvous_end_iteration(struct rendezvous *r)
     compensate_standstill(r);
 }
 
+static struct live_run *next_due(const struct rendezvous *r)
+{
+    struct expiry_node *first = expiry_first(&r->due);
+
+    if (first == NULL || first->at_ns / 1000000 > (int64_t)r->ticked_ms)
+        return NULL;
+    return (struct live_run *)(void *)((uint8_t *)first - offsetof(struct live_run, due));
+}
+
+static void step_due(struct rendezvous *r)
+{
+    static const struct timeval at_once;
+    struct live_run *run;
+
+    for (int i = 0; (run = next_due(r)) != NULL; i++) {
+        if (i == RUNS_PER_ITERATION) {
+            net_add_event(&r->ticker, &at_once); /* without it, the next tick goes on */
+            return;
+        }
+        shell_step(run, (struct policy_event){.kind = RUN_TICK});
+    }
+}
+
+static void on_ticker(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    step_due(arg);
+}
+
 void rendezvous_tick(struct rendezvous *r)
 {
     compensate_standstill(r);
-    step_all(r, (struct policy_event){.kind = RUN_TICK});
+    r->ticked_ms = engine_now_ms(r->engine);
+    step_due(r);
 }
 
 /* --- Changes that are not the policy's. --- */
@@ -211,14 +289,18 @@ static void key_changed(struct rendezvous_space *home, struct slice key)
 
 static void keys_changed(struct rendezvous_space *home, const struct command *command)
 {
+    const struct keymap *keys = &home->space->store->keys;
     struct slice rest = command->items, key, value;
 
     if (command->kind != COMMAND_KEY_MULTI_SET) {
         key_changed(home, command->key);
         return;
     }
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-        key_changed(home, key);
+    /* Of several values for one key the last is there: it is read once, not once for each. */
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
+        if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
+            key_changed(home, key);
+    }
 }
 
 /* True when the key would be that of a new run. */
@@ -403,11 +485,19 @@ const struct run *rendezvous_next(const struct run *run)
 
 const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
 {
-    const struct run *run = rendezvous_first(space);
+    const struct rendezvous_space *home = space->rendezvous;
+    const size_t prefix = strlen(RUN_PREFIX);
+    uint8_t *key = home == NULL ? NULL : malloc(prefix + id.len);
+    struct run_view *v;
 
-    while (run != NULL && !slice_equal(run->view.id, id))
-        run = rendezvous_next(run);
-    return run;
+    if (key == NULL)
+        return NULL;
+    memcpy(key, RUN_PREFIX, prefix);
+    if (id.len != 0)
+        memcpy(key + prefix, id.ptr, id.len);
+    v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
+    free(key);
+    return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
 }
 
 uint64_t rendezvous_forget(const struct run *run)
@@ -431,6 +521,11 @@ const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_
 
 /* --- Beginning and end. --- */
 
+key_groups rendezvous_key_groups(const struct config *config)
+{
+    return config->elastic.fixes ? run_key_fronts : NULL;
+}
+
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net)
 {
@@ -448,6 +543,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                                           .advertise_host = c->advertise_host,
                                           .advertise_port = c->advertise_port}};
     TAILQ_INIT(&r->spaces);
+    expiry_init(&r->due, &engine->store.reserve);
+    evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
         engine->observer =
             (struct engine_observer){.applied = on_applied, .admits = admits, .arg = r};
@@ -467,4 +564,6 @@ void rendezvous_fini(struct rendezvous *r)
         home->space->rendezvous = NULL;
         free(home);
     }
+    evtimer_del(&r->ticker);
+    expiry_fini(&r->due);
 }

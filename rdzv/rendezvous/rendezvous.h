@@ -10,6 +10,9 @@
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net);
 
+/* For struct engine_options: how a run finds its keys. */
+key_groups rendezvous_key_groups(const struct config *config);
+
 /* All sessions have ended. */
 void rendezvous_fini(struct rendezvous *r);
 

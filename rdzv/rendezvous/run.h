@@ -92,6 +92,10 @@ void run_fini(struct run *run);
 /* Nothing is left of it: no key and no agent. */
 bool run_is_unused(const struct run *run);
 
+/* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
+ * before; 0: at each tick. UINT64_MAX: never. */
+uint64_t run_due_ms(const struct run *run);
+
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);
 

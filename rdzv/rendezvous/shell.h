@@ -4,6 +4,7 @@
 
 #include "rdzv/c10d/session.h"
 #include "rdzv/rendezvous/policy.h"
+#include "store/expiry.h"
 
 struct probe;
 struct rendezvous_space;
@@ -17,13 +18,17 @@ struct rendezvous {
     struct net *net;
     struct policy_settings settings;
     struct rendezvous_space_list spaces;
-    uint64_t alive_ms; /* monotonic ms at the end of the last loop iteration; a large gap to now
-                          means that the process was stopped */
+    struct expiry due;   /* all runs, by when a tick may find something to do; monotonic */
+    uint64_t ticked_ms;  /* the last tick is for runs that were due then */
+    struct event ticker; /* that tick goes on in the next iteration */
+    uint64_t alive_ms;   /* monotonic ms at the end of the last loop iteration; a large gap to now
+                            means that the process was stopped */
 };
 
 struct live_run {
     struct run run; /* the first member; its key's bytes follow this struct */
     struct rendezvous_space *home;
+    struct expiry_node due; /* in rdzv->due */
     struct event timer;
     struct probe *probe;             /* asks whether agent 0 hosts a store */
     struct listener *port;           /* of its own; NULL: none */

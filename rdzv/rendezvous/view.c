@@ -133,25 +133,37 @@ static bool read_round(struct slice key, size_t slash, size_t *dot, int64_t *rou
     return true;
 }
 
+size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX])
+{
+    size_t slash = key.len, count = 0, dot;
+    int64_t round;
+
+    if (!is_agents_key(key))
+        return 0;
+    while (slash-- > strlen(RUN_PREFIX) && count < RUN_FRONTS_MAX) {
+        if (key.ptr[slash] == '/' && read_round(key, slash, &dot, &round) &&
+            dot >= strlen(RUN_PREFIX))
+            lengths[count++] = dot;
+    }
+    return count;
+}
+
 /* R may hold dots, digits and slashes itself: what counts is the last ".<digits>/" whose front is
  * the key of a run. */
 struct run_view *run_views_find_round(const struct run_views *views, struct slice key,
                                       int64_t *round, struct slice *rest)
 {
-    if (!is_agents_key(key))
-        return NULL;
-    for (size_t slash = key.len; slash-- > strlen(RUN_PREFIX);) {
-        struct run_view *v;
-        int64_t number;
-        size_t dot;
+    size_t lengths[RUN_FRONTS_MAX], count = run_key_fronts(key, lengths), dot;
 
-        if (key.ptr[slash] != '/' || !read_round(key, slash, &dot, &number))
-            continue;
-        v = run_views_find(views, (struct slice){key.ptr, dot});
+    for (size_t i = 0; i < count; i++) {
+        struct run_view *v = run_views_find(views, (struct slice){key.ptr, lengths[i]});
+        const uint8_t *slash;
+
         if (v == NULL || !v->exists)
             continue;
-        *round = number;
-        *rest = slice_from(key, slash + 1);
+        slash = memchr(key.ptr + lengths[i], '/', key.len - lengths[i]);
+        read_round(key, (size_t)(slash - key.ptr), &dot, round);
+        *rest = slice_from(key, (size_t)(slash - key.ptr) + 1);
         return v;
     }
     return NULL;

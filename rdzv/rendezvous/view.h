@@ -8,7 +8,7 @@
 
 #include "proto/torch/torch_state.h"
 #include "store/command.h"
-#include "store/table.h"
+#include "store/keymap.h"
 
 #define RUN_PREFIX "/torch.rendezvous." /* of the keys that torch's agents use; R follows */
 
@@ -72,6 +72,12 @@ void run_views_remove(struct run_views *views, struct run_view *v);
 
 /* True for every key that torch's agents use: workers never do. */
 bool is_agents_key(struct slice key);
+
+/* Which fronts of a key may be the key of a run that it belongs to, if it is one of a round: their
+ * lengths, the longest first. No more than the last few are looked at, so that a key does not cost
+ * more the more it looks like one. For keymap_group_by(). */
+#define RUN_FRONTS_MAX KEY_GROUPS_MAX
+size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX]);
 
 /* The view of that key, or NULL. It may be of a run that does not exist yet. */
 struct run_view *run_views_find(const struct run_views *views, struct slice key);

@@ -179,7 +179,7 @@ def multi_set(peer, pairs):
 
 
 def http_request(method, path, body=b"", headers=""):
-    return ("%s %s HTTP/1.1\r\nHost: a\r\n%s%s\r\n" % (
+    return ("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n" % (
         method, path, headers, "Content-Length: %d\r\n" % len(body) if body else "")
     ).encode() + body
 

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import torch_state as ts  # noqa: E402
 from agents import (PING, PREFIX, VALIDATE, cas_request, get_request, set_request,  # noqa: E402
                     text, wait_request)
-from servers import Rdzvd, free_port  # noqa: E402
+from servers import OPERATOR, Rdzvd, free_port, token_flag  # noqa: E402
 
 RUNS = [b"j", b"k", b"j.0/x", b""]
 NAMES = ["a", "b", "c", "d", "n" * 300]
@@ -215,7 +215,7 @@ class Fuzz:
         rng = self.rng
         flags = self.flags()
         spaces = ("127.0.0.1:0", "127.0.0.1:0/other")
-        with Rdzvd(*flags, listen=spaces) as server:
+        with Rdzvd(token_flag(), *flags, listen=spaces) as server:
             clients, ports = [], list(server.ports)
             for _ in range(steps):
                 if server.process.poll() is not None:
@@ -244,7 +244,8 @@ class Fuzz:
                         path = "/rdzv/v1/spaces/" + rng.choice(["default", "other"])
                         h.request(*rng.choice([
                             ("DELETE", path), ("GET", path + "/runs"),
-                            ("DELETE", path + "/runs/" + rng.choice(["j", "k", "j.0%2Fx"]))]))
+                            ("DELETE", path + "/runs/" + rng.choice(["j", "k", "j.0%2Fx"]))]),
+                            headers=OPERATOR)
                         h.getresponse().read()
                         h.close()
                     except OSError:

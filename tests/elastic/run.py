@@ -31,7 +31,7 @@ import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
 from agents import (PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
                     meet, rejoin, set_request, text, wait_request)
-from servers import Rdzvd, free_port  # noqa: E402
+from servers import OPERATOR, Rdzvd, free_port, token_flag  # noqa: E402
 
 CASES = []
 TURN = 0.1  # about how long one who was told the newest state may take to write it
@@ -56,7 +56,7 @@ def same(a, b, what):
 
 @contextlib.contextmanager
 def daemon(*flags, **kwargs):
-    with Rdzvd(*flags, **kwargs) as server:
+    with Rdzvd(token_flag(), *flags, **kwargs) as server:
         try:
             yield server
             same(server.stop(), 0, "exit code")
@@ -84,7 +84,7 @@ def settle(agents, number=0):
 
 def http_request(port, method, path):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    c.request(method, path)
+    c.request(method, path, headers=OPERATOR)
     answer = c.getresponse()
     body = answer.read()
     c.close()

@@ -18,11 +18,11 @@
 void loop_configure(struct loop *l, const char *const *flags)
 {
     char *argv[32] = {(char *)(uintptr_t) "rdzvd", (char *)(uintptr_t) "--listen",
-                      (char *)(uintptr_t) "127.0.0.1:0"};
+                      (char *)(uintptr_t) "127.0.0.1:0", (char *)(uintptr_t) "--host-whitelist=*"};
     char *const no_environment[] = {NULL};
     struct log_options log = {.format = LOG_FORMAT_LOGFMT, .level = LOG_WARN};
     struct config_error error;
-    int argc = 3;
+    int argc = 4;
 
     for (size_t i = 0; flags != NULL && flags[i] != NULL; i++)
         argv[argc++] = (char *)(uintptr_t)flags[i];

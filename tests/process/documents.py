@@ -178,8 +178,9 @@ def events():
     """The names of the events in the log: the first text in a call, and the other one of `? :`."""
     found = set()
     for path, text in source().items():
-        for call in re.finditer(r"\b(log_event|log_limited|write_event)\(", text):
-            names = [re.findall(r'"(\w+)"', a) for a in arguments(text, call.end())[1:3]]
+        for call in re.finditer(r"\b(log_event|log_limited|log_limited_as|write_event)\(", text):
+            name = 2 if call.group(1) == "log_limited_as" else 1
+            names = [re.findall(r'"(\w+)"', a) for a in arguments(text, call.end())[name:3]]
             names = next((n for n in names if n), [])
             check(names or call.group(1) == "write_event", path + ": a log call without a name")
             found.update(names)
@@ -212,6 +213,16 @@ def http_paths_are_those_of_the_routes():
         check(any(path == r or path.startswith(r + "/") for r in routes), "no route: " + path)
     for route in routes:
         check(any(p == route or p.startswith(route + "/") for p in paths), "not told of: " + route)
+
+
+@case
+def reasons_are_those_of_the_source():
+    for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
+                               ("admin/metrics.c", "rdzvd_connections_dropped_total")):
+        text = read(os.path.join("rdzv", source_file))
+        real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
+        below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]
+        same(re.findall(r"^\| `(\w+)` \|", below.split("\n\nThe `reason`")[0], re.M), real, "reasons")
 
 
 # ------------------------------------------------------------ tests, links

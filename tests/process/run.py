@@ -5,6 +5,7 @@
 The daemon is $RDZVD, else the one in build/. Everything stays on loopback.
 """
 
+import base64
 import http.client
 import json
 import os
@@ -22,7 +23,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import cases  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
+from servers import OPERATOR, Rdzvd, Server, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 HS = bytes.fromhex("00cef7853c0d78563412")
 
@@ -246,14 +247,15 @@ def forgetting_nothing_is_logged_for_debugging_only():
 
 @case
 def a_space_is_reset_on_request():
-    with Rdzvd(listen=("127.0.0.1:0", "127.0.0.1:0/jobA")) as server:
+    with Rdzvd(token_flag(), listen=("127.0.0.1:0", "127.0.0.1:0/jobA")) as server:
         default, a = (Peer(p) for p in server.ports)
         default.add(b"/n", 1)
         a.add(b"/n", 1)
-        status, text = http_get(server.port, "/rdzv/v1/spaces/jobA", "DELETE")
+        status, text = http_get(server.port, "/rdzv/v1/spaces/jobA", "DELETE", headers=OPERATOR)
         check(status == 200 and json.loads(text)["space"] == "jobA", text)
         check(a.count() == 0 and default.count() == 1, "that one alone")
-        check(http_get(server.port, "/rdzv/v1/spaces/none", "DELETE")[0] == 404, "unknown")
+        check(http_get(server.port, "/rdzv/v1/spaces/none", "DELETE", headers=OPERATOR)[0] == 404,
+              "unknown")
 
 
 @case
@@ -319,8 +321,8 @@ def a_chunked_body_that_no_endpoint_reads_is_passed_over():
     with Rdzvd() as server:
         chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
-            c.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-                      + chunk * 200 + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            c.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      + chunk * 200 + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             got = b""
             while b'"health"' not in got:
                 more = c.recv(65536)
@@ -346,7 +348,7 @@ def probes_are_no_use_before_the_job_comes_nor_after_it():
         a = Peer(server.port)
         check_stays(server, 3, "a c10d client is connected")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as probe:
-            probe.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            probe.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(probe.recv(4096).startswith(b"HTTP/1.1 200"), "/health")
             a.close()
             server.wait_log(r"event=idle_exit")
@@ -361,13 +363,345 @@ def etcd_requests_are_use():
             check(http_get(server.port, "/v2/keys/")[0] == 200, "a short request")
             check_stays(server, 0.2, "in use")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as watch:
-            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            watch.sendall(b"GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(watch.recv(4096).startswith(b"HTTP/1.1 200"), "the head of a watch")
             check_stays(server, 5, "a watch is open")
         began = time.monotonic()
         server.wait_log(r"event=idle_exit")
         check(time.monotonic() - began > 2.9, "idle begins with the end of the last request")
         check(server.process.wait(20) == 0, "exit code")
+
+
+# ------------------------------------------------------------ who is answered
+
+
+def http_head(port, request, host="127.0.0.1"):
+    """The status and the header lines of the answer to a request as it stands."""
+    with socket.create_connection((host, port), timeout=20) as c:
+        c.sendall(request.replace("\n", "\r\n").encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = c.recv(4096)
+            check(more, "the end comes behind %r" % head)
+            head += more
+    lines = head.split(b"\r\n\r\n")[0].decode().split("\r\n")
+    return int(lines[0].split()[1]), lines[1:]
+
+
+def cors_of(server, origin="http://page:1"):
+    head = http_head(server.port, "GET /v2/keys/ HTTP/1.1\nHost: localhost\nOrigin: %s\n\n" % origin)
+    check(head[0] == 200, head)
+    return [x.partition(": ")[2] for x in head[1] if x.startswith("Access-Control-Allow-Origin: ")]
+
+
+@case
+def web_pages_may_read_answers_only_if_we_say_so():
+    with Rdzvd() as server:
+        check(cors_of(server) == [], "by default")
+        status, head = http_head(server.port, "OPTIONS /v2/keys/ HTTP/1.1\nHost: localhost\n"
+                                 "Origin: http://page:1\n\n")
+        check(status == 200 and not any("Access-Control" in x for x in head), head)
+    with Rdzvd("--cors=*") as server:
+        check(cors_of(server) == ["*"], "any")
+    with Rdzvd("--cors=http://page:1,http://other:2") as server:
+        check(cors_of(server) == ["http://page:1"], "one of a list")
+        check(cors_of(server, "http://page:2") == [], "not on the list")
+    with started(["--listen", "127.0.0.1:0"], argv0="etcd") as server:
+        check(cors_of(server) == ["*"], "as an etcd")
+    with started(["--listen", "127.0.0.1:0", "--cors=http://other:2"], argv0="etcd") as server:
+        check(cors_of(server) == [], "as an etcd with a list")
+
+
+@case
+def a_name_that_a_web_page_gave_us_is_refused_on_loopback():
+    def status(server, host, method="GET"):
+        return http_head(server.port, "%s /v2/keys/ HTTP/1.1\nHost: %s\n\n" % (method, host))[0]
+
+    with Rdzvd() as server:
+        for host in "127.0.0.1:%d" % server.port, "localhost", "LocalHost:1", "[::1]:2", "10.1.2.3", "":
+            check(status(server, host) == 200, host)
+        for host in "evil.example", "evil.example:%d" % server.port, "localhost.evil.example":
+            for method in "GET", "PUT", "OPTIONS":
+                check(status(server, host, method) == 403, host)
+        server.wait_log(r"event=refused peer=127\S+ reason=host detail=localhost.evil.example hint=")
+        check('rdzvd_refused_total{reason="host"} 9\n' in http_get(server.port, "/metrics")[1], "counted")
+    with Rdzvd("--host-whitelist=my.name") as server:
+        check(status(server, "my.name:1") == 200 and status(server, "localhost") == 200, "allowed")
+        check(status(server, "evil.example") == 421, "etcd's answer")
+    for args, argv0 in ((["--listen", "*:0"], "rdzvd"), (["--listen", "127.0.0.1:0"], "etcd")):
+        with started(args, argv0=argv0) as server:
+            check(status(server, "rdzv.jobs.svc") == 200, "not on loopback alone, or as an etcd")
+
+
+def http_unix(path, target, method="GET", headers=None):
+    c = http.client.HTTPConnection("localhost", timeout=20)
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.settimeout(20)
+    c.sock.connect(path)
+    c.request(method, target, headers=headers or {})
+    answer = c.getresponse()
+    text = answer.read().decode()
+    c.close()
+    return answer.status, text
+
+
+HERE = "/rdzv/v1/spaces/default"
+
+
+@case
+def only_operators_change_things():
+    with Rdzvd() as server:  # neither a socket nor a token: nobody
+        for headers in {}, OPERATOR:
+            status, text = http_get(server.port, HERE, "DELETE", headers=headers)
+            check(status == 403 and "--admin-token-file" in text, text)
+            check(http_get(server.port, HERE + "/runs/x", "DELETE", headers=headers)[0] == 403, "run")
+        server.wait_log(r"event=refused peer=127\S+ reason=operator detail=/rdzv/v1/\S+ hint=")
+        check('rdzvd_refused_total{reason="operator"} 4\n' in http_get(server.port, "/metrics")[1],
+              "counted")
+
+
+@case
+def a_token_makes_an_operator():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "token")
+        def status(text):
+            headers = {} if text is None else {"Authorization": text}
+            return http_get(server.port, HERE, "DELETE", headers=headers)[0]
+
+        with Rdzvd("--admin-token-file=" + path, "--password-backoff=off") as server:
+            server.wait_log(r"event=admin_token_unreadable file=%s reason=.*No such file" % path)
+            check(status("Bearer ") == 403, "no file")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("first \n\n")
+            for wrong in (None, "Bearer ", "Bearer", "Bearer firs", "Bearer firsT",
+                          "Bearer firstfirst", "Basic first", "first", "Bearer second"):
+                check(status(wrong) == 403, wrong)
+            check(status("Bearer first") == 200 and status("bearer first") == 200, "the token")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("second")
+            check(status("Bearer first") == 403 and status("Bearer second") == 200, "read anew")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("\n")
+            check(status("Bearer ") == 403, "an empty token is none")
+            os.remove(path)
+            os.mkfifo(path)
+            check(status("Bearer x") == 403, "a pipe without a writer holds nothing up")
+
+
+@case
+def wrong_tokens_have_to_wait():
+    with Rdzvd(token_flag()) as server:
+        def status(headers):
+            return http_get(server.port, HERE, "DELETE", headers=headers)[0]
+
+        for _ in range(5):
+            check(status({"Authorization": "Bearer wrong"}) == 403, "wrong")
+        server.wait_log(r"event=refused .*reason=token")
+        status_now, text = http_get(server.port, HERE, "DELETE", headers=OPERATOR)
+        check(status_now == 403 and "wait" in text, text)
+        server.wait_log(r"event=refused .*reason=backoff")
+        check(status({}) == 403 and http_get(server.port, "/v2/keys/")[0] == 200, "others go on")
+        deadline = time.monotonic() + 20
+        while status(OPERATOR) != 200:
+            check(time.monotonic() < deadline, "waits for ever")
+
+
+@case
+def a_listener_shows_its_own_space_alone():
+    def see(port, headers):
+        names = [x["name"] for x in json.loads(http_get(port, "/rdzv/v1/spaces", headers=headers)[1])["spaces"]]
+        metrics = http_get(port, "/metrics", headers=headers)[1]
+        labels = sorted(set(re.findall(r'space="(\w+)"', metrics)))
+        runs = [http_get(port, "/rdzv/v1/spaces/%s/runs" % s, headers=headers)[0] for s in ("a", "b")]
+        return names, labels, runs, "process_open_fds" in metrics and "rdzvd_requests_total" in metrics
+
+    metrics_port = free_port()
+    with started([token_flag(), "--listen", "127.0.0.1:0/a", "--listen", "127.0.0.1:0/b",
+                  "--listen-metrics-urls", "http://127.0.0.1:%d" % metrics_port],
+                 listeners=3) as server:
+        a, b = server.ports[:2]
+        check(see(a, {}) == (["a"], ["a"], [200, 404], True), see(a, {}))
+        check(see(b, {}) == (["b"], ["b"], [404, 200], False), see(b, {}))
+        wrong = {"Authorization": "Bearer wrong"}
+        check(see(b, wrong) == see(b, {}), "a wrong token")
+        for port in a, b:
+            every = see(port, OPERATOR)
+            check(every == (["a", "b", "default"], ["a", "b", "default"], [200, 200], True), every)
+        metrics = http_get(metrics_port, "/metrics")[1]
+        check('rdzvd_space_keys{space="b"}' in metrics and "process_open_fds" in metrics, metrics)
+
+
+@case
+def a_unix_socket_is_for_operators():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rdzvd.sock")
+        with started(["--listen", "127.0.0.1:0", "--listen", "unix:" + path]) as server:
+            server.wait_log(r"event=listening address=unix:%s space=default" % re.escape(path))
+            check(os.stat(path).st_mode & 0o777 == 0o600, "for its owner alone")
+            a = Peer(server.port)
+            a.add(b"/n", 1)
+            check(http_unix(path, "/livez") == (200, "ok\n"), "a probe")
+            status, text = http_unix(path, HERE, "DELETE", {"Host": "any.name"})
+            check(status == 200 and json.loads(text)["removed"] == 1 and a.count() == 0, text)
+            server.wait_log(r"event=space_reset .*peer=unix")
+            check(http_unix(path, HERE, "DELETE", {"Origin": "http://page"})[0] == 403, "a page")
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(path)
+                s.sendall(HS)
+                check(s.recv(1) == b"", "HTTP alone")
+            server.wait_log(r"event=dropped peer=unix .*HTTP alone")
+            check(server.stop() == 0 and not os.path.exists(path), "the file goes with the daemon")
+
+
+@case
+def a_unix_socket_is_taken_only_from_the_dead():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rdzvd.sock")
+        args = ["--listen", "127.0.0.1:0", "--listen", "unix:" + path]
+        with started(args) as server:
+            code, _, err = once(*args)
+            check(code == 1 and "another process serves this socket" in err, err)
+            check(http_unix(path, "/livez")[0] == 200, "serves on")
+            server.stop(signal.SIGKILL)
+        check(os.path.exists(path), "left over")
+        with started(args) as server:
+            check(http_unix(path, "/livez")[0] == 200, "taken over")
+            os.remove(path)
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(path)
+                check(server.stop() == 0 and os.path.exists(path), "another's file stays")
+        os.remove(path)
+        with open(path, "w", encoding="ascii") as f:
+            f.write("precious")
+        code, _, err = once(*args)
+        check(code == 1 and "no socket" in err and os.path.getsize(path) == 8, err)
+        code, _, err = once("--listen", "unix:" + os.path.join(folder, "none", "s"))
+        check(code == 1 and "hint=" in err, err)
+
+
+def own_address():
+    """An address of this machine that is not loopback; None when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))  # sends nothing
+            return s.getsockname()[0]
+        except OSError:
+            return None
+
+
+def basic(text):
+    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+def put_user(port, name, host="127.0.0.1", headers=None):
+    return http_get(port, "/v2/auth/users/" + name, "PUT", host=host, headers=headers,
+                    body='{"user":"%s","password":"p%s"}' % (name, name))
+
+
+def enable(port, host="127.0.0.1", headers=None):
+    return http_get(port, "/v2/auth/enable", "PUT", host=host, headers=headers)
+
+
+@case
+def users_can_be_switched_off_for_good():
+    with Rdzvd("--etcd-auth=off", token_flag()) as server:
+        for status, text in (put_user(server.port, "root"), enable(server.port),
+                             enable(server.port, headers=OPERATOR),
+                             http_get(server.port, "/v2/auth/enable", "DELETE"),
+                             http_get(server.port, "/v2/auth/roles/r", "PUT", body='{"role":"r"}')):
+            check(status == 403 and "--etcd-auth=off" in text, text)
+        check(http_get(server.port, "/v2/auth/enable") == (200, '{"enabled":false}\n'), "the switch")
+        check(http_get(server.port, "/v2/auth/users") == (200, '{"users":null}\n'), "users")
+        check(http_get(server.port, "/v2/keys/")[0] == 200, "keys are there for all")
+        server.wait_log(r"event=refused .*reason=auth detail=/v2/auth/users/root")
+
+
+@case
+def users_are_set_up_here_or_by_operators():
+    address = own_address()
+    if address is None:
+        return "this machine has no address but loopback"
+    with started(["--listen", "*:0", token_flag()], listeners=1) as server:
+        status, text = put_user(server.port, "root", host=address)
+        check(status == 403 and "own machine" in text, text)
+        check(enable(server.port, host=address)[0] == 403, "the switch")
+        check(put_user(server.port, "u", host=address, headers=OPERATOR)[0] == 201, "an operator")
+        check(put_user(server.port, "root")[0] == 201, "loopback")
+        check(enable(server.port, host=address, headers=basic("root:wrong"))[0] == 403, "wrong")
+        check(enable(server.port, host=address, headers=basic("u:pu"))[0] == 403, "no root")
+        check(enable(server.port, host=address, headers=basic("root:proot"))[0] == 200, "root")
+        # From here on it is for users to say who may do what.
+        check(put_user(server.port, "v")[0] == 401, "loopback is nobody")
+        check(put_user(server.port, "v", host=address, headers=basic("root:proot"))[0] == 201, "root")
+    return None
+
+
+@case
+def a_reset_lets_those_in_who_locked_themselves_out():
+    with Rdzvd(token_flag()) as server:
+        put_user(server.port, "root")
+        check(enable(server.port)[0] == 200, "enabled")
+        http_get(server.port, "/v2/auth/roles/guest", "DELETE", headers=basic("root:proot"))
+        check(http_get(server.port, "/v2/keys/")[0] == 401, "guests are out")
+        check(http_get(server.port, HERE, "DELETE", headers=OPERATOR)[0] == 200, "reset")
+        server.wait_log(r"event=auth_disabled space=default")
+        check(http_get(server.port, "/v2/keys/")[0] == 200, "everybody is in")
+        check(http_get(server.port, "/v2/auth/users") == (200, '{"users":null}\n'), "no users")
+        check(enable(server.port)[0] == 409, "no root user")
+
+
+@case
+def wrong_passwords_have_to_wait():
+    with Rdzvd(listen=("127.0.0.1:0", "127.0.0.1:0/other")) as server:
+        for port in server.ports:
+            put_user(port, "root")
+            check(enable(port)[0] == 200, "enabled")
+        users = "/v2/auth/users"
+
+        def status(text, port=server.port):
+            return http_get(port, users, headers=basic(text))[0]
+
+        check(status("root:proot") == 200, "right")
+        wrong = [http_get(server.port, users, headers=basic(t)) for t in
+                 ("root:x", "nobody:x", "root:y", "nobody:proot", ":")]
+        check(set(wrong) == {(401, wrong[0][1])}, "an unknown name is a wrong password")
+        server.wait_log(r"event=refused .*reason=password detail=root")
+        server.wait_log(r"event=refused .*reason=password detail=nobody")
+        check(status("root:proot") == 401, "too soon, whatever it is")
+        server.wait_log(r"event=refused .*reason=backoff")
+        check(status("root:proot", server.ports[1]) == 200, "another space")
+        deadline = time.monotonic() + 20
+        while status("root:proot") != 200:
+            check(time.monotonic() < deadline, "waits for ever")
+        metrics = http_get(server.port, "/metrics")[1]
+        check('rdzvd_refused_total{reason="password"} 5\n' in metrics, metrics)
+    with Rdzvd("--password-backoff=off") as server:
+        put_user(server.port, "root")
+        enable(server.port)
+        for _ in range(10):
+            check(http_get(server.port, users, headers=basic("root:x"))[0] == 401, "wrong")
+        check(http_get(server.port, users, headers=basic("root:proot"))[0] == 200, "no wait")
+
+
+@case
+def unknown_users_cost_what_wrong_passwords_cost():
+    def seconds(text):
+        times = []
+        for _ in range(20):
+            began = server_cpu()
+            http_get(server.port, "/v2/auth/users", headers=basic(text))
+            times.append(server_cpu() - began)
+        return sum(times)
+
+    def server_cpu():
+        with open("/proc/%d/schedstat" % server.pid, encoding="ascii") as f:
+            return int(f.read().split()[0]) / 1e9
+
+    with Rdzvd("--password-backoff=off") as server:
+        put_user(server.port, "root")
+        enable(server.port)
+        known, unknown = seconds("root:x"), seconds("nobody:x")
+        check(0.5 < unknown / known < 2, "20 known: %.4f s, 20 unknown: %.4f s" % (known, unknown))
 
 
 # ------------------------------------------------------------ as an etcd
@@ -597,38 +931,112 @@ def the_log_may_go_nowhere():
     check(process.wait(20) == 0, "exit code")
 
 
+def shake(port, host):
+    """A c10d client's connection; None when the daemon has ended it."""
+    s = socket.create_connection((host, port), timeout=20)
+    try:
+        s.sendall(HS)
+        if s.recv(4) == HS[6:]:
+            return s
+    except ConnectionError:
+        pass
+    s.close()
+    return None
+
+
+def fill(port, host, most):
+    """Connections until one is refused; that there is room for `most` of them is a failure."""
+    held = []
+    for _ in range(most):
+        s = shake(port, host)
+        if s is None:
+            return held
+        held.append(s)
+    raise AssertionError("all of %d were let in" % most)
+
+
+PROBES = ("/health", "/livez", "/readyz", "/metrics")
+
+
+def with_descriptors(count, *args):
+    script = 'ulimit -n %d; exec "$0" "$@"' % count
+    server = Server(["/bin/bash", "-c", script, rdzvd_binary(), *args])
+    server.port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
+    server.wait_log(r"event=ready")
+    return server
+
+
 @case
 def descriptors_that_run_out_are_survived():
-    # The daemon has 40 descriptors: further clients wait in the backlog and are served later.
-    argv = ["/bin/bash", "-c", 'ulimit -n 40; exec "$0" --listen 127.0.0.1:0', rdzvd_binary()]
-    with Server(argv) as server:
-        port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
-        server.wait_log(r"event=ready")
-        peers = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(60)]
-        server.wait_log(r"event=accept_failed .*hint=")
-        for p in peers[:50]:
-            p.close()
-        for p in peers[50:]:
-            p.sendall(HS)
-            check(p.recv(4) == HS[6:], "served in the end")
-            p.close()
+    # Of 64 descriptors, 16 are kept: 10 for loopback, 4 for probes, 2 for the daemon itself.
+    address = own_address()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "s")
+        with with_descriptors(64, "--listen", "*:0", "--listen", "unix:" + path) as server:
+            def check_probes(host):
+                for probe in PROBES:
+                    check(http_get(server.port, probe, host=host)[0] == 200, (host, probe))
+
+            held = []
+            if address is not None:
+                held += fill(server.port, address, 64)
+                check(len(held) >= 20, len(held))
+                check_probes(address)
+                status, text = http_get(server.port, "/v2/keys/", host=address)
+                check(status == 503 and "no room" in text, text)
+                # Those who say nothing are in nobody's way.
+                silent = [socket.create_connection((address, server.port)) for _ in range(40)]
+                check_probes(address)
+                check(http_get(server.port, "/v2/keys/")[0] == 200, "loopback")
+                server.wait_log(r"event=refused peer=%s:\d+ reason=descriptors hint=.*ulimit" % address)
+                for s in silent:
+                    s.close()
+            held += fill(server.port, "127.0.0.1", 64)
+            check_probes("127.0.0.1")
+            check(http_get(server.port, "/v2/keys/")[0] == 503, "loopback has filled its part")
+            if address is not None:
+                check_probes(address)
+            check(http_unix(path, HERE, "DELETE")[0] == 200, "an operator")
+            metrics = http_unix(path, "/metrics")[1]
+            check(re.search(r'rdzvd_refused_total{reason="descriptors"} [1-9]', metrics), metrics)
+            check(re.search(r"process_open_fds \d+", metrics), "the daemon's own")
+            check("event=accept_failed" not in server.log(), "accepting never failed")
+            for s in held:
+                s.close()
+            deadline = time.monotonic() + 20
+            while True:
+                s = shake(server.port, address or "127.0.0.1")
+                if s is not None:
+                    break
+                check(time.monotonic() < deadline, "no place for 20 s")
+            s.close()
+            check(server.stop() == 0, "exit code")
 
 
 @case
 def the_limit_of_connections():
     with Rdzvd("--connection-limit", "2") as server:
         a, b = Peer(server.port), Peer(server.port)
+        check(shake(server.port, "127.0.0.1") is None, "the third is refused")
+        server.wait_log(r"event=refused .*reason=connections .*--connection-limit")
+        silent = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(9)]
+        check(silent[0].recv(1) == b"", "one more than are waited for")
+        for probe in PROBES:
+            check(http_get(server.port, probe)[0] == 200, probe)
+        check(http_get(server.port, "/v2/keys/")[0] == 503, "no probe")
+        check(http_get(server.port, "/health", "PUT")[0] == 503, "no probe either")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
-            check(c.recv(1) == b"", "the third is refused")
-        server.wait_log(r"event=connection_limit .*limit=2")
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+            got = b""
+            while more := c.recv(4096):
+                got += more
+            check(got.count(b"HTTP/1.1 200") == 1 and b"Connection: close" in got, got)
+        for s in silent:
+            s.close()
         a.close()
         deadline = time.monotonic() + 20
-        while True:  # until the daemon has seen the close it refuses each try
-            try:
-                check(Peer(server.port).add(b"/n", 1) >= 1, "a place is free again")
-                break
-            except (EOFError, ConnectionError):
-                check(time.monotonic() < deadline, "no place for 20 s")
+        while shake(server.port, "127.0.0.1") is None:  # until the daemon has seen the close
+            check(time.monotonic() < deadline, "no place for 20 s")
         b.close()
 
 

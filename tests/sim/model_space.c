@@ -443,8 +443,16 @@ void model_read(struct model_link *link, int64_t round, const char *name)
 
 void model_tick(struct model_space *s)
 {
-    for (size_t i = 0; i < s->run_count; i++)
-        step(&s->runs[i], (struct policy_event){.kind = RUN_TICK});
+    for (size_t i = 0; i < s->run_count; i++) {
+        struct policy_event event = {.kind = RUN_TICK};
+        bool due = run_due_ms(&s->runs[i].run) <= s->now.ms;
+        struct policy_out out = {0};
+
+        step_into(&s->runs[i], &event, &out);
+        if (out.count != 0 && !due)
+            s->fail("a tick finds something to do for a run that is not due");
+        policy_out_clear(&out);
+    }
 }
 
 void model_run_due(struct model_space *s)

@@ -1105,9 +1105,17 @@ static void step(struct sim *sim)
         compare_all(sim);
 }
 
+/* Keys are in a group each for their first byte and their first half, if these are two. */
+static size_t groups_of(struct slice key, size_t lengths[KEY_GROUPS_MAX])
+{
+    lengths[0] = 1;
+    lengths[1] = key.len / 2;
+    return key.len < 2 ? 0 : key.len < 4 ? 1 : 2;
+}
+
 static void open_stores(struct sim *sim)
 {
-    struct store_options options = {.seed = next_random(sim)};
+    struct store_options options = {.seed = next_random(sim), .key_groups = groups_of};
 
     sim->limited = one_in(sim, 4);
     if (sim->limited)

@@ -24,6 +24,14 @@ def rdzvd_binary():
     return os.environ.get("RDZVD", os.path.join(ROOT, "build", "rdzv", "rdzvd"))
 
 
+OPERATOR = {"Authorization": "Bearer operator-of-tests"}
+
+
+def token_flag():
+    """The flag that makes an operator of whoever sends the headers in OPERATOR."""
+    return "--admin-token-file=" + os.path.join(ROOT, "tests", "support", "operator.token")
+
+
 def free_port():
     """A port that was free a moment ago, for servers that cannot be told port 0. It lies below the
     ports that the kernel gives to connections and to listeners on port 0, so that none of those

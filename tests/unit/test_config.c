@@ -401,7 +401,8 @@ static void the_command_line_wins_over_the_file(void **state)
                &c);
     assert_string_equal(listeners(&c), "*:7/default");
     assert_int_equal(c.space_idle_timeout_ms, 2000);
-    assert_int_equal(c.cors.count, 0);
+    assert_int_equal(c.cors.count, 1);
+    assert_string_equal(c.cors.items[0], "*");
     assert_string_equal(c.name, "5");
     config_free(&c);
 
@@ -434,7 +435,29 @@ static void small_print(void **state)
     config_free(NULL);
 
     parse_well(&(struct start){.words = {"--host-whitelist=a , *"}}, &c);
-    assert_int_equal(c.host_whitelist.count, 0);
+    assert_int_equal(c.host_whitelist.count, 1);
+    assert_string_equal(c.host_whitelist.items[0], "*");
+    config_free(&c);
+}
+
+/* Under etcd's name all pages and all names are welcome, as with etcd; not for its flags alone. */
+static void an_etcd_lets_web_pages_in(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {"/usr/bin/etcd"}}, &c);
+    assert_int_equal(c.cors.count, 1);
+    assert_string_equal(c.cors.items[0], "*");
+    assert_string_equal(c.host_whitelist.items[0], "*");
+    config_free(&c);
+    parse_well(&(struct start){.words = {"/usr/bin/etcd", "--cors=http://a:1"}}, &c);
+    assert_int_equal(c.cors.count, 1);
+    assert_string_equal(c.cors.items[0], "http://a:1");
+    config_free(&c);
+    parse_well(&(struct start){.words = {"--enable-v2"}}, &c);
+    assert_true(c.etcd_mode);
+    assert_int_equal(c.cors.count + c.host_whitelist.count, 0);
     config_free(&c);
 }
 
@@ -512,6 +535,7 @@ int main(void)
         cmocka_unit_test(actions_are_told_apart),
         cmocka_unit_test(the_command_line_wins_over_the_file),
         cmocka_unit_test(small_print),
+        cmocka_unit_test(an_etcd_lets_web_pages_in),
         cmocka_unit_test(go_values_are_read_as_go_does),
         cmocka_unit_test(inherited_sockets_find_their_place),
     };

@@ -112,10 +112,14 @@ static const struct {
      "--listen-client-urls"},
     {{.words = {"--listen=/run/rdzvd.sock"}},
      2,
-     "--listen: \"/run/rdzvd.sock\": Unix sockets are not served; write ADDR:PORT"},
-    {{.words = {"--listen=unix:/run/x"}},
+     "--listen: \"/run/rdzvd.sock\": this is a path; write unix:/PATH, or ADDR:PORT"},
+    {{.words = {"--listen=unix:run/x"}},
      2,
-     "--listen: \"unix:/run/x\": Unix sockets are not served; write ADDR:PORT"},
+     "--listen: \"unix:run/x\": the path of a Unix socket begins with / and has 107 bytes at most; "
+     "write unix:/PATH"},
+    {{.words = {"--listen=unix:/run/x", "--listen=unix:/run/x"}},
+     2,
+     "--listen: unix:/run/x is there twice; keep one"},
     {{.words = {"--listen=*:1/"}},
      2,
      "--listen: \"*:1/\": a space is named with 1 to 253 letters, digits, `.`, `_` or `-`, a "
@@ -264,8 +268,8 @@ static const struct {
      "and terminate TLS in front of it"},
     {{.words = {"--listen-client-urls=unix://localhost:1", "--advertise-client-urls=http://a:1"}},
      1,
-     "--listen-client-urls: \"unix://localhost:1\": Unix sockets are not served here; listen on "
-     "http://127.0.0.1:PORT"},
+     "--listen-client-urls: \"unix://localhost:1\": a Unix socket is --listen=unix:/PATH here; "
+     "write that, or listen on http://127.0.0.1:PORT"},
     {{.words = {"--enable-v2=maybe"}},
      2,
      "--enable-v2: invalid value \"maybe\"; write true or false"},

@@ -30,6 +30,8 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
                    "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
         {.words = {"/etcd"}},
+        {.words = {"--listen=unix:/run/a \"b", "--listen=:1", "--admin-token-file=/run/token",
+                   "--etcd-auth=off", "--password-backoff=off"}},
         {.words = {"--enable-v2", "--name=b", "--initial-advertise-peer-urls=http://10.0.0.1:2380",
                    "--initial-cluster-token=t", "--listen-client-urls=http://0.0.0.0:5",
                    "--advertise-client-urls=http://b:5",

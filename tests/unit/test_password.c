@@ -1,4 +1,5 @@
 /* Passwords: what hashes them, and what is taken for them. */
+#include <crypt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +40,23 @@ static void every_byte_of_a_password_counts(void **state)
     for (size_t i = 0; i < COUNT(passwords); i++)
         assert_true(password_verify(passwords[i], slice_str(hashes[i])));
     assert_false(password_verify(passwords[0], slice_str(hashes[1])));
+}
+
+/* It takes the time that a hash takes, and nothing is right for it. */
+static void no_password_makes_the_hash_of_none(void **state)
+{
+    char hash[PASSWORD_HASH_MAX];
+
+    (void)state;
+    assert_true(password_hash(slice_str("secret"), hash));
+    assert_int_equal(password_decoy().len, strlen(hash));
+    assert_false(password_verify(slice_str("secret"), password_decoy()));
+    assert_false(password_verify(slice_str(""), password_decoy()));
+    assert_false(password_is_remembered(slice_str("secret"), slice_str(hash)));
+    assert_true(password_verify(slice_str("secret"), slice_str(hash)));
+    assert_true(password_is_remembered(slice_str("secret"), slice_str(hash)));
+    assert_false(password_is_remembered(slice_str("secret"), password_decoy()));
+    assert_false(password_is_remembered(slice_str("secret"), slice_str("")));
 }
 
 /* crypt(3) would take these for others. */
@@ -90,13 +108,39 @@ static void what_is_no_hash_fits_no_password(void **state)
         password_verify(slice_str("x"), (struct slice){(uint8_t *)long_text, sizeof long_text}));
 }
 
+/* Else the time of an answer would tell which users there are. */
+static void a_decoy_costs_what_any_hash_costs(void **state)
+{
+    struct slice decoy = password_decoy();
+    char hash[PASSWORD_HASH_MAX], setting[PASSWORD_HASH_MAX];
+    struct crypt_data data = {0};
+    size_t head;
+
+    (void)state;
+    assert_true(password_hash(slice_str("any"), hash));
+    assert_int_equal(decoy.len, strlen(hash));
+    /* Method, parameters and salt end at the same place, so the decoy has no parameters either. */
+    head = (size_t)(strrchr(hash, '$') - hash);
+    assert_memory_equal(decoy.ptr, hash, 3);
+    assert_int_equal(strrchr((const char *)decoy.ptr, '$') - (const char *)decoy.ptr, head);
+    /* And it is a hash that is computed, not one that is refused at once. */
+    snprintf(setting, sizeof setting, "%.*s", (int)decoy.len, (const char *)decoy.ptr);
+    assert_non_null(crypt_r("x", setting, &data));
+    assert_int_equal(strlen(data.output), decoy.len);
+    assert_memory_equal(data.output, decoy.ptr, head);
+    assert_false(password_verify(slice_str(""), decoy));
+    assert_false(password_verify(slice_str("x"), decoy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_of_a_password_counts),
+        cmocka_unit_test(no_password_makes_the_hash_of_none),
         cmocka_unit_test(what_crypt_cannot_tell_apart_is_refused),
         cmocka_unit_test(each_hash_has_its_own_salt),
         cmocka_unit_test(what_is_no_hash_fits_no_password),
+        cmocka_unit_test(a_decoy_costs_what_any_hash_costs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

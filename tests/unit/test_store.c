@@ -290,6 +290,34 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
     store_fini(&s);
 }
 
+/* Who has locked himself out resets the space. */
+static void resetting_forgets_users_and_roles(void **state)
+{
+    struct store s;
+    struct space *a;
+
+    (void)state;
+    open_store(&s);
+    a = store_space(&s, "a");
+    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
+    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("u")));
+    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("r")));
+    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_OK);
+    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_FORGET)), CHANGE_NONE);
+    assert_true(auth_enabled(&a->auth));
+    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_RESET)), CHANGE_SPACE_RESET);
+    assert_false(auth_enabled(&a->auth));
+    assert_null(auth_find_user(&a->auth, slice_str("root")));
+    assert_null(auth_find_role(&a->auth, slice_str("r")));
+    assert_non_null(auth_find_role(&a->auth, slice_str("root")));
+    assert_int_equal(a->auth.bytes, 0);
+    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_RESET)), CHANGE_NONE);
+    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_NO_ROOT);
+    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
+    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_OK);
+    store_fini(&s);
+}
+
 /* The store reads no rendezvous state: what comes of one does not depend on who could parse it. */
 static void a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other(void **state)
 {
@@ -478,6 +506,7 @@ int main(void)
         cmocka_unit_test(those_who_wait_change_no_outcome),
         cmocka_unit_test(results_say_what_came_of_it),
         cmocka_unit_test(forgetting_keeps_the_tree_and_resetting_its_index),
+        cmocka_unit_test(resetting_forgets_users_and_roles),
         cmocka_unit_test(a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other),
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),
         cmocka_unit_test(who_was_woken_first_is_ready_first_whatever_his_space),

@@ -678,6 +678,26 @@ static void what_is_cut_is_refused(void **state)
     free(whole.bytes);
 }
 
+/* Its frames tell: no client makes us read a long value for each few bytes that it appends. */
+static void what_is_cut_or_longer_is_not_read(void **state)
+{
+    struct pickle whole = intact();
+
+    (void)state;
+    for (size_t len = 12; len < whole.len + 100; len++) {
+        struct pickle p = {0};
+
+        if (len >= whole.len && len < whole.len + 4)
+            continue; /* a last piece may be too short for a frame */
+        add(&p, whole.bytes, len < whole.len ? len : whole.len);
+        while (p.len < len)
+            add(&p, ".", 1);
+        refuse(p, "cut or longer", len);
+        assert_int_equal(allocated, 0);
+    }
+    free(whole.bytes);
+}
+
 /* A last piece of less than four bytes needs no frame. */
 static void frames_that_do_not_fit_are_refused(void **state)
 {
@@ -1166,6 +1186,7 @@ int main(void)
         cmocka_unit_test(faults_are_refused),
         cmocka_unit_test(parts_out_of_place_are_refused),
         cmocka_unit_test(what_is_cut_is_refused),
+        cmocka_unit_test(what_is_cut_or_longer_is_not_read),
         cmocka_unit_test(frames_that_do_not_fit_are_refused),
         cmocka_unit_test(frames_may_end_between_opcodes_only),
         cmocka_unit_test(other_bytes_are_refused_or_read_well),

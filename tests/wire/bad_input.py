@@ -45,7 +45,9 @@ class Scene:
 
     def __init__(self, options, *flags):
         command = shlex.split(options.server) if options.server else [servers.rdzvd_binary()]
-        argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad", *flags]
+        argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad",
+                                                              "--host-whitelist=*", servers.token_flag(),
+                                                              *flags]
         self.options = options
         self.daemon = servers.Server(argv)
         found = self.daemon.wait_log(r"event=listening address=\S+:(\d+)", timeout=60)
@@ -227,7 +229,7 @@ VALID = [fields(text) for text in (
     'head:"PUT /v2/keys/k?value=1 HTTP/1.1","Host: x" head:"POST /v2/keys/d?value=1 HTTP/1.1",'
     '"Host: x" head:"PUT /v2/keys/t?value=1&ttl=0 HTTP/1.1","Host: x"'
     'head:"DELETE /v2/keys/d?recursive=true HTTP/1.1","Host: x"',
-    'head:"DELETE /rdzv/v1/spaces/bad HTTP/1.1","Host: x" head:"GET /rdzv/v1/spaces HTTP/1.1",'
+    'head:"DELETE /rdzv/v1/spaces/bad HTTP/1.1","Host: x","Authorization: Bearer operator-of-tests" head:"GET /rdzv/v1/spaces HTTP/1.1",'
     '"Host: x" head:"GET /readyz?verbose HTTP/1.1","Host: x"',
 )]
 EXTREMES = [struct.pack("<Q", n) for n in (

@@ -2,7 +2,7 @@ r"""Reads *.wire files, plays of named connections against one server, into stat
 It opens no socket: run.py acts the plays out.
 
     # A comment says why. A line that begins with a blank goes on with the line before.
-    flags: --c10d-legacy=off            the daemon of this file gets these flags
+    flags: --c10d-legacy=off            the daemon of this file gets these flags, behind FLAGS of run.py
     space: other                    ... and one listener more, into the space of this name
 
     case M21: WAIT for two keys     each case has a fresh space of its own
@@ -52,7 +52,8 @@ http:2xx for any of these):
 
 In headers, bodies, events and logs `*` stands for any text (`\*` for a star), and `<I>` for a
 number: the first time it is kept for the rest of the case, then it must be equal. Text that is sent
-may use it too, as <I> or <I+1>. <SPACE> is the name of the case's space.
+may use it too, as <I> or <I+1>. <SPACE> is the name of the case's space, <TOKEN> what
+an operator sends as Authorization.
 """
 
 import re

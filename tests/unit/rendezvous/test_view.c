@@ -119,6 +119,38 @@ static void keys_of_rounds_belong_to_the_longest_run(void **state)
     run_views_fini(&views);
 }
 
+/* A key of 8 KB may look like one of a round at every third byte. */
+static void no_more_than_a_few_fronts_of_a_key_are_looked_at(void **state)
+{
+    static const char key[] = RUN_PREFIX "j.1/.2/.x/.3/.4/.5/k";
+    size_t lengths[RUN_FRONTS_MAX], prefix = strlen(RUN_PREFIX);
+    struct run_view v;
+    struct run_views views;
+    struct slice rest;
+    int64_t round = 0;
+
+    (void)state;
+    assert_int_equal(run_key_fronts(slice_str(key), lengths), RUN_FRONTS_MAX);
+    assert_int_equal(lengths[0], strlen(RUN_PREFIX "j.1/.2/.x/.3/.4/"));
+    assert_int_equal(lengths[3], strlen(RUN_PREFIX "j.1/"));
+    assert_int_equal(run_key_fronts(slice_str("/torch.rendezvous.2/k"), lengths), 0);
+    assert_int_equal(run_key_fronts(slice_str("/torch.rendezvous..2/k"), lengths), 1);
+    assert_int_equal(run_key_fronts(slice_str("other.2/k"), lengths), 0);
+
+    run_views_init(&views, 3);
+    run_view_init(&v, (struct slice){(const uint8_t *)key, prefix + 1});
+    run_view_update(&v, slice_str(SENTINEL));
+    run_views_add(&views, &v);
+    assert_null(run_views_find_round(&views, slice_str(key), &round, &rest));
+    assert_ptr_equal(
+        run_views_find_round(&views, slice_str(RUN_PREFIX "j.1/.2/.x/.3/.4/k"), &round, &rest), &v);
+    assert_int_equal(round, 1);
+    assert_true(slice_is(rest, ".2/.x/.3/.4/k"));
+    run_views_remove(&views, &v);
+    run_view_fini(&v);
+    run_views_fini(&views);
+}
+
 static void the_key_of_a_round_is_written_as_torch_does(void **state)
 {
     uint8_t out[64 + RUN_KEY_ROOM];
@@ -140,6 +172,7 @@ int main(void)
         cmocka_unit_test(a_record_makes_a_run),
         cmocka_unit_test(it_keeps_the_state_before_and_the_last_completed_round),
         cmocka_unit_test(keys_of_rounds_belong_to_the_longest_run),
+        cmocka_unit_test(no_more_than_a_few_fronts_of_a_key_are_looked_at),
         cmocka_unit_test(the_key_of_a_round_is_written_as_torch_does),
     };
 

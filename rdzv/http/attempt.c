@@ -1,0 +1,25 @@
+/* Passwords and tokens, and the waits between wrong ones. See attempt.h for the contract. */
+#include "rdzv/http/attempt.h"
+
+#include "rdzv/net/backoff.h"
+#include "rdzv/net/refusal.h"
+
+bool http_may_attempt(const struct http_request *r, const void *scope)
+{
+    struct engine *e = http_engine(r);
+
+    if (!r->http->config->password_backoff ||
+        backoff_allows(r->http->backoff, &r->conn->peer, scope, engine_now_ms(e)))
+        return true;
+    refusal_note(&e->stats, REFUSAL_BACKOFF, &r->conn->peer, (struct slice){0});
+    return false;
+}
+
+void http_attempt_failed(const struct http_request *r, const void *scope, enum refusal_reason why,
+                         struct slice detail)
+{
+    struct engine *e = http_engine(r);
+
+    backoff_failed(r->http->backoff, &r->conn->peer, scope, engine_now_ms(e));
+    refusal_note(&e->stats, why, &r->conn->peer, detail);
+}

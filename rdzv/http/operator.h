@@ -1,0 +1,19 @@
+/* Who is an operator: whoever comes over a Unix socket, whose file says who may, or has the token
+ * of
+ * --admin-token-file. An address says nothing: on a host's network, and behind a mesh's proxy,
+ * neighbours come from 127.0.0.1, too. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+
+/* NULL: an operator. Else why not, as a sentence for the client. Who sends wrong tokens has to wait
+ * between them, see net/backoff.h. */
+const char *http_refuse_operator(const struct http_request *r);
+
+static inline bool http_is_operator(const struct http_request *r)
+{
+    return http_refuse_operator(r) == NULL;
+}
+
+/* Once at the start: warns when the token's file is of no use. */
+void http_check_token_file(const struct config *config);

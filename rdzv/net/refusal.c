@@ -1,0 +1,47 @@
+/* What the daemon turns away, and why. See refusal.h for the contract. */
+#include "rdzv/net/refusal.h"
+
+#include "rdzv/engine/log.h"
+#include "rdzv/net/peer.h"
+
+static const struct {
+    const char *name, *kind, *hint;
+} reasons[REFUSAL_REASONS] = {
+    [REFUSAL_CONNECTIONS] = {"connections", "refused_connections", "raise --connection-limit"},
+    [REFUSAL_DESCRIPTORS] = {"descriptors", "refused_descriptors",
+                             "raise the limit of open files (ulimit -n, LimitNOFILE)"},
+    [REFUSAL_MEMORY] = {"memory", "refused_memory", "give the process more memory"},
+    [REFUSAL_OPERATOR] = {"operator", "refused_operator",
+                          "use the Unix socket, or the token of --admin-token-file"},
+    [REFUSAL_TOKEN] = {"token", "refused_token", "send the token of --admin-token-file"},
+    [REFUSAL_PASSWORD] = {"password", "refused_password",
+                          "give the client the name and the password of a user of this space"},
+    [REFUSAL_BACKOFF] = {"backoff", "refused_backoff",
+                         "find out who sends wrong passwords or tokens from this address"},
+    [REFUSAL_AUTH] = {"auth", "refused_auth",
+                      "send it from this machine, as a root user, or with the token of "
+                      "--admin-token-file; --etcd-auth=off refuses it to all"},
+    [REFUSAL_HOST] = {"host", "refused_host",
+                      "if the name is yours, add it to --host-whitelist; else a web page may have "
+                      "given its name this address"},
+};
+
+const char *refusal_name(enum refusal_reason why)
+{
+    return reasons[why].name;
+}
+
+void refusal_note(struct stats *stats, enum refusal_reason why, const struct peer *peer,
+                  struct slice detail)
+{
+    const char *kind = reasons[why].kind, *name = reasons[why].name, *hint = reasons[why].hint;
+    char text[PEER_TEXT_MAX];
+
+    stats->refused[why]++;
+    if (detail.len != 0)
+        log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
+                       log_str("reason", name), log_bytes("detail", detail), log_str("hint", hint));
+    else
+        log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
+                       log_str("reason", name), log_str("hint", hint));
+}

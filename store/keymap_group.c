@@ -1,0 +1,85 @@
+/* Keys that begin alike, found together. See keymap.h for the contract.
+ *
+ * The links of one group are a ring, and the first of them stands in the table for all: a group
+ * takes no memory of its own, so that joining one cannot fail. */
+#include "store/keymap_entry.h"
+
+void keymap_group_by(struct keymap *m, key_groups groups_of)
+{
+    m->groups_of = groups_of;
+}
+
+size_t keymap_count_groups(const struct keymap *m, struct slice key)
+{
+    size_t lengths[KEY_GROUPS_MAX];
+
+    return m->groups_of == NULL ? 0 : m->groups_of(key, lengths);
+}
+
+void keymap_name_groups(const struct keymap *m, struct entry *e)
+{
+    size_t lengths[KEY_GROUPS_MAX];
+
+    if (e->group_count == 0)
+        return;
+    m->groups_of(e->node.key, lengths);
+    for (size_t i = 0; i < e->group_count; i++)
+        e->groups[i] =
+            (struct key_link){.node = {.key = {e->node.key.ptr, lengths[i]}}, .entry = e};
+}
+
+static struct key_link *find_first(const struct keymap *m, struct slice prefix)
+{
+    return (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
+}
+
+static void put_first(struct keymap *m, struct key_link *link)
+{
+    link->is_first = true;
+    table_add(&m->groups, &link->node);
+}
+
+void keymap_join_groups(struct keymap *m, struct entry *e)
+{
+    for (size_t i = 0; i < e->group_count; i++) {
+        struct key_link *link = &e->groups[i], *first = find_first(m, link->node.key);
+
+        link->next = first == NULL ? link : first;
+        link->prev = first == NULL ? link : first->prev;
+        link->prev->next = link->next->prev = link;
+        if (first == NULL)
+            put_first(m, link);
+    }
+}
+
+void keymap_leave_groups(struct keymap *m, struct entry *e)
+{
+    for (size_t i = 0; i < e->group_count; i++) {
+        struct key_link *link = &e->groups[i];
+
+        link->prev->next = link->next;
+        link->next->prev = link->prev;
+        if (!link->is_first)
+            continue;
+        link->is_first = false;
+        table_remove(&m->groups, &link->node);
+        if (link->next != link)
+            put_first(m, link->next);
+    }
+}
+
+void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk)
+{
+    walk->next = find_first(m, prefix);
+    walk->last = walk->next == NULL ? NULL : walk->next->prev;
+}
+
+struct entry *keymap_walk_next(struct key_walk *walk)
+{
+    struct key_link *link = walk->next;
+
+    if (link == NULL)
+        return NULL;
+    walk->next = link == walk->last ? NULL : link->next;
+    return link->entry;
+}
