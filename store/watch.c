@@ -309,10 +309,14 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
         *out = w;
         return ETCD_OK;
     }
-    *out = w;
     subscription_push(h->ready, h->reserve, &w->subscription, tree_event_json(past));
+    if (w->subscription.lost) {
+        watch_close(h, w);
+        return ETCD_INTERNAL;
+    }
+    *out = w;
     /* A stream from the past stays open and silent, in etcd too. */
-    w->subscription.ended = !stream || w->subscription.lost;
+    w->subscription.ended = !stream;
     if (past != h->fresh) {
         blob_leave(past->json, ACCOUNT_WATCHES);
         past->json = NULL;

@@ -25,6 +25,14 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     return home;
 }
 
+void rendezvous_add_spaces(struct rendezvous *r)
+{
+    struct engine_space *space;
+
+    TAILQ_FOREACH(space, &r->engine->spaces, entry)
+        space_of(r, space);
+}
+
 /* --- Runs. --- */
 
 static size_t runs_left(const struct rendezvous_space *home)
@@ -102,6 +110,7 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     }
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
+    run->run.view.unread = live_run_value(run) != NULL; /* there was no memory for it before */
     home->space->guarded = runs_left(home) == 0;
     return run;
 }
@@ -154,6 +163,22 @@ static struct policy_now how_things_stand(const struct live_run *run)
     };
 }
 
+/* Of an agent, that wants an answer: the view has to be right. */
+static bool is_request(enum policy_event_kind kind)
+{
+    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY || kind == AGENT_LOOKED ||
+           kind == AGENT_ASKED;
+}
+
+/* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
+ * made anew. */
+static void give_up(struct live_run *run, const struct policy_event *event)
+{
+    run->stale = true;
+    if (event->agent != NULL && event->kind != AGENT_DISCONNECTED)
+        conn_drop(conn_of(event->agent), DROP_NO_MEMORY, "out of memory", run->run.view.node.key);
+}
+
 static struct verdict step(struct live_run *run, struct policy_event event)
 {
     const struct policy_now now = how_things_stand(run);
@@ -165,6 +190,9 @@ static struct verdict step(struct live_run *run, struct policy_event event)
             now.value.len; /* it is read, however little of it is new */
     policy_step(&run->run, &event, &now, &out);
     verdict = carry_out(run, &out);
+    run->stale = run->stale || run->run.view.unread;
+    if (out.failed)
+        give_up(run, &event);
     policy_out_clear(&out);
     return verdict;
 }
@@ -182,10 +210,15 @@ static void leave(struct live_run *run)
 
 struct verdict shell_step(struct live_run *run, struct policy_event event)
 {
-    struct verdict verdict;
+    struct verdict verdict = {0};
 
     run->steps++;
-    verdict = step(run, event);
+    if (run->run.view.unread && event.kind != RUN_CHANGED)
+        step(run, (struct policy_event){.kind = RUN_CHANGED});
+    if (run->run.view.unread && is_request(event.kind))
+        give_up(run, &event);
+    else
+        verdict = step(run, event);
     leave(run);
     return verdict;
 }
@@ -426,13 +459,15 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
 static enum c10d_verdict on_set(struct conn_agent *a, const struct c10d_request *req)
 {
     struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
+    const struct conn *c = a->conn;
     const struct run_view *v =
         run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
 
     if (v == &a->run->run.view)
         event.kind = AGENT_SET_ROUND_KEY;
-    return shell_step(a->run, event).passes || event.kind == AGENT_ASKED ? C10D_PROCEED
-                                                                         : C10D_ANSWERED;
+    if (!shell_step(a->run, event).passes && event.kind != AGENT_ASKED)
+        return C10D_ANSWERED;
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
