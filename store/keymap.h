@@ -69,17 +69,20 @@ struct queue {
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
 
-/* Names the groups of a key: the lengths of prefixes of it, of different ones. Says always the same
- * of the same key. */
+/* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
+ * the same of the same key: the lengths of prefixes of it, of different ones. */
 #define KEY_GROUPS_MAX 4
-typedef size_t (*key_groups)(struct slice key, size_t lengths[KEY_GROUPS_MAX]);
+struct key_groups {
+    struct slice prefix;
+    size_t (*name)(struct slice key, size_t lengths[KEY_GROUPS_MAX]);
+};
 
 struct keymap {
     struct table keys;
     struct table queues;
-    struct table groups;       /* the first key_link of each */
-    key_groups groups_of;      /* NULL: no key is in a group */
-    struct entry_list entries; /* those that have a value, in order of creation */
+    struct table groups;                /* the first key_link of each */
+    const struct key_groups *groups_of; /* NULL: no key is in a group */
+    struct entry_list entries;          /* those that have a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
@@ -96,7 +99,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
                  struct reserve *reserve, uint64_t seed, struct quota *quota);
 
 /* Before the first key: each key that has a value is found by each of its groups, too. */
-void keymap_group_by(struct keymap *m, key_groups groups_of);
+void keymap_group_by(struct keymap *m, const struct key_groups *groups_of);
 
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);

@@ -40,15 +40,39 @@ struct entry *keymap_find(const struct keymap *m, struct slice key);
  * short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 
-/* In how many groups a key is. */
-size_t keymap_count_groups(const struct keymap *m, struct slice key);
+/* For the three that follow. */
+size_t keymap_count_named(const struct keymap *m, struct slice key);
+void keymap_name_links(const struct keymap *m, struct entry *e);
+void keymap_add_links(struct keymap *m, struct entry *e);
+void keymap_remove_links(struct keymap *m, struct entry *e);
+
+/* In how many groups a key is. Nearly all are in none. */
+static inline size_t keymap_count_groups(const struct keymap *m, struct slice key)
+{
+    return m->groups_of == NULL || !slice_starts_with(key, m->groups_of->prefix)
+               ? 0
+               : keymap_count_named(m, key);
+}
 
 /* Prepares the links of a new entry, whose key and number of groups are set. */
-void keymap_name_groups(const struct keymap *m, struct entry *e);
+static inline void keymap_name_groups(const struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_name_links(m, e);
+}
 
 /* The key has a value from now on; has none any more. */
-void keymap_join_groups(struct keymap *m, struct entry *e);
-void keymap_leave_groups(struct keymap *m, struct entry *e);
+static inline void keymap_join_groups(struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_add_links(m, e);
+}
+
+static inline void keymap_leave_groups(struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_remove_links(m, e);
+}
 
 /* Frees an entry that has no value, and for which no client waits. */
 void keymap_release(struct keymap *m, struct entry *e);

@@ -4,25 +4,23 @@
  * takes no memory of its own, so that joining one cannot fail. */
 #include "store/keymap_entry.h"
 
-void keymap_group_by(struct keymap *m, key_groups groups_of)
+void keymap_group_by(struct keymap *m, const struct key_groups *groups_of)
 {
     m->groups_of = groups_of;
 }
 
-size_t keymap_count_groups(const struct keymap *m, struct slice key)
+size_t keymap_count_named(const struct keymap *m, struct slice key)
 {
     size_t lengths[KEY_GROUPS_MAX];
 
-    return m->groups_of == NULL ? 0 : m->groups_of(key, lengths);
+    return m->groups_of->name(key, lengths);
 }
 
-void keymap_name_groups(const struct keymap *m, struct entry *e)
+void keymap_name_links(const struct keymap *m, struct entry *e)
 {
     size_t lengths[KEY_GROUPS_MAX];
 
-    if (e->group_count == 0)
-        return;
-    m->groups_of(e->node.key, lengths);
+    m->groups_of->name(e->node.key, lengths);
     for (size_t i = 0; i < e->group_count; i++)
         e->groups[i] =
             (struct key_link){.node = {.key = {e->node.key.ptr, lengths[i]}}, .entry = e};
@@ -39,7 +37,7 @@ static void put_first(struct keymap *m, struct key_link *link)
     table_add(&m->groups, &link->node);
 }
 
-void keymap_join_groups(struct keymap *m, struct entry *e)
+void keymap_add_links(struct keymap *m, struct entry *e)
 {
     for (size_t i = 0; i < e->group_count; i++) {
         struct key_link *link = &e->groups[i], *first = find_first(m, link->node.key);
@@ -52,7 +50,7 @@ void keymap_join_groups(struct keymap *m, struct entry *e)
     }
 }
 
-void keymap_leave_groups(struct keymap *m, struct entry *e)
+void keymap_remove_links(struct keymap *m, struct entry *e)
 {
     for (size_t i = 0; i < e->group_count; i++) {
         struct key_link *link = &e->groups[i];

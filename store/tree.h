@@ -100,6 +100,9 @@ bool tree_next_expiry(const struct tree *t, int64_t *at_ns);
 enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **out,
                         struct slice *where);
 
+/* The get that was counted last is going to come again. */
+void tree_take_back_get(struct tree *t);
+
 /* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children. False
  * when memory for sorting is short. */
 bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, bool sorted,

@@ -167,6 +167,11 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
     return code;
 }
 
+void tree_take_back_get(struct tree *t)
+{
+    t->succeeded[TREE_GETS]--;
+}
+
 bool tree_next_expiry(const struct tree *t, int64_t *at_ns)
 {
     const struct expiry_node *first = expiry_first(&t->expiry);

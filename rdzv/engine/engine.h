@@ -24,9 +24,9 @@ struct engine_journal {
 
 struct engine_options {
     const struct clock *clock;
-    uint64_t seed;                  /* of the hash tables; unguessable by peers */
-    key_groups key_groups;          /* see struct store_options */
-    size_t space_bytes_max;         /* the same */
+    uint64_t seed;                       /* of the hash tables; unguessable by peers */
+    const struct key_groups *key_groups; /* see struct store_options */
+    size_t space_bytes_max;              /* the same */
     uint64_t space_idle_timeout_ms; /* a space forgets its c10d keys after that long without a c10d
                                        session; 0: never */
     struct engine_journal journal;

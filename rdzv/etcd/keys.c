@@ -49,6 +49,19 @@ static bool is_torch_store(const struct http_request *r, struct slice key)
     return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
 }
 
+/* To write a value of that length as JSON takes milliseconds. */
+#define LARGE_VALUE (1u << 20)
+
+/* True: it is too early for a value as long as that. */
+static bool has_to_wait(const struct http_request *r, const struct node *n)
+{
+    if (blob_slice(n->value).len < LARGE_VALUE || conn_take_slow_slot(r->conn))
+        return false;
+    tree_take_back_get(&r->space->store->tree);
+    reply_later(r);
+    return true;
+}
+
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     struct tree *t = &r->space->store->tree;
@@ -64,6 +77,8 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
         reply_error(r, code, where, t->index);
         return;
     }
+    if (!torch && has_to_wait(r, n))
+        return;
     reply_body_begin(&body);
     if (torch)
         writer_str(&body.w,

@@ -1,7 +1,7 @@
 /* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
  * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
  * CORS. An endpoint calls one reply function (of this header, body.h or message.h) exactly once, or
- * starts a watch. */
+ * starts a watch, or asks to be called again. */
 #pragma once
 
 #include "proto/http.h"
@@ -71,6 +71,10 @@ void reply_send(const struct http_request *r, const struct reply *reply);
  * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
 #define REPLY_HEAD_ROOM 1024
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
+
+/* Instead of a reply, before anything has changed: the request is handled again from its beginning
+ * in the next iteration, since conn_take_slow_slot() has said no. */
+void reply_later(const struct http_request *r);
 
 /* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
  * owns the watch from here on. */

@@ -266,6 +266,12 @@ static bool has_room(const struct http_request *r, const struct http_route *rout
     return false;
 }
 
+void reply_later(const struct http_request *r)
+{
+    session_of(r->conn)->later = true;
+    r->http->engine->stats.http_requests--; /* it is counted when it is handled */
+}
+
 static void ask_endpoint(const struct http_request *r, bool moved)
 {
     const struct http_route *route;
@@ -280,8 +286,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         return;
     }
     if (route->is_slow != NULL && route->is_slow(r) && !conn_take_slow_slot(r->conn)) {
-        session_of(r->conn)->later = true;
-        r->http->engine->stats.http_requests--; /* it is counted when it is handled */
+        reply_later(r);
         return;
     }
     if (route->flags & ROUTE_USES_STORE)

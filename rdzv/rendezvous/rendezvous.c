@@ -556,9 +556,9 @@ const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_
 
 /* --- Beginning and end. --- */
 
-key_groups rendezvous_key_groups(const struct config *config)
+const struct key_groups *rendezvous_key_groups(const struct config *config)
 {
-    return config->elastic.fixes ? run_key_fronts : NULL;
+    return config->elastic.fixes ? &run_key_groups : NULL;
 }
 
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,

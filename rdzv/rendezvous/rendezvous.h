@@ -11,7 +11,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      struct net *net);
 
 /* For struct engine_options: how a run finds its keys. */
-key_groups rendezvous_key_groups(const struct config *config);
+const struct key_groups *rendezvous_key_groups(const struct config *config);
 
 /* Once the listeners are there: what it keeps of a space is made, while there is memory. */
 void rendezvous_add_spaces(struct rendezvous *r);

@@ -162,6 +162,9 @@ size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX])
     return count;
 }
 
+const struct key_groups run_key_groups = {
+    .prefix = {(const uint8_t *)RUN_PREFIX, sizeof RUN_PREFIX - 1}, .name = run_key_fronts};
+
 /* R may hold dots, digits and slashes itself: what counts is the last ".<digits>/" whose front is
  * the key of a run. */
 struct run_view *run_views_find_round(const struct run_views *views, struct slice key,

@@ -76,9 +76,12 @@ bool is_agents_key(struct slice key);
 
 /* Which fronts of a key may be the key of a run that it belongs to, if it is one of a round: their
  * lengths, the longest first. No more than the last few are looked at, so that a key does not cost
- * more the more it looks like one. For keymap_group_by(). */
+ * more the more it looks like one. */
 #define RUN_FRONTS_MAX KEY_GROUPS_MAX
 size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX]);
+
+/* By these fronts, for keymap_group_by(). */
+extern const struct key_groups run_key_groups;
 
 /* The view of that key, or NULL. It may be of a run that does not exist yet. */
 struct run_view *run_views_find(const struct run_views *views, struct slice key);

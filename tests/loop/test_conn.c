@@ -1075,6 +1075,44 @@ static void hashes_of_passwords_take_turns(void **state)
     loop_close(&loop);
 }
 
+/* So do GETs of one large value: each writes it as JSON. */
+static void gets_of_a_large_value_take_turns(void **state)
+{
+    enum { CLIENTS = 5, LEN = 1100000 };
+    const struct tree *t;
+    struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/large"), .now_ns = 1};
+    char *value = calloc(1, LEN);
+    struct store_result r;
+    int clients[CLIENTS];
+
+    (void)state;
+    assert_non_null(value);
+    loop_open(&loop, NULL);
+    t = &TAILQ_FIRST(&loop.server.engine.spaces)->store->tree;
+    c.value = (struct slice){(uint8_t *)value, LEN};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.tree.code, ETCD_OK);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = loop_connect(&loop, false);
+    for (int i = 0; i < CLIENTS; i++) {
+        static const char get[] = "HEAD /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+        assert_int_equal(write(clients[i], get, strlen(get)), strlen(get));
+    }
+    loop_iterate(&loop);
+    assert_in_range(http_requests(), 0, 1);
+    loop_iterate(&loop);
+    assert_in_range(http_requests(), 1, 2);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_expect(&loop, clients[i], TEXT("HTTP/1.1 200 OK\r\n"));
+    assert_int_equal(http_requests(), CLIENTS);
+    assert_int_equal(t->succeeded[TREE_GETS], CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, clients[i]);
+    free(value);
+    loop_close(&loop);
+}
+
 /* --- Runs. --- */
 
 /* As long as no agent comes, nobody is in them. */
@@ -1369,6 +1407,7 @@ int main(void)
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
         cmocka_unit_test(what_a_request_walks_is_charged),
         cmocka_unit_test(hashes_of_passwords_take_turns),
+        cmocka_unit_test(gets_of_a_large_value_take_turns),
         cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
         cmocka_unit_test(many_runs_that_are_due_share_iterations),
         cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),

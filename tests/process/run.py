@@ -317,6 +317,20 @@ def open_descriptors_are_counted():
 
 
 @case
+def the_measurement_of_stalls_runs():
+    here = os.path.dirname(os.path.abspath(__file__))
+    names = ["list-keys", "grants", "controls", "appends", "passwords"]
+    done = subprocess.run(
+        [sys.executable, os.path.join(here, "..", "bench", "stall.py"), "--scale", "0.004", *names],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    check(done.returncode == 0, done.stdout)
+    for name in names:
+        check(re.search(r"(?m)^%s: .*\n    took .*\n    others wait: longest [0-9.]+ ms" % name,
+                        done.stdout), (name, done.stdout))
+    check("not to the end" not in done.stdout, done.stdout)
+
+
+@case
 def a_chunked_body_that_no_endpoint_reads_is_passed_over():
     with Rdzvd() as server:
         chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"

@@ -1113,9 +1113,11 @@ static size_t groups_of(struct slice key, size_t lengths[KEY_GROUPS_MAX])
     return key.len < 2 ? 0 : key.len < 4 ? 1 : 2;
 }
 
+static const struct key_groups key_groups = {.name = groups_of};
+
 static void open_stores(struct sim *sim)
 {
-    struct store_options options = {.seed = next_random(sim), .key_groups = groups_of};
+    struct store_options options = {.seed = next_random(sim), .key_groups = &key_groups};
 
     sim->limited = one_in(sim, 4);
     if (sim->limited)

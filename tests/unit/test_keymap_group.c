@@ -18,6 +18,8 @@ static size_t by_slashes(struct slice key, size_t lengths[KEY_GROUPS_MAX])
     return count;
 }
 
+static const struct key_groups groups = {.name = by_slashes};
+
 static const char *const prefixes[] = {"", "a", "b", "a/a", "a/b", "b/a", "b/b", "a/a/a", "none"};
 
 /* Each walk gives the keys that belong, in the order in which they came. */
@@ -72,7 +74,7 @@ static void every_group_is_what_a_walk_over_all_keys_finds(void **state)
 
     (void)state;
     fixture_init(&w, 0);
-    keymap_group_by(&w.m, by_slashes);
+    keymap_group_by(&w.m, &groups);
     for (int i = 0; i < 5000; i++) {
         char room[16];
         struct slice key = some_key(&seed, room);
@@ -110,7 +112,7 @@ static void the_key_that_was_just_given_may_be_deleted(void **state)
         unsigned at = 0;
 
         fixture_init(&w, 0);
-        keymap_group_by(&w.m, by_slashes);
+        keymap_group_by(&w.m, &groups);
         for (unsigned i = 0; i < 5; i++) {
             char key[8];
 
@@ -136,7 +138,7 @@ static void links_count_for_the_limit(void **state)
 
     (void)state;
     fixture_init(&w, 1000);
-    keymap_group_by(&w.m, by_slashes);
+    keymap_group_by(&w.m, &groups);
     assert_int_equal(keymap_key_cost(&w.m, s("a/b/c")),
                      sizeof(struct entry) + 2 * sizeof(struct key_link) + 5);
     set(&w, "a/b/c", "v");

@@ -170,6 +170,8 @@ static size_t two_groups(struct slice key, size_t lengths[KEY_GROUPS_MAX])
     return key.len == 0 ? 1 : 2;
 }
 
+static const struct key_groups groups = {.name = two_groups};
+
 static void open_subject(struct subject *t, uint64_t seed)
 {
     static const struct command first[] = {
@@ -184,7 +186,7 @@ static void open_subject(struct subject *t, uint64_t seed)
         {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")},
         {.kind = COMMAND_WORKER_STORE_OPEN},
     };
-    const struct store_options options = {.seed = seed, .key_groups = two_groups};
+    const struct store_options options = {.seed = seed, .key_groups = &groups};
 
     store_init(&t->store, &options);
     t->space = store_space(&t->store, "s");
