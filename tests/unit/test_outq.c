@@ -118,6 +118,35 @@ static void an_empty_queue_owns_nothing(void **state)
     wire_close(&w);
 }
 
+/* What a peer does not read is memory: over the limit the queue is broken, and takes no more; small
+ * answers have a part of the limit for themselves. */
+static void over_the_limit_a_queue_is_broken(void **state)
+{
+    static uint8_t bytes[LARGE];
+    struct outq small;
+    struct wire w;
+    size_t held;
+
+    (void)state;
+    wire_open(&w);
+    outq_init(&small);
+    account_set_limit(account.total + (4u << 20));
+    for (int i = 0; i < 10000 && !w.q.broken; i++)
+        outq_put(&w.q, &w.pool, bytes, sizeof bytes);
+    assert_true(w.q.broken);
+    assert_true(account.total <= account.bound[ACCOUNT_ORDINARY]);
+    held = account.total;
+    memset(outq_reserve(&w.q, &w.pool, OUTQ_RESERVE_MAX), 1, OUTQ_RESERVE_MAX); /* goes nowhere */
+    outq_put(&w.q, &w.pool, bytes, sizeof bytes);
+    assert_int_equal(account.total, held);
+
+    outq_put(&small, &w.pool, bytes, 100);
+    assert_false(small.broken);
+    outq_fini(&small, &w.pool);
+    account_set_limit(0);
+    wire_close(&w);
+}
+
 /* However many peers read one value, there is one copy of it, until the last of them has it. */
 static void large_values_are_shared(void **state)
 {
@@ -305,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_put_comes_out_in_order),
         cmocka_unit_test(an_empty_queue_owns_nothing),
+        cmocka_unit_test(over_the_limit_a_queue_is_broken),
         cmocka_unit_test(large_values_are_shared),
         cmocka_unit_test(a_full_socket_is_left_and_taken_up_again),
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
