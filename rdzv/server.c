@@ -19,6 +19,12 @@
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
 
+/* So many nodes expire before the next look at the time; and nanoseconds that one of them takes,
+ * and one client that is told, see budget.h. */
+#define EXPIRED_AT_A_TIME 32
+#define EXPIRY_COST       1000u
+#define TOLD_COST         128u
+
 static struct timeval timeval_of_ms(uint64_t ms)
 {
     return (struct timeval){.tv_sec = (time_t)(ms / 1000),
@@ -27,6 +33,17 @@ static struct timeval timeval_of_ms(uint64_t ms)
 
 /* --- Time. --- */
 
+/* True: there is more, which waits for the next iteration when this one has had its time. */
+static bool expire_some(struct server *s)
+{
+    const struct store *store = &s->engine.store;
+    uint64_t told = store->ready.told;
+    bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
+
+    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.told - told) * TOLD_COST);
+    return more;
+}
+
 static void on_expiry(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
@@ -34,7 +51,8 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     s->expiry_armed_ns = 0;
-    engine_expire(&s->engine);
+    while (expire_some(s) && !s->net.budget.over)
+        ;
 }
 
 /* Sets the timer for the earliest TTL of all, unless it is set for that one already. */
@@ -150,14 +168,16 @@ int server_run(struct server *s)
     const struct stats *stats = &s->engine.stats;
 
     while (!s->stop) {
-        int how = transport_has_deferred(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
+        int how = transport_has_work(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
 
         s->engine.stats.loop_iterations++;
+        transport_begin_iteration(&s->net);
         if (event_base_loop(s->base, how) < 0) {
             log_event(LOG_ERROR, "loop_failed", log_errno("reason", errno));
             return 1;
         }
-        transport_run_deferred(&s->net);
+        if (transport_has_deferred(&s->net))
+            transport_run_deferred(&s->net);
         end_iteration(s);
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),

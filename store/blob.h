@@ -2,6 +2,7 @@
  * one; the last to let go frees it. Not for use by several threads. */
 #pragma once
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "proto/bytes.h"
@@ -81,6 +82,17 @@ static inline void blob_leave(struct blob *b, enum account_kind kind)
         b->kind = (unsigned)kind & 15u;
     }
     blob_unref(b);
+}
+
+/* The length in eight bytes, and then the bytes: what c10d sends of a value. `len` is where it has
+ * to be for that, and a blob that has several holders does not change. */
+static inline struct slice blob_counted(const struct blob *b)
+{
+    _Static_assert(
+        __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof b->len == 8 &&
+            offsetof(struct blob, bytes) == offsetof(struct blob, len) + 8,
+        "numbers of c10d are little-endian and of 64 bits, as are those of this machine");
+    return (struct slice){(const uint8_t *)b + offsetof(struct blob, len), 8 + b->len};
 }
 
 /* The bytes, for as long as the caller keeps a reference; empty for NULL. */

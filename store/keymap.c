@@ -17,6 +17,8 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     table_init(&m->groups, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
+    TAILQ_INIT(&m->open_waiters);
+    TAILQ_INIT(&m->watches);
 }
 
 /* --- Entries. --- */
@@ -97,12 +99,22 @@ void keymap_release(struct keymap *m, struct entry *e)
     account_free(m->kind, e, entry_cost(e));
 }
 
+/* A key comes or goes. */
+static void forget_list(struct keymap *m)
+{
+    if (m->list == NULL)
+        return;
+    blob_unref(m->list);
+    m->list = NULL;
+}
+
 /* Puts `value` (whose reference it takes) in the place of what was there. */
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
     if (old == NULL) {
+        forget_list(m);
         m->present++;
         m->present_bytes += e->node.key.len;
         keymap_wait_bytes(m, 0, entry_cost(e));
@@ -145,6 +157,26 @@ void keymap_list(const struct keymap *m, struct writer *out)
         writer_put(out, len, sizeof len);
         writer_slice(out, e->node.key);
     }
+}
+
+struct blob *keymap_shared_list(struct keymap *m)
+{
+    struct writer w;
+
+    if (m->list != NULL)
+        return m->list;
+    m->list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
+    if (m->list == NULL)
+        return NULL;
+    w = (struct writer){.ptr = m->list->bytes, .cap = m->list->len};
+    keymap_list(m, &w);
+    return m->list;
+}
+
+void keymap_trim(struct keymap *m)
+{
+    if (m->list != NULL && m->list->refs == 1)
+        forget_list(m);
 }
 
 /* --- Changes. --- */
@@ -258,6 +290,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     struct blob *old = e->value;
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
+    forget_list(m);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
     keymap_leave_groups(m, e);
@@ -370,17 +403,57 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 
 /* --- The whole. --- */
 
+/* An entry that a client waits for stays, without its value, when all others go with `old`. */
+static void keep(struct keymap *m, struct table *old, struct entry *e)
+{
+    if (keymap_find(m, e->node.key) == e)
+        return; /* another client waits for it, too */
+    if (e->value != NULL)
+        entry_delete(m, e);
+    table_remove(old, &e->node);
+    table_add(&m->keys, &e->node);
+}
+
+static void keep_waited(struct keymap *m, struct table *old)
+{
+    const struct key_watch *watch;
+    const struct waiter *w;
+
+    TAILQ_FOREACH(w, &m->open_waiters, entry) {
+        for (uint64_t i = 0; i < w->count; i++) {
+            if (w->links[i].at != NULL)
+                keep(m, old, w->links[i].at);
+        }
+    }
+    TAILQ_FOREACH(watch, &m->watches, all)
+        keep(m, old, watch->at);
+}
+
+/* Gives away all that has a value, whose nodes stand in a table that has gone already. */
+static void bury(struct keymap *m)
+{
+    struct graveyard here, *g = m->graveyard != NULL ? m->graveyard : &here;
+
+    graveyard_init(&here);
+    graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
+    graveyard_free(&here, SIZE_MAX);
+    m->present = m->present_bytes = 0;
+    keymap_keep_bytes(m, 0, m->bytes);
+    forget_list(m);
+}
+
 void keymap_clear(struct keymap *m)
 {
-    struct entry *e;
-    struct queue *q;
+    struct table old = m->keys;
 
-    while ((q = TAILQ_FIRST(&m->queue_order)) != NULL) {
-        for (uint64_t left = q->len; left > 0; left--)
-            blob_unref(keymap_pop(m, q));
-    }
-    while ((e = TAILQ_FIRST(&m->entries)) != NULL)
-        entry_delete(m, e);
+    if (old.buckets == &m->keys.first)
+        old.buckets = &old.first;
+    table_init(&m->keys, old.kind, old.seed, old.reserve);
+    keep_waited(m, &old);
+    table_fini(&old);
+    table_fini(&m->queues);
+    table_fini(&m->groups);
+    bury(m);
 }
 
 void keymap_fini(struct keymap *m)

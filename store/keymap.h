@@ -6,12 +6,13 @@
 #pragma once
 
 #include "store/change.h"
+#include "store/graveyard.h"
 #include "store/quota.h"
 #include "store/result.h"
 #include "store/table.h"
 #include "store/wake.h"
 
-/* One registration of a waiter at one key. A key listed twice has two. */
+/* One registration of a waiter at one key. */
 struct wait_link {
     TAILQ_ENTRY(wait_link) entry;
     struct waiter *waiter;
@@ -21,6 +22,7 @@ struct wait_link {
 /* A pending WAIT or BARRIER of one connection. */
 struct waiter {
     struct wake wake;
+    TAILQ_ENTRY(waiter) entry;
     uint64_t missing; /* registrations that have not counted yet; 0: fulfilled */
     uint64_t count;   /* registrations there are */
     uint64_t cap;     /* registrations there is room for */
@@ -30,10 +32,13 @@ struct waiter {
 
 /* A WATCH_KEY registration; lives as long as its connection. */
 struct key_watch {
-    TAILQ_ENTRY(key_watch) entry;
+    TAILQ_ENTRY(key_watch) entry; /* of its key */
+    TAILQ_ENTRY(key_watch) all;
     struct subscription *subscription; /* of the connection, shared by all its watches */
     struct entry *at;
 };
+
+TAILQ_HEAD(wait_links, wait_link);
 
 /* A key's place in a group, see keymap_group_by(). */
 struct key_link {
@@ -47,8 +52,8 @@ struct entry {
     struct table_node node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
-    TAILQ_HEAD(, wait_link) waiting;
-    TAILQ_HEAD(, wait_link) barrier; /* released by the count alone */
+    struct wait_links waiting;
+    struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
     size_t group_count;
     struct key_link groups[];
@@ -66,8 +71,8 @@ struct queue {
     uint64_t len;
 };
 
-TAILQ_HEAD(entry_list, entry);
-TAILQ_HEAD(queue_list, queue);
+TAILQ_HEAD(waiter_list, waiter);
+TAILQ_HEAD(key_watch_list, key_watch);
 
 /* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
  * the same of the same key: the lengths of prefixes of it, of different ones. */
@@ -86,9 +91,13 @@ struct keymap {
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
+    struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
+    struct waiter_list open_waiters;
+    struct key_watch_list watches;
     enum account_kind kind; /* what its keys and queues are counted as */
     size_t present;         /* keys that have a value */
     size_t present_bytes;   /* of their names */
+    struct blob *list;      /* keymap_shared_list(), while it is true; NULL: none */
     uint64_t waiters;       /* open WAITs, BARRIERs and watches */
     size_t bytes;           /* of keys that have a value, and of queues */
     size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
@@ -104,7 +113,8 @@ void keymap_group_by(struct keymap *m, const struct key_groups *groups_of);
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);
 
-/* Forgets all keys and queues. Waiters go on waiting, with what has counted. */
+/* Forgets all keys and queues. Waiters go on waiting, with what has counted. Takes time for those
+ * who wait, and none for what is forgotten. */
 void keymap_clear(struct keymap *m);
 
 /* --- Reads. --- */
@@ -120,6 +130,13 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 /* Bytes that LIST_KEYS takes on the wire behind its count, and those bytes. */
 size_t keymap_list_size(const struct keymap *m);
 void keymap_list(const struct keymap *m, struct writer *out);
+
+/* The same bytes as a value, which all share who ask before a key comes or goes; borrowed. NULL
+ * when memory is short. */
+struct blob *keymap_shared_list(struct keymap *m);
+
+/* Lets go of that value, unless it is still in use. Now and then. */
+void keymap_trim(struct keymap *m);
 
 /* What a new key counts for in the limit of bytes, without its value. */
 size_t keymap_key_cost(const struct keymap *m, struct slice key);

@@ -8,6 +8,12 @@
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 #define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
 
+/* What was allocated for it: with its links and its key. */
+static inline size_t entry_allocated(const struct entry *e)
+{
+    return sizeof *e + e->group_count * sizeof(struct key_link) + e->node.key.len;
+}
+
 /* `more` bytes in the place of `less` ones: of keys and queues, of what waits. */
 static inline void keymap_keep_bytes(struct keymap *m, size_t more, size_t less)
 {

@@ -11,6 +11,7 @@
 static bool count_link(struct keymap *m, struct wait_link *link)
 {
     link->at = NULL;
+    m->ready->told++;
     if (--link->waiter->missing != 0)
         return false;
     wake_add(m->ready, &link->waiter->wake);
@@ -107,6 +108,7 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     w->wake.kind = WAKE_WAITER;
     w->wake.owner = owner;
     w->cap = count;
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
     keymap_count_waiter(m, true);
     keymap_wait_bytes(m, waiter_cost(count), 0);
     return w;
@@ -124,6 +126,15 @@ static void waiter_add(struct waiter *w, struct entry *e)
         TAILQ_INSERT_TAIL(&e->barrier, link, entry);
     else
         TAILQ_INSERT_TAIL(&e->waiting, link, entry);
+}
+
+/* True when the request named the key before. Counting it once comes to the same, since nobody else
+ * can have registered between; and one request cannot make a change count it 131,072 times. */
+static bool is_registered(const struct waiter *w, const struct entry *e)
+{
+    const struct wait_link *last = TAILQ_LAST(&e->waiting, wait_links);
+
+    return last != NULL && last->waiter == w;
 }
 
 /* How many of the keys do not exist, and what waiting for them takes at most. */
@@ -170,7 +181,8 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
             keymap_cancel(m, w);
             return STORE_NO_MEMORY;
         }
-        waiter_add(w, e);
+        if (!is_registered(w, e))
+            waiter_add(w, e);
     }
     *out = w;
     return STORE_OK;
@@ -210,6 +222,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
             TAILQ_REMOVE(&e->waiting, link, entry);
         keymap_release(m, e);
     }
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
     keymap_count_waiter(m, false);
     keymap_wait_bytes(m, 0, waiter_cost(w->cap));
     account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
@@ -233,6 +246,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     w->subscription = subscription;
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
+    TAILQ_INSERT_TAIL(&m->watches, w, all);
     keymap_count_waiter(m, true);
     keymap_wait_bytes(m, sizeof *w, 0);
     *out = w;
@@ -242,6 +256,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
 void keymap_unwatch(struct keymap *m, struct key_watch *w)
 {
     TAILQ_REMOVE(&w->at->watching, w, entry);
+    TAILQ_REMOVE(&m->watches, w, all);
     keymap_release(m, w->at);
     keymap_count_waiter(m, false);
     keymap_wait_bytes(m, 0, sizeof *w);

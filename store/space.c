@@ -4,7 +4,7 @@
 #include "store/xalloc.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max)
+                        struct graveyard *graveyard, uint64_t seed, size_t bytes_max)
 {
     struct space *space = xcalloc(1, sizeof *space);
 
@@ -12,9 +12,12 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
     keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, &space->quota);
+    space->keys.graveyard = graveyard;
     worker_stores_init(&space->worker_stores, ready, reserve, seed, &space->quota);
+    space->worker_stores.graveyard = graveyard;
     run_records_init(&space->runs, reserve, seed, &space->quota);
     tree_init(&space->tree, ready, reserve, seed, &space->quota);
+    space->tree.graveyard = graveyard;
     auth_init(&space->auth, &space->quota);
     return space;
 }

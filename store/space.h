@@ -21,10 +21,10 @@ struct space {
 
 TAILQ_HEAD(space_list, space);
 
-/* For store.c alone. `ready` and `reserve` are the store's, as are the seed of the hash tables and
- * the limit; see struct store_options. */
+/* For store.c alone. `ready`, `reserve` and `graveyard` are the store's, as are the seed of the
+ * hash tables and the limit; see struct store_options. */
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max);
+                        struct graveyard *graveyard, uint64_t seed, size_t bytes_max);
 
 /* By now all waiters and watches are ended. */
 void space_free(struct space *space);

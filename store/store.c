@@ -12,6 +12,7 @@ void store_init(struct store *s, const struct store_options *options)
     TAILQ_INIT(&s->spaces);
     TAILQ_INIT(&s->ready);
     reserve_init(&s->reserve);
+    graveyard_init(&s->graveyard);
 }
 
 void store_fini(struct store *s)
@@ -22,6 +23,7 @@ void store_fini(struct store *s)
         TAILQ_REMOVE(&s->spaces, space, entry);
         space_free(space);
     }
+    graveyard_free(&s->graveyard, SIZE_MAX);
     reserve_fini(&s->reserve);
 }
 
@@ -42,7 +44,8 @@ struct space *store_space(struct store *s, const char *name)
 
     if (space != NULL)
         return space;
-    space = space_new(name, &s->ready, &s->reserve, s->options.seed, s->options.space_bytes_max);
+    space = space_new(name, &s->ready, &s->reserve, &s->graveyard, s->options.seed,
+                      s->options.space_bytes_max);
     keymap_group_by(&space->keys, s->options.key_groups);
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);
     return space;

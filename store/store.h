@@ -23,6 +23,7 @@ struct store {
     struct space_list spaces;
     struct ready_list ready;
     struct reserve reserve;
+    struct graveyard graveyard; /* what was forgotten, and is not freed yet: graveyard_free() */
 };
 
 void store_init(struct store *s, const struct store_options *options);

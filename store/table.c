@@ -61,6 +61,15 @@ struct table_node *table_find(const struct table *t, struct slice key)
     return NULL;
 }
 
+struct table_node *table_find_next(const struct table_node *node)
+{
+    for (struct table_node *n = node->next; n != NULL; n = n->next) {
+        if (n->hash == node->hash && slice_equal(n->key, node->key))
+            return n;
+    }
+    return NULL;
+}
+
 static void push(struct table_node **buckets, size_t mask, struct table_node *node)
 {
     struct table_node **bucket = &buckets[node->hash & mask];

@@ -32,6 +32,9 @@ void table_fini(struct table *t);
 /* NULL when there is none. */
 struct table_node *table_find(const struct table *t, struct slice key);
 
+/* Another node of the same key, behind this one; NULL when there is none. */
+struct table_node *table_find_next(const struct table_node *node);
+
 /* Adds a node whose key is set and is not in the table yet. Grows the array when it can; when
  * memory is short, chains get longer instead. */
 void table_add(struct table *t, struct table_node *node);

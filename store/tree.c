@@ -8,6 +8,23 @@
 
 /* --- Nodes. --- */
 
+static size_t node_cost(const struct node *n)
+{
+    return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
+}
+
+/* There are more nodes below a directory now, which count for so many bytes; or less, since numbers
+ * wrap. */
+static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t bytes)
+{
+    t->count += nodes;
+    quota_keep(t->quota, &t->bytes, bytes, 0);
+    for (; dir != NULL; dir = dir->parent) {
+        dir->below += nodes;
+        dir->below_bytes += bytes;
+    }
+}
+
 /* Makes a node and hangs it in. `value` NULL: a directory; else the reference is taken. The parent
  * is there and has no such child. */
 static struct node *node_add(struct tree *t, struct node *parent, struct slice path,
@@ -26,20 +43,26 @@ static struct node *node_add(struct tree *t, struct node *parent, struct slice p
     table_add(&t->nodes, &n->by_path);
     if (parent != NULL)
         TAILQ_INSERT_TAIL(&parent->children, n, sibling);
-    quota_keep(t->quota, &t->bytes, NODE_COST + path.len + blob_slice(value).len, 0);
+    count_below(t, parent, 1, node_cost(n));
     return n;
+}
+
+/* A node without children, that is counted no more. */
+static void node_release(struct tree *t, struct node *n, struct node_list *siblings)
+{
+    assert(TAILQ_EMPTY(&n->children));
+    expiry_remove(&t->expiry, &n->expiry);
+    if (siblings != NULL)
+        TAILQ_REMOVE(siblings, n, sibling);
+    table_remove(&t->nodes, &n->by_path);
+    blob_leave(n->value, ACCOUNT_HISTORY);
+    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
 static void node_free(struct tree *t, struct node *n)
 {
-    assert(TAILQ_EMPTY(&n->children));
-    quota_keep(t->quota, &t->bytes, 0, NODE_COST + n->by_path.key.len + blob_slice(n->value).len);
-    expiry_remove(&t->expiry, &n->expiry);
-    if (n->parent != NULL)
-        TAILQ_REMOVE(&n->parent->children, n, sibling);
-    table_remove(&t->nodes, &n->by_path);
-    blob_leave(n->value, ACCOUNT_HISTORY);
-    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
+    count_below(t, n->parent, (size_t)-1, -node_cost(n));
+    node_release(t, n, n->parent == NULL ? NULL : &n->parent->children);
 }
 
 /* Frees a node and all below it, deepest first, and tells those who watch each of them. Walks with
@@ -62,6 +85,72 @@ static void remove_all(struct tree *t, struct node *top, struct tree_event *e)
             return;
         n = up;
     }
+}
+
+/* --- What is removed with all below it. --- */
+
+static bool is_living(const struct tree *t, const struct node *n)
+{
+    while (n->parent != NULL)
+        n = n->parent;
+    return n == t->root;
+}
+
+struct node *tree_find_living(const struct tree *t, struct node *n)
+{
+    while (n != NULL && !is_living(t, n))
+        n = (struct node *)table_find_next(&n->by_path);
+    return n;
+}
+
+/* Tells those who watch a node at `top` or below it. */
+static void tell_all(struct tree *t, const struct node *top, struct tree_event *e)
+{
+    struct slice prefix = top->by_path.key, path;
+    struct watch_walk walk = {0};
+
+    while (watch_next_path(&t->hub, &walk, &path)) {
+        bool below = slice_starts_with(path, prefix) &&
+                     (path.len == prefix.len || path.ptr[prefix.len] == '/');
+
+        if (below && tree_find(t, path) != NULL)
+            watch_tell_removed(&t->hub, e, path);
+    }
+}
+
+/* Takes a directory with all below it off the tree. Its nodes stay in the table until they are
+ * freed; they are told from others by having no way up to the root. */
+static void cut(struct tree *t, struct node *top)
+{
+    size_t bytes = node_cost(top) + top->below_bytes;
+
+    count_below(t, top->parent, -(top->below + 1), -bytes);
+    TAILQ_REMOVE(&top->parent->children, top, sibling);
+    TAILQ_INSERT_TAIL(&t->dead, top, sibling);
+    top->parent = NULL;
+    if (t->graveyard != NULL)
+        graveyard_add_tree(t->graveyard, t, bytes);
+    else
+        tree_free_dead(t, SIZE_MAX, &bytes);
+}
+
+size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes)
+{
+    struct node *n = TAILQ_FIRST(&t->dead);
+    size_t freed = 0;
+
+    *bytes = 0;
+    for (; n != NULL && freed < count; freed++) {
+        struct node *child, *up;
+
+        while ((child = TAILQ_FIRST(&n->children)) != NULL)
+            n = child;
+        up = n->parent;
+        *bytes += node_cost(n);
+        node_release(t, n, up == NULL ? &t->dead : &up->children);
+        n = up != NULL ? up : TAILQ_FIRST(&t->dead);
+    }
+    return freed;
 }
 
 /* --- Where a path leads. --- */
@@ -128,11 +217,26 @@ static void set_deadline(struct tree *t, struct node *n, int64_t expires_ns)
         expiry_add(&t->expiry, &n->expiry, expires_ns);
 }
 
-struct node *tree_first_to_expire(const struct tree *t)
+static struct node *first_to_expire(const struct tree *t)
 {
     struct expiry_node *first = expiry_first(&t->expiry);
 
     return first == NULL ? NULL : (struct node *)((char *)first - offsetof(struct node, expiry));
+}
+
+#define DEAD_DEADLINES_MAX 32 /* that are looked at at a time */
+
+struct node *tree_first_to_expire(struct tree *t)
+{
+    struct node *n = first_to_expire(t);
+
+    if (TAILQ_EMPTY(&t->dead))
+        return n;
+    for (int i = 0; i < DEAD_DEADLINES_MAX && n != NULL && !is_living(t, n); i++) {
+        expiry_remove(&t->expiry, &n->expiry);
+        n = first_to_expire(t);
+    }
+    return n != NULL && is_living(t, n) ? n : NULL;
 }
 
 /* --- Events. --- */
@@ -244,7 +348,7 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
     struct tree_event *e = event_about(t, c->action, n, c->now_ns);
 
     if (!c->keep_value) {
-        quota_keep(t->quota, &t->bytes, c->value.len, n->value->len);
+        count_below(t, n->parent, 0, c->value.len - n->value->len);
         blob_leave(n->value, ACCOUNT_HISTORY);
         n->value = reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
     }
@@ -260,7 +364,12 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
 {
     struct tree_event *e = event_about(t, action, n, now_ns);
 
-    remove_all(t, n, e);
+    if (n->below < t->cut_from) {
+        remove_all(t, n, e);
+    } else {
+        tell_all(t, n, e);
+        cut(t, n);
+    }
     publish(t, e, out);
 }
 
@@ -336,10 +445,14 @@ size_t tree_clear_memory(const struct tree *t)
 
 /* --- The whole. --- */
 
+#define CUT_FROM 64
+
 void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
                struct quota *quota)
 {
-    *t = (struct tree){.index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve};
+    *t = (struct tree){
+        .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
+    TAILQ_INIT(&t->dead);
     table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
     watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
@@ -348,6 +461,11 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
 
 void tree_fini(struct tree *t)
 {
+    size_t bytes;
+
+    if (t->graveyard != NULL)
+        graveyard_forget_tree(t->graveyard, t);
+    tree_free_dead(t, SIZE_MAX, &bytes);
     remove_all(t, t->root, NULL);
     account_free(ACCOUNT_TREES, t->in_order_path, t->in_order_room);
     watch_hub_fini(&t->hub);

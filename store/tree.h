@@ -7,6 +7,7 @@
 
 #include "store/change.h"
 #include "store/expiry.h"
+#include "store/graveyard.h"
 #include "store/result.h"
 #include "store/watch.h"
 
@@ -21,11 +22,15 @@
 /* True when a path is within both. */
 bool tree_path_fits(struct slice path);
 
+TAILQ_HEAD(node_list, node);
+
 struct node {
     struct table_node by_path; /* the whole path; its bytes follow the struct */
     struct node *parent;       /* NULL: the root */
     TAILQ_ENTRY(node) sibling;
-    TAILQ_HEAD(, node) children;
+    struct node_list children;
+    size_t below;       /* of a directory: nodes below it */
+    size_t below_bytes; /* what they count for */
     struct blob *value; /* NULL: a directory */
     struct expiry_node expiry;
     uint64_t created;
@@ -46,6 +51,7 @@ enum tree_counter {
 struct tree {
     struct table nodes;
     struct node *root;
+    size_t count; /* nodes, without those that were removed and are not freed yet */
     uint64_t index;
     struct expiry expiry;
     struct watch_hub hub;
@@ -54,6 +60,11 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
+    struct node_list dead;       /* tops of what was removed and is not freed yet: of no parent */
+    struct graveyard *graveyard; /* frees that bit by bit; NULL: it is freed at once */
+    TAILQ_ENTRY(tree) buried;    /* in the graveyard while it is_buried */
+    bool is_buried;
+    size_t cut_from;        /* a directory with so many nodes below it is freed bit by bit */
     uint8_t *in_order_path; /* of the in-order key that was asked for last */
     size_t in_order_room;
     struct reserve *reserve; /* the store's */
@@ -88,13 +99,18 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
 size_t tree_clear_memory(const struct tree *t);
 
+/* For graveyard.c: frees at most so many of the nodes that were removed. Returns how many, and what
+ * they counted for. */
+size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);
+
 /* An index that something else than a key took (users and roles do, as in etcd). */
 void tree_bump_index(struct tree *t);
 
 /* --- Reads. --- */
 
-/* The time at which the next node expires; false when none does. */
-bool tree_next_expiry(const struct tree *t, int64_t *at_ns);
+/* The time at which the next node expires; false when none does. May be too early, when a node with
+ * a deadline was removed and is not freed yet. */
+bool tree_next_expiry(struct tree *t, int64_t *at_ns);
 
 /* Finds a node: 0 and *out, or ETCD_KEY_NOT_FOUND / ETCD_NOT_A_DIRECTORY and where. Counts. */
 enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **out,

@@ -251,7 +251,7 @@ static bool check_swap_delete(struct tree *t, const struct command *c, struct ch
            removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
 }
 
-static bool check_expire(const struct tree *t, int64_t now_ns, struct change *change)
+static bool check_expire(struct tree *t, int64_t now_ns, struct change *change)
 {
     struct node *n = tree_first_to_expire(t);
 

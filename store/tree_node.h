@@ -5,9 +5,14 @@
 
 #define NODE_COST sizeof(struct node)
 
+/* For tree_find(): this one, or another of the same path, that has not been removed. */
+struct node *tree_find_living(const struct tree *t, struct node *n);
+
 static inline struct node *tree_find(const struct tree *t, struct slice path)
 {
-    return (struct node *)table_find(&t->nodes, path); /* by_path is the first member */
+    struct node *n = (struct node *)table_find(&t->nodes, path); /* by_path is the first member */
+
+    return TAILQ_EMPTY(&t->dead) ? n : tree_find_living(t, n);
 }
 
 static inline bool tree_is_root(struct slice path)
@@ -22,8 +27,9 @@ struct slice tree_parent_path(struct slice path);
 enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **out,
                          struct slice *where);
 
-/* The node whose deadline is the earliest; NULL when none has one. */
-struct node *tree_first_to_expire(const struct tree *t);
+/* The node whose deadline is the earliest; NULL when none has one, or when those before it that
+ * were removed are too many to look at. */
+struct node *tree_first_to_expire(struct tree *t);
 
 /* Which counter an action belongs to; an expiry to none. */
 enum tree_counter tree_counter_of(enum etcd_action action);

@@ -172,10 +172,12 @@ void tree_take_back_get(struct tree *t)
     t->succeeded[TREE_GETS]--;
 }
 
-bool tree_next_expiry(const struct tree *t, int64_t *at_ns)
+bool tree_next_expiry(struct tree *t, int64_t *at_ns)
 {
-    const struct expiry_node *first = expiry_first(&t->expiry);
+    const struct expiry_node *first;
 
+    tree_first_to_expire(t); /* looks at those that were removed */
+    first = expiry_first(&t->expiry);
     if (first == NULL)
         return false;
     *at_ns = first->at_ns;

@@ -21,6 +21,7 @@ void subscription_push(struct ready_list *ready, const struct reserve *reserve,
         STAILQ_INSERT_TAIL(&s->queue, d, entry);
         s->queued++;
     }
+    ready->told++;
     wake_add(ready, &s->wake);
 }
 

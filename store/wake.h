@@ -22,7 +22,13 @@ struct wake {
     void *owner; /* the session it belongs to; the store does not look */
 };
 
-TAILQ_HEAD(ready_list, wake);
+/* For the macros of TAILQ. */
+struct ready_list {
+    struct wake *tqh_first;
+    struct wake **tqh_last;
+    uint64_t
+        told; /* how often a change told somebody that it is there: what it cost beside itself */
+};
 
 static inline void wake_add(struct ready_list *list, struct wake *w)
 {

@@ -2,6 +2,7 @@
 #include "store/watch.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Everybody who watches one path. */
 struct watch_point {
@@ -39,6 +40,7 @@ void tree_event_unref(struct tree_event *e)
     blob_unref(e->value);
     blob_unref(e->prev_value);
     blob_unref(e->json);
+    blob_unref(e->chunk);
     account_free(ACCOUNT_HISTORY, e, sizeof *e + e->node.key.len);
 }
 
@@ -61,6 +63,44 @@ struct blob *tree_event_json(struct tree_event *e)
     w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
     etcd_write_event(&w, e->action, &e->node, prev);
     return e->json;
+}
+
+struct blob *tree_event_chunk(struct tree_event *e)
+{
+    struct slice json;
+    struct writer w;
+    char size[20];
+
+    if (e->chunk != NULL)
+        return e->chunk;
+    json = blob_slice(tree_event_json(e));
+    if (json.len == 0)
+        return NULL;
+    snprintf(size, sizeof size, "%zx\r\n", json.len);
+    e->chunk = blob_alloc(ACCOUNT_HISTORY, strlen(size) + json.len + 2);
+    if (e->chunk == NULL)
+        return NULL;
+    w = (struct writer){.ptr = e->chunk->bytes, .cap = e->chunk->len};
+    writer_str(&w, size);
+    writer_slice(&w, json);
+    writer_str(&w, "\r\n");
+    return e->chunk;
+}
+
+struct slice watch_json(const struct blob *chunk)
+{
+    const uint8_t *end_of_size = memchr(chunk->bytes, '\n', chunk->len);
+    size_t start = (size_t)(end_of_size + 1 - chunk->bytes);
+
+    return (struct slice){chunk->bytes + start, chunk->len - start - 2};
+}
+
+/* Those who are still to be told hold them. */
+static void let_go(struct tree_event *e)
+{
+    blob_leave(e->json, ACCOUNT_WATCHES);
+    blob_leave(e->chunk, ACCOUNT_WATCHES);
+    e->json = e->chunk = NULL;
 }
 
 /* --- Telling. --- */
@@ -126,13 +166,13 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
     if (point == NULL || (!exact && is_hidden(path, e->node.key)))
         return;
     for (w = TAILQ_FIRST(&point->watches); w != NULL; w = next) {
-        struct blob *json;
+        struct blob *chunk;
 
         next = TAILQ_NEXT(w, entry);
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
-        json = reserve_has_spare(h->reserve) ? tree_event_json(e) : NULL;
-        subscription_push(h->ready, h->reserve, &w->subscription, json);
+        chunk = reserve_has_spare(h->reserve) ? tree_event_chunk(e) : NULL;
+        subscription_push(h->ready, h->reserve, &w->subscription, chunk);
         /* A watch that missed an event must end, as etcd's does. */
         if (!w->stream || w->subscription.lost) {
             w->subscription.ended = true;
@@ -146,6 +186,19 @@ void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice 
 {
     if (h->registered != 0)
         tell(h, e, path, true);
+}
+
+bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path)
+{
+    const struct table *points = &h->points;
+
+    while (walk->next == NULL && walk->bucket <= points->mask)
+        walk->next = points->buckets[walk->bucket++];
+    if (walk->next == NULL)
+        return false;
+    *path = walk->next->key;
+    walk->next = walk->next->next;
+    return true;
 }
 
 static size_t event_size(const struct tree_event *e)
@@ -168,9 +221,8 @@ static void forget(struct watch_hub *h, uint64_t index)
 
 bool watch_forget_oldest(struct watch_hub *h)
 {
-    if (h->fresh != NULL && h->fresh->json != NULL) {
-        blob_leave(h->fresh->json, ACCOUNT_WATCHES);
-        h->fresh->json = NULL;
+    if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
+        let_go(h->fresh);
         return true;
     }
     while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
@@ -204,10 +256,8 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
     struct slice key = e->node.key;
 
     remember(h, e->node.modified, tree_event_ref(e));
-    if (h->fresh != NULL && h->fresh->json != NULL) {
-        blob_leave(h->fresh->json, ACCOUNT_WATCHES); /* those who are still to be told hold it */
-        h->fresh->json = NULL;
-    }
+    if (h->fresh != NULL)
+        let_go(h->fresh);
     h->fresh = e;
     if (e->refresh || h->registered == 0)
         return;
@@ -309,7 +359,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
         *out = w;
         return ETCD_OK;
     }
-    subscription_push(h->ready, h->reserve, &w->subscription, tree_event_json(past));
+    subscription_push(h->ready, h->reserve, &w->subscription, tree_event_chunk(past));
     if (w->subscription.lost) {
         watch_close(h, w);
         return ETCD_INTERNAL;
@@ -317,10 +367,8 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     *out = w;
     /* A stream from the past stays open and silent, in etcd too. */
     w->subscription.ended = !stream;
-    if (past != h->fresh) {
-        blob_leave(past->json, ACCOUNT_WATCHES);
-        past->json = NULL;
-    }
+    if (past != h->fresh)
+        let_go(past);
     return ETCD_OK;
 }
 

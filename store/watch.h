@@ -25,7 +25,9 @@ struct tree_event {
     struct etcd_node prev;
     struct blob *value;
     struct blob *prev_value;
-    struct blob *json; /* rendered when first asked for; let go when the next event comes */
+    /* Rendered when first asked for; let go when the next event comes. */
+    struct blob *json;
+    struct blob *chunk;
     uint8_t key[];
 };
 
@@ -38,6 +40,11 @@ void tree_event_unref(struct tree_event *e);
 
 /* The event as JSON with a newline, borrowed from the event; NULL when memory is short. */
 struct blob *tree_event_json(struct tree_event *e);
+
+/* What watches get: the same as one chunk of HTTP's chunked encoding, since nearly all clients take
+ * it so, and all that do share one copy. watch_json() is the JSON in it. */
+struct blob *tree_event_chunk(struct tree_event *e);
+struct slice watch_json(const struct blob *chunk);
 
 struct watch_point;
 
@@ -78,6 +85,15 @@ void watch_publish(struct watch_hub *h, struct tree_event *e);
 /* Tells those who watch exactly `path` that it went with the directory that `e` removes. Called for
  * each node that goes, before watch_publish(). */
 void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
+
+/* The paths that are watched, one after the other, in no order; `walk` begins as zeros. The watches
+ * of the path that was given last may end meanwhile, and no others. */
+struct watch_walk {
+    size_t bucket;
+    struct table_node *next;
+};
+
+bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path);
 
 /* An index was used up by something that is no event for clients. */
 void watch_skip_index(struct watch_hub *h, uint64_t index);

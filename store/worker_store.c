@@ -55,6 +55,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     quota_keep(w->quota, &w->bytes, WORKER_STORE_COST, 0);
     store->id = id;
     keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
+    store->keys.graveyard = w->graveyard;
     return store;
 }
 

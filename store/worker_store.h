@@ -18,6 +18,7 @@ struct worker_stores {
     uint64_t last_id;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
+    struct graveyard *graveyard; /* see struct keymap */
     uint64_t seed;
     struct quota *quota; /* of the space */
     size_t bytes;        /* of the stores themselves */

@@ -112,7 +112,7 @@ static uint64_t space_queues(const struct engine_space *space)
 /* Without the root, which is always there. */
 static uint64_t space_nodes(const struct engine_space *space)
 {
-    return space->store->tree.nodes.count - 1;
+    return space->store->tree.count - 1;
 }
 
 static uint64_t space_bytes(const struct engine_space *space)

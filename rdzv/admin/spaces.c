@@ -22,7 +22,7 @@ static void write_space(struct writer *w, const struct engine_space *entry)
     writer_str(w, ",\"queues\":");
     json_u64(w, use.queues);
     writer_str(w, ",\"etcd_nodes\":");
-    json_u64(w, space->tree.nodes.count - 1);
+    json_u64(w, space->tree.count - 1);
     writer_str(w, ",\"connections\":");
     json_u64(w, entry->c10d_sessions);
     writer_u8(w, '}');
@@ -61,7 +61,7 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     const char *name = space->store->name;
     /* As GET lists them; the command counts a tree by the children of its root. */
     const struct space_usage use = space_usage(space->store);
-    uint64_t removed = use.keys + use.queues + space->store->tree.nodes.count - 1;
+    uint64_t removed = use.keys + use.queues + space->store->tree.count - 1;
     bool had_auth = auth_enabled(&space->store->auth);
     struct store_result result;
     char peer[CONN_PEER_MAX];

@@ -6,11 +6,19 @@
 #include <string.h>
 
 /* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
- * some cache misses, whatever its length. */
+ * some cache misses, whatever its length; so does telling a client of a change. */
 #define REQUEST_COST 64u
 #define ENTRY_COST   64u
+#define TOLD_COST    128u
 
 #define WATCHES_MAX 1024u /* of one connection: each change of a key walks them */
+
+/* A request of up to so many bytes is cheap, and a list of up to so many keys; they are not
+ * measured. */
+#define CHEAP_SIZE (16u << 10)
+#define CHEAP_LIST 1024u
+
+#define EVENTS_AT_A_TIME 256
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
 struct c10d_watches {
@@ -85,7 +93,7 @@ void c10d_reply_bytes(struct conn *c, struct slice s)
     conn_put(c, s.ptr, s.len);
 }
 
-/* Small values are copied behind their length in one go; large ones are shared. */
+/* Small values are copied behind their length in one go; others are shared. */
 void c10d_reply_blob(struct conn *c, struct blob *b)
 {
     size_t len = blob_slice(b).len;
@@ -99,8 +107,7 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
             memcpy(out + 8, b->bytes, len);
         return;
     }
-    reply_i64(c, (int64_t)len);
-    conn_put_blob(c, b);
+    conn_share_counted(c, b);
 }
 
 /* --- Failures: the protocol has no error answer, so each of them ends the connection. --- */
@@ -228,21 +235,17 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
 
 static void handle_list(struct conn *c, const struct c10d_request *req)
 {
-    const struct keymap *m = keys_of(c);
-    struct blob *list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
-    struct writer w;
+    struct keymap *m = keys_of(c);
+    struct blob *list = keymap_shared_list(m);
 
     (void)req;
     if (list == NULL) {
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
     }
-    w = (struct writer){.ptr = list->bytes, .cap = list->len};
-    keymap_list(m, &w);
     reply_i64(c, (int64_t)m->present);
     conn_charge(c, m->present * ENTRY_COST + list->len);
     conn_put_blob(c, list);
-    blob_unref(list);
 }
 
 static void handle_pop(struct conn *c, const struct c10d_request *req)
@@ -431,7 +434,7 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
 static enum protocol_result carry_out(struct conn *c, const struct c10d_request *req, size_t size)
 {
     struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
-    uint64_t worked = engine->work;
+    uint64_t worked = engine->work, told = engine->store.ready.told;
     enum c10d_verdict verdict = ask_hooks(c, req);
 
     if (verdict == C10D_HELD)
@@ -439,8 +442,14 @@ static enum protocol_result carry_out(struct conn *c, const struct c10d_request 
     engine->stats.c10d_requests++;
     if (verdict == C10D_PROCEED)
         handlers[req->op](c, req);
-    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked));
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
+                       (engine->store.ready.told - told) * TOLD_COST);
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+}
+
+static bool is_costly(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    return size > CHEAP_SIZE || (req->op == C10D_LIST_KEYS && keys_of(c)->present > CHEAP_LIST);
 }
 
 /* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late 0
@@ -462,6 +471,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         enum protocol_result result;
         struct c10d_request req;
         struct c10d_refusal refusal;
+        bool costly;
         size_t size;
 
         give_up_wait(c);
@@ -472,8 +482,13 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
                            &size, &refusal)) {
         case PARSE_DONE:
-            result = carry_out(c, &req, size);
-            if (result == PROTOCOL_PARKED)
+            if (req.op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
+                return PROTOCOL_PAUSED;
+            costly = is_costly(c, &req, size);
+            result = costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : carry_out(c, &req, size);
+            if (costly && result != PROTOCOL_DEFERRED)
+                conn_end_costly(c);
+            if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
                 progress->need = progress->used + size; /* and more may come behind it */
             else
                 progress->used += size;
@@ -494,6 +509,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 
 static void resume(struct conn *c, struct wake *w)
 {
+    struct subscription *s;
     struct blob *event;
 
     if (w->kind == WAKE_WAITER) {
@@ -502,12 +518,20 @@ static void resume(struct conn *c, struct wake *w)
             reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    while (conn_can_push(c) &&
-           (event = subscription_next(&c10d_session(c)->watches->subscription)) != NULL) {
-        conn_put_blob(c, event);
+    for (int i = 0; i < EVENTS_AT_A_TIME; i++) {
+        if (!conn_can_push(c) ||
+            (event = subscription_next(&c10d_session(c)->watches->subscription)) == NULL)
+            break;
+        conn_share(c, event);
         blob_unref(event);
+        conn_charge(c, TOLD_COST);
     }
-    if (c->protocol != NULL && c10d_session(c)->watches->subscription.lost)
+    if (c->protocol == NULL)
+        return;
+    s = &c10d_session(c)->watches->subscription;
+    if (s->queued > 0)
+        wake_add(&c10d_of(c)->engine->store.ready, &s->wake);
+    else if (s->lost)
         conn_drop(c, DROP_LIMIT, "watches keys that change too often to be told",
                   (struct slice){0});
 }

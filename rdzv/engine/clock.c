@@ -12,13 +12,13 @@ static int64_t system_wall_ns(void *arg)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint64_t system_monotonic_ms(void *arg)
+static uint64_t system_monotonic_ns(void *arg)
 {
     struct timespec t;
 
     (void)arg;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 + 1;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-const struct clock clock_system = {.wall_ns = system_wall_ns, .monotonic_ms = system_monotonic_ms};
+const struct clock clock_system = {.wall_ns = system_wall_ns, .monotonic_ns = system_monotonic_ns};

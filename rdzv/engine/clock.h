@@ -5,7 +5,7 @@
 
 struct clock {
     int64_t (*wall_ns)(void *arg);       /* since 1970: TTLs, heartbeats and the log; may be set */
-    uint64_t (*monotonic_ms)(void *arg); /* intervals: never goes back, never 0 */
+    uint64_t (*monotonic_ns)(void *arg); /* intervals: never goes back */
     void *arg;
 };
 
@@ -17,9 +17,15 @@ static inline int64_t clock_wall_ns(const struct clock *c)
     return c->wall_ns(c->arg);
 }
 
+static inline uint64_t clock_monotonic_ns(const struct clock *c)
+{
+    return c->monotonic_ns(c->arg);
+}
+
+/* Never 0. */
 static inline uint64_t clock_monotonic_ms(const struct clock *c)
 {
-    return c->monotonic_ms(c->arg);
+    return clock_monotonic_ns(c) / 1000000 + 1;
 }
 
 /* Milliseconds from `then` to `now`; 0 when `then` is later. Every interval is computed here, since

@@ -129,9 +129,9 @@ void engine_session_ended(struct engine *e, struct engine_space *space)
 
 /* --- Time. --- */
 
-bool engine_next_expiry(const struct engine *e, int64_t *at_ns)
+bool engine_next_expiry(struct engine *e, int64_t *at_ns)
 {
-    const struct engine_space *space;
+    struct engine_space *space;
     bool any = false;
 
     TAILQ_FOREACH(space, &e->spaces, entry) {
@@ -145,19 +145,29 @@ bool engine_next_expiry(const struct engine *e, int64_t *at_ns)
     return any;
 }
 
-void engine_expire(struct engine *e)
+/* True: something has expired in the space at that time, and one node is removed. */
+static bool expire_one(struct engine *e, struct engine_space *space, const struct command *command)
+{
+    struct store_result result;
+    int64_t at;
+
+    if (!tree_next_expiry(&space->store->tree, &at) || at > command->now_ns)
+        return false;
+    engine_apply(e, space, command, &result);
+    return result.count != 0;
+}
+
+bool engine_expire(struct engine *e, size_t max)
 {
     const struct command command = {.kind = COMMAND_TREE_EXPIRE, .now_ns = engine_wall_ns(e)};
     struct engine_space *space;
+    int64_t at;
 
     TAILQ_FOREACH(space, &e->spaces, entry) {
-        struct store_result result = {.count = 1};
-        int64_t at;
-
-        while (result.count != 0 && tree_next_expiry(&space->store->tree, &at) &&
-               at <= command.now_ns)
-            engine_apply(e, space, &command, &result);
+        while (max > 0 && expire_one(e, space, &command))
+            max--;
     }
+    return max == 0 && engine_next_expiry(e, &at) && at <= command.now_ns;
 }
 
 static void forget_space(struct engine *e, struct engine_space *space)
@@ -172,11 +182,20 @@ static void forget_space(struct engine *e, struct engine_space *space)
               log_str("reason", "no c10d connection for --space-idle-timeout"));
 }
 
+static void trim_space(struct space *space)
+{
+    keymap_trim(&space->keys);
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        keymap_trim(&space->worker_stores.items[i]->keys);
+}
+
 void engine_tick(struct engine *e)
 {
     uint64_t timeout = e->options.space_idle_timeout_ms, now = engine_now_ms(e);
     struct engine_space *space;
 
+    TAILQ_FOREACH(space, &e->spaces, entry)
+        trim_space(space->store);
     if (timeout == 0)
         return;
     TAILQ_FOREACH(space, &e->spaces, entry) {

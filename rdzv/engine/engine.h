@@ -138,11 +138,12 @@ void engine_use_ended(struct engine *e);
 /* For how long the store has not been used; 0 while it is in use, and before its first use. */
 uint64_t engine_unused_ms(const struct engine *e);
 
-/* Removes what has expired in etcd's trees. */
-void engine_expire(struct engine *e);
+/* Removes what has expired in etcd's trees, at most `max` nodes. True: there is more. */
+bool engine_expire(struct engine *e, size_t max);
 
 /* When the next TTL ends, by the wall clock; false: none is pending. */
-bool engine_next_expiry(const struct engine *e, int64_t *at_ns);
+bool engine_next_expiry(struct engine *e, int64_t *at_ns);
 
-/* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys. */
+/* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys, and
+ * what nobody reads any more is freed. */
 void engine_tick(struct engine *e);

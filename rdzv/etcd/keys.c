@@ -55,7 +55,7 @@ static bool is_torch_store(const struct http_request *r, struct slice key)
 /* True: it is too early for a value as long as that. */
 static bool has_to_wait(const struct http_request *r, const struct node *n)
 {
-    if (blob_slice(n->value).len < LARGE_VALUE || conn_take_slow_slot(r->conn))
+    if (blob_slice(n->value).len < LARGE_VALUE || conn_begin_costly(r->conn))
         return false;
     tree_take_back_get(&r->space->store->tree);
     reply_later(r);

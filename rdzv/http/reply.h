@@ -73,7 +73,7 @@ void reply_send(const struct http_request *r, const struct reply *reply);
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
 /* Instead of a reply, before anything has changed: the request is handled again from its beginning
- * in the next iteration, since conn_take_slow_slot() has said no. */
+ * in the next iteration, since conn_begin_costly() has said no. */
 void reply_later(const struct http_request *r);
 
 /* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session

@@ -5,7 +5,7 @@
 #include "rdzv/http/session.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <limits.h>
 #include <string.h>
 
 #include "proto/etcd.h"
@@ -18,14 +18,21 @@
 #include "rdzv/net/refusal.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
+#define TOLD_COST    128u /* the same, for each watch that it tells of a change */
+
+/* A request is cheap up to this; it is not measured then. */
+#define CHEAP_SIZE (32u << 10)
+
+#define CHEAP_WATCHES 64u /* in the space of a change */
+
+#define EVENTS_AT_A_TIME 256
 
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
-    bool skipping;  /* the reply has been sent, the rest of the body is read and dropped */
-    bool later;     /* the request has not been handled: it is slow, and has to wait for its slot */
-    bool body_here; /* all of its body has been read */
+    bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
+    bool later; /* the request has not been handled: it is costly, and has to wait for its turn */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
@@ -33,6 +40,7 @@ struct http_session {
     struct http_chunks chunks;
     size_t body_len; /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;   /* end of what has been decoded of it */
+    bool is_whole;   /* the body has all come; the request may wait for its turn */
     struct watch *watch;
     bool chunked;    /* the open watch's reply is; HTTP/1.0 gets bare bytes and a close */
     bool keep_alive; /* of the request that opened the watch */
@@ -104,19 +112,12 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
 
 static void put_event(struct conn *c, struct blob *event)
 {
-    uint8_t line[32];
-    struct writer w = {.ptr = line, .cap = sizeof line};
+    struct slice json = watch_json(event);
 
-    if (session_of(c)->chunked) {
-        char text[20];
-        int len = snprintf(text, sizeof text, "%zx\r\n", event->len);
-
-        writer_put(&w, text, (size_t)len);
-        conn_put(c, line, w.len);
-    }
-    conn_put_blob(c, event);
     if (session_of(c)->chunked)
-        conn_put(c, "\r\n", 2);
+        conn_share(c, event);
+    else
+        conn_put(c, json.ptr, json.len);
 }
 
 /* Ends the watch's reply; the connection can take its next request. */
@@ -132,15 +133,18 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
-/* Sends the events that the watch has collected, as far as the client reads them. */
-static void put_events(struct conn *c)
+/* Sends events that the watch has collected, as far as the client reads them. */
+static void put_events(struct conn *c, int max)
 {
     struct http_session *h = session_of(c);
     struct blob *event;
 
-    while (conn_can_push(c) && (event = subscription_next(&h->watch->subscription)) != NULL) {
+    for (int i = 0; i < max; i++) {
+        if (!conn_can_push(c) || (event = subscription_next(&h->watch->subscription)) == NULL)
+            return;
         put_event(c, event);
         blob_unref(event);
+        conn_charge(c, TOLD_COST);
     }
 }
 
@@ -149,8 +153,12 @@ static void resume(struct conn *c, struct wake *wake)
     struct http_session *h = session_of(c);
 
     assert(h->watch != NULL && &h->watch->subscription.wake == wake);
-    put_events(c);
-    if (conn_is_open(c) && h->watch->subscription.ended) {
+    put_events(c, EVENTS_AT_A_TIME);
+    if (!conn_is_open(c))
+        return;
+    if (h->watch->subscription.queued > 0) {
+        wake_add(&http_of(c)->engine->store.ready, wake);
+    } else if (h->watch->subscription.ended) {
         end_watch(c);
         input_process(c); /* what was pipelined behind it */
     }
@@ -285,7 +293,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         reply_not_found(r);
         return;
     }
-    if (route->is_slow != NULL && route->is_slow(r) && !conn_take_slow_slot(r->conn)) {
+    if (route->is_slow != NULL && route->is_slow(r) && !conn_begin_costly(r->conn)) {
         reply_later(r);
         return;
     }
@@ -405,11 +413,11 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     struct http_session *h = session_of(c);
 
     h->in_body = true;
-    h->body_here = false;
     h->head_len = h->raw_at = head_len;
     h->body = head->body;
     h->length = head->content_length;
     h->body_len = 0;
+    h->is_whole = h->body == HTTP_BODY_NONE;
     h->chunks = (struct http_chunks){0};
     if (head->expect == HTTP_EXPECT_OTHER) {
         refuse_body(c, head, &(struct reply){.status = 417});
@@ -422,6 +430,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
         if (h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE)
             head->keep_alive = false;
         h->skipping = head->keep_alive;
+        h->is_whole = true; /* as far as it is wanted */
         return true;
     }
     if (h->length > body_max(c)) {
@@ -505,73 +514,124 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
     }
 }
 
-/* Reads one request at the start of `in`. PARSE_DONE: the reply has been sent, *size bytes are done
- * with. PARSE_MORE: *size bytes are needed. PARSE_BAD: the connection is finishing or closed. */
-static enum parse_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
+/* Reads what has come of a body that an endpoint wants. PARSE_MORE: *size bytes are needed. */
+static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size_t *size,
+                                   const char **why)
+{
+    struct http_session *h = session_of(c);
+    enum parse_result result = PARSE_DONE;
+
+    if (h->is_whole)
+        return PARSE_DONE;
+    if (h->body == HTTP_BODY_LENGTH) {
+        *size = h->raw_at = h->head_len + (size_t)h->length;
+        h->body_len = (size_t)h->length;
+        return len < h->raw_at ? PARSE_MORE : PARSE_DONE;
+    }
+    if (h->body == HTTP_BODY_CHUNKED)
+        result = read_chunks(c, in, len, why);
+    *size = len + 1;
+    return result;
+}
+
+/* Most requests name one key, or a page of the daemon that is quickly made. */
+static bool is_costly(const struct conn *c, const struct http_head *head, size_t size)
+{
+    bool writes = head->method != HTTP_GET && head->method != HTTP_HEAD;
+    struct slice query = head->target.query;
+    const struct http_route *route =
+        http_find_route(http_of(c)->routes, head->target.path, c->listener->spec->metrics_only);
+
+    return route == NULL || !(route->flags & ROUTE_CHEAP) || size > CHEAP_SIZE ||
+           (writes && hub_of(c)->registered > CHEAP_WATCHES) ||
+           (query.len != 0 && memmem(query.ptr, query.len, "recursive", 9) != NULL);
+}
+
+/* A whole request. False: it has to wait for its turn. */
+static bool carry_out(struct conn *c, const struct http_head *head, struct slice body, size_t size)
+{
+    struct engine *e = http_of(c)->engine; /* the session may end with this request */
+    uint64_t told = e->store.ready.told;
+
+    if (is_costly(c, head, size) && !conn_begin_costly(c))
+        return false;
+    session_of(c)->in_body = false;
+    handle(c, head, body);
+    conn_end_costly(c);
+    if (conn_is_open(c) && session_of(c)->later) {
+        session_of(c)->in_body = true;
+        session_of(c)->later = false;
+        return false;
+    }
+    conn_charge(c, REQUEST_COST + size + (e->store.ready.told - told) * TOLD_COST);
+    return true;
+}
+
+/* What reading one request came to. */
+enum request_result {
+    REQUEST_DONE,  /* the reply has been sent, or a watch is open */
+    REQUEST_MORE,  /* more bytes are needed */
+    REQUEST_WAITS, /* it is whole, and waits for its turn */
+    REQUEST_BAD,   /* the connection is finishing or closed */
+};
+
+/* The head of a request, and what follows from it. */
+static enum request_result read_head(struct conn *c, struct slice in,
+                                     const struct http_limits *limits, struct http_head *head,
+                                     size_t *size)
+{
+    struct http_session *h = session_of(c);
+    struct http_refusal refusal;
+
+    h->before = (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
+    switch (http_parse_head(&h->parser, in, limits, head, size, &refusal)) {
+    case PARSE_MORE:
+        return REQUEST_MORE;
+    case PARSE_BAD:
+        refuse_head(c, &refusal);
+        return REQUEST_BAD;
+    default:
+        return begin_body(c, head, *size) ? REQUEST_DONE : REQUEST_BAD;
+    }
+}
+
+/* Reads one request at the start of `in`, of *size bytes; with REQUEST_MORE that many are needed.
+ */
+static enum request_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
     struct http_session *h = session_of(c);
     const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
-    struct slice whole = {in, len};
-    struct http_refusal refusal;
-    struct http_head head;
-    size_t head_len;
-    const char *why = NULL;
-    enum parse_result result;
+    struct slice whole = {in, len}, body = {0};
     bool fresh = !h->in_body;
+    enum parse_result result;
+    struct http_head head;
+    const char *why = NULL;
 
     if (fresh) {
-        h->before =
-            (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
-        result = http_parse_head(&h->parser, whole, &limits, &head, &head_len, &refusal);
-        if (result == PARSE_MORE)
-            *size = head_len;
-        else if (result == PARSE_BAD)
-            refuse_head(c, &refusal);
-        else if (!begin_body(c, &head, head_len))
-            result = PARSE_BAD;
-        if (result != PARSE_DONE)
-            return result;
-    }
+        enum request_result begun = read_head(c, whole, &limits, &head, size);
 
-    if (fresh && (h->skipping || h->body == HTTP_BODY_NONE || !wants_body(&head))) {
-        h->in_body = false;
-        *size = head_len;
-        handle(c, &head, (struct slice){0});
-        if (conn_is_open(c) && h->later) { /* its head is going to be read again */
-            h->parser = h->before;
-            h->skipping = false;
-        }
-        return PARSE_DONE;
+        if (begun != REQUEST_DONE)
+            return begun;
     }
-    if (h->body == HTTP_BODY_LENGTH) {
-        h->raw_at = h->head_len + (size_t)h->length;
-        h->body_len = (size_t)h->length;
-        if (len < h->raw_at) {
-            *size = h->raw_at;
-            return PARSE_MORE;
-        }
-    }
-    result =
-        h->body == HTTP_BODY_CHUNKED && !h->body_here ? read_chunks(c, in, len, &why) : PARSE_DONE;
-    if (result == PARSE_MORE) {
-        *size = len + 1;
-        return PARSE_MORE;
-    }
-    if (!fresh) { /* the buffer may have moved since, so the head is read again: twice in all */
+    result = read_body(c, in, len, size, &why);
+    if (result == PARSE_MORE)
+        return REQUEST_MORE;
+    if (!fresh) { /* the buffer may have moved since, so the head is read again */
         struct http_parser again = h->before;
+        struct http_refusal refusal;
+        size_t head_len;
 
         http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
     }
     if (result == PARSE_BAD) {
         refuse_form(c, &head, why);
-        return PARSE_BAD;
+        return REQUEST_BAD;
     }
-    h->in_body = false;
+    h->is_whole = true;
     *size = h->raw_at;
-    handle(c, &head, (struct slice){in + h->head_len, h->body_len});
-    if (conn_is_open(c))
-        h->in_body = h->body_here = h->later;
-    return PARSE_DONE;
+    if (h->raw_at > h->head_len)
+        body = (struct slice){in + h->head_len, h->body_len};
+    return carry_out(c, &head, body, *size) ? REQUEST_DONE : REQUEST_WAITS;
 }
 
 static bool eof(struct conn *c)
@@ -585,7 +645,7 @@ static bool eof(struct conn *c)
     /* A half-closed peer may still read: as etcd does, end the reply properly and go on with the
      * requests that the peer sent behind the watch. */
     while (conn_is_open(c) && h->watch != NULL) {
-        put_events(c);
+        put_events(c, INT_MAX);
         if (conn_is_open(c))
             end_watch(c);
         input_process(c);
@@ -616,9 +676,9 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
     while (progress->used < len) {
         uint8_t *at = in + progress->used;
         size_t left = len - progress->used, size = 0;
-        enum parse_result result;
+        enum request_result result;
 
-        if (h->skipping) {
+        if (h->skipping && !h->in_body) {
             progress->used += skip_body(c, at, left);
             if (!conn_is_open(c))
                 return PROTOCOL_ENDED;
@@ -631,17 +691,12 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
         result = read_request(c, at, left, &size);
-        if (!conn_is_open(c) || result == PARSE_BAD)
+        if (!conn_is_open(c) || result == REQUEST_BAD)
             return PROTOCOL_ENDED;
-        if (result == PARSE_MORE) {
+        if (result != REQUEST_DONE) {
             progress->need = progress->used + size;
-            return PROTOCOL_MORE;
+            return result == REQUEST_MORE ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
         }
-        if (h->later) {
-            h->later = false;
-            return PROTOCOL_DEFERRED;
-        }
-        conn_charge(c, REQUEST_COST + size);
         progress->used += size;
         if (h->watch != NULL)
             return PROTOCOL_PARKED;

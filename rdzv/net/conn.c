@@ -9,10 +9,6 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
 
-/* The budget of one connection in one iteration, in bytes looked at or rendered: about a
- * millisecond. */
-#define ITERATION_BUDGET (1u << 20)
-
 /* So much may be queued for a connection when memory is short, too. */
 #define OUTPUT_ALWAYS (64u << 10)
 
@@ -28,32 +24,38 @@ const char *conn_protocol(const struct conn *c)
 
 /* --- States. --- */
 
+static void defer(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    if (c->costly)
+        TAILQ_INSERT_TAIL(&n->costly, c, deferred);
+    else
+        TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
+    n->deferred_count++;
+}
+
+static void end_deferral(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    if (c->costly)
+        TAILQ_REMOVE(&n->costly, c, deferred);
+    else
+        TAILQ_REMOVE(&n->deferred, c, deferred);
+    n->deferred_count--;
+    c->costly = false;
+}
+
 void conn_set_input(struct conn *c, enum conn_input next)
 {
-    struct conn_list *deferred = &conn_net(c)->deferred;
-
     if (c->input == next)
         return;
     if (c->input == INPUT_DEFERRED)
-        TAILQ_REMOVE(deferred, c, deferred);
+        end_deferral(c);
     if (next == INPUT_DEFERRED)
-        TAILQ_INSERT_TAIL(deferred, c, deferred);
+        defer(c);
     c->input = (uint8_t)next;
-}
-
-void conn_set_output(struct conn *c, enum conn_output next)
-{
-    if (c->output == next)
-        return;
-    if (c->output == OUTPUT_QUEUED)
-        TAILQ_REMOVE(&conn_net(c)->queued, c, queued);
-    else if (c->output == OUTPUT_UNCOMMITTED)
-        TAILQ_REMOVE(&conn_net(c)->uncommitted, c, queued);
-    if (next == OUTPUT_QUEUED)
-        TAILQ_INSERT_TAIL(&conn_net(c)->queued, c, queued);
-    else if (next == OUTPUT_UNCOMMITTED)
-        TAILQ_INSERT_TAIL(&conn_net(c)->uncommitted, c, queued);
-    c->output = (uint8_t)next;
 }
 
 void conn_set_end(struct conn *c, enum conn_end next)
@@ -339,10 +341,31 @@ void conn_put_blob(struct conn *c, struct blob *b)
     check_output(c);
 }
 
+void conn_share(struct conn *c, struct blob *b)
+{
+    note_output(c);
+    outq_share(&c->out, &conn_net(c)->pool, b);
+    check_output(c);
+}
+
+void conn_share_counted(struct conn *c, struct blob *b)
+{
+    note_output(c);
+    outq_share_counted(&c->out, &conn_net(c)->pool, b);
+    check_output(c);
+}
+
 bool conn_can_reply(const struct conn *c)
 {
     return !c->out.broken && c->out.bytes <= conn_net(c)->limits->output_max &&
            (c->out.bytes <= OUTPUT_ALWAYS || !account_is_short());
+}
+
+bool conn_has_room(const struct conn *c, size_t len)
+{
+    size_t max = conn_net(c)->limits->output_max;
+
+    return c->out.bytes == 0 || (c->out.bytes <= max && len <= max - c->out.bytes);
 }
 
 bool conn_can_push(struct conn *c)
@@ -367,26 +390,30 @@ bool conn_has_budget(struct conn *c)
     if (c->charged_in != iteration)
         c->charged = 0;
     c->charged_in = iteration;
-    return c->charged < ITERATION_BUDGET;
+    return c->charged < CONN_BUDGET && !conn_net(c)->budget.over;
 }
 
-void conn_charge(struct conn *c, size_t cost)
-{
-    c->charged =
-        cost < ITERATION_BUDGET - c->charged ? c->charged + (uint32_t)cost : ITERATION_BUDGET;
-}
-
-bool conn_take_slow_slot(struct conn *c)
+bool conn_begin_costly(struct conn *c)
 {
     struct net *n = conn_net(c);
-    uint64_t iteration = n->engine->stats.loop_iterations;
-    bool others_wait = n->slow_refused_in != 0 && n->slow_refused_in + 1 >= iteration;
 
-    if (n->slow_in == iteration || (others_wait && !n->runs_deferred)) {
-        n->slow_refused_in = iteration;
+    if (n->measured == c)
+        return true;
+    if (budget_costly_is_over(&n->budget) || (n->costly_turn != c && !TAILQ_EMPTY(&n->costly))) {
+        c->costly = true;
         return false;
     }
-    n->slow_in = iteration;
-    conn_charge(c, ITERATION_BUDGET);
+    n->measured = c;
+    budget_measure(&n->budget);
     return true;
+}
+
+void conn_end_costly(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    if (n->measured != c)
+        return;
+    n->measured = NULL;
+    conn_add_charge(c, budget_measured(&n->budget));
 }

@@ -14,15 +14,17 @@ enum conn_input {
     INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
     INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
-    INPUT_DEFERRED, /* they are left in the socket until the next iteration: in net->deferred */
+    INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
+                       with a costly request at their head in net->costly */
 };
 
 /* What happens to the bytes that are queued for the peer. */
 enum conn_output {
     OUTPUT_IDLE,        /* there are none */
-    OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
-    OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
     OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
+    OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
+    OUTPUT_BULK,        /* the same, behind those who have less to send: in net->bulk */
+    OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
 };
 
 /* How far the connection is from its end. */
@@ -73,11 +75,12 @@ struct conn {
     uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint8_t probation; /* enum conn_probation */
     uint8_t short_of;  /* while on probation: enum refusal_reason */
+    bool costly;       /* its next request waits for its turn: conn_begin_costly() */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
-    TAILQ_ENTRY(conn) queued;   /* in net->queued or net->uncommitted, as `output` says */
+    TAILQ_ENTRY(conn) queued;   /* in net->queued, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
-    TAILQ_ENTRY(conn) deferred; /* in net->deferred while INPUT_DEFERRED */
+    TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
 
     struct input *in;
@@ -160,24 +163,48 @@ void conn_free(struct conn *c);
 void conn_put(struct conn *c, const void *bytes, size_t len);
 uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
 void conn_put_blob(struct conn *c, struct blob *b);
+void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
+void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
 /* True when there is room for one more answer. False: the output limit is reached, or memory is
  * short, and the protocol leaves its next request where it is (PROTOCOL_PAUSED). */
 bool conn_can_reply(const struct conn *c);
 
+/* The same for an answer whose length is known: alone it may be longer than the output limit,
+ * behind others it may not. */
+bool conn_has_room(const struct conn *c, size_t len);
+
 /* Called before something is sent that was not asked for just now; false: the peer does not read
  * what it was sent, and has been dropped. */
 bool conn_can_push(struct conn *c);
 
-/* --- Budget: what one connection may cost in one iteration, in bytes looked at or rendered. --- */
+/* --- Budget: what one connection, and all of them, may cost in one iteration. --- */
+
+/* Of one connection, see conn_charge(): about a quarter of a millisecond. */
+#define CONN_BUDGET (1u << 18)
 
 /* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
 bool conn_has_budget(struct conn *c);
-void conn_charge(struct conn *c, size_t cost);
 
-/* A request that takes milliseconds needs the slow slot, which one request of all has in each
- * iteration. False: it is left where it is, and asks again in the next one (PROTOCOL_DEFERRED). */
-bool conn_take_slow_slot(struct conn *c);
+/* For conn_charge(). */
+static inline void conn_add_charge(struct conn *c, uint64_t cost)
+{
+    uint64_t charged = c->charged + cost;
+
+    c->charged = charged < CONN_BUDGET ? (uint32_t)charged : CONN_BUDGET;
+}
+
+/* Work for this connection is done: about that many nanoseconds, or bytes looked at or rendered. */
+static inline void conn_charge(struct conn *c, size_t cost)
+{
+    conn_add_charge(c, cost);
+    budget_spend(&conn_net(c)->budget, cost);
+}
+
+/* A request follows that may take long: it is measured, and charged, until conn_end_costly().
+ * False: others were first, and the protocol leaves it where it is (PROTOCOL_DEFERRED). */
+bool conn_begin_costly(struct conn *c);
+void conn_end_costly(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 
@@ -185,8 +212,31 @@ bool conn_take_slow_slot(struct conn *c);
 void conn_drop_broken(struct conn *c);
 
 void conn_set_input(struct conn *c, enum conn_input next);
-void conn_set_output(struct conn *c, enum conn_output next);
 void conn_set_end(struct conn *c, enum conn_end next);
+
+/* For conn_set_output(): of states behind OUTPUT_QUEUED. */
+static inline struct conn_list *conn_late_list(struct net *n, enum conn_output state)
+{
+    return state == OUTPUT_BULK ? &n->bulk : &n->uncommitted;
+}
+
+static inline void conn_set_output(struct conn *c, enum conn_output next)
+{
+    enum conn_output now = (enum conn_output)c->output;
+    struct net *n = conn_net(c);
+
+    if (now == next)
+        return;
+    c->output = (uint8_t)next;
+    if (now == OUTPUT_QUEUED)
+        TAILQ_REMOVE(&n->queued, c, queued);
+    else if (now > OUTPUT_QUEUED)
+        TAILQ_REMOVE(conn_late_list(n, now), c, queued);
+    if (next == OUTPUT_QUEUED)
+        TAILQ_INSERT_TAIL(&n->queued, c, queued);
+    else if (next > OUTPUT_QUEUED)
+        TAILQ_INSERT_TAIL(conn_late_list(n, next), c, queued);
+}
 
 /* Tells libevent what the connection waits for now. */
 void conn_update_events(struct conn *c);

@@ -12,7 +12,8 @@
 #include "rdzv/net/refusal.h"
 
 #define ACCEPTS_MAX    256
-#define PROBATION_COST 32 /* of those: it is served at once */
+#define ACCEPT_COST    5000 /* see budget.h */
+#define PROBATION_COST 32   /* of those: it is served at once */
 #define RETRY_MS       100
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
@@ -93,6 +94,9 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
 
         if (fd >= 0) {
             taken += admit(l, fd, &peer.any);
+            net_spend(n, ACCEPT_COST);
+            if (n->budget.over)
+                return;
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

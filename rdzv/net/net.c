@@ -24,8 +24,12 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->closed);
     TAILQ_INIT(&n->stalled);
     TAILQ_INIT(&n->queued);
+    TAILQ_INIT(&n->bulk);
     TAILQ_INIT(&n->uncommitted);
     TAILQ_INIT(&n->deferred);
+    TAILQ_INIT(&n->costly);
+    n->budget.clock = engine->options.clock;
+    budget_begin_iteration(&n->budget, false);
     out_pool_init(&n->pool);
     n->recv_buf = xmalloc(NET_RECV_SIZE);
     n->descriptors_max = descriptors_max();

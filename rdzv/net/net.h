@@ -7,6 +7,7 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/engine/engine.h"
+#include "rdzv/net/budget.h"
 #include "rdzv/net/outq.h"
 
 struct conn;
@@ -34,13 +35,16 @@ struct net {
     struct conn_list closed;  /* are freed at the end of the iteration */
     struct conn_list stalled; /* owe the rest of a request, or do not read; the longest first */
     struct conn_list queued;  /* have output that is to be sent */
+    struct conn_list bulk;    /* the same, so much of it that they send when the others have sent */
     uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */
-    struct conn_list
-        deferred;             /* have used up their budget of an iteration, and go on in the next */
-    bool runs_deferred;       /* those of `deferred` are going on just now */
-    uint64_t slow_in;         /* the iteration in which a request had the slow slot */
-    uint64_t slow_refused_in; /* and in which one was refused it */
+    /* They go on in a later iteration, first come first served: */
+    struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
+    struct conn_list costly;   /* a costly request is the next */
+    size_t deferred_count;     /* of both */
+    const struct conn *costly_turn; /* goes on just now, and was in `costly` */
+    const struct conn *measured;    /* carries out a costly request just now */
+    struct budget budget;
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */
     /* Open ones that may only ask for a probe; the oldest first. */
@@ -63,6 +67,15 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
 
 /* All connections are freed, all listeners closed. */
 void net_fini(struct net *n);
+
+/* For callbacks of libevent: budget_spend(), and when the time is over, libevent calls no more of
+ * them in this iteration; it does in the next, in the same order. */
+static inline void net_spend(struct net *n, uint64_t ns)
+{
+    budget_spend(&n->budget, ns);
+    if (n->budget.over)
+        event_base_loopbreak(n->base);
+}
 
 /* At least `len` bytes to work in, until the next call of this or the end of the iteration. NULL
  * when memory is short. */

@@ -8,22 +8,34 @@
 
 /* Two sizes of memory for what is copied. A c10d answer fits the small one, and a thousand waiters
  * that wake at once must not take a page each. */
-#define SMALL_SIZE   128u
-#define LARGE_SIZE   4096u
-#define SMALL_KEPT   512u  /* kept for reuse: 88 KiB */
-#define LARGE_KEPT   128u  /* 512 KiB */
-#define SHARE_FROM   1024u /* shorter values are copied: a reference costs a part of its own */
-#define PARTS_A_CALL 64
-#define SHORT_QUEUE  4096u /* a queue up to this length holds small answers */
+#define SMALL_SIZE    128u
+#define LARGE_SIZE    4096u
+#define SMALL_KEPT    512u  /* kept for reuse: 88 KiB */
+#define LARGE_KEPT    128u  /* 512 KiB */
+#define SHARE_FROM    1024u /* shorter values are copied: sending is quicker so */
+#define PIECES_A_CALL 256
+#define SHORT_QUEUE   4096u /* a queue up to this length holds small answers */
+
+enum part_kind {
+    PART_COPIED,  /* bytes */
+    PART_SHARED,  /* pointers to blobs */
+    PART_COUNTED, /* pointers to blobs, of which blob_counted() is sent */
+};
 
 struct out_part {
     TAILQ_ENTRY(out_part) entry;
-    struct blob *blob; /* NULL: the bytes are in `copied` */
-    size_t start;      /* sent up to here */
-    size_t end;
-    size_t cap; /* of `copied` */
-    uint8_t copied[];
+    enum part_kind kind;
+    uint32_t cap;                           /* bytes of `room` */
+    uint32_t start;                         /* of `room`: what is before it has been sent */
+    uint32_t end;                           /* of `room`: what is before it is in use */
+    size_t sent;                            /* of the first blob: so many bytes */
+    _Alignas(struct blob *) uint8_t room[]; /* bytes, or pointers */
 };
+
+static struct blob **blobs_of(const struct out_part *p)
+{
+    return (struct blob **)(uintptr_t)p->room;
+}
 
 void out_pool_init(struct out_pool *pool)
 {
@@ -66,10 +78,11 @@ static struct out_part *part_alloc(struct outq *q, size_t cap)
 }
 
 /* NULL: memory is short, and the queue is broken. */
-static struct out_part *add_part(struct outq *q, struct out_pool *pool, size_t room)
+static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum part_kind kind,
+                                 size_t room)
 {
     struct out_shelf *shelf = room <= SMALL_SIZE ? &pool->small : &pool->large;
-    size_t cap = room <= SMALL_SIZE ? SMALL_SIZE : LARGE_SIZE;
+    uint32_t cap = room <= SMALL_SIZE ? SMALL_SIZE : LARGE_SIZE;
     struct out_part *p = TAILQ_FIRST(&shelf->free);
 
     if (p != NULL) {
@@ -80,13 +93,28 @@ static struct out_part *add_part(struct outq *q, struct out_pool *pool, size_t r
         if (p == NULL)
             return NULL;
     }
-    p->blob = NULL;
+    p->kind = kind;
     p->start = p->end = 0;
     p->cap = cap;
+    p->sent = 0;
     TAILQ_INSERT_TAIL(&q->parts, p, entry);
     return p;
 }
 
+/* The first pointer that is not done with. */
+static struct blob *first_blob(const struct out_part *p)
+{
+    return blobs_of(p)[p->start / sizeof(struct blob *)];
+}
+
+static void drop_first_blob(struct out_part *p)
+{
+    blob_unref(first_blob(p));
+    p->start += (uint32_t)sizeof(struct blob *);
+    p->sent = 0;
+}
+
+/* The part is done with: it holds no blobs any more. */
 static void drop_first(struct outq *q, struct out_pool *pool)
 {
     struct out_part *p = TAILQ_FIRST(&q->parts);
@@ -94,8 +122,7 @@ static void drop_first(struct outq *q, struct out_pool *pool)
     size_t kept = p->cap == SMALL_SIZE ? SMALL_KEPT : LARGE_KEPT;
 
     TAILQ_REMOVE(&q->parts, p, entry);
-    if (p->blob != NULL || shelf->count >= kept) {
-        blob_unref(p->blob);
+    if (shelf->count >= kept) {
         account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
         return;
     }
@@ -105,21 +132,29 @@ static void drop_first(struct outq *q, struct out_pool *pool)
 
 void outq_fini(struct outq *q, struct out_pool *pool)
 {
-    while (!TAILQ_EMPTY(&q->parts))
+    struct out_part *p;
+
+    while ((p = TAILQ_FIRST(&q->parts)) != NULL) {
+        while (p->kind != PART_COPIED && p->start < p->end)
+            drop_first_blob(p);
         drop_first(q, pool);
+    }
     q->bytes = 0;
 }
 
-/* The last part with room for that much; a new one when there is none. A queue whose copied part is
- * full is going to be longer, so its next one is large. Behind a blob it is not: between two blobs
- * there are a few bytes, and a list of small values must not take a page for each of them. */
-static struct out_part *part_with(struct outq *q, struct out_pool *pool, size_t room)
+/* The last part of that kind with room for that much; a new one when there is none. A queue whose
+ * part is full is going to be longer, so its next one of that kind is large. Behind another kind it
+ * is not: between two values there are a few bytes, and a list of them must not take a page for
+ * each. */
+static struct out_part *part_with(struct outq *q, struct out_pool *pool, enum part_kind kind,
+                                  size_t room)
 {
     struct out_part *p = TAILQ_LAST(&q->parts, out_list);
+    bool same = p != NULL && p->kind == kind;
 
-    if (p != NULL && p->blob == NULL && p->cap - p->end >= room)
+    if (same && p->cap - p->end >= room)
         return p;
-    return add_part(q, pool, p != NULL && p->blob == NULL ? LARGE_SIZE : room);
+    return add_part(q, pool, kind, same ? LARGE_SIZE : room);
 }
 
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
@@ -128,11 +163,11 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
     uint8_t *at;
 
     assert(len <= OUTQ_RESERVE_MAX);
-    p = q->broken ? NULL : part_with(q, pool, len);
+    p = q->broken ? NULL : part_with(q, pool, PART_COPIED, len);
     if (p == NULL)
         return pool->nowhere;
-    at = p->copied + p->end;
-    p->end += len;
+    at = p->room + p->end;
+    p->end += (uint32_t)len;
     q->bytes += len;
     return at;
 }
@@ -145,34 +180,56 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
         struct out_part *p = TAILQ_LAST(&q->parts, out_list);
         size_t n;
 
-        if (p == NULL || p->blob != NULL || p->cap == p->end)
-            p = part_with(q, pool, len < LARGE_SIZE ? len : LARGE_SIZE);
+        if (p == NULL || p->kind != PART_COPIED || p->cap == p->end)
+            p = part_with(q, pool, PART_COPIED, len < LARGE_SIZE ? len : LARGE_SIZE);
         if (p == NULL)
             return;
         n = p->cap - p->end < len ? p->cap - p->end : len;
-        memcpy(p->copied + p->end, from, n);
-        p->end += n;
+        memcpy(p->room + p->end, from, n);
+        p->end += (uint32_t)n;
         q->bytes += n;
         from += n;
         len -= n;
     }
 }
 
-void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
+/* What is sent of a blob. */
+static struct slice shown(const struct out_part *p, const struct blob *b)
 {
-    struct out_part *p;
+    return p->kind == PART_COUNTED ? blob_counted(b) : blob_slice(b);
+}
 
-    if (blob_slice(b).len < SHARE_FROM) {
-        outq_put(q, pool, blob_slice(b).ptr, blob_slice(b).len);
-        return;
-    }
-    p = q->broken ? NULL : part_alloc(q, 0);
+static void share(struct outq *q, struct out_pool *pool, enum part_kind kind, struct blob *b)
+{
+    struct out_part *p = q->broken ? NULL : part_with(q, pool, kind, sizeof b);
+
     if (p == NULL)
         return;
-    *p = (struct out_part){.blob = blob_ref(b), .end = b->len};
-    q->bytes += b->len;
-    TAILQ_INSERT_TAIL(&q->parts, p, entry);
+    blobs_of(p)[p->end / sizeof b] = blob_ref(b);
+    p->end += (uint32_t)sizeof b;
+    q->bytes += shown(p, b).len;
 }
+
+void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
+{
+    if (blob_slice(b).len < SHARE_FROM)
+        outq_put(q, pool, blob_slice(b).ptr, blob_slice(b).len);
+    else
+        share(q, pool, PART_SHARED, b);
+}
+
+void outq_share(struct outq *q, struct out_pool *pool, struct blob *b)
+{
+    if (b->len != 0)
+        share(q, pool, PART_SHARED, b);
+}
+
+void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b)
+{
+    share(q, pool, PART_COUNTED, b);
+}
+
+/* --- Sending. --- */
 
 /* Takes n sent bytes off the front. */
 static void advance(struct outq *q, struct out_pool *pool, size_t n)
@@ -180,42 +237,81 @@ static void advance(struct outq *q, struct out_pool *pool, size_t n)
     q->bytes -= n;
     while (n > 0) {
         struct out_part *p = TAILQ_FIRST(&q->parts);
-        size_t left = p->end - p->start;
+        bool copied = p->kind == PART_COPIED;
+        size_t left = copied ? p->end - p->start : shown(p, first_blob(p)).len - p->sent;
 
-        if (n < left) {
-            p->start += n;
+        if (n < left && copied)
+            p->start += (uint32_t)n;
+        else if (n < left)
+            p->sent += n;
+        if (n < left)
             return;
-        }
         n -= left;
-        drop_first(q, pool);
+        if (!copied)
+            drop_first_blob(p);
+        if (copied || p->start == p->end)
+            drop_first(q, pool);
     }
 }
 
-int outq_send(struct outq *q, struct out_pool *pool, int fd)
+/* Pieces of the queue for one system call: at most `max` bytes. */
+struct offer {
+    struct iovec iov[PIECES_A_CALL];
+    size_t count;
+    size_t bytes;
+    size_t max;
+};
+
+/* False: there is no room for more. */
+static bool offer_bytes(struct offer *o, const uint8_t *bytes, size_t len)
 {
-    while (q->bytes > 0) {
-        struct iovec iov[PARTS_A_CALL];
-        struct msghdr msg = {.msg_iov = iov};
-        struct out_part *p;
-        size_t offered = 0;
+    if (len > o->max - o->bytes)
+        len = o->max - o->bytes;
+    o->iov[o->count++] = (struct iovec){(void *)(uintptr_t)bytes, len};
+    o->bytes += len;
+    return o->count < PIECES_A_CALL && o->bytes < o->max;
+}
+
+static bool offer_part(struct offer *o, const struct out_part *p)
+{
+    size_t skip = p->sent;
+
+    if (p->kind == PART_COPIED)
+        return offer_bytes(o, p->room + p->start, p->end - p->start);
+    for (size_t at = p->start; at < p->end; at += sizeof(struct blob *)) {
+        struct slice s = slice_from(shown(p, blobs_of(p)[at / sizeof(struct blob *)]), skip);
+
+        if (!offer_bytes(o, s.ptr, s.len))
+            return false;
+        skip = 0;
+    }
+    return true;
+}
+
+int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
+{
+    while (q->bytes > 0 && max > 0) {
+        struct offer o;
+        struct msghdr msg = {.msg_iov = o.iov};
+        const struct out_part *p;
         ssize_t n;
 
+        o.count = o.bytes = 0;
+        o.max = max;
         TAILQ_FOREACH(p, &q->parts, entry) {
-            uint8_t *bytes = p->blob != NULL ? p->blob->bytes : p->copied;
-
-            if (msg.msg_iovlen == PARTS_A_CALL)
+            if (!offer_part(&o, p))
                 break;
-            iov[msg.msg_iovlen++] = (struct iovec){bytes + p->start, p->end - p->start};
-            offered += p->end - p->start;
         }
-        n = msg.msg_iovlen == 1 ? send(fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
-                                : sendmsg(fd, &msg, MSG_NOSIGNAL);
+        msg.msg_iovlen = o.count;
+        n = o.count == 1 ? send(fd, o.iov[0].iov_base, o.iov[0].iov_len, MSG_NOSIGNAL)
+                         : sendmsg(fd, &msg, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -errno;
         advance(q, pool, (size_t)n);
-        if ((size_t)n < offered)
+        max -= (size_t)n;
+        if ((size_t)n < o.bytes)
             return -EAGAIN; /* the socket is full; the next call would only say so */
     }
     return 0;

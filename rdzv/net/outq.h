@@ -48,9 +48,16 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 /* Room for `len` bytes (at most OUTQ_RESERVE_MAX) at the end, to be written by the caller now. */
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 
-/* A value: copied when it is small, else one more reference to it. */
+/* A value: copied when it is small, else one more reference to it. NULL: nothing. */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
-/* Sends as much as the socket takes, many parts in one system call. 0: all is sent. -EAGAIN: the
- * rest has to wait until the socket is writable. Another -errno: the connection is lost. */
-int outq_send(struct outq *q, struct out_pool *pool, int fd);
+/* A value by reference, whatever its size; eight bytes of memory for each of many in a row. */
+void outq_share(struct outq *q, struct out_pool *pool, struct blob *b);
+
+/* The same with blob_counted(): its length, and the value. */
+void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b);
+
+/* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.
+ * 0: that much, or all, is sent. -EAGAIN: the rest has to wait until the socket is writable.
+ * Another -errno: the connection is lost. */
+int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max);

@@ -15,7 +15,7 @@ enum protocol_result {
     PROTOCOL_PARKED, /* does not look at input until input_unpark() or input_process(), but the peer
                         is read */
     PROTOCOL_PAUSED, /* the output limit is reached: the rest of the input waits for room */
-    PROTOCOL_DEFERRED, /* the budget is used up: the rest waits for the next iteration */
+    PROTOCOL_DEFERRED, /* the budget is used up: the rest waits for a later iteration */
     PROTOCOL_ENDED,    /* the connection is finishing or closed */
 };
 

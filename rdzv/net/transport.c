@@ -8,11 +8,38 @@
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 
+/* Nanoseconds, see budget.h. */
+#define RECEIVE_COST 1000u
+#define RESUME_COST  300u
+#define SEND_COST    2500u
+#define CLOSE_COST   5000u
+#define FREE_COST    200u
+#define BYTES_A_NS   4u       /* sent */
+#define CLOSING_NS   1000000u /* what closing gets of an iteration beside its other parts */
+#define FREEING_NS   1000000u /* and what giving memory back gets */
+
+/* A connection with more than this to send waits until those with less have sent. */
+#define BULK_FROM (64u << 10)
+
+/* What all of those send in one iteration, and one of them before the next has its turn. */
+#define BULK_SENT_MAX (16u << 20)
+#define BULK_TURN     (1u << 20)
+
+/* So many things are freed before the next look at the time. */
+#define FREED_AT_A_TIME 64
+
+/* So many are woken before what they are told is sent. */
+#define WAKES_AT_A_TIME 64
+
+/* When the time is over, libevent leaves the other connections' events for its next pass, and takes
+ * them up where it was. */
 static void on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
+    struct net *n = conn_net(c);
 
     (void)fd;
+    net_spend(n, RECEIVE_COST);
     if (what & EV_WRITE && c->output == OUTPUT_BLOCKED)
         conn_set_output(c, OUTPUT_QUEUED);
     if (what & EV_READ)
@@ -36,19 +63,45 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     conn_update_events(c);
 }
 
-static void flush(struct conn *c)
+/* Sends at most `max` bytes. */
+static void flush(struct conn *c, size_t max)
 {
+    struct net *n = conn_net(c);
     size_t before = c->out.bytes;
     int err;
 
+    budget_spend(&n->budget, SEND_COST);
     conn_set_output(c, OUTPUT_IDLE);
-    err = outq_send(&c->out, &conn_net(c)->pool, event_get_fd(&c->event));
-    if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING))
+    err = outq_send(&c->out, &n->pool, event_get_fd(&c->event), max);
+    if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING)) {
         conn_close(c, strerror(-err));
-    else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING))
+    } else if (err == 0 && c->out.bytes > 0) {
+        conn_set_output(c, OUTPUT_BULK); /* the socket takes more, when it is its turn again */
+        conn_update_stall(c, true);
+    } else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING)) {
         conn_close(c, "done");
-    else if (err != 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED || c->mask & EV_WRITE)
+    } else if (err != 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED || c->mask & EV_WRITE) {
         after_send(c, err == -EAGAIN, c->out.bytes != before);
+    }
+}
+
+/* True: what the connection has to send waits, for the commit or until others have sent; or it is
+ * not there, for want of memory, and the connection ends. */
+static bool set_aside(struct conn *c)
+{
+    if (c->out.broken && c->end != CONN_DROPPING) {
+        conn_drop_broken(c);
+        return true;
+    }
+    if (c->out.bytes == 0)
+        return false;
+    if (!engine_is_committed(conn_net(c)->engine, c->watermark))
+        conn_set_output(c, OUTPUT_UNCOMMITTED);
+    else if (c->output == OUTPUT_QUEUED && c->out.bytes > BULK_FROM)
+        conn_set_output(c, OUTPUT_BULK);
+    else
+        return false;
+    return true;
 }
 
 /* A connection that gets room again may go on with requests that it had to leave, and so be on the
@@ -57,13 +110,27 @@ static void flush_queued(struct net *n)
 {
     struct conn *c;
 
-    while ((c = TAILQ_FIRST(&n->queued)) != NULL) {
-        if (c->out.broken && c->end != CONN_DROPPING)
-            conn_drop_broken(c);
-        else if (c->out.bytes > 0 && !engine_is_committed(n->engine, c->watermark))
-            conn_set_output(c, OUTPUT_UNCOMMITTED);
-        else
-            flush(c);
+    while (!n->budget.over && (c = TAILQ_FIRST(&n->queued)) != NULL) {
+        if (!set_aside(c))
+            flush(c, BULK_FROM);
+    }
+}
+
+/* Round robin: who has sent what is one turn's, and has more, goes to the end of the list. */
+static void flush_bulk(struct net *n)
+{
+    size_t left = BULK_SENT_MAX;
+    struct conn *c;
+
+    while (left > 0 && !n->budget.over && (c = TAILQ_FIRST(&n->bulk)) != NULL) {
+        size_t before = c->out.bytes, sent;
+
+        if (set_aside(c))
+            continue;
+        flush(c, left < BULK_TURN ? left : BULK_TURN);
+        sent = c->out.bytes < before ? before - c->out.bytes : 0;
+        left -= sent < left ? sent : left;
+        budget_spend(&n->budget, sent / BYTES_A_NS);
     }
 }
 
@@ -137,7 +204,7 @@ static void serve_at_once(struct conn *c)
 {
     input_receive(c);
     if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
-        flush(c);
+        flush(c, BULK_TURN);
     if (c->end == CONN_CLOSED)
         conn_free(c);
 }
@@ -160,62 +227,100 @@ int transport_start(struct net *n, const struct config *config)
 
 /* --- The iteration. --- */
 
+static void wake_some(struct net *n)
+{
+    struct wake *w;
+
+    for (int i = 0; i < WAKES_AT_A_TIME && !n->budget.over; i++) {
+        struct conn *c;
+
+        w = engine_next_ready(n->engine);
+        if (w == NULL)
+            return;
+        c = w->owner;
+        c->protocol->resume(c, w);
+        budget_spend(&n->budget, RESUME_COST);
+    }
+}
+
+static void free_closed(struct net *n)
+{
+    struct conn *c;
+
+    budget_begin_part(&n->budget, CLOSING_NS);
+    while (!n->budget.over && (c = TAILQ_FIRST(&n->closed)) != NULL) {
+        conn_free(c);
+        budget_spend(&n->budget, CLOSE_COST);
+    }
+}
+
+static void free_forgotten(struct net *n)
+{
+    struct graveyard *g = &n->engine->store.graveyard;
+
+    budget_begin_part(&n->budget, FREEING_NS);
+    while (!n->budget.over && !graveyard_is_empty(g)) {
+        graveyard_free(g, FREED_AT_A_TIME);
+        budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
+    }
+}
+
 /* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
  * those who were woken, the commit, the answers, and last the end of closed connections, so that
- * nothing above meets a freed one. */
+ * nothing above meets a freed one. What there is no time for is done in the next iteration. */
 void transport_end_iteration(struct net *n)
 {
     struct engine *e = n->engine;
-    struct wake *w;
-    struct conn *c;
 
+    budget_begin_part(&n->budget, BUDGET_END_NS);
     do {
-        while ((w = engine_next_ready(e)) != NULL) {
-            c = w->owner;
-            c->protocol->resume(c, w);
-        }
+        if (!TAILQ_EMPTY(&e->store.ready))
+            wake_some(n);
         engine_commit(e);
         queue_committed(n);
         flush_queued(n);
-    } while (e->batch_changed || !TAILQ_EMPTY(&n->queued) || !TAILQ_EMPTY(&e->store.ready));
+    } while (!n->budget.over && transport_has_output(n));
+    if (!TAILQ_EMPTY(&n->bulk))
+        flush_bulk(n);
     if (account_is_short())
         drop_holders(n);
-    while ((c = TAILQ_FIRST(&n->closed)) != NULL)
-        conn_free(c);
+    if (!TAILQ_EMPTY(&n->closed))
+        free_closed(n);
+    if (!graveyard_is_empty(&e->store.graveyard))
+        free_forgotten(n);
     net_trim(n);
-}
-
-bool transport_has_deferred(const struct net *n)
-{
-    return !TAILQ_EMPTY(&n->deferred);
-}
-
-/* The one that went first the last time goes last: only the first may get the slow slot. */
-static void rotate_deferred(struct net *n)
-{
-    struct conn *c = TAILQ_FIRST(&n->deferred);
-
-    if (c == NULL)
-        return;
-    TAILQ_REMOVE(&n->deferred, c, deferred);
-    TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
 }
 
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were
  * deferred before; they are counted and not remembered, since a request may close any other
  * connection. */
+static void run_cheap(struct net *n)
+{
+    size_t count = n->deferred_count;
+
+    budget_begin_part(&n->budget, BUDGET_DEFERRED_NS);
+    for (; count > 0 && !n->budget.over && !TAILQ_EMPTY(&n->deferred); count--)
+        input_run_deferred(TAILQ_FIRST(&n->deferred));
+}
+
+static void run_costly(struct net *n)
+{
+    size_t count = n->deferred_count;
+
+    budget_begin_part(&n->budget, BUDGET_COSTLY_NS);
+    for (; count > 0 && !budget_costly_is_over(&n->budget) && !TAILQ_EMPTY(&n->costly); count--) {
+        struct conn *c = TAILQ_FIRST(&n->costly);
+
+        n->costly_turn = c;
+        input_run_deferred(c);
+        n->costly_turn = NULL;
+    }
+}
+
 void transport_run_deferred(struct net *n)
 {
-    const struct conn *c;
-    size_t count = 0;
-
-    rotate_deferred(n);
-    TAILQ_FOREACH(c, &n->deferred, deferred)
-        count++;
-    n->runs_deferred = true;
-    for (; count > 0 && !TAILQ_EMPTY(&n->deferred); count--)
-        input_run_deferred(TAILQ_FIRST(&n->deferred));
-    n->runs_deferred = false;
+    run_cheap(n);
+    run_costly(n);
 }
 
 static const char *why_stalled(const struct conn *c)

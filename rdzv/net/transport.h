@@ -7,15 +7,39 @@
 /* Opens the listeners that the configuration names, see listen.h. 0, or -1 after it logged why. */
 int transport_start(struct net *n, const struct config *config);
 
-/* Those who used up their budget in the last iteration go on, each with one budget of this one. */
+/* Before libevent's pass. */
+static inline void transport_begin_iteration(struct net *n)
+{
+    budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
+}
+
+static inline bool transport_has_deferred(const struct net *n)
+{
+    return n->deferred_count > 0;
+}
+
+/* Those who were deferred in an earlier iteration go on, each with one budget of this one, and as
+ * many as it has time for. */
 void transport_run_deferred(struct net *n);
 
-/* True: connections wait for transport_run_deferred(), so the loop must not sleep. */
-bool transport_has_deferred(const struct net *n);
-
 /* Serves those whom changes woke, commits, and sends what is committed, until there is no more to
- * do; then frees closed connections. */
+ * do or the iteration has had its time; frees closed connections, and what the store has forgotten.
+ */
 void transport_end_iteration(struct net *n);
+
+/* Somebody is to be woken, something is to be committed, or to be sent. */
+static inline bool transport_has_output(const struct net *n)
+{
+    return n->engine->batch_changed || !TAILQ_EMPTY(&n->queued) ||
+           !TAILQ_EMPTY(&n->engine->store.ready);
+}
+
+/* True: there is more to do, so the loop must not sleep. */
+static inline bool transport_has_work(const struct net *n)
+{
+    return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
+           !TAILQ_EMPTY(&n->closed) || !graveyard_is_empty(&n->engine->store.graveyard);
+}
 
 /* Drops connections that have been stalled since `deadline_ms` (monotonic) or earlier. */
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms);

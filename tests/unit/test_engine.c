@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -29,7 +30,7 @@ static int64_t read_wall(void *arg)
 static uint64_t read_monotonic(void *arg)
 {
     (void)arg;
-    return monotonic_ms;
+    return monotonic_ms * 1000000;
 }
 
 static uint64_t commit(void *arg, const struct batch *batch)
@@ -41,7 +42,7 @@ static uint64_t commit(void *arg, const struct batch *batch)
     return durable < batch->number ? durable : batch->number;
 }
 
-static const struct clock hand = {.wall_ns = read_wall, .monotonic_ms = read_monotonic};
+static const struct clock hand = {.wall_ns = read_wall, .monotonic_ns = read_monotonic};
 
 static void begin(uint64_t idle_timeout_ms, bool logged)
 {
@@ -225,11 +226,38 @@ static void the_earliest_ttl_of_all_spaces_is_next(void **state)
     assert_true(engine_next_expiry(&engine, &at));
     assert_int_equal(at, wall_ns + 3000);
     wall_ns += 3000;
-    engine_expire(&engine);
+    assert_false(engine_expire(&engine, 10));
     assert_true(engine_next_expiry(&engine, &at));
     assert_int_equal(at, wall_ns + 2000);
     wall_ns += 2000;
-    engine_expire(&engine);
+    assert_false(engine_expire(&engine, 10));
+    assert_false(engine_next_expiry(&engine, &at));
+    engine_fini(&engine);
+}
+
+/* What is left is due at once. */
+static void so_many_expire_at_a_time(void **state)
+{
+    struct command c = {.kind = COMMAND_TREE_SET, .value = slice_str("v")};
+    struct store_result result;
+    char path[16];
+    int64_t at;
+
+    (void)state;
+    begin(0, false);
+    c.now_ns = wall_ns;
+    c.expires_ns = wall_ns + 1000;
+    for (int i = 0; i < 25; i++) {
+        snprintf(path, sizeof path, "/%d", i);
+        c.key = slice_str(path);
+        engine_apply(&engine, i % 2 == 0 ? space : engine_space(&engine, "other"), &c, &result);
+    }
+    wall_ns += 1000;
+    assert_true(engine_expire(&engine, 10));
+    assert_true(engine_next_expiry(&engine, &at));
+    assert_int_equal(at, wall_ns);
+    assert_true(engine_expire(&engine, 10));
+    assert_false(engine_expire(&engine, 10));
     assert_false(engine_next_expiry(&engine, &at));
     engine_fini(&engine);
 }
@@ -245,6 +273,7 @@ int main(void)
         cmocka_unit_test(an_idle_space_forgets_its_keys_and_no_other_does),
         cmocka_unit_test(an_interval_never_wraps),
         cmocka_unit_test(the_earliest_ttl_of_all_spaces_is_next),
+        cmocka_unit_test(so_many_expire_at_a_time),
     };
 
     return cmocka_run_group_tests_name("rdzv/engine/engine", tests, NULL, NULL);

@@ -79,7 +79,7 @@ static void what_was_put_comes_out_in_order(void **state)
 
     (void)state;
     wire_open(&w);
-    assert_int_equal(outq_send(&w.q, &w.pool, w.near), 0); /* nothing to send */
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), 0); /* nothing to send */
     outq_put(&w.q, &w.pool, "abc", 3);
     memcpy(outq_reserve(&w.q, &w.pool, 4), "defg", 4);
     outq_put_blob(&w.q, &w.pool, b);
@@ -87,7 +87,7 @@ static void what_was_put_comes_out_in_order(void **state)
     outq_put(&w.q, &w.pool, "end", 3);
     assert_int_equal(w.q.bytes, 3 + 4 + LARGE + 5 + 3);
     do {
-        result = outq_send(&w.q, &w.pool, w.near);
+        result = outq_send(&w.q, &w.pool, w.near, SIZE_MAX);
         len += drain(&w, out + len, sizeof out - len);
     } while (result == -EAGAIN);
     assert_int_equal(result, 0);
@@ -111,7 +111,7 @@ static void an_empty_queue_owns_nothing(void **state)
     assert_true(TAILQ_EMPTY(&w.q.parts));
     outq_put(&w.q, &w.pool, "abc", 3);
     assert_false(TAILQ_EMPTY(&w.q.parts));
-    assert_int_equal(outq_send(&w.q, &w.pool, w.near), 0);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), 0);
     assert_int_equal(w.q.bytes, 0);
     assert_true(TAILQ_EMPTY(&w.q.parts));
     assert_int_equal(drain(&w, out, sizeof out), 3);
@@ -161,7 +161,7 @@ static void large_values_are_shared(void **state)
     outq_put_blob(&w.q, &w.pool, b);
     outq_put_blob(&other, &w.pool, b);
     assert_int_equal(b->refs, 3);
-    while (outq_send(&w.q, &w.pool, w.near) == -EAGAIN)
+    while (outq_send(&w.q, &w.pool, w.near, SIZE_MAX) == -EAGAIN)
         drain(&w, out, sizeof out);
     assert_int_equal(b->refs, 2);
     outq_fini(&other, &w.pool);
@@ -190,12 +190,12 @@ static void a_full_socket_is_left_and_taken_up_again(void **state)
     wire_open(&w);
     outq_put(&w.q, &w.pool, bytes, TOTAL);
     while (w.q.bytes > 0) {
-        int result = outq_send(&w.q, &w.pool, w.near);
+        int result = outq_send(&w.q, &w.pool, w.near, SIZE_MAX);
 
         assert_int_equal(result, w.q.bytes == 0 ? 0 : -EAGAIN);
         before = w.q.bytes;
         if (result == -EAGAIN) { /* at once again: the socket is still full */
-            assert_int_equal(outq_send(&w.q, &w.pool, w.near), -EAGAIN);
+            assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), -EAGAIN);
             assert_int_equal(w.q.bytes, before);
         }
         len += drain(&w, out + len, TOTAL - len);
@@ -209,6 +209,30 @@ static void a_full_socket_is_left_and_taken_up_again(void **state)
     wire_close(&w);
 }
 
+/* No more than was asked for, from the middle of a value on where that is where it ends. */
+static void a_turn_sends_no_more_than_it_may(void **state)
+{
+    static const size_t turns[] = {1, 4, 1000, 3, 7, 2000, 1};
+    struct blob *b = value_of(LARGE, 'x');
+    uint8_t out[2 * LARGE];
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    outq_put(&w.q, &w.pool, "abc", 3);
+    outq_put_blob(&w.q, &w.pool, b);
+    outq_put(&w.q, &w.pool, "def", 3);
+    for (size_t i = 0; w.q.bytes > 0; i++) {
+        size_t before = w.q.bytes, turn = turns[i % (sizeof turns / sizeof *turns)];
+
+        assert_int_equal(outq_send(&w.q, &w.pool, w.near, turn), 0);
+        assert_int_equal(before - w.q.bytes, turn < before ? turn : before);
+        assert_int_equal(drain(&w, out, sizeof out), before - w.q.bytes);
+    }
+    blob_unref(b);
+    wire_close(&w);
+}
+
 static void a_lost_peer_is_an_error_and_no_signal(void **state)
 {
     struct wire w;
@@ -218,7 +242,7 @@ static void a_lost_peer_is_an_error_and_no_signal(void **state)
     close(w.far);
     w.far = -1;
     outq_put(&w.q, &w.pool, "abc", 3);
-    assert_int_equal(outq_send(&w.q, &w.pool, w.near), -EPIPE);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), -EPIPE);
     wire_close(&w);
 }
 
@@ -247,7 +271,7 @@ static void any_mixture_arrives_as_it_was_put(void **state)
             if (len <= CAP - put) {
                 struct blob *b;
 
-                switch ((random >> 36) % 3) {
+                switch ((random >> 36) % 4) {
                 case 0:
                     outq_put(&w.q, &w.pool, chunk, len);
                     break;
@@ -257,9 +281,14 @@ static void any_mixture_arrives_as_it_was_put(void **state)
                     if (len != 0)
                         memcpy(outq_reserve(&w.q, &w.pool, len), chunk, len);
                     break;
-                default:
+                case 2:
                     b = blob_new(ACCOUNT_ANSWERS, (struct slice){chunk, len});
                     outq_put_blob(&w.q, &w.pool, b);
+                    blob_unref(b);
+                    break;
+                default:
+                    b = blob_new(ACCOUNT_ANSWERS, (struct slice){chunk, len});
+                    outq_share(&w.q, &w.pool, b);
                     blob_unref(b);
                 }
                 memcpy(sent + put, chunk, len);
@@ -267,12 +296,12 @@ static void any_mixture_arrives_as_it_was_put(void **state)
             }
             assert_int_equal(w.q.bytes, put - got);
             if ((random >> 50) % 300 == 0) { /* rarely, so that many parts gather */
-                outq_send(&w.q, &w.pool, w.near);
+                outq_send(&w.q, &w.pool, w.near, SIZE_MAX);
                 got += drain(&w, received + got, CAP - got);
             }
         }
         while (got < put) {
-            int result = outq_send(&w.q, &w.pool, w.near);
+            int result = outq_send(&w.q, &w.pool, w.near, SIZE_MAX);
 
             if (result != 0 && result != -EAGAIN)
                 fail_msg("seed %d: %s", (int)seed, strerror(-result));
@@ -310,21 +339,56 @@ static void the_pool_is_bounded(void **state)
     wire_close(&w);
 }
 
-/* The answer to a list of keys: each value shared, and eight bytes of length between them. */
-static void a_list_of_shared_values_takes_no_page_for_each(void **state)
+/* A value and its length, by reference, whatever its size; cut anywhere. */
+static void a_value_is_sent_with_its_length(void **state)
 {
-    struct blob *b = value_of(1024, 'v');
+    struct blob *b = value_of(300, 'v'), *empty = value_of(0, 0);
+    uint8_t out[2000], expected[2 * 308 + 8 + 300];
+    size_t len = 0;
+    struct wire w;
+
+    (void)state;
+    bytes_put_u64(expected, 300);
+    memset(expected + 8, 'v', 300);
+    memcpy(expected + 308, expected, 308);
+    bytes_put_u64(expected + 616, 0);
+    memset(expected + 624, 'v', 300);
+    for (size_t turn = 1; turn < 900; turn += 6) {
+        wire_open(&w);
+        outq_share_counted(&w.q, &w.pool, b);
+        outq_share_counted(&w.q, &w.pool, b);
+        outq_share_counted(&w.q, &w.pool, empty);
+        outq_share(&w.q, &w.pool, empty);
+        outq_share(&w.q, &w.pool, b);
+        assert_int_equal(w.q.bytes, sizeof expected);
+        for (len = 0; w.q.bytes > 0;) {
+            assert_int_equal(outq_send(&w.q, &w.pool, w.near, turn), 0);
+            len += drain(&w, out + len, sizeof out - len);
+        }
+        assert_int_equal(len, sizeof expected);
+        assert_memory_equal(out, expected, len);
+        wire_close(&w);
+    }
+    assert_int_equal(b->refs, 1);
+    blob_unref(b);
+    blob_unref(empty);
+}
+
+/* The answer to a list of keys, or what a watcher missed: eight bytes for each value. */
+static void many_shared_values_take_a_pointer_each(void **state)
+{
+    struct blob *b = value_of(100, 'v');
     struct wire w;
 
     (void)state;
     wire_open(&w);
-    for (int i = 0; i < 100; i++) {
-        memcpy(outq_reserve(&w.q, &w.pool, 8), "8 bytes.", 8);
-        outq_put_blob(&w.q, &w.pool, b);
-    }
+    for (int i = 0; i < 5136; i++)
+        outq_share_counted(&w.q, &w.pool, b);
+    assert_int_equal(b->refs, 5137);
     outq_fini(&w.q, &w.pool);
-    assert_int_equal(w.pool.small.count, 100);
-    assert_int_equal(w.pool.large.count, 0);
+    assert_int_equal(w.pool.small.count, 1);  /* 16 pointers */
+    assert_int_equal(w.pool.large.count, 10); /* 512 each */
+    assert_int_equal(b->refs, 1);
     blob_unref(b);
     wire_close(&w);
 }
@@ -337,10 +401,12 @@ int main(void)
         cmocka_unit_test(over_the_limit_a_queue_is_broken),
         cmocka_unit_test(large_values_are_shared),
         cmocka_unit_test(a_full_socket_is_left_and_taken_up_again),
+        cmocka_unit_test(a_turn_sends_no_more_than_it_may),
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
         cmocka_unit_test(any_mixture_arrives_as_it_was_put),
         cmocka_unit_test(the_pool_is_bounded),
-        cmocka_unit_test(a_list_of_shared_values_takes_no_page_for_each),
+        cmocka_unit_test(a_value_is_sent_with_its_length),
+        cmocka_unit_test(many_shared_values_take_a_pointer_each),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);

@@ -283,9 +283,9 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t")));
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_FORGET));
     assert_int_equal(a->keys.present, 0);
-    assert_int_equal(a->tree.nodes.count, 2);
+    assert_int_equal(a->tree.count, 2);
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_RESET));
-    assert_int_equal(a->tree.nodes.count, 1);
+    assert_int_equal(a->tree.count, 1);
     assert_int_equal(a->tree.index, 5);
     store_fini(&s);
 }
@@ -316,6 +316,59 @@ static void resetting_forgets_users_and_roles(void **state)
     apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
     assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_OK);
     store_fini(&s);
+}
+
+/* The keys, queues and usage are gone with the command, their memory comes back bit by bit, and
+ * what is written meanwhile stays. */
+static void what_is_forgotten_is_freed_in_slices(void **state)
+{
+    struct space *space;
+    struct store s;
+    size_t bytes, empty;
+    char key[16];
+
+    (void)state;
+    open_store(&s);
+    space = store_space(&s, "a");
+    assert_int_equal(apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count, 1);
+    empty = space_usage(space).bytes;
+    for (int i = 0; i < 1000; i++) {
+        struct command c = {.kind = i % 3 == 0   ? COMMAND_QUEUE_PUSH
+                                    : i % 3 == 1 ? COMMAND_KEY_SET
+                                                 : COMMAND_KEY_ADD,
+                            .worker_store = i % 2 == 0 ? 1 : 0};
+
+        snprintf(key, sizeof key, "/%d", i / 7);
+        c.key = c.value = slice_str(key);
+        apply(&s, space, c);
+    }
+    bytes = space_usage(space).bytes;
+    assert_true(bytes > 10000);
+    assert_true(graveyard_is_empty(&s.graveyard));
+    apply(&s, space, COMMAND(.kind = COMMAND_SPACE_FORGET));
+    assert_int_equal(space_usage(space).keys + space_usage(space).queues, 0);
+    assert_int_equal(space_usage(space).bytes, empty);
+    assert_int_equal(s.graveyard.bytes, bytes - empty);
+    for (int i = 0; !graveyard_is_empty(&s.graveyard); i++) {
+        size_t before = s.graveyard.bytes;
+
+        snprintf(key, sizeof key, "/%d", i);
+        apply(&s, space,
+              COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str(key), .value = slice_str("v")));
+        graveyard_free(&s.graveyard, 10);
+        assert_in_range(before - s.graveyard.bytes, 1, 2500);
+        assert_int_equal(space_usage(space).keys, i + 1);
+    }
+    assert_int_equal(s.graveyard.bytes, 0);
+    assert_int_equal(
+        apply(&s, space,
+              COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str("/in the worker store"),
+                      .value = slice_str("v"), .worker_store = 1))
+            .status,
+        STORE_OK);
+    apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 1));
+    assert_false(graveyard_is_empty(&s.graveyard));
+    store_fini(&s); /* frees the rest */
 }
 
 /* The store reads no rendezvous state: what comes of one does not depend on who could parse it. */
@@ -507,6 +560,7 @@ int main(void)
         cmocka_unit_test(results_say_what_came_of_it),
         cmocka_unit_test(forgetting_keeps_the_tree_and_resetting_its_index),
         cmocka_unit_test(resetting_forgets_users_and_roles),
+        cmocka_unit_test(what_is_forgotten_is_freed_in_slices),
         cmocka_unit_test(a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other),
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),
         cmocka_unit_test(who_was_woken_first_is_ready_first_whatever_his_space),

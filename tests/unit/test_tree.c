@@ -38,7 +38,7 @@ static void fixture_fini(struct fixture *w)
 {
     tree_clear(&w->t, NOW);
     assert_int_equal(w->t.bytes, w->bytes);
-    assert_int_equal(w->t.nodes.count, 1);
+    assert_int_equal(w->t.count, 1);
     assert_int_equal(w->t.expiry.count, 0);
     assert_int_equal(w->t.hub.registered, 0);
     tree_fini(&w->t);
@@ -95,7 +95,7 @@ static void must(struct fixture *w, operation op, const char *path, const char *
 static void must_not(struct fixture *w, operation op, const char *path, const char *value,
                      struct command c, enum etcd_code code, const char *cause)
 {
-    size_t bytes = w->t.bytes, nodes = w->t.nodes.count;
+    size_t bytes = w->t.bytes, nodes = w->t.count;
     struct tree_result r = change(w, op, path, value, c);
 
     assert_int_equal(r.code, code);
@@ -103,7 +103,7 @@ static void must_not(struct fixture *w, operation op, const char *path, const ch
         print_error("cause %.*s, expected %s\n", (int)r.path.len, (const char *)r.path.ptr, cause);
     assert_true(slice_is(r.path, cause));
     assert_int_equal(w->t.bytes, bytes);
-    assert_int_equal(w->t.nodes.count, nodes);
+    assert_int_equal(w->t.count, nodes);
 }
 
 static void expect_event(const struct tree_result *r, const char *json)
@@ -710,17 +710,17 @@ static void paths_are_deep_up_to_the_limit(void **state)
     (void)state;
     fixture_init(&w, 0);
     must(&w, COMMAND_TREE_SET, deepest, "1", NONE);
-    assert_int_equal(w.t.nodes.count, TREE_DEPTH_MAX + 1);
+    assert_int_equal(w.t.count, TREE_DEPTH_MAX + 1);
     assert_int_equal(tree_get(&w.t, slice_str("/"), &n, &where), ETCD_OK);
     assert_true(tree_write_get(&w.t, n, true, true, NOW, &count));
     assert_true(count.len > TREE_DEPTH_MAX * TREE_DEPTH_MAX);
     must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
-    assert_int_equal(w.t.nodes.count, 1);
+    assert_int_equal(w.t.count, 1);
     must_not(&w, COMMAND_TREE_SET, deeper, "1", NONE, ETCD_INTERNAL, deeper);
     must_not(&w, COMMAND_TREE_CREATE, deeper, "1", WITH(.dir = true), ETCD_INTERNAL, deeper);
     assert_int_equal(change(&w, COMMAND_TREE_CREATE_IN_ORDER, deepest, "1", NONE).code,
                      ETCD_INTERNAL);
-    assert_int_equal(w.t.nodes.count, 1);
+    assert_int_equal(w.t.count, 1);
     fixture_fini(&w);
     free(deepest);
     free(deeper);
@@ -853,10 +853,72 @@ static void operations_are_counted_as_they_end(void **state)
     }
 }
 
+/* A large directory is gone with its removal: from reads, counts and deadlines; who watched in it
+ * has been told. Its nodes are freed bit by bit, beside new ones of the same names. */
+static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
+{
+    enum { COUNT = 1000 };
+    struct graveyard graveyard;
+    struct watch *inside, *missing;
+    const struct node *found;
+    struct slice where;
+    struct fixture w;
+    char path[32];
+    int64_t at;
+
+    (void)state;
+    fixture_init(&w, 0);
+    graveyard_init(&graveyard);
+    w.t.graveyard = &graveyard;
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(path, sizeof path, "/d/%d/k", i);
+        must(&w, COMMAND_TREE_SET, path, "v", WITH(.expires_ns = NOW + SECOND));
+    }
+    must(&w, COMMAND_TREE_SET, "/e", "v", WITH(.expires_ns = NOW + 2 * SECOND));
+    assert_int_equal(w.t.count, 3 + 2 * COUNT);
+    assert_int_equal(w.t.root->below, 2 + 2 * COUNT);
+    assert_int_equal(w.t.root->below_bytes, w.t.bytes - w.bytes);
+    assert_int_equal(tree_watch(&w.t, slice_str("/d/7/k"), false, false, 0, &w, &inside), ETCD_OK);
+    assert_int_equal(tree_watch(&w.t, slice_str("/d/7/q"), false, false, 0, &w, &missing), ETCD_OK);
+    must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
+    assert_int_equal(w.t.count, 2);
+    assert_int_equal(w.t.root->below_bytes, w.t.bytes - w.bytes);
+    assert_int_equal(inside->subscription.queued, 1);
+    assert_int_equal(missing->subscription.queued, 0);
+    expect_missing(&w, "/d/7/k", ETCD_KEY_NOT_FOUND, "/d");
+    must(&w, COMMAND_TREE_CREATE, "/d/7/k", "new", NONE);
+    for (int i = 0; !graveyard_is_empty(&graveyard); i++) {
+        size_t before = graveyard.bytes;
+
+        graveyard_free(&graveyard, 10);
+        assert_in_range(before - graveyard.bytes, 1, 10 * (sizeof(struct node) + 16));
+        assert_int_equal(w.t.count, 4 + 1);
+        assert_int_equal(tree_get(&w.t, slice_str("/d/7/k"), &found, &where), ETCD_OK);
+        assert_true(slice_is(blob_slice(found->value), "new"));
+        while (tree_next_expiry(&w.t, &at) && at < NOW + 2 * SECOND)
+            ; /* deadlines of those who are gone are passed over */
+    }
+    assert_int_equal(graveyard.bytes, 0);
+    assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 2 * SECOND);
+    watch_close(&w.t.hub, inside);
+    watch_close(&w.t.hub, missing);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(path, sizeof path, "/d/%d", i);
+        must(&w, COMMAND_TREE_SET, path, "v", NONE);
+        if (i == 6)
+            must(&w, COMMAND_TREE_DELETE, "/d/7", "", WITH(.recursive = true));
+    }
+    must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
+    assert_false(graveyard_is_empty(&graveyard));
+    fixture_fini(&w); /* frees the rest */
+    assert_true(graveyard_is_empty(&graveyard));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fresh_tree_is_at_index_three),
+        cmocka_unit_test(a_large_directory_goes_at_once_and_is_freed_in_slices),
         cmocka_unit_test(the_examples_of_the_specification),
         cmocka_unit_test(update_and_swap_keep_the_created_index),
         cmocka_unit_test(missing_parents_are_made_and_stay),

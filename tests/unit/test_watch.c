@@ -116,11 +116,12 @@ static const char *told(struct watch *watch)
     text[0] = '\0';
     while ((b = subscription_next(&watch->subscription)) != NULL) {
         char action[32] = "?", key[256] = "?", copy[2048];
+        struct slice json = watch_json(b);
         const char *index;
 
-        assert_in_range(b->len, 1, sizeof copy - 1);
-        memcpy(copy, b->bytes, b->len);
-        copy[b->len] = '\0';
+        assert_in_range(json.len, 1, sizeof copy - 1);
+        memcpy(copy, json.ptr, json.len);
+        copy[json.len] = '\0';
         assert_int_equal(
             sscanf(copy, "{\"action\":\"%31[^\"]\",\"node\":{\"key\":\"%255[^\"]\"", action, key),
             2);
@@ -143,6 +144,35 @@ static struct wake *next_ready(struct fixture *w)
 }
 
 /* --- Live. --- */
+
+/* A chunk of HTTP, rendered once however many watch; let go with the next event. */
+static void all_watches_share_one_copy(void **state)
+{
+    struct watch *watches[3];
+    struct blob *chunks[3];
+    struct fixture w;
+    char size[20];
+
+    (void)state;
+    fixture_init(&w);
+    for (int i = 0; i < 3; i++)
+        watches[i] = watch(&w, "/a", true, i > 0, 0);
+    make(&w, "SET /a/b");
+    for (int i = 0; i < 3; i++)
+        chunks[i] = subscription_next(&watches[i]->subscription);
+    assert_ptr_equal(chunks[0], chunks[1]);
+    assert_ptr_equal(chunks[0], chunks[2]);
+    snprintf(size, sizeof size, "%zx\r\n{", watch_json(chunks[0]).len);
+    assert_memory_equal(chunks[0]->bytes, size, strlen(size));
+    assert_memory_equal(chunks[0]->bytes + chunks[0]->len - 4, "}\n\r\n", 4);
+    make(&w, "SET /a/b");
+    assert_int_equal(chunks[0]->refs, 3);
+    for (int i = 0; i < 3; i++) {
+        blob_unref(chunks[i]);
+        watch_close(&w.t.hub, watches[i]);
+    }
+    fixture_fini(&w);
+}
 
 static void a_watch_is_told_of_what_it_watches(void **state)
 {
@@ -605,6 +635,7 @@ static void a_watched_tree_goes_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_watches_share_one_copy),
         cmocka_unit_test(a_watch_is_told_of_what_it_watches),
         cmocka_unit_test(a_long_poll_gets_one_event),
         cmocka_unit_test(a_stream_gets_all_in_order),

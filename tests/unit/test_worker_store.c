@@ -12,7 +12,7 @@
 
 #define STORES 32
 
-static struct ready_list ready = TAILQ_HEAD_INITIALIZER(ready);
+static struct ready_list ready = {.tqh_last = &ready.tqh_first};
 static struct reserve reserve;
 static struct quota quota;
 

@@ -1,0 +1,66 @@
+/* How much of an iteration is left. An iteration has parts (reading, those who were deferred,
+ * waking and sending), and each part has some milliseconds, so that no client waits for longer than
+ * that for all others together.
+ *
+ * What is cheap is estimated: budget_spend() adds up, and reads the clock only when the sum says
+ * that it may be time. What may be long is measured with budget_measure() and budget_measured();
+ * all that is measured in one iteration has one limit, BUDGET_COSTLY_NS. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "rdzv/engine/clock.h"
+
+#define BUDGET_READ_NS 2000000u /* requests that have just come */
+#define BUDGET_DEFERRED_NS                                                                      \
+    2000000u                      /* requests that did not get their turn in earlier iterations \
+                                   */
+#define BUDGET_COSTLY_NS 3000000u /* requests that may be long, in both of these parts */
+#define BUDGET_END_NS    3000000u /* waking, sending, closing */
+
+struct budget {
+    const struct clock *clock;
+    uint64_t limit_ns;   /* of the present part */
+    uint64_t began_ns;   /* its begin; 0: the clock has not been read since */
+    uint64_t spent;      /* estimated nanoseconds since the clock was read */
+    uint64_t costly_ns;  /* measured in this iteration */
+    uint64_t measure_ns; /* when the present measurement began */
+    bool over;           /* the part has had its time */
+};
+
+/* The next part begins, with that many nanoseconds. */
+static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
+{
+    b->limit_ns = limit_ns;
+    b->began_ns = b->spent = 0;
+    b->over = false;
+}
+
+/* An iteration begins, and with it its first part. `behind`: the last one has left clients who were
+ * woken, so this one does no more than one costly request, which may wake more. */
+static inline void budget_begin_iteration(struct budget *b, bool behind)
+{
+    b->costly_ns = behind ? BUDGET_COSTLY_NS - 1 : 0;
+    budget_begin_part(b, BUDGET_READ_NS);
+}
+
+/* For budget_spend(). */
+void budget_look(struct budget *b);
+
+/* Work of about that many nanoseconds is done. */
+#define BUDGET_LOOK_NS 50000u
+static inline void budget_spend(struct budget *b, uint64_t ns)
+{
+    b->spent += ns;
+    if (b->spent >= BUDGET_LOOK_NS)
+        budget_look(b);
+}
+
+/* Work that may be long begins, ends. Returns how long it took. */
+void budget_measure(struct budget *b);
+uint64_t budget_measured(struct budget *b);
+
+static inline bool budget_costly_is_over(const struct budget *b)
+{
+    return b->over || b->costly_ns >= BUDGET_COSTLY_NS;
+}

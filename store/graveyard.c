@@ -1,0 +1,94 @@
+/* Frees what was cut off. See graveyard.h for the contract. */
+#include "store/graveyard.h"
+
+#include "store/keymap_entry.h"
+#include "store/tree.h"
+
+void graveyard_init(struct graveyard *g)
+{
+    *g = (struct graveyard){0};
+    TAILQ_INIT(&g->entries);
+    TAILQ_INIT(&g->queues);
+    TAILQ_INIT(&g->trees);
+}
+
+void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue_list *queues,
+                   size_t bytes)
+{
+    TAILQ_CONCAT(&g->entries, entries, order);
+    TAILQ_CONCAT(&g->queues, queues, order);
+    g->bytes += bytes;
+}
+
+void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
+{
+    if (!t->is_buried)
+        TAILQ_INSERT_TAIL(&g->trees, t, buried);
+    t->is_buried = true;
+    g->bytes += bytes;
+}
+
+void graveyard_forget_tree(struct graveyard *g, struct tree *t)
+{
+    if (t->is_buried)
+        TAILQ_REMOVE(&g->trees, t, buried);
+    t->is_buried = false;
+}
+
+static void count_freed(struct graveyard *g, size_t bytes)
+{
+    g->bytes -= bytes < g->bytes ? bytes : g->bytes;
+}
+
+/* What counts it, counts its key. */
+static enum account_kind kind_of(const struct blob *value)
+{
+    return (enum account_kind)value->kind;
+}
+
+static void free_entry(struct graveyard *g, struct entry *e)
+{
+    enum account_kind kind = kind_of(e->value);
+
+    TAILQ_REMOVE(&g->entries, e, order);
+    count_freed(g, ENTRY_COST + e->node.key.len + e->value->len);
+    blob_unref(e->value);
+    account_free(kind, e, entry_allocated(e));
+}
+
+/* The oldest element, and the queue with its last one. */
+static void free_element(struct graveyard *g, struct queue *q)
+{
+    struct element *element = STAILQ_FIRST(&q->elements);
+    enum account_kind kind = kind_of(element->value);
+
+    STAILQ_REMOVE_HEAD(&q->elements, entry);
+    count_freed(g, ELEMENT_COST + element->value->len);
+    blob_unref(element->value);
+    account_free(kind, element, sizeof *element);
+    if (!STAILQ_EMPTY(&q->elements))
+        return;
+    TAILQ_REMOVE(&g->queues, q, order);
+    count_freed(g, ENTRY_COST + q->node.key.len);
+    account_free(kind, q, sizeof *q + q->node.key.len);
+}
+
+void graveyard_free(struct graveyard *g, size_t count)
+{
+    for (; count > 0 && !TAILQ_EMPTY(&g->entries); count--)
+        free_entry(g, TAILQ_FIRST(&g->entries));
+    for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)
+        free_element(g, TAILQ_FIRST(&g->queues));
+    while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
+        struct tree *t = TAILQ_FIRST(&g->trees);
+        size_t freed, bytes;
+
+        freed = tree_free_dead(t, count, &bytes);
+        count_freed(g, bytes);
+        count -= freed;
+        if (TAILQ_EMPTY(&t->dead))
+            graveyard_forget_tree(g, t);
+    }
+    if (graveyard_is_empty(g))
+        g->bytes = 0;
+}

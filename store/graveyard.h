@@ -1,0 +1,43 @@
+/* What was cut off from the store in one step, and is freed in many: so that forgetting a million
+ * keys keeps nobody waiting. Nothing here is part of the store's state. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+struct entry;
+struct queue;
+struct tree;
+
+TAILQ_HEAD(entry_list, entry);
+TAILQ_HEAD(queue_list, queue);
+TAILQ_HEAD(tree_list, tree);
+
+struct graveyard {
+    struct entry_list entries;
+    struct queue_list queues;
+    struct tree_list trees; /* that have nodes to free, see tree_free_dead() */
+    size_t bytes;           /* about what all of that takes */
+};
+
+void graveyard_init(struct graveyard *g);
+
+/* Takes over entries for which no client waits, and queues; the lists are empty then. `bytes` is
+ * what they counted for. */
+void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue_list *queues,
+                   size_t bytes);
+
+static inline bool graveyard_is_empty(const struct graveyard *g)
+{
+    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
+}
+
+/* The tree has nodes to free, which counted for so many bytes. */
+void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);
+
+/* The tree ends, and has freed its nodes itself. */
+void graveyard_forget_tree(struct graveyard *g, struct tree *t);
+
+/* Frees at most so many of them. */
+void graveyard_free(struct graveyard *g, size_t count);

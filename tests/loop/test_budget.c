@@ -1,0 +1,541 @@
+/* How much one iteration does, with a clock in hand: what there is no time for waits for the next,
+ * in order, and cheap requests do not wait for costly ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/loop/harness.h"
+
+#define VALIDATE "\0\xce\xf7\x85\x3c"
+#define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
+#define PING \
+    "\x0d"   \
+    "abcd"
+#define SET_K   "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+#define WAIT_K  "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
+#define LIST    "\x11"
+#define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static struct loop loop; /* large */
+
+/* A clock that shows more at each reading. */
+static uint64_t now_ns, step_ns;
+
+static int64_t wall(void *arg)
+{
+    return clock_system.wall_ns(arg);
+}
+
+static uint64_t stepping(void *arg)
+{
+    (void)arg;
+    now_ns += step_ns;
+    return now_ns;
+}
+
+static const struct clock hand = {.wall_ns = wall, .monotonic_ns = stepping};
+
+static void open_loop(const char *const *flags)
+{
+    now_ns = UINT64_C(1000000000);
+    step_ns = 0;
+    loop_open(&loop, flags);
+    loop.server.engine.options.clock = loop.server.net.budget.clock = &hand;
+}
+
+static int open_modern(void)
+{
+    int fd = loop_connect(&loop, false);
+
+    loop_send(&loop, fd, TEXT(VALIDATE PING));
+    loop_expect(&loop, fd, "abcd", 4);
+    return fd;
+}
+
+/* Sends without an iteration of the loop. */
+static void tell(int fd, const void *bytes, size_t len)
+{
+    assert_int_equal(send(fd, bytes, len, 0), len);
+}
+
+static bool has_answer(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK) == 1;
+}
+
+static void set_keys(struct engine *e, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char key[32];
+        struct command c = {.kind = COMMAND_KEY_SET, .value = slice_str("v")};
+        struct store_result r;
+
+        snprintf(key, sizeof key, "/key/%d", i);
+        c.key = slice_str(key);
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+        assert_int_equal(r.status, STORE_OK);
+    }
+}
+
+/* --- Costly requests. --- */
+
+/* Each takes longer than an iteration has for all of them, so there is one an iteration, and one
+ * more that goes first. */
+static void costly_requests_have_one_budget(void **state)
+{
+    enum { CLIENTS = 6 };
+    const struct stats *stats = &loop.server.engine.stats;
+    int fds[CLIENTS], cheap;
+    uint64_t before;
+
+    (void)state;
+    open_loop(NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = loop_connect(&loop, false);
+        tell(fds[i], TEXT(METRICS));
+    }
+    cheap = open_modern();
+    LOOP_UNTIL(&loop, stats->http_requests == CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_expect_answer(&loop, fds[i], NULL, 0);
+    before = stats->http_requests;
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], TEXT(METRICS METRICS));
+    for (int round = 0; stats->http_requests < before + 2 * CLIENTS; round++) {
+        uint64_t done = stats->http_requests;
+
+        tell(cheap, TEXT(PING));
+        loop_iterate(&loop);
+        assert_in_range(stats->http_requests - done, 0, 3); /* loop_iterate() may be two */
+        loop_expect(&loop, cheap, "abcd", 4);
+        assert_in_range(round, 0, 100);
+    }
+    step_ns = 0;
+    for (int i = 0; i < 2 * CLIENTS; i++)
+        assert_int_equal(loop_expect_answer(&loop, fds[i % CLIENTS], NULL, 0), 200);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    loop_leave(&loop, cheap);
+    loop_close(&loop);
+}
+
+/* Two requests of one client do not both come before the one of the next. */
+static void costly_requests_take_turns(void **state)
+{
+    int first, second;
+    bool together = false;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(&loop.server.engine, 0, 2000);
+    first = open_modern();
+    second = open_modern();
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    tell(first, TEXT(LIST LIST LIST LIST LIST LIST LIST LIST PING));
+    tell(second, TEXT(LIST PING));
+    for (int i = 0; i < 100 && !together; i++) {
+        char rest[65536];
+        ssize_t n;
+
+        loop_iterate(&loop);
+        while ((n = recv(second, rest, sizeof rest, 0)) > 0)
+            together = together || memcmp(rest + n - 4, "abcd", 4) == 0;
+    }
+    assert_true(together);
+    assert_int_equal(loop_conn(&loop, first)->input, INPUT_DEFERRED);
+    step_ns = 0;
+    loop_leave(&loop, first);
+    loop_leave(&loop, second);
+    loop_close(&loop);
+}
+
+/* A body is read once, however long its request waits. */
+static void a_request_with_a_body_waits_whole(void **state)
+{
+    static const char chunked[] = "PUT /v2/keys/c?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                  "Content-Type: application/x-www-form-urlencoded\r\n"
+                                  "Transfer-Encoding: chunked\r\n\r\n"
+                                  "6\r\nvalue=\r\n3\r\nabc\r\n0\r\n\r\n";
+    static const char plain[] = "PUT /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                "Content-Type: application/x-www-form-urlencoded\r\n"
+                                "Content-Length: 9\r\n\r\nvalue=xyz";
+    static const char unwanted[] = "GET /v2/keys/d?recursive=0 HTTP/1.1\r\nHost: x\r\n"
+                                   "Content-Length: 9\r\n\r\nvalue=xyz";
+    char body[256];
+    int busy, fd;
+
+    (void)state;
+    open_loop(NULL);
+    busy = loop_connect(&loop, false);
+    fd = loop_connect(&loop, false);
+    step_ns = 2 * BUDGET_COSTLY_NS;
+    for (int i = 0; i < 20; i++)
+        tell(busy, TEXT(METRICS));
+    loop_iterate(&loop);
+    tell(fd, TEXT(chunked));
+    tell(fd, TEXT(plain));
+    tell(fd, TEXT(unwanted));
+    tell(fd, TEXT("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->costly);
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
+    assert_non_null(strstr(body, "\"value\":\"abc\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
+    assert_non_null(strstr(body, "\"value\":\"xyz\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    assert_non_null(strstr(body, "\"value\":\"xyz\""));
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    step_ns = 0;
+    loop_leave(&loop, busy);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* --- Many connections. --- */
+
+/* The clock says after each look that the time is over: a part of those who have sent something is
+ * answered in each iteration, and in the end all are. */
+static void who_is_not_read_in_time_is_read_in_the_next_iteration(void **state)
+{
+    enum { CLIENTS = 200, REQUESTS = 120 }; /* of each about 10 us */
+    static int fds[CLIENTS];
+    char pings[5 * REQUESTS], pongs[4 * REQUESTS];
+    uint64_t before, most = 0;
+    struct stats *stats = &loop.server.engine.stats;
+
+    (void)state;
+    open_loop(NULL);
+    for (int i = 0; i < REQUESTS; i++) {
+        memcpy(pings + (size_t)i * 5, PING, 5);
+        memcpy(pongs + (size_t)i * 4, "abcd", 4);
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = open_modern();
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], pings, sizeof pings);
+    step_ns = 2 * BUDGET_READ_NS;
+    before = stats->c10d_requests;
+    while (stats->c10d_requests < before + (uint64_t)CLIENTS * REQUESTS) {
+        uint64_t done = stats->c10d_requests, iterations = stats->loop_iterations;
+
+        loop_iterate(&loop);
+        done = (stats->c10d_requests - done) / (stats->loop_iterations - iterations);
+        most = done > most ? done : most;
+    }
+    assert_in_range(most, 1, CLIENTS * REQUESTS / 8);
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        loop_expect(&loop, fds[i], pongs, sizeof pongs);
+        loop_leave(&loop, fds[i]);
+    }
+    loop_close(&loop);
+}
+
+/* --- Sending. --- */
+
+#define GET_LARGE "\3\6\0\0\0\0\0\0\0/large"
+
+static void set_large(size_t len)
+{
+    struct engine *e = &loop.server.engine;
+    uint8_t *value = calloc(1, len);
+    const struct command c = {
+        .kind = COMMAND_KEY_SET, .key = slice_str("/large"), .value = {value, len}};
+    struct store_result r;
+
+    assert_non_null(value);
+    engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+    free(value);
+}
+
+/* What is queued for all, of answers that are long. */
+static size_t queued(const int *fds, size_t count)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += loop_conn(&loop, fds[i])->out.bytes;
+    return sum;
+}
+
+/* However many large answers are queued, an iteration sends 16 MiB of them, and the small ones
+ * first. */
+static void an_iteration_sends_so_much(void **state)
+{
+    enum { CLIENTS = 40, LEN = 1 << 20, SENT_MAX = 16 << 20 };
+    struct stats *stats = &loop.server.engine.stats;
+    uint64_t iterations;
+    uint8_t *value = calloc(1, LEN);
+    int fds[CLIENTS], cheap;
+    size_t before;
+
+    (void)state;
+    assert_non_null(value);
+    open_loop(NULL);
+    set_large(LEN);
+    for (int i = 0; i < CLIENTS; i++)
+        fds[i] = open_modern();
+    cheap = open_modern();
+    for (int i = 0; i < CLIENTS; i++)
+        tell(fds[i], TEXT(GET_LARGE));
+    tell(cheap, TEXT(PING));
+    loop_expect(&loop, cheap, "abcd", 4);
+    before = queued(fds, CLIENTS);
+    assert_true(before > 0);
+    iterations = stats->loop_iterations;
+    while (!TAILQ_EMPTY(&loop.server.net.bulk)) {
+        size_t now;
+
+        tell(cheap, TEXT(PING));
+        loop_iterate(&loop);
+        now = queued(fds, CLIENTS);
+        assert_in_range(before - now, 0, SENT_MAX * (stats->loop_iterations - iterations));
+        before = now;
+        iterations = stats->loop_iterations;
+        loop_expect(&loop, cheap, "abcd", 4);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        loop_expect(&loop, fds[i], "\0\0\x10\0\0\0\0\0", 8);
+        loop_expect(&loop, fds[i], value, LEN);
+        loop_leave(&loop, fds[i]);
+    }
+    free(value);
+    loop_leave(&loop, cheap);
+    loop_close(&loop);
+}
+
+/* One value that a request names ten thousand times: its answer holds it, and copies nothing. */
+static void an_answer_of_many_values_holds_them(void **state)
+{
+    enum { COUNT = 10000, LEN = 1000 };
+    static uint8_t request[1 + 8 + COUNT * 14] = {0x0a};
+    uint8_t expected[8 + LEN] = {LEN & 255, LEN >> 8};
+    struct space *space;
+    struct blob *value;
+    int fd;
+
+    (void)state;
+    bytes_put_u64(request + 1, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        memcpy(request + 9 + i * 14, "\6\0\0\0\0\0\0\0/large", 14);
+    open_loop(NULL);
+    set_large(LEN);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
+    value = keymap_get(&space->keys, slice_str("/large"));
+    fd = loop_connect(&loop, true);
+    loop_send(&loop, fd, TEXT(VALIDATE));
+    loop_send(&loop, fd, request, sizeof request);
+    LOOP_UNTIL(&loop, value->refs > 1);
+    assert_in_range(value->refs, COUNT / 2, COUNT + 1);
+    for (int i = 0; i < COUNT; i++)
+        loop_expect(&loop, fd, expected, sizeof expected);
+    assert_int_equal(value->refs, 1);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* Who asks for the list of keys shares it with others, until a key comes; a second one waits until
+ * there is room for it. */
+static void clients_share_the_list_of_keys(void **state)
+{
+    enum { CLIENTS = 5 };
+    const char *const flags[] = {"--output-limit", "2MiB", NULL};
+    struct engine *e = &loop.server.engine;
+    struct keymap *keys;
+    struct blob *list;
+    int fds[CLIENTS];
+
+    (void)state;
+    open_loop(flags);
+    set_keys(e, 0, 100000);
+    keys = &TAILQ_FIRST(&e->spaces)->store->keys;
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = loop_connect(&loop, true);
+        loop_send(&loop, fds[i], TEXT(VALIDATE LIST LIST));
+        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
+    }
+    list = keys->list;
+    assert_non_null(list);
+    assert_int_equal(list->refs, CLIENTS + 1);
+    keymap_trim(keys);
+    assert_ptr_equal(keys->list, list);
+    set_keys(e, 100000, 100001);
+    assert_null(keys->list);
+    loop_expect(&loop, fds[0], "\xa0\x86\1\0\0\0\0\0", 8);
+    loop_expect(&loop, fds[0], list->bytes, list->len); /* others hold it still */
+    loop_expect(&loop, fds[0], "\xa1\x86\1\0\0\0\0\0", 8);
+    loop_expect(&loop, fds[0], keymap_shared_list(keys)->bytes, keymap_list_size(keys));
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    keymap_trim(keys);
+    assert_null(keys->list);
+    loop_close(&loop);
+}
+
+/* --- Waking. --- */
+
+/* One key that many wait for: they are woken over several iterations, in the order in which they
+ * began to wait, and others are answered between. */
+static void those_who_are_woken_take_several_iterations(void **state)
+{
+    enum { CLIENTS = 400 };
+    static int fds[CLIENTS];
+    uint64_t before;
+    int writer, woken = 0;
+
+    (void)state;
+    open_loop(NULL);
+    writer = open_modern();
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_modern();
+        loop_send(&loop, fds[i], TEXT(WAIT_K));
+        LOOP_UNTIL(&loop,
+                   loop.server.engine.spaces.tqh_first->store->keys.waiters == (uint64_t)i + 1);
+    }
+    step_ns = 2 * BUDGET_END_NS;
+    tell(writer, TEXT(SET_K));
+    before = loop.server.engine.stats.loop_iterations;
+    while (woken < CLIENTS) {
+        loop_iterate(&loop);
+        for (; woken < CLIENTS && has_answer(fds[woken]); woken++)
+            assert_int_equal(loop_next_byte(&loop, fds[woken]), 0);
+        for (int i = woken; i < CLIENTS; i++)
+            assert_false(has_answer(fds[i]));
+        if (woken > 0 && woken < CLIENTS) {
+            tell(writer, TEXT(PING));
+            loop_expect(&loop, writer, "abcd", 4);
+        }
+    }
+    assert_true(loop.server.engine.stats.loop_iterations - before > 5);
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
+/* A watch gets its events in order, however many there are at once, and then its end. */
+static void a_watch_is_told_in_slices(void **state)
+{
+    enum { EVENTS = 4000 };
+    static const char ask[] = "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct engine *e = &loop.server.engine;
+    char text[64] = "";
+    uint64_t before;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    fd = loop_connect(&loop, false);
+    loop_send_text(&loop, fd, ask);
+    LOOP_UNTIL(&loop, TAILQ_FIRST(&e->spaces)->store->tree.hub.registered == 1);
+    while (memcmp(text, "\r\n\r\n", 4) != 0) {
+        memmove(text, text + 1, 3);
+        text[3] = (char)loop_next_byte(&loop, fd);
+    }
+    for (int i = 0; i < EVENTS; i++) {
+        const struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/k"), .now_ns = 1};
+        struct store_result r;
+
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    }
+    step_ns = 2 * BUDGET_END_NS;
+    before = e->stats.loop_iterations;
+    LOOP_UNTIL(&loop, TAILQ_EMPTY(&e->store.ready));
+    assert_true(e->stats.loop_iterations - before >= 4);
+    for (int i = 0; i < EVENTS; i++) {
+        char byte;
+        size_t len = 0;
+
+        snprintf(text, sizeof text, "\"modifiedIndex\":%d,", i + 4);
+        while (len < strlen(text)) {
+            byte = (char)loop_next_byte(&loop, fd);
+            len = byte == text[len] ? len + 1 : byte == text[0];
+        }
+    }
+    step_ns = 0;
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+/* --- Forgetting. --- */
+
+/* A space is empty at once, and its memory comes back while others are served. */
+static void a_space_is_freed_over_several_iterations(void **state)
+{
+    const struct command reset = {.kind = COMMAND_SPACE_RESET};
+    struct engine *e = &loop.server.engine;
+    struct store_result result;
+    uint64_t before;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, 5000);
+    fd = open_modern();
+    step_ns = 2000000;
+    engine_apply(e, TAILQ_FIRST(&e->spaces), &reset, &result);
+    assert_int_equal(result.count, 5000);
+    tell(fd, TEXT(PING));
+    loop_expect(&loop, fd, "abcd", 4);
+    before = e->stats.loop_iterations;
+    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    assert_true(e->stats.loop_iterations - before > 5);
+    step_ns = 0;
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
+#define PAST_NS (INT64_C(1000000000) * 1000000000) /* 2001 */
+
+/* Each of many TTLs that end at once is an event of its own; not all are in one iteration. */
+static void ttls_end_over_several_iterations(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    struct tree *t;
+
+    (void)state;
+    open_loop(NULL);
+    t = &TAILQ_FIRST(&e->spaces)->store->tree;
+    for (int i = 0; i < 1000; i++) {
+        char path[16];
+        struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1, .expires_ns = PAST_NS};
+        struct store_result r;
+
+        snprintf(path, sizeof path, "/%d", i);
+        c.key = slice_str(path);
+        engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
+    }
+    step_ns = 2 * BUDGET_READ_NS;
+    LOOP_UNTIL(&loop, t->expired > 0);
+    assert_in_range(t->expired, 1, 500);
+    LOOP_UNTIL(&loop, t->expired == 1000);
+    step_ns = 0;
+    loop_close(&loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(costly_requests_have_one_budget),
+        cmocka_unit_test(costly_requests_take_turns),
+        cmocka_unit_test(a_request_with_a_body_waits_whole),
+        cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
+        cmocka_unit_test(an_iteration_sends_so_much),
+        cmocka_unit_test(a_watch_is_told_in_slices),
+        cmocka_unit_test(an_answer_of_many_values_holds_them),
+        cmocka_unit_test(a_space_is_freed_over_several_iterations),
+        cmocka_unit_test(ttls_end_over_several_iterations),
+        cmocka_unit_test(clients_share_the_list_of_keys),
+        cmocka_unit_test(those_who_are_woken_take_several_iterations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
