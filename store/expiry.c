@@ -52,6 +52,21 @@ static size_t next_cap(const struct expiry *e)
     return e->cap == 0 ? 64 : e->cap * 2;
 }
 
+void expiry_make_room(struct expiry *e)
+{
+    struct expiry_node **wider;
+
+    if (e->count < e->cap)
+        return;
+    wider = account_resize(ACCOUNT_TREES, ACCOUNT_ORDINARY, e->heap,
+                           e->cap * sizeof(struct expiry_node *),
+                           next_cap(e) * sizeof(struct expiry_node *));
+    if (wider == NULL)
+        return;
+    e->heap = wider;
+    e->cap = next_cap(e);
+}
+
 size_t expiry_memory(const struct expiry *e)
 {
     return e->count < e->cap ? 0 : reserve_cost(next_cap(e) * sizeof(struct expiry_node *));

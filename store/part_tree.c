@@ -19,6 +19,8 @@ static bool can_apply_tree(struct space *space, const struct change *change)
 
 static size_t memory_for_tree(struct space *space, const struct change *change)
 {
+    if (change->kind == CHANGE_TREE_PUT && change->tree_put.expires_ns != 0)
+        expiry_make_room(&space->tree.expiry);
     return tree_memory(&space->tree, change);
 }
 
