@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "rdzv/memory_limit.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
 
@@ -90,6 +91,16 @@ static void log_start(const struct config *config)
                           "to the data directory, and a restart starts empty"));
 }
 
+static void limit_memory(const struct config *config)
+{
+    const struct memory_limit limit =
+        memory_limit_find(config->limits.memory_max, "", memory_of_machine());
+
+    account_set_limit(limit.bytes < SIZE_MAX ? (size_t)limit.bytes : 0);
+    log_event(LOG_INFO, "memory_limit", log_u64("bytes", limit.bytes),
+              log_str("reason", limit.reason));
+}
+
 /* The loop has ended and takes its handlers with it. A second request to stop, which may come now,
  * must not make a clean end a death by signal. */
 static void ignore_late_signals(void)
@@ -122,6 +133,7 @@ static int run(struct config *config)
     if (server == NULL)
         return 1;
     log_start(config);
+    limit_memory(config);
     if (server_init(server, config) == 0) {
         log_event(LOG_INFO, "ready", log_str("msg", "ready to serve client requests"));
         if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)

@@ -267,7 +267,10 @@ int server_init(struct server *s, const struct config *config)
         return -1;
     }
     http_check_token_file(config);
-    return add_events(s) ? transport_start(&s->net, config) : -1;
+    if (!add_events(s) || transport_start(&s->net, config) < 0)
+        return -1;
+    rendezvous_add_spaces(&s->rendezvous);
+    return 0;
 }
 
 void server_fini(struct server *s)

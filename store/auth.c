@@ -3,7 +3,7 @@
  * Upstream: etcd 3.4.23, etcdserver/api/v2auth/auth.go. */
 #include "store/auth.h"
 
-#include "store/xalloc.h"
+#include <stdlib.h>
 
 /* What etcd's first change of auth data takes by itself: three directories and the switch. */
 #define AUTH_FIRST_INDEXES 4
@@ -83,6 +83,16 @@ static size_t bytes_of_role(const struct auth_role *r)
            bytes_of_list(&r->writes);
 }
 
+static void free_user(const struct auth_user *u)
+{
+    account_free(ACCOUNT_USERS, (void *)u, bytes_of_user(u));
+}
+
+static void free_role(const struct auth_role *r)
+{
+    account_free(ACCOUNT_USERS, (void *)r, bytes_of_role(r));
+}
+
 /* Where the copy goes: slices grow from the front of the room, bytes follow behind them. */
 struct room {
     struct slice *slices;
@@ -111,7 +121,7 @@ static struct command_list keep_list(struct room *room, const struct command_lis
 /* The user root gets its role, behind those that were named. */
 static struct auth_user *copy_user(struct reserve *reserve, const struct auth_user *u)
 {
-    struct auth_user *copy = reserve_alloc(reserve, bytes_of_user(u));
+    struct auth_user *copy = reserve_alloc(reserve, ACCOUNT_USERS, bytes_of_user(u));
     struct room room;
 
     room.slices = (struct slice *)(copy + 1);
@@ -129,7 +139,7 @@ static struct auth_user *copy_user(struct reserve *reserve, const struct auth_us
 
 static struct auth_role *copy_role(struct reserve *reserve, const struct auth_role *r)
 {
-    struct auth_role *copy = reserve_alloc(reserve, bytes_of_role(r));
+    struct auth_role *copy = reserve_alloc(reserve, ACCOUNT_USERS, bytes_of_role(r));
     struct room room;
 
     room.slices = (struct slice *)(copy + 1);
@@ -163,7 +173,8 @@ static bool fits(const struct auth *a, size_t old, size_t size)
 {
     size_t others = a->bytes - old;
 
-    return size <= AUTH_ITEM_MAX && others <= a->bytes_max && size <= a->bytes_max - others;
+    return size <= AUTH_ITEM_MAX && others <= AUTH_BYTES_MAX && size <= AUTH_BYTES_MAX - others &&
+           quota_has_room(a->quota, old, size);
 }
 
 static struct auth_user user_of(const struct auth_user_put *c)
@@ -316,10 +327,13 @@ size_t auth_memory(const struct auth *a, const struct change *change)
 /* --- Changes. --- */
 
 /* Room for one more. */
-static void *make_place(struct reserve *reserve, void *things, size_t count, size_t at)
+static void *make_place(struct reserve *reserve, void *things, size_t count, size_t *room,
+                        size_t at)
 {
-    void **place = reserve_realloc(reserve, things, (count + 1) * sizeof *place);
+    void **place = reserve_realloc(reserve, ACCOUNT_USERS, things, *room * sizeof *place,
+                                   (count + 1) * sizeof *place);
 
+    *room = count + 1;
     memmove(place + at + 1, place + at, (count - at) * sizeof *place);
     return place;
 }
@@ -337,14 +351,14 @@ static void put_user(struct auth *a, struct reserve *reserve, const struct auth_
     struct auth_user *copy = copy_user(reserve, user);
 
     if (find_user(a, user->name, &at)) {
-        a->bytes -= bytes_of_user(a->users[at]);
-        free((void *)a->users[at]);
+        quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
+        free_user(a->users[at]);
     } else {
-        a->users = make_place(reserve, a->users, a->user_count, at);
+        a->users = make_place(reserve, a->users, a->user_count, &a->user_room, at);
         a->user_count++;
     }
     a->users[at] = copy;
-    a->bytes += bytes_of_user(copy);
+    quota_keep(a->quota, &a->bytes, bytes_of_user(copy), 0);
 }
 
 static void put_role(struct auth *a, struct reserve *reserve, const struct auth_role *role)
@@ -353,14 +367,14 @@ static void put_role(struct auth *a, struct reserve *reserve, const struct auth_
     struct auth_role *copy = copy_role(reserve, role);
 
     if (find_role(a, role->name, &at)) {
-        a->bytes -= bytes_of_role(a->roles[at]);
-        free((void *)a->roles[at]);
+        quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
+        free_role(a->roles[at]);
     } else {
-        a->roles = make_place(reserve, a->roles, a->role_count, at);
+        a->roles = make_place(reserve, a->roles, a->role_count, &a->role_room, at);
         a->role_count++;
     }
     a->roles[at] = copy;
-    a->bytes += bytes_of_role(copy);
+    quota_keep(a->quota, &a->bytes, bytes_of_role(copy), 0);
 }
 
 static void delete_user(struct auth *a, struct slice name)
@@ -368,8 +382,8 @@ static void delete_user(struct auth *a, struct slice name)
     size_t at;
 
     find_user(a, name, &at);
-    a->bytes -= bytes_of_user(a->users[at]);
-    free((void *)a->users[at]);
+    quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
+    free_user(a->users[at]);
     close_gap(a->users, a->user_count--, at);
 }
 
@@ -378,8 +392,8 @@ static void delete_role(struct auth *a, struct slice name)
     size_t at;
 
     find_role(a, name, &at);
-    a->bytes -= bytes_of_role(a->roles[at]);
-    free((void *)a->roles[at]);
+    quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
+    free_role(a->roles[at]);
     close_gap(a->roles, a->role_count--, at);
 }
 
@@ -505,12 +519,12 @@ bool auth_is_root(const struct auth_user *user)
 
 /* --- The whole. --- */
 
-void auth_init(struct auth *a, size_t bytes_max)
+void auth_init(struct auth *a, struct quota *quota)
 {
-    bool limited = bytes_max != 0 && bytes_max < AUTH_BYTES_MAX;
-
-    *a = (struct auth){.role_count = 1, .bytes_max = limited ? bytes_max : AUTH_BYTES_MAX};
-    a->roles = xcalloc(1, sizeof *a->roles);
+    *a = (struct auth){.role_count = 1, .role_room = 1, .quota = quota};
+    a->roles = account_alloc(ACCOUNT_USERS, sizeof *a->roles);
+    if (a->roles == NULL)
+        abort(); /* spaces are made at start */
     a->roles[0] = &root_role;
 }
 
@@ -522,10 +536,10 @@ bool auth_is_clear(const struct auth *a)
 static void free_all(struct auth *a)
 {
     for (size_t i = 0; i < a->user_count; i++)
-        free((void *)a->users[i]);
+        free_user(a->users[i]);
     for (size_t i = 0; i < a->role_count; i++) {
         if (a->roles[i] != &root_role)
-            free((void *)a->roles[i]);
+            free_role(a->roles[i]);
     }
 }
 
@@ -534,14 +548,15 @@ void auth_clear(struct auth *a)
     free_all(a);
     a->roles[0] = &root_role;
     a->role_count = 1;
-    a->user_count = a->bytes = 0;
+    a->user_count = 0;
+    quota_keep(a->quota, &a->bytes, 0, a->bytes);
     a->enabled = false;
 }
 
 void auth_fini(struct auth *a)
 {
     free_all(a);
-    free(a->users);
-    free(a->roles);
+    account_free(ACCOUNT_USERS, a->users, a->user_room * sizeof *a->users);
+    account_free(ACCOUNT_USERS, a->roles, a->role_room * sizeof *a->roles);
     *a = (struct auth){0};
 }

@@ -35,14 +35,15 @@ struct auth {
     size_t user_count;
     const struct auth_role **roles; /* the built-in role root is one of them */
     size_t role_count;
+    size_t user_room, role_room; /* of the arrays */
     size_t bytes;
-    size_t bytes_max;
+    struct quota *quota; /* of the space */
     bool enabled;
     bool exists; /* etcd would have made its directories for users and roles by now */
 };
 
-/* `bytes_max` is that of the space; 0: no limit but AUTH_BYTES_MAX. */
-void auth_init(struct auth *a, size_t bytes_max);
+/* `quota` is that of the space. */
+void auth_init(struct auth *a, struct quota *quota);
 void auth_fini(struct auth *a);
 
 /* --- Changes; for part_*.c alone. --- */

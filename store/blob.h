@@ -6,33 +6,57 @@
 #include <stdlib.h>
 
 #include "proto/bytes.h"
+#include "store/account.h"
 
 struct blob {
     uint32_t refs;
-    uint32_t spare; /* bytes there is room for behind `len` */
+    uint32_t spare : 28; /* bytes there is room for behind `len` */
+    uint32_t kind : 4;   /* enum account_kind: whom it is held for */
     size_t len;
     uint8_t bytes[];
 };
 
-/* A blob of one reference with room for `cap` bytes and none in use; NULL when memory is short. */
-static inline struct blob *blob_alloc(size_t cap)
-{
-    struct blob *b = cap > SIZE_MAX - sizeof *b ? NULL : malloc(sizeof *b + cap);
+#define BLOB_SPARE_MAX 0xfffffffu
+_Static_assert(ACCOUNT_KINDS <= 16, "a kind has four bits");
 
-    if (b != NULL)
-        *b = (struct blob){.refs = 1};
+/* Memory for a blob of that length becomes one, of one reference; the caller writes its bytes. */
+static inline struct blob *blob_begin(struct blob *b, enum account_kind kind, size_t len)
+{
+    *b = (struct blob){.refs = 1, .kind = (unsigned)kind & 15u, .len = len};
     return b;
 }
 
-/* A copy of `s` with one reference; NULL when memory is short. */
-static inline struct blob *blob_new(struct slice s)
+/* The last `spare` bytes of it are not in use yet. */
+static inline void blob_leave_spare(struct blob *b, size_t spare)
 {
-    struct blob *b = blob_alloc(s.len);
+    b->len = b->len + b->spare - spare;
+    b->spare = spare & BLOB_SPARE_MAX;
+}
+
+/* What was allocated. */
+static inline size_t blob_size(const struct blob *b)
+{
+    return sizeof *b + b->len + b->spare;
+}
+
+/* A blob of one reference and that length, whose bytes the caller writes; NULL when memory is
+ * short. */
+static inline struct blob *blob_alloc(enum account_kind kind, size_t len)
+{
+    struct blob *b = len > SIZE_MAX - sizeof *b
+                         ? NULL
+                         : account_request(kind, account_class_of(len), sizeof *b + len);
+
+    return b == NULL ? NULL : blob_begin(b, kind, len);
+}
+
+/* A copy of `s` with one reference; NULL when memory is short. */
+static inline struct blob *blob_new(enum account_kind kind, struct slice s)
+{
+    struct blob *b = blob_alloc(kind, s.len);
 
     if (b != NULL && s.len != 0)
         memcpy(b->bytes, s.ptr, s.len);
-    if (b != NULL)
-        b->len = s.len;
     return b;
 }
 
@@ -47,7 +71,17 @@ static inline struct blob *blob_ref(struct blob *b)
 static inline void blob_unref(struct blob *b)
 {
     if (b != NULL && --b->refs == 0)
-        free(b);
+        account_free((enum account_kind)b->kind, b, blob_size(b));
+}
+
+/* One holder lets go of it; when there are others, it is held for `kind` from now on. */
+static inline void blob_leave(struct blob *b, enum account_kind kind)
+{
+    if (b != NULL && b->refs > 1 && b->kind != (unsigned)kind) {
+        account_move((enum account_kind)b->kind, kind, blob_size(b));
+        b->kind = (unsigned)kind & 15u;
+    }
+    blob_unref(b);
 }
 
 /* The length in eight bytes, and then the bytes: what c10d sends of a value. `len` is where it has

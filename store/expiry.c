@@ -1,8 +1,6 @@
 /* Deadlines in order. See expiry.h for the contract. */
 #include "store/expiry.h"
 
-#include <stdlib.h>
-
 void expiry_init(struct expiry *e, struct reserve *reserve)
 {
     *e = (struct expiry){.reserve = reserve};
@@ -10,7 +8,7 @@ void expiry_init(struct expiry *e, struct reserve *reserve)
 
 void expiry_fini(struct expiry *e)
 {
-    free(e->heap);
+    account_free(ACCOUNT_TREES, e->heap, e->cap * sizeof(struct expiry_node *));
     *e = (struct expiry){.reserve = e->reserve};
 }
 
@@ -54,6 +52,21 @@ static size_t next_cap(const struct expiry *e)
     return e->cap == 0 ? 64 : e->cap * 2;
 }
 
+void expiry_make_room(struct expiry *e)
+{
+    struct expiry_node **wider;
+
+    if (e->count < e->cap)
+        return;
+    wider = account_resize(ACCOUNT_TREES, ACCOUNT_ORDINARY, e->heap,
+                           e->cap * sizeof(struct expiry_node *),
+                           next_cap(e) * sizeof(struct expiry_node *));
+    if (wider == NULL)
+        return;
+    e->heap = wider;
+    e->cap = next_cap(e);
+}
+
 size_t expiry_memory(const struct expiry *e)
 {
     return e->count < e->cap ? 0 : reserve_cost(next_cap(e) * sizeof(struct expiry_node *));
@@ -62,8 +75,10 @@ size_t expiry_memory(const struct expiry *e)
 void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns)
 {
     if (e->count == e->cap) {
+        e->heap = reserve_realloc(e->reserve, ACCOUNT_TREES, e->heap,
+                                  e->cap * sizeof(struct expiry_node *),
+                                  next_cap(e) * sizeof(struct expiry_node *));
         e->cap = next_cap(e);
-        e->heap = reserve_realloc(e->reserve, e->heap, e->cap * sizeof(struct expiry_node *));
     }
     node->at_ns = at_ns;
     node->order = e->next_order++;

@@ -23,6 +23,10 @@ void expiry_init(struct expiry *e, struct reserve *reserve);
 /* The nodes are the caller's. */
 void expiry_fini(struct expiry *e);
 
+/* Makes room for the next expiry_add() now, if there is memory: it needs none then. A large array
+ * is better looked for while it can be done without. */
+void expiry_make_room(struct expiry *e);
+
 /* What the next expiry_add() takes of the reserve. */
 size_t expiry_memory(const struct expiry *e);
 

@@ -50,28 +50,37 @@ void graveyard_forget_tree(struct graveyard *g, struct tree *t, size_t bytes)
     count_freed(g, bytes);
 }
 
+/* What counts it, counts its key. */
+static enum account_kind kind_of(const struct blob *value)
+{
+    return (enum account_kind)value->kind;
+}
+
 static void free_entry(struct graveyard *g, struct entry *e)
 {
+    enum account_kind kind = kind_of(e->value);
+
     TAILQ_REMOVE(&g->entries, e, order);
     count_freed(g, ENTRY_COST + e->node.key.len + e->value->len);
     blob_unref(e->value);
-    free(e);
+    account_free(kind, e, entry_allocated(e));
 }
 
 /* The oldest element, and the queue with its last one. */
 static void free_element(struct graveyard *g, struct queue *q)
 {
     struct element *element = STAILQ_FIRST(&q->elements);
+    enum account_kind kind = kind_of(element->value);
 
     STAILQ_REMOVE_HEAD(&q->elements, entry);
     count_freed(g, ELEMENT_COST + element->value->len);
     blob_unref(element->value);
-    free(element);
+    account_free(kind, element, sizeof *element);
     if (!STAILQ_EMPTY(&q->elements))
         return;
     TAILQ_REMOVE(&g->queues, q, order);
     count_freed(g, ENTRY_COST + q->node.key.len);
-    free(q);
+    account_free(kind, q, sizeof *q + q->node.key.len);
 }
 
 void graveyard_free(struct graveyard *g, size_t count)

@@ -8,13 +8,13 @@
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
 
-void keymap_init(struct keymap *m, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-                 size_t bytes_max)
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
-    *m = (struct keymap){.ready = ready, .reserve = reserve, .bytes_max = bytes_max};
-    table_init(&m->keys, seed, reserve);
-    table_init(&m->queues, seed, reserve);
-    table_init(&m->groups, seed, reserve);
+    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .quota = quota};
+    table_init(&m->keys, kind, seed, reserve);
+    table_init(&m->queues, kind, seed, reserve);
+    table_init(&m->groups, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
     TAILQ_INIT(&m->open_waiters);
@@ -57,7 +57,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
     TAILQ_INIT(&e->watching);
     keymap_name_groups(m, e);
     table_add(&m->keys, &e->node);
-    m->waiting_bytes += entry_cost(e);
+    keymap_wait_bytes(m, entry_cost(e), 0);
     return e;
 }
 
@@ -66,7 +66,8 @@ static struct entry *entry_create(struct keymap *m, struct slice key)
 {
     size_t groups = keymap_count_groups(m, key);
 
-    return entry_add(m, reserve_alloc(m->reserve, entry_size(groups, key.len)), key, groups);
+    return entry_add(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key,
+                     groups);
 }
 
 static struct entry *get_or_create(struct keymap *m, struct slice key)
@@ -84,7 +85,7 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
     if (e != NULL)
         return e;
     groups = keymap_count_groups(m, key);
-    e = malloc(entry_size(groups, key.len));
+    e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
     return e == NULL ? NULL : entry_add(m, e, key, groups);
 }
 
@@ -93,9 +94,9 @@ void keymap_release(struct keymap *m, struct entry *e)
     if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
         !TAILQ_EMPTY(&e->watching))
         return;
-    m->waiting_bytes -= entry_cost(e);
+    keymap_wait_bytes(m, 0, entry_cost(e));
     table_remove(&m->keys, &e->node);
-    free(e);
+    account_free(m->kind, e, entry_cost(e));
 }
 
 /* A key comes or goes. */
@@ -116,14 +117,14 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
         forget_list(m);
         m->present++;
         m->present_bytes += e->node.key.len;
-        m->waiting_bytes -= entry_cost(e);
-        m->bytes += entry_cost(e);
+        keymap_wait_bytes(m, 0, entry_cost(e));
+        keymap_keep_bytes(m, entry_cost(e), 0);
         TAILQ_INSERT_TAIL(&m->entries, e, order);
         keymap_join_groups(m, e);
     }
-    m->bytes = m->bytes - blob_slice(old).len + value->len;
+    keymap_keep_bytes(m, value->len, blob_slice(old).len);
     e->value = value;
-    blob_unref(old);
+    blob_leave(old, ACCOUNT_ANSWERS);
 }
 
 /* --- Reads. --- */
@@ -164,10 +165,9 @@ struct blob *keymap_shared_list(struct keymap *m)
 
     if (m->list != NULL)
         return m->list;
-    m->list = blob_alloc(keymap_list_size(m));
+    m->list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
     if (m->list == NULL)
         return NULL;
-    m->list->len = keymap_list_size(m);
     w = (struct writer){.ptr = m->list->bytes, .cap = m->list->len};
     keymap_list(m, &w);
     return m->list;
@@ -194,18 +194,16 @@ static void put_value(struct keymap *m, struct entry *e, struct slice value)
     struct blob *b = e->value;
 
     if (entry_fits(e, value.len)) {
-        b->spare = (uint32_t)(b->len + b->spare - value.len);
-        m->bytes = m->bytes - b->len + value.len;
-        b->len = value.len;
+        keymap_keep_bytes(m, value.len, b->len);
+        blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
             memmove(b->bytes, value.ptr, value.len);
         return;
     }
-    b = reserve_blob_alloc(m->reserve, entry_room(value.len));
+    b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
     if (value.len != 0)
         memcpy(b->bytes, value.ptr, value.len);
-    b->len = value.len;
-    b->spare = (uint32_t)(entry_room(value.len) - value.len);
+    blob_leave_spare(b, entry_room(value.len) - value.len);
     entry_swap(m, e, b);
 }
 
@@ -244,8 +242,7 @@ static void apply_patch(struct keymap *m, const struct key_patch *c)
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
     } else {
-        b = reserve_blob_alloc(m->reserve, old.len - c->removed + c->bytes.len);
-        b->len = old.len - c->removed + c->bytes.len;
+        b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
         if (c->offset != 0)
             memcpy(b->bytes, old.ptr, c->offset);
         if (c->bytes.len != 0)
@@ -273,17 +270,16 @@ static void apply_append(struct keymap *m, const struct key_append *c)
 
     keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
     if (append_fits(e, c->bytes.len)) {
-        b->spare -= (uint32_t)c->bytes.len;
-        m->bytes += c->bytes.len;
+        blob_leave_spare(b, b->spare - c->bytes.len);
+        keymap_keep_bytes(m, c->bytes.len, 0);
     } else {
-        b = reserve_blob_alloc(m->reserve, len + append_spare(old.len, len));
-        b->spare = (uint32_t)append_spare(old.len, len);
+        b = reserve_blob_alloc(m->reserve, m->kind, len + append_spare(old.len, len));
+        blob_leave_spare(b, append_spare(old.len, len));
         if (old.len != 0)
             memcpy(b->bytes, old.ptr, old.len);
     }
     if (c->bytes.len != 0)
         memcpy(b->bytes + old.len, c->bytes.ptr, c->bytes.len);
-    b->len = len;
     if (b != e->value)
         entry_swap(m, e, b);
     keymap_wake_all(m, e);
@@ -300,9 +296,9 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_leave_groups(m, e);
     m->present--;
     m->present_bytes -= e->node.key.len;
-    m->bytes -= entry_cost(e) + old->len;
-    m->waiting_bytes += entry_cost(e);
-    blob_unref(old);
+    keymap_keep_bytes(m, 0, entry_cost(e) + old->len);
+    keymap_wait_bytes(m, entry_cost(e), 0);
+    blob_leave(old, ACCOUNT_ANSWERS);
     keymap_release(m, e);
 }
 
@@ -441,7 +437,8 @@ static void bury(struct keymap *m)
     graveyard_init(&here);
     graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
     graveyard_free(&here, SIZE_MAX);
-    m->present = m->present_bytes = m->bytes = 0;
+    m->present = m->present_bytes = 0;
+    keymap_keep_bytes(m, 0, m->bytes);
     forget_list(m);
 }
 
@@ -451,7 +448,7 @@ void keymap_clear(struct keymap *m)
 
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
-    table_init(&m->keys, old.seed, old.reserve);
+    table_init(&m->keys, old.kind, old.seed, old.reserve);
     keep_waited(m, &old);
     table_fini(&old);
     table_fini(&m->queues);

@@ -7,6 +7,7 @@
 
 #include "store/change.h"
 #include "store/graveyard.h"
+#include "store/quota.h"
 #include "store/result.h"
 #include "store/table.h"
 #include "store/wake.h"
@@ -93,17 +94,18 @@ struct keymap {
     struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
     struct waiter_list open_waiters;
     struct key_watch_list watches;
-    size_t present;       /* keys that have a value */
-    size_t present_bytes; /* of their names */
-    struct blob *list;    /* keymap_shared_list(), while it is true; NULL: none */
-    uint64_t waiters;     /* open WAITs, BARRIERs and watches */
-    size_t bytes;         /* of keys that have a value, and of queues */
-    size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
-    size_t bytes_max;     /* of each of the two; 0: no limit */
+    enum account_kind kind; /* what its keys and queues are counted as */
+    size_t present;         /* keys that have a value */
+    size_t present_bytes;   /* of their names */
+    struct blob *list;      /* keymap_shared_list(), while it is true; NULL: none */
+    uint64_t waiters;       /* open WAITs, BARRIERs and watches */
+    size_t bytes;           /* of keys that have a value, and of queues */
+    size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
+    struct quota *quota;    /* of the space: what of the two there may be */
 };
 
-void keymap_init(struct keymap *m, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-                 size_t bytes_max);
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, struct quota *quota);
 
 /* Before the first key: each key that has a value is found by each of its groups, too. */
 void keymap_group_by(struct keymap *m, const struct key_groups *groups_of);

@@ -8,21 +8,6 @@
 
 /* --- Limits. --- */
 
-static bool over(size_t used, size_t more, size_t max)
-{
-    return max != 0 && (more > max || used > max - more);
-}
-
-bool keymap_over_limit(const struct keymap *m, size_t more)
-{
-    return over(m->bytes, more, m->bytes_max);
-}
-
-bool keymap_waiting_over_limit(const struct keymap *m, size_t more)
-{
-    return over(m->waiting_bytes, more, m->bytes_max);
-}
-
 static bool is_present(const struct entry *e)
 {
     return e != NULL && e->value != NULL;
@@ -31,11 +16,8 @@ static bool is_present(const struct entry *e)
 /* True when a value of that length fits at `key`, in the place of what is there. */
 static bool has_room(const struct keymap *m, const struct entry *e, struct slice key, size_t len)
 {
-    size_t old = entry_value(e).len;
-
-    if (!is_present(e))
-        return !keymap_over_limit(m, keymap_key_cost(m, key) + len);
-    return len <= old || !keymap_over_limit(m, len - old);
+    return quota_has_room(m->quota, entry_value(e).len,
+                          is_present(e) ? len : keymap_key_cost(m, key) + len);
 }
 
 /* --- Numbers. --- */
@@ -263,7 +245,7 @@ static enum store_status check_multi_set(const struct keymap *m, struct slice pa
 
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
         more += keymap_key_cost(m, key) + value.len;
-    if (keymap_over_limit(m, more))
+    if (!quota_has_room(m->quota, 0, more))
         return STORE_FULL;
     change->kind = CHANGE_KEY_PUT_ALL;
     change->put_all.pairs = pairs;
@@ -273,7 +255,7 @@ static enum store_status check_multi_set(const struct keymap *m, struct slice pa
 static enum store_status check_push(const struct keymap *m, const struct command *c,
                                     struct change *change)
 {
-    if (keymap_over_limit(m, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
+    if (!quota_has_room(m->quota, 0, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
         return STORE_FULL;
     change->kind = CHANGE_QUEUE_PUSH;
     change->push = (struct queue_push){.queue = c->key, .value = c->value};
@@ -294,7 +276,7 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
         return status;
     count = (int64_t)((uint64_t)count + 1);
     out->open = count >= c->number;
-    if (!out->open && keymap_waiting_over_limit(m, WAITER_COST))
+    if (!out->open && !quota_may_wait(m->quota, WAITER_COST))
         return STORE_FULL;
     put_number(e, c->key, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
     change->put.unwatched = true;

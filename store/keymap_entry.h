@@ -8,6 +8,30 @@
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 #define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
 
+/* What was allocated for it: with its links and its key. */
+static inline size_t entry_allocated(const struct entry *e)
+{
+    return sizeof *e + e->group_count * sizeof(struct key_link) + e->node.key.len;
+}
+
+/* `more` bytes in the place of `less` ones: of keys and queues, of what waits. */
+static inline void keymap_keep_bytes(struct keymap *m, size_t more, size_t less)
+{
+    quota_keep(m->quota, &m->bytes, more, less);
+}
+
+static inline void keymap_wait_bytes(struct keymap *m, size_t more, size_t less)
+{
+    quota_wait(m->quota, &m->waiting_bytes, more, less);
+}
+
+/* One waiter more or less. */
+static inline void keymap_count_waiter(struct keymap *m, bool more)
+{
+    m->waiters += more ? 1 : UINT64_MAX;
+    m->quota->waiters += more ? 1 : UINT64_MAX;
+}
+
 /* What legacy WATCH_KEY calls a change, as on the wire. */
 enum keymap_change {
     KEYMAP_UPDATED = 0,
@@ -89,12 +113,6 @@ static inline size_t append_spare(size_t old_len, size_t len)
 {
     return old_len == 0 ? 0 : len < APPEND_SPARE_MAX ? len : APPEND_SPARE_MAX;
 }
-
-/* True when `more` bytes of keys would break the limit of the space. */
-bool keymap_over_limit(const struct keymap *m, size_t more);
-
-/* The same of what waits. */
-bool keymap_waiting_over_limit(const struct keymap *m, size_t more);
 
 /* Reads as C's strtoll(…, 10) does on a copy that ends in a NUL: leading blanks, a sign, digits;
  * what follows is ignored. False without digits and out of range. */

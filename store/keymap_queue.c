@@ -20,7 +20,7 @@ static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
 
     if (q != NULL)
         return q;
-    q = reserve_alloc(m->reserve, sizeof *q + name.len);
+    q = reserve_alloc(m->reserve, m->kind, sizeof *q + name.len);
     copy = (uint8_t *)(q + 1);
     *q = (struct queue){.node = {.key = {copy, name.len}}};
     if (name.len != 0)
@@ -28,7 +28,7 @@ static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
     STAILQ_INIT(&q->elements);
     table_add(&m->queues, &q->node);
     TAILQ_INSERT_TAIL(&m->queue_order, q, order);
-    m->bytes += ENTRY_COST + name.len;
+    keymap_keep_bytes(m, ENTRY_COST + name.len, 0);
     return q;
 }
 
@@ -40,13 +40,13 @@ size_t keymap_push_memory(const struct queue_push *c)
 
 void keymap_push(struct keymap *m, const struct queue_push *c)
 {
-    struct element *element = reserve_alloc(m->reserve, sizeof *element);
+    struct element *element = reserve_alloc(m->reserve, m->kind, sizeof *element);
     struct queue *q = queue_get_or_create(m, c->queue);
 
-    element->value = reserve_blob(m->reserve, c->value);
+    element->value = reserve_blob(m->reserve, m->kind, c->value);
     STAILQ_INSERT_TAIL(&q->elements, element, entry);
     q->len++;
-    m->bytes += ELEMENT_COST + c->value.len;
+    keymap_keep_bytes(m, ELEMENT_COST + c->value.len, 0);
     keymap_wake_one(m, c->queue);
 }
 
@@ -56,13 +56,13 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q)
     struct blob *value = element->value;
 
     STAILQ_REMOVE_HEAD(&q->elements, entry);
-    free(element);
-    m->bytes -= ELEMENT_COST + value->len;
+    account_free(m->kind, element, sizeof *element);
+    keymap_keep_bytes(m, 0, ELEMENT_COST + value->len);
     if (--q->len == 0) {
-        m->bytes -= ENTRY_COST + q->node.key.len;
+        keymap_keep_bytes(m, 0, ENTRY_COST + q->node.key.len);
         TAILQ_REMOVE(&m->queue_order, q, order);
         table_remove(&m->queues, &q->node);
-        free(q);
+        account_free(m->kind, q, sizeof *q + q->node.key.len);
     }
     return value;
 }

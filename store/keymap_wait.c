@@ -33,12 +33,11 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
 static struct blob *watch_bytes(enum keymap_change type, const struct slice parts[3])
 {
     size_t size = 1 + 3 * 8 + parts[0].len + parts[1].len + parts[2].len;
-    struct blob *b = blob_alloc(size);
+    struct blob *b = blob_alloc(ACCOUNT_WATCHES, size);
     struct writer out;
 
     if (b == NULL)
         return NULL;
-    b->len = size;
     out = (struct writer){.ptr = b->bytes, .cap = b->len};
     writer_u8(&out, (uint8_t)type);
     for (int i = 0; i < 3; i++) {
@@ -101,7 +100,8 @@ static size_t waiter_cost(uint64_t count)
 /* A waiter with room for that many registrations. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
-    struct waiter *w = calloc(1, waiter_cost(count));
+    struct waiter *w =
+        account_request_zeroed(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
 
     if (w == NULL)
         return NULL;
@@ -109,8 +109,8 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     w->wake.owner = owner;
     w->cap = count;
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
-    m->waiters++;
-    m->waiting_bytes += waiter_cost(count);
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, waiter_cost(count), 0);
     return w;
 }
 
@@ -166,7 +166,7 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
     *out = NULL;
     if (absent == 0)
         return STORE_OK;
-    if (keymap_waiting_over_limit(m, cost))
+    if (!quota_may_wait(m->quota, cost))
         return STORE_FULL;
     w = waiter_new(m, absent, owner);
     if (w == NULL)
@@ -223,9 +223,9 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         keymap_release(m, e);
     }
     TAILQ_REMOVE(&m->open_waiters, w, entry);
-    m->waiters--;
-    m->waiting_bytes -= waiter_cost(w->cap);
-    free(w);
+    keymap_count_waiter(m, false);
+    keymap_wait_bytes(m, 0, waiter_cost(w->cap));
+    account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
 }
 
 enum store_status keymap_watch(struct keymap *m, struct slice key,
@@ -234,10 +234,10 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     struct key_watch *w;
     struct entry *e;
 
-    if (keymap_waiting_over_limit(m, keymap_key_cost(m, key) + sizeof(struct key_watch)))
+    if (!quota_may_wait(m->quota, keymap_key_cost(m, key) + sizeof(struct key_watch)))
         return STORE_FULL;
     e = keymap_get_or_create(m, key);
-    w = e == NULL ? NULL : calloc(1, sizeof *w);
+    w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {
         if (e != NULL)
             keymap_release(m, e);
@@ -247,8 +247,8 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
     w->at = e;
     TAILQ_INSERT_TAIL(&e->watching, w, entry);
     TAILQ_INSERT_TAIL(&m->watches, w, all);
-    m->waiters++;
-    m->waiting_bytes += sizeof *w;
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, sizeof *w, 0);
     *out = w;
     return STORE_OK;
 }
@@ -258,7 +258,7 @@ void keymap_unwatch(struct keymap *m, struct key_watch *w)
     TAILQ_REMOVE(&w->at->watching, w, entry);
     TAILQ_REMOVE(&m->watches, w, all);
     keymap_release(m, w->at);
-    m->waiters--;
-    m->waiting_bytes -= sizeof *w;
-    free(w);
+    keymap_count_waiter(m, false);
+    keymap_wait_bytes(m, 0, sizeof *w);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

@@ -56,7 +56,8 @@ static bool decide_space(struct space *space, const struct command *c, struct ch
     case COMMAND_WORKER_STORE_OPEN:
         change->kind = CHANGE_WORKER_STORE_OPEN;
         change->store_id = out->count = space->worker_stores.last_id + 1;
-        return true;
+        out->status = quota_has_room(&space->quota, 0, WORKER_STORE_COST) ? STORE_OK : STORE_FULL;
+        break;
     case COMMAND_WORKER_STORE_DROP:
         change->kind = CHANGE_WORKER_STORE_DROP;
         change->store_id = c->worker_store;

@@ -1,6 +1,8 @@
 /* Memory that is held back for changes. See reserve.h for the contract. */
 #include "store/reserve.h"
 
+#include <stdlib.h>
+
 void reserve_init(struct reserve *r)
 {
     *r = (struct reserve){0};
@@ -33,46 +35,43 @@ void reserve_restore(struct reserve *r)
         *r = (struct reserve){block, RESERVE_STANDING};
 }
 
-void *reserve_alloc(struct reserve *r, size_t len)
+void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)
 {
-    void *p = malloc(len);
+    void *p = account_alloc(kind, len);
 
     if (p == NULL && r->size != 0) {
         reserve_fini(r);
-        p = malloc(len);
+        p = account_alloc(kind, len);
     }
     if (p == NULL)
         abort();
     return p;
 }
 
-void *reserve_realloc(struct reserve *r, void *old, size_t len)
+void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
+                      size_t len)
 {
-    void *p = realloc(old, len);
+    void *p = account_realloc(kind, old, old_len, len);
 
     if (p == NULL && r->size != 0) {
         reserve_fini(r);
-        p = realloc(old, len);
+        p = account_realloc(kind, old, old_len, len);
     }
     if (p == NULL)
         abort();
     return p;
 }
 
-struct blob *reserve_blob_alloc(struct reserve *r, size_t cap)
+struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap)
 {
-    struct blob *b = reserve_alloc(r, sizeof *b + cap);
-
-    *b = (struct blob){.refs = 1};
-    return b;
+    return blob_begin(reserve_alloc(r, kind, sizeof(struct blob) + cap), kind, cap);
 }
 
-struct blob *reserve_blob(struct reserve *r, struct slice bytes)
+struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes)
 {
-    struct blob *b = reserve_blob_alloc(r, bytes.len);
+    struct blob *b = reserve_blob_alloc(r, kind, bytes.len);
 
     if (bytes.len != 0)
         memcpy(b->bytes, bytes.ptr, bytes.len);
-    b->len = bytes.len;
     return b;
 }

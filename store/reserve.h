@@ -58,9 +58,10 @@ static inline bool reserve_has_spare(const struct reserve *r)
     return r->size != 0;
 }
 
-/* As malloc(), realloc() and blob_alloc(), of what is held. They abort when more is asked for than
- * was held and there is none: then the cost was reckoned wrongly. */
-void *reserve_alloc(struct reserve *r, size_t len);
-void *reserve_realloc(struct reserve *r, void *old, size_t len);
-struct blob *reserve_blob_alloc(struct reserve *r, size_t cap);
-struct blob *reserve_blob(struct reserve *r, struct slice bytes);
+/* As account_alloc(), account_realloc() and blob_alloc(), of what is held. They abort when more is
+ * asked for than was held and there is none: then the cost was reckoned wrongly. */
+void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len);
+void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
+                      size_t len);
+struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap);
+struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes);

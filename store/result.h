@@ -12,6 +12,8 @@ enum store_status {
     STORE_MISMATCH,     /* compare-and-set: the value differs, and nothing changed */
     STORE_NOT_A_NUMBER, /* ADD or BARRIER on a value that holds no integer */
     STORE_FULL,         /* the space has no room for it */
+    STORE_TOO_LONG,     /* TREE_…: the path; see tree_path_fits() */
+    STORE_TOO_MANY,     /* the space has as many runs as it may; engine_apply() says so */
     STORE_IN_USE,       /* a worker store that a run record names, or in which a client waits */
     STORE_NO_MEMORY,    /* the machine has none */
 };
@@ -40,8 +42,8 @@ enum auth_status {
     AUTH_NO_ROOM,     /* over a limit of auth.h, or memory is short */
 };
 
-/* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others.
- */
+/* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others;
+ * and for etcd commands that came to ETCD_INTERNAL it says why. */
 struct store_result {
     enum store_status status;
     int64_t number;     /* KEY_ADD: the sum */

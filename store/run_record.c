@@ -1,13 +1,11 @@
 /* Run records. See run_record.h for the contract. */
 #include "store/run_record.h"
 
-#include <stdlib.h>
-
 void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
-                      size_t bytes_max)
+                      struct quota *quota)
 {
-    *r = (struct run_records){.reserve = reserve, .bytes_max = bytes_max};
-    table_init(&r->table, seed, reserve);
+    *r = (struct run_records){.reserve = reserve, .quota = quota};
+    table_init(&r->table, ACCOUNT_RUNS, seed, reserve);
     TAILQ_INIT(&r->list);
 }
 
@@ -41,10 +39,9 @@ static size_t size_of(struct slice key, struct slice address)
 bool run_records_have_room(const struct run_records *r, const struct run_put *c)
 {
     const struct run_record *old = run_records_find(r, c->key);
-    size_t rest = r->bytes - (old == NULL ? 0 : size_of(old->node.key, old->address));
-    size_t more = size_of(c->key, c->address);
 
-    return r->bytes_max == 0 || (more <= r->bytes_max && rest <= r->bytes_max - more);
+    return quota_has_room(r->quota, old == NULL ? 0 : size_of(old->node.key, old->address),
+                          size_of(c->key, c->address));
 }
 
 size_t run_records_memory(const struct run_put *c)
@@ -61,7 +58,8 @@ static struct slice keep(uint8_t *at, struct slice s)
 
 static struct run_record *record_new(struct run_records *r, const struct run_put *c)
 {
-    struct run_record *record = reserve_alloc(r->reserve, size_of(c->key, c->address));
+    struct run_record *record =
+        reserve_alloc(r->reserve, ACCOUNT_RUNS, size_of(c->key, c->address));
     uint8_t *bytes = (uint8_t *)(record + 1);
 
     *record = (struct run_record){
@@ -77,10 +75,10 @@ static struct run_record *record_new(struct run_records *r, const struct run_put
 
 static void record_remove(struct run_records *r, struct run_record *record)
 {
-    r->bytes -= size_of(record->node.key, record->address);
+    quota_keep(r->quota, &r->bytes, 0, size_of(record->node.key, record->address));
     TAILQ_REMOVE(&r->list, record, order);
     table_remove(&r->table, &record->node);
-    free(record);
+    account_free(ACCOUNT_RUNS, record, size_of(record->node.key, record->address));
 }
 
 void run_records_put(struct run_records *r, const struct run_put *c)
@@ -94,7 +92,7 @@ void run_records_put(struct run_records *r, const struct run_put *c)
         record_remove(r, old);
     }
     table_add(&r->table, &record->node);
-    r->bytes += size_of(c->key, c->address);
+    quota_keep(r->quota, &r->bytes, size_of(c->key, c->address), 0);
 }
 
 void run_records_delete(struct run_records *r, struct slice key)

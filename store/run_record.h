@@ -4,6 +4,7 @@
 #pragma once
 
 #include "store/change.h"
+#include "store/quota.h"
 #include "store/table.h"
 
 #include <sys/queue.h>
@@ -27,11 +28,11 @@ struct run_records {
     struct run_record_list list; /* in order of creation */
     struct reserve *reserve;
     size_t bytes;
-    size_t bytes_max; /* 0: no limit */
+    struct quota *quota; /* of the space */
 };
 
 void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
-                      size_t bytes_max);
+                      struct quota *quota);
 void run_records_fini(struct run_records *r);
 
 /* NULL when there is none of that key. */

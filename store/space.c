@@ -8,16 +8,17 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
 {
     struct space *space = xcalloc(1, sizeof *space);
 
+    space->quota.max = bytes_max;
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
-    keymap_init(&space->keys, ready, reserve, seed, bytes_max);
+    keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, &space->quota);
     space->keys.graveyard = graveyard;
-    worker_stores_init(&space->worker_stores, ready, reserve, seed, bytes_max);
+    worker_stores_init(&space->worker_stores, ready, reserve, seed, &space->quota);
     space->worker_stores.graveyard = graveyard;
-    run_records_init(&space->runs, reserve, seed, bytes_max);
-    tree_init(&space->tree, ready, reserve, seed, bytes_max);
+    run_records_init(&space->runs, reserve, seed, &space->quota);
+    tree_init(&space->tree, ready, reserve, seed, &space->quota);
     space->tree.graveyard = graveyard;
-    auth_init(&space->auth, bytes_max);
+    auth_init(&space->auth, &space->quota);
     return space;
 }
 
@@ -36,13 +37,13 @@ static void add_usage(struct space_usage *use, const struct keymap *m)
 {
     use->keys += m->present;
     use->queues += m->queues.count;
-    use->bytes += m->bytes + m->waiting_bytes;
     use->waiters += m->waiters;
 }
 
 struct space_usage space_usage(const struct space *space)
 {
-    struct space_usage use = {.bytes = space->tree.bytes + space->auth.bytes};
+    struct space_usage use = {.bytes =
+                                  space->quota.kept + space->quota.waiting + space->tree.hub.bytes};
 
     add_usage(&use, &space->keys);
     for (size_t i = 0; i < space->worker_stores.count; i++)

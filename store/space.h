@@ -11,6 +11,7 @@
 struct space {
     TAILQ_ENTRY(space) entry;
     char *name;
+    struct quota quota; /* of all below */
     struct keymap keys;
     struct worker_stores worker_stores; /* the keys of workers, beside those */
     struct run_records runs;

@@ -51,7 +51,84 @@ struct space *store_space(struct store *s, const char *name)
     return space;
 }
 
+/* --- Memory. --- */
+
+/* Old events of etcd's trees go when there is nothing else to be had: clients know that they do. */
+static bool forget_event(struct store *s)
+{
+    struct space *space;
+    bool any = false;
+
+    TAILQ_FOREACH(space, &s->spaces, entry)
+        any = watch_forget_oldest(&space->tree.hub) || any;
+    return any;
+}
+
+bool store_spare_history(struct store *s)
+{
+    while (account_is_short() && forget_event(s))
+        continue;
+    return !account_is_short();
+}
+
+bool store_make_room(struct store *s, enum account_class class, size_t len)
+{
+    while (!account_has_room(class, len)) {
+        if (len > account_room(class) + account.bytes[ACCOUNT_HISTORY] || !forget_event(s))
+            return false;
+    }
+    return true;
+}
+
+/* Such a change makes room, or takes little: deletions, and the heartbeats of torch's agents. */
+static bool makes_room(const struct change *change)
+{
+    return change->kind == CHANGE_TREE_REMOVE || change->kind == CHANGE_SPACE_RESET ||
+           (change->kind == CHANGE_KEY_PATCH &&
+            account_class_of(change->patch.bytes.len) == ACCOUNT_SMALL);
+}
+
+/* What a client that puts a large value into the tree is going to be answered: once the change is
+ * made, it would be too late to find that there is no memory for that. */
+static size_t answer_size(const struct change *change)
+{
+    const struct node *old = change->kind == CHANGE_TREE_PUT ? change->tree_put.node : NULL;
+
+    if (change->kind != CHANGE_TREE_PUT)
+        return 0;
+    return change->tree_put.value.len + (old == NULL ? 0 : blob_slice(old->value).len);
+}
+
+/* There is not enough at once: history goes, or the change is one that makes room. */
+static bool find_room(struct store *s, const struct change *change, size_t need)
+{
+    if (store_make_room(s, makes_room(change) ? ACCOUNT_SMALL : ACCOUNT_ORDINARY, need))
+        return true;
+    account.refused++;
+    return false;
+}
+
+/* True when the account and the machine have what the change takes. */
+static bool has_memory(struct store *s, const struct change *change, size_t need)
+{
+    if (need == 0)
+        return true;
+    if (!account_has_room(ACCOUNT_ORDINARY, need + answer_size(change)) &&
+        !find_room(s, change, need + answer_size(change)))
+        return false;
+    return reserve_hold(&s->reserve, need);
+}
+
 /* --- Commands and changes. --- */
+
+/* Events of etcd's tree are kept as far as the space has room beside all else. */
+static void keep_history_within(struct space *space)
+{
+    const struct watch_hub *hub = &space->tree.hub;
+
+    while (hub->bytes > quota_room(&space->quota) && watch_forget_oldest(&space->tree.hub))
+        continue;
+}
 
 static const struct part *const parts[] = {
     [PART_KEYS] = &part_keys,
@@ -69,7 +146,7 @@ bool store_check(struct store *s, struct space *space, const struct command *com
     change->worker_store = 0;
     if (!part->decide(space, command, change, out))
         return false;
-    if (reserve_hold(&s->reserve, part->memory(space, change)))
+    if (has_memory(s, change, part->memory(space, change)))
         return true;
     part->out_of_memory(space, change, out);
     return false;
@@ -86,6 +163,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
                  struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
+    if (space->quota.max != 0)
+        keep_history_within(space);
     reserve_settle(&s->reserve);
 }
 
@@ -102,6 +181,8 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         return false;
     }
     store_apply(s, space, &change, out);
+    if (account_is_short() && change_part(change.kind) == PART_TREE)
+        store_spare_history(s);
     return true;
 }
 

@@ -14,9 +14,8 @@ struct store_options {
     uint64_t seed; /* for the hash tables; unguessable where peers are not trusted */
     const struct key_groups
         *key_groups;        /* of a space's own keys; NULL: none, see keymap_group_by() */
-    size_t space_bytes_max; /* of the keys and values of one space, of each of its worker stores, of
-                               its tree, of its users and roles, of its run records, and of what
-                               waits, each by itself; 0: no limit */
+    size_t space_bytes_max; /* of all that one space keeps; of what waits in it, once more; 0: no
+                               limit. See quota.h */
 };
 
 struct store {
@@ -55,6 +54,14 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
  * applied. False: it changed nothing. */
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
+
+/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is
+ * not, or there are none. */
+bool store_spare_history(struct store *s);
+
+/* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a
+ * change. */
+bool store_make_room(struct store *s, enum account_class class, size_t len);
 
 /* The next one who was woken, in order of waking, taken off the list; NULL when there is none. */
 struct wake *store_next_ready(struct store *s);

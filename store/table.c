@@ -2,20 +2,20 @@
 #include "store/table.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #define FIRST_BUCKETS 64
 
-void table_init(struct table *t, uint64_t seed, const struct reserve *reserve)
+void table_init(struct table *t, enum account_kind kind, uint64_t seed,
+                const struct reserve *reserve)
 {
-    *t = (struct table){.buckets = &t->first, .seed = seed, .reserve = reserve};
+    *t = (struct table){.buckets = &t->first, .kind = kind, .seed = seed, .reserve = reserve};
 }
 
 void table_fini(struct table *t)
 {
     if (t->buckets != &t->first)
-        free(t->buckets);
-    table_init(t, t->seed, t->reserve);
+        account_free(t->kind, t->buckets, (t->mask + 1) * sizeof(struct table_node *));
+    table_init(t, t->kind, t->seed, t->reserve);
 }
 
 /* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
@@ -85,7 +85,7 @@ static void grow(struct table *t)
 
     if (t->reserve != NULL && !reserve_has_spare(t->reserve))
         return;
-    wider = calloc(count, sizeof(struct table_node *));
+    wider = account_request_zeroed(t->kind, ACCOUNT_ORDINARY, count * sizeof(struct table_node *));
     if (wider == NULL)
         return;
     for (size_t i = 0; i <= t->mask; i++) {
@@ -97,7 +97,7 @@ static void grow(struct table *t)
         }
     }
     if (t->buckets != &t->first)
-        free(t->buckets);
+        account_free(t->kind, t->buckets, (t->mask + 1) * sizeof(struct table_node *));
     t->buckets = wider;
     t->mask = count - 1;
 }

@@ -16,13 +16,15 @@ struct table {
     struct table_node *first; /* the one bucket of a table that has not grown yet */
     size_t mask;              /* number of buckets - 1 */
     size_t count;
+    enum account_kind kind;
     uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
     const struct reserve *reserve;
 };
 
 /* The table stays where it is from now on. It grows only while `reserve` has memory to spare; NULL:
  * whenever there is memory. */
-void table_init(struct table *t, uint64_t seed, const struct reserve *reserve);
+void table_init(struct table *t, enum account_kind kind, uint64_t seed,
+                const struct reserve *reserve);
 
 /* Frees the array; the nodes are the caller's. */
 void table_fini(struct table *t);

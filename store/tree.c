@@ -18,7 +18,7 @@ static size_t node_cost(const struct node *n)
 static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t bytes)
 {
     t->count += nodes;
-    t->bytes += bytes;
+    quota_keep(t->quota, &t->bytes, bytes, 0);
     for (; dir != NULL; dir = dir->parent) {
         dir->below += nodes;
         dir->below_bytes += bytes;
@@ -30,7 +30,7 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
 static struct node *node_add(struct tree *t, struct node *parent, struct slice path,
                              struct blob *value, uint64_t index)
 {
-    struct node *n = reserve_alloc(t->reserve, sizeof *n + path.len);
+    struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
     uint8_t *copy = (uint8_t *)(n + 1);
 
     memcpy(copy, path.ptr, path.len);
@@ -55,8 +55,8 @@ static void node_release(struct tree *t, struct node *n, struct node_list *sibli
     if (siblings != NULL)
         TAILQ_REMOVE(siblings, n, sibling);
     table_remove(&t->nodes, &n->by_path);
-    blob_unref(n->value);
-    free(n);
+    blob_leave(n->value, ACCOUNT_HISTORY);
+    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
 static void node_free(struct tree *t, struct node *n)
@@ -308,7 +308,7 @@ static struct blob *new_value(struct tree *t, const struct tree_put *c, const st
 {
     if (c->keep_value)
         return blob_ref(old->value);
-    return c->dir ? NULL : reserve_blob(t->reserve, c->value);
+    return c->dir ? NULL : reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
 }
 
 static void view_outcome(struct tree_event *e, const struct node *n, const struct tree_put *c)
@@ -349,8 +349,8 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
 
     if (!c->keep_value) {
         count_below(t, n->parent, 0, c->value.len - n->value->len);
-        blob_unref(n->value);
-        n->value = reserve_blob(t->reserve, c->value);
+        blob_leave(n->value, ACCOUNT_HISTORY);
+        n->value = reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
     }
     if (n->value != NULL)
         n->modified = t->index + 1; /* a directory keeps its own, as in etcd */
@@ -448,16 +448,14 @@ size_t tree_clear_memory(const struct tree *t)
 #define CUT_FROM 64
 
 void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-               size_t bytes_max)
+               struct quota *quota)
 {
-    *t = (struct tree){.index = TREE_FIRST_INDEX,
-                       .bytes_max = bytes_max,
-                       .reserve = reserve,
-                       .cut_from = CUT_FROM};
+    *t = (struct tree){
+        .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
     TAILQ_INIT(&t->dead);
-    table_init(&t->nodes, seed, reserve);
+    table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
-    watch_hub_init(&t->hub, ready, reserve, seed, TREE_FIRST_INDEX);
+    watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
     t->root = node_add(t, NULL, slice_str("/"), NULL, 0);
 }
 
@@ -469,7 +467,7 @@ void tree_fini(struct tree *t)
     if (t->graveyard != NULL)
         graveyard_forget_tree(t->graveyard, t, bytes);
     remove_all(t, t->root, NULL);
-    free(t->in_order_path);
+    account_free(ACCOUNT_TREES, t->in_order_path, t->in_order_room);
     watch_hub_fini(&t->hub);
     expiry_fini(&t->expiry);
     table_fini(&t->nodes);

@@ -14,8 +14,13 @@
 /* A fresh etcd answers its first request at this index. */
 #define TREE_FIRST_INDEX 3
 
-/* Components of a path. etcd has no limit and runs out of memory instead. */
+/* Components and bytes of a path. etcd has no limit but that of an HTTP head, 1 MiB, and each
+ * directory keeps its whole path: one of 1 MiB would take gigabytes. */
 #define TREE_DEPTH_MAX 1024
+#define TREE_PATH_MAX  4096
+
+/* True when a path is within both. */
+bool tree_path_fits(struct slice path);
 
 TAILQ_HEAD(node_list, node);
 
@@ -51,7 +56,7 @@ struct tree {
     struct expiry expiry;
     struct watch_hub hub;
     size_t bytes;
-    size_t bytes_max; /* 0: none */
+    struct quota *quota; /* of the space */
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
@@ -59,13 +64,14 @@ struct tree {
     struct graveyard *graveyard; /* frees that bit by bit; NULL: it is freed at once */
     TAILQ_ENTRY(tree) buried;    /* in the graveyard while it is_buried */
     bool is_buried;
-    size_t cut_from;         /* a directory with so many nodes below it is freed bit by bit */
-    uint8_t *in_order_path;  /* of the in-order key that was asked for last */
+    size_t cut_from;        /* a directory with so many nodes below it is freed bit by bit */
+    uint8_t *in_order_path; /* of the in-order key that was asked for last */
+    size_t in_order_room;
     struct reserve *reserve; /* the store's */
 };
 
 void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
-               size_t bytes_max);
+               struct quota *quota);
 
 /* All watches are closed by now. */
 void tree_fini(struct tree *t);
@@ -118,6 +124,6 @@ void tree_take_back_get(struct tree *t);
 bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, bool sorted,
                     int64_t now_ns, struct writer *w);
 
-/* Starts a watch; `since` 0 means from now on. ETCD_INDEX_CLEARED: too old. See watch_open(). */
+/* Starts a watch; `since` 0 means from now on. See watch_open(). */
 enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, bool stream,
                           uint64_t since, void *owner, struct watch **out);

@@ -28,23 +28,29 @@ void tree_refuse(struct tree *t, const struct change *change, struct tree_result
         fail(t, change->tree_put.action, ETCD_INTERNAL, change->tree_put.path, out);
 }
 
-/* True when the path is not too deep, and the node fits into the space, in place of `old` if there
- * is one, with the directories above it when `parents` are missing. A node keeps its whole path, so
- * a deep path costs more than it is long. */
+bool tree_path_fits(struct slice path)
+{
+    size_t depth = 0;
+
+    for (size_t i = 1; i < path.len && path.len <= TREE_PATH_MAX; i++)
+        depth += path.ptr[i] == '/';
+    return path.len <= TREE_PATH_MAX && depth < TREE_DEPTH_MAX;
+}
+
+/* True when the node fits into the space, in place of `old` if there is one, with the directories
+ * above it when `parents` are missing. A node keeps its whole path, so a deep path costs more than
+ * it is long. */
 static bool has_room(const struct tree *t, struct slice path, const struct node *old, bool parents,
                      size_t value_len)
 {
-    size_t more = NODE_COST + path.len + value_len, depth = 0;
+    size_t more = NODE_COST + path.len + value_len;
     size_t less = old == NULL ? 0 : NODE_COST + path.len + blob_slice(old->value).len;
 
-    for (size_t i = 1; i < path.len; i++) {
-        if (path.ptr[i] != '/')
-            continue;
-        more += parents ? NODE_COST + i : 0;
-        depth++;
-    }
-    return depth < TREE_DEPTH_MAX &&
-           (t->bytes_max == 0 || (more <= t->bytes_max && t->bytes - less <= t->bytes_max - more));
+    if (!tree_path_fits(path))
+        return false;
+    for (size_t i = 1; i < path.len && parents; i++)
+        more += path.ptr[i] == '/' ? NODE_COST + i : 0;
+    return quota_has_room(t->quota, less, more);
 }
 
 /* --- A new node: set, create, create in order. --- */
@@ -115,12 +121,14 @@ static bool check_create_in_order(struct tree *t, const struct command *c, struc
 {
     static const size_t name_len = 21; /* '/' and twenty digits */
     size_t base = tree_is_root(c->key) ? 0 : c->key.len;
-    uint8_t *path = realloc(t->in_order_path, base + name_len + 1);
+    uint8_t *path = account_resize(ACCOUNT_TREES, ACCOUNT_ORDINARY, t->in_order_path,
+                                   t->in_order_room, base + name_len + 1);
     struct slice whole;
 
     if (path == NULL)
         return fail(t, ETCD_CREATE, ETCD_INTERNAL, c->key, out);
     t->in_order_path = path;
+    t->in_order_room = base + name_len + 1;
     if (base != 0)
         memcpy(path, c->key.ptr, base);
     snprintf((char *)path + base, name_len + 1, "/%020" PRIu64, t->index + 1);
@@ -278,16 +286,13 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
 /* '/' before each component, no component empty, and no more of them than there may be. */
 static bool is_path(struct slice path)
 {
-    size_t depth = 0;
-
     if (path.len < 2 || path.ptr[0] != '/' || path.ptr[path.len - 1] == '/')
         return false;
     for (size_t i = 1; i < path.len; i++) {
         if (path.ptr[i] == '/' && path.ptr[i - 1] == '/')
             return false;
-        depth += path.ptr[i] == '/';
     }
-    return depth < TREE_DEPTH_MAX;
+    return tree_path_fits(path);
 }
 
 static bool can_put(const struct tree *t, const struct tree_put *c)

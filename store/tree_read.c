@@ -1,5 +1,6 @@
 /* What only looks at the etcd tree: gets, listings, the next deadline. See tree.h. */
 #include <limits.h>
+#include <stdlib.h>
 
 #include "proto/json.h"
 #include "store/tree_node.h"
@@ -49,14 +50,15 @@ static int by_key(const void *a, const void *b)
 }
 
 /* The visible children, sorted or in order of creation, ending with NULL; the caller frees them. */
-static struct node **children(const struct node *n, bool sorted)
+static struct node **children(const struct node *n, bool sorted, size_t *room)
 {
     struct node *child, **list;
     size_t count = 0;
 
     TAILQ_FOREACH(child, &n->children, sibling)
         count++;
-    list = calloc(count + 1, sizeof(struct node *));
+    *room = (count + 1) * sizeof(struct node *);
+    list = account_request_zeroed(ACCOUNT_ANSWERS, account_class_of(*room), *room);
     if (list == NULL)
         return NULL;
     count = 0;
@@ -73,19 +75,21 @@ static struct node **children(const struct node *n, bool sorted)
 struct level {
     const struct node *dir;
     struct node **list;
+    size_t room; /* of the list, in bytes */
     size_t at;
     struct level *above;
 };
 
 static struct level *descend(const struct node *dir, bool sorted, struct level *above)
 {
-    struct level *l = malloc(sizeof *l);
+    struct level *l = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *l);
 
     if (l == NULL)
         return NULL;
-    *l = (struct level){.dir = dir, .list = children(dir, sorted), .above = above};
+    *l = (struct level){.dir = dir, .above = above};
+    l->list = children(dir, sorted, &l->room);
     if (l->list == NULL) {
-        free(l);
+        account_free(ACCOUNT_ANSWERS, l, sizeof *l);
         return NULL;
     }
     return l;
@@ -110,8 +114,8 @@ static void write_children(const struct node *top, bool recursive, bool sorted, 
                 tree_node_view(l->dir, now_ns, &shown);
                 etcd_write_node_close(w, &shown);
             }
-            free(l->list);
-            free(l);
+            account_free(ACCOUNT_ANSWERS, l->list, l->room);
+            account_free(ACCOUNT_ANSWERS, l, sizeof *l);
             l = above;
             continue;
         }
@@ -186,6 +190,5 @@ enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, boo
 {
     if (since == 0)
         since = t->index + 1;
-    return watch_open(&t->hub, path, recursive, stream, since, owner, out) ? ETCD_OK
-                                                                           : ETCD_INDEX_CLEARED;
+    return watch_open(&t->hub, path, recursive, stream, since, owner, out);
 }

@@ -1,8 +1,6 @@
 /* The queue of a subscription. See wake.h for the contract. */
 #include "store/wake.h"
 
-#include <stdlib.h>
-
 void subscription_init(struct subscription *s, void *owner)
 {
     *s = (struct subscription){.wake = {.kind = WAKE_SUBSCRIPTION, .owner = owner}};
@@ -15,7 +13,7 @@ void subscription_push(struct ready_list *ready, const struct reserve *reserve,
     struct delivery *d = NULL;
 
     if (bytes != NULL && s->queued < SUBSCRIPTION_MAX && reserve_has_spare(reserve))
-        d = malloc(sizeof *d);
+        d = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *d);
     if (d == NULL) {
         s->ended = s->lost = true;
     } else {
@@ -37,7 +35,7 @@ struct blob *subscription_next(struct subscription *s)
     STAILQ_REMOVE_HEAD(&s->queue, entry);
     s->queued--;
     bytes = d->bytes;
-    free(d);
+    account_free(ACCOUNT_WATCHES, d, sizeof *d);
     return bytes;
 }
 

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "store/xalloc.h"
-
 /* Everybody who watches one path. */
 struct watch_point {
     struct table_node node;
@@ -18,7 +16,7 @@ struct watch_point {
 struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
                                   struct slice key)
 {
-    struct tree_event *e = reserve_alloc(reserve, sizeof *e + key.len);
+    struct tree_event *e = reserve_alloc(reserve, ACCOUNT_HISTORY, sizeof *e + key.len);
 
     *e = (struct tree_event){.refs = 1, .action = action};
     if (key.len != 0)
@@ -43,7 +41,7 @@ void tree_event_unref(struct tree_event *e)
     blob_unref(e->prev_value);
     blob_unref(e->json);
     blob_unref(e->chunk);
-    free(e);
+    account_free(ACCOUNT_HISTORY, e, sizeof *e + e->node.key.len);
 }
 
 struct blob *tree_event_json(struct tree_event *e)
@@ -56,13 +54,12 @@ struct blob *tree_event_json(struct tree_event *e)
         return e->json;
     etcd_write_event(&w, e->action, &e->node, prev);
     if (w.len <= w.cap) {
-        e->json = blob_new((struct slice){small, w.len});
+        e->json = blob_new(ACCOUNT_HISTORY, (struct slice){small, w.len});
         return e->json;
     }
-    e->json = blob_alloc(w.len); /* now it is known how long it is */
+    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* now it is known how long it is */
     if (e->json == NULL)
         return NULL;
-    e->json->len = w.len;
     w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
     etcd_write_event(&w, e->action, &e->node, prev);
     return e->json;
@@ -80,10 +77,9 @@ struct blob *tree_event_chunk(struct tree_event *e)
     if (json.len == 0)
         return NULL;
     snprintf(size, sizeof size, "%zx\r\n", json.len);
-    e->chunk = blob_alloc(strlen(size) + json.len + 2);
+    e->chunk = blob_alloc(ACCOUNT_HISTORY, strlen(size) + json.len + 2);
     if (e->chunk == NULL)
         return NULL;
-    e->chunk->len = strlen(size) + json.len + 2;
     w = (struct writer){.ptr = e->chunk->bytes, .cap = e->chunk->len};
     writer_str(&w, size);
     writer_slice(&w, json);
@@ -102,18 +98,19 @@ struct slice watch_json(const struct blob *chunk)
 /* Those who are still to be told hold them. */
 static void let_go(struct tree_event *e)
 {
-    blob_unref(e->json);
-    blob_unref(e->chunk);
+    blob_leave(e->json, ACCOUNT_WATCHES);
+    blob_leave(e->chunk, ACCOUNT_WATCHES);
     e->json = e->chunk = NULL;
 }
 
 /* --- Telling. --- */
 
 void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
-                    uint64_t seed, uint64_t last)
+                    struct quota *quota, uint64_t seed, uint64_t last)
 {
-    *h = (struct watch_hub){.ready = ready, .reserve = reserve, .last = last, .oldest = 1};
-    table_init(&h->points, seed, reserve);
+    *h = (struct watch_hub){
+        .ready = ready, .reserve = reserve, .quota = quota, .last = last, .oldest = 1};
+    table_init(&h->points, ACCOUNT_WATCHES, seed, reserve);
 }
 
 void watch_hub_fini(struct watch_hub *h)
@@ -122,6 +119,12 @@ void watch_hub_fini(struct watch_hub *h)
         tree_event_unref(h->history[i]);
     assert(h->points.count == 0);
     table_fini(&h->points);
+}
+
+/* As if it were the only one at its path. */
+static size_t watch_cost(struct slice key)
+{
+    return sizeof(struct watch) + sizeof(struct watch_point) + key.len;
 }
 
 static void unregister(struct watch_hub *h, struct watch *w)
@@ -133,9 +136,11 @@ static void unregister(struct watch_hub *h, struct watch *w)
     TAILQ_REMOVE(&point->watches, w, entry);
     w->at = NULL;
     h->registered--;
+    h->quota->waiters--;
+    quota_wait(h->quota, &h->waiting_bytes, 0, watch_cost(point->node.key));
     if (TAILQ_EMPTY(&point->watches)) {
         table_remove(&h->points, &point->node);
-        free(point);
+        account_free(ACCOUNT_WATCHES, point, sizeof *point + point->node.key.len);
     }
 }
 
@@ -214,6 +219,20 @@ static void forget(struct watch_hub *h, uint64_t index)
     *slot = NULL;
 }
 
+bool watch_forget_oldest(struct watch_hub *h)
+{
+    if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
+        let_go(h->fresh);
+        return true;
+    }
+    while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
+        h->oldest++;
+    if (h->oldest >= h->last)
+        return false;
+    forget(h, h->oldest++);
+    return true;
+}
+
 /* Takes over the reference; NULL when the index was no event. The newest event is always kept. */
 static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
@@ -284,12 +303,25 @@ static struct tree_event *find_past(const struct watch_hub *h, struct slice key,
     return NULL;
 }
 
-static void point_register(struct watch_hub *h, struct slice key, struct watch *w)
+bool watch_has_room(const struct watch_hub *h, struct slice key)
+{
+    return quota_may_wait(h->quota, watch_cost(key));
+}
+
+static void *watch_alloc(size_t len)
+{
+    return account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, len);
+}
+
+/* False: memory is short. */
+static bool point_register(struct watch_hub *h, struct slice key, struct watch *w)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, key);
 
     if (point == NULL) {
-        point = xcalloc(1, sizeof *point + key.len);
+        point = watch_alloc(sizeof *point + key.len);
+        if (point == NULL)
+            return false;
         memcpy(point->path, key.ptr, key.len);
         point->node.key = (struct slice){point->path, key.len};
         TAILQ_INIT(&point->watches);
@@ -298,33 +330,46 @@ static void point_register(struct watch_hub *h, struct slice key, struct watch *
     w->at = point;
     TAILQ_INSERT_TAIL(&point->watches, w, entry);
     h->registered++;
+    h->quota->waiters++;
+    quota_wait(h->quota, &h->waiting_bytes, watch_cost(key), 0);
+    return true;
 }
 
-bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
-                void *owner, struct watch **out)
+enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out)
 {
     struct tree_event *past = NULL;
     struct watch *w;
 
     if (since < watch_oldest(h))
-        return false;
+        return ETCD_INDEX_CLEARED;
     past = find_past(h, key, recursive, since);
-    w = xcalloc(1, sizeof *w);
+    w = watch_alloc(sizeof *w);
+    if (w == NULL)
+        return ETCD_INTERNAL;
     subscription_init(&w->subscription, owner);
     w->recursive = recursive;
     w->stream = stream;
     w->since = since;
-    *out = w;
     if (past == NULL) {
-        point_register(h, key, w);
-        return true;
+        if (!point_register(h, key, w)) {
+            account_free(ACCOUNT_WATCHES, w, sizeof *w);
+            return ETCD_INTERNAL;
+        }
+        *out = w;
+        return ETCD_OK;
     }
     subscription_push(h->ready, h->reserve, &w->subscription, tree_event_chunk(past));
+    if (w->subscription.lost) {
+        watch_close(h, w);
+        return ETCD_INTERNAL;
+    }
+    *out = w;
     /* A stream from the past stays open and silent, in etcd too. */
-    w->subscription.ended = !stream || w->subscription.lost;
+    w->subscription.ended = !stream;
     if (past != h->fresh)
         let_go(past);
-    return true;
+    return ETCD_OK;
 }
 
 void watch_close(struct watch_hub *h, struct watch *w)
@@ -333,5 +378,5 @@ void watch_close(struct watch_hub *h, struct watch *w)
         return;
     unregister(h, w);
     subscription_fini(h->ready, &w->subscription);
-    free(w);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proto/etcd_types.h"
+#include "store/quota.h"
 #include "store/table.h"
 #include "store/wake.h"
 
@@ -66,12 +67,14 @@ struct watch_hub {
     struct table points;
     struct ready_list *ready;
     struct reserve *reserve;
+    struct quota *quota;  /* of the space */
+    size_t waiting_bytes; /* of watches */
     uint64_t registered;
 };
 
 /* `last` is the index that the tree starts at. */
 void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
-                    uint64_t seed, uint64_t last);
+                    struct quota *quota, uint64_t seed, uint64_t last);
 
 /* All watches are closed by now. */
 void watch_hub_fini(struct watch_hub *h);
@@ -95,13 +98,21 @@ bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct 
 /* An index was used up by something that is no event for clients. */
 void watch_skip_index(struct watch_hub *h, uint64_t index);
 
+/* Memory is short: what is rendered goes, then the oldest event. False: there is but the newest,
+ * which stays. */
+bool watch_forget_oldest(struct watch_hub *h);
+
 /* The oldest index that is kept. */
 uint64_t watch_oldest(const struct watch_hub *h);
 
-/* Starts a watch on `key` from index `since` on. False: `since` is older than what is kept. A past
- * event is queued at once, and then the watch is not registered. */
-bool watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream, uint64_t since,
-                void *owner, struct watch **out);
+/* True when the space lets one more client wait. */
+bool watch_has_room(const struct watch_hub *h, struct slice key);
+
+/* Starts a watch on `key` from index `since` on. ETCD_INDEX_CLEARED: `since` is older than what is
+ * kept. ETCD_INTERNAL: memory is short. A past event is queued at
+ * once, and then the watch is not registered. */
+enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out);
 
 /* Ends a watch and frees it. Takes NULL. */
 void watch_close(struct watch_hub *h, struct watch *w);

@@ -1,20 +1,17 @@
 /* Opens, finds and drops the worker stores of a space. See worker_store.h for the contract. */
 #include "store/worker_store.h"
 
-#include <stdlib.h>
-
 void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max)
+                        uint64_t seed, struct quota *quota)
 {
-    *w = (struct worker_stores){
-        .ready = ready, .reserve = reserve, .seed = seed, .bytes_max = bytes_max};
+    *w = (struct worker_stores){.ready = ready, .reserve = reserve, .seed = seed, .quota = quota};
 }
 
 void worker_stores_fini(struct worker_stores *w)
 {
     while (w->count > 0)
         worker_stores_drop(w, w->items[w->count - 1]->id);
-    free(w->items);
+    account_free(ACCOUNT_WORKER_STORES, w->items, w->room * sizeof *w->items);
 }
 
 /* The place of the first one whose id is not below this one. */
@@ -48,13 +45,16 @@ size_t worker_stores_memory(const struct worker_stores *w)
 
 struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
 {
-    struct worker_store *store = reserve_alloc(w->reserve, sizeof *store);
+    struct worker_store *store = reserve_alloc(w->reserve, ACCOUNT_WORKER_STORES, sizeof *store);
 
-    w->items = reserve_realloc(w->reserve, w->items, (w->count + 1) * sizeof *w->items);
+    w->items = reserve_realloc(w->reserve, ACCOUNT_WORKER_STORES, w->items,
+                               w->room * sizeof *w->items, (w->count + 1) * sizeof *w->items);
+    w->room = w->count + 1;
     w->items[w->count++] = store;
     w->last_id = id;
+    quota_keep(w->quota, &w->bytes, WORKER_STORE_COST, 0);
     store->id = id;
-    keymap_init(&store->keys, w->ready, w->reserve, w->seed, w->bytes_max);
+    keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
     store->keys.graveyard = w->graveyard;
     return store;
 }
@@ -64,7 +64,8 @@ void worker_stores_drop(struct worker_stores *w, uint64_t id)
     size_t at = place_of(w, id);
 
     keymap_fini(&w->items[at]->keys);
-    free(w->items[at]);
+    account_free(ACCOUNT_WORKER_STORES, w->items[at], sizeof *w->items[at]);
+    quota_keep(w->quota, &w->bytes, 0, WORKER_STORE_COST);
     w->count--;
     memmove(w->items + at, w->items + at + 1, (w->count - at) * sizeof *w->items);
 }

@@ -14,16 +14,18 @@ struct worker_store {
 struct worker_stores {
     struct worker_store **items;
     size_t count;
+    size_t room; /* of `items` */
     uint64_t last_id;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
     struct graveyard *graveyard; /* see struct keymap */
     uint64_t seed;
-    size_t bytes_max; /* of each; 0: no limit */
+    struct quota *quota; /* of the space */
+    size_t bytes;        /* of the stores themselves */
 };
 
 void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
-                        uint64_t seed, size_t bytes_max);
+                        uint64_t seed, struct quota *quota);
 
 /* By now all waiters in them are ended. */
 void worker_stores_fini(struct worker_stores *w);
@@ -32,6 +34,9 @@ void worker_stores_fini(struct worker_stores *w);
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id);
 
 /* --- Changes; for part_*.c alone. --- */
+
+/* What each costs by itself. */
+#define WORKER_STORE_COST sizeof(struct worker_store)
 
 /* What worker_stores_open() takes of the reserve at most. */
 size_t worker_stores_memory(const struct worker_stores *w);

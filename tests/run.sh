@@ -179,6 +179,11 @@ step wire-valgrind env RDZVD="$PLAIN" $PYTHON tests/wire/run.py \
     --wrapper "valgrind --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite -q"
 step bad-input $PYTHON tests/wire/bad_input.py --seed "$SEED"
 step process $PYTHON tests/process/run.py
+if [ "$ALL" = yes ]; then
+    step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep
+else
+    step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py
+fi
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd

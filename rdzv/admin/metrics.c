@@ -163,7 +163,7 @@ static void write_spaces(FILE *out, const struct engine *e, const struct engine_
         uint64_t (*value)(const struct engine_space *space);
     } gauges[] = {
         {"rdzvd_space_c10d_connections", "Open connections that speak c10d.", space_connections},
-        {"rdzvd_space_bytes", "Bytes of keys and values.", space_bytes},
+        {"rdzvd_space_bytes", "Bytes that a space holds, by --space-limit.", space_bytes},
         {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree.", space_nodes},
         {"rdzvd_space_etcd_watchers", "Open etcd watches.", space_watchers},
         {"rdzvd_space_keys", "c10d keys that have a value.", space_key_count},
@@ -218,6 +218,19 @@ static void write_connections(FILE *out, const struct net *n)
     write_refused(out, stats);
 }
 
+static void write_memory_account(FILE *out)
+{
+    head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
+    for (int i = 0; i < ACCOUNT_KINDS; i++)
+        fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
+                account_kind_name((enum account_kind)i), account.bytes[i]);
+    gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
+          account.limit == SIZE_MAX ? 0 : account.limit);
+    counter(out, "rdzvd_memory_refused_total",
+            "Times that memory was refused, to keep the limit or since there was none.",
+            account.refused);
+}
+
 static void write_daemon(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
@@ -243,6 +256,7 @@ static void write_daemon(FILE *out, const struct net *n)
             log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
+    write_memory_account(out);
 }
 
 /* --- The process. --- */

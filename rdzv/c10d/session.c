@@ -25,6 +25,7 @@ struct c10d_watches {
     struct subscription subscription;
     struct key_watch **items;
     size_t count;
+    size_t room; /* of `items` */
 };
 
 static struct c10d *c10d_of(const struct conn *c)
@@ -64,8 +65,8 @@ static void end(struct conn *c)
         for (size_t i = 0; i < w->count; i++)
             keymap_unwatch(keys_of(c), w->items[i]);
         subscription_fini(&c10d_of(c)->engine->store.ready, &w->subscription);
-        free(w->items);
-        free(w);
+        account_free(ACCOUNT_WATCHES, w->items, w->room * sizeof *w->items);
+        account_free(ACCOUNT_WATCHES, w, sizeof *w);
         s->watches = NULL;
     }
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
@@ -117,11 +118,14 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_NOT_A_NUMBER:
         conn_drop(c, DROP_MALFORMED, "the value is not an integer", key);
         break;
+    case STORE_TOO_MANY:
+        conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
+        break;
     case STORE_FULL:
         conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;
     default:
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", key);
+        conn_drop(c, DROP_NO_MEMORY, "no memory for it, see --memory-limit", key);
         break;
     }
 }
@@ -162,7 +166,7 @@ static bool watchers_left(struct conn *c)
 {
     uint32_t max = c10d_of(c)->config->limits.watchers_max;
 
-    if (max == 0 || keys_of(c)->waiters < max)
+    if (max == 0 || conn_space(c)->store->quota.waiters < max)
         return true;
     conn_drop(c, DROP_LIMIT, "too many waiters in this space, see --watcher-limit",
               (struct slice){0});
@@ -271,7 +275,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
         return;
     }
     if (w == NULL) {
-        w = calloc(1, sizeof *w);
+        w = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
         if (w == NULL) {
             c10d_reject(c, STORE_NO_MEMORY, req->key);
             return;
@@ -279,9 +283,11 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
         subscription_init(&w->subscription, c);
         c10d_session(c)->watches = w;
     }
-    items = realloc(w->items, (w->count + 1) * sizeof(struct key_watch *));
+    items = account_resize(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, w->items, w->room * sizeof *items,
+                           (w->count + 1) * sizeof *items);
     if (items != NULL) {
         w->items = items;
+        w->room = w->count + 1;
         status = keymap_watch(keys_of(c), req->key, &w->subscription, &items[w->count]);
     }
     if (status != STORE_OK) {
@@ -316,6 +322,17 @@ static void handle_delete(struct conn *c, const struct c10d_request *req)
         reply_i64(c, result.status == STORE_OK ? 1 : 0);
 }
 
+/* One APPEND is within --value-limit; what all of them make is to be, too. */
+static bool append_fits(struct conn *c, const struct c10d_request *req)
+{
+    size_t len = blob_slice(keymap_get(keys_of(c), req->key)).len;
+
+    if (len + req->value.len <= c10d_of(c)->limits.value_max)
+        return true;
+    conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", req->key);
+    return false;
+}
+
 /* Changes that are not answered. */
 static void handle_silent(struct conn *c, const struct c10d_request *req)
 {
@@ -329,7 +346,8 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
-    apply(c, &command, &result);
+    if (req->op != C10D_APPEND || append_fits(c, req))
+        apply(c, &command, &result);
 }
 
 /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1 of the
@@ -406,6 +424,8 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
         s->role = C10D_PLAIN;
         if (hooks->bind != NULL)
             hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+        if (!conn_is_open(c))
+            return C10D_ANSWERED;
     }
     return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
 }

@@ -58,6 +58,9 @@ enum config_snapshot_opcodes {
     CONFIG_SNAPSHOT_OPCODES_X2
 };
 
+/* An amount that is found out at start. */
+#define CONFIG_AUTO UINT64_MAX
+
 /* Checked before the bytes come. 0 means no limit where the comment says so, and nowhere else. */
 struct config_limits {
     uint32_t key_max;            /* bytes of a c10d key */
@@ -67,7 +70,9 @@ struct config_limits {
     uint64_t output_max;         /* bytes queued for one peer that does not read; one reply may be
                                     longer by itself */
     uint32_t connections_max;    /* 0: no limit but the descriptors */
-    uint64_t space_bytes_max;    /* keys and values of one space; 0: no limit */
+    uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
+    uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
+    uint32_t runs_max;           /* torch rendezvous of one space; 0: no limit */
     uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: no limit */
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */

@@ -30,6 +30,7 @@ struct option {
     size_t offset; /* in struct config */
     uint64_t least, most;
     bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
+    bool may_be_auto;           /* `auto` is legal, and means CONFIG_AUTO */
     const char *const *choices; /* ends with NULL */
     /* OPTION_TEXT: what is wrong with a value, or NULL and it is in the config too. */
     const char *(*check)(struct config *c, const char *text);

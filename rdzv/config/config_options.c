@@ -223,6 +223,15 @@ const struct option config_options[] = {
      .group = limits,
      .value_name = "COUNT",
      .help = "connections at a time"},
+    {.name = "memory-limit",
+     .kind = OPTION_SIZE,
+     .offset = AT(limits.memory_max),
+     .most = INT64_MAX,
+     .may_be_off = true,
+     .may_be_auto = true,
+     .group = limits,
+     .value_name = "SIZE",
+     .help = "all of rdzvd; auto is 80% of what there is"},
     {.name = "space-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.space_bytes_max),
@@ -230,7 +239,15 @@ const struct option config_options[] = {
      .may_be_off = true,
      .group = limits,
      .value_name = "SIZE",
-     .help = "keys and values of one space"},
+     .help = "all that one space keeps"},
+    {.name = "runs-per-space",
+     .kind = OPTION_COUNT,
+     .offset = AT(limits.runs_max),
+     .most = UINT32_MAX,
+     .may_be_off = true,
+     .group = limits,
+     .value_name = "COUNT",
+     .help = "runs of torch's rendezvous in one space"},
     {.name = "watcher-limit",
      .kind = OPTION_COUNT,
      .offset = AT(limits.watchers_max),
@@ -328,6 +345,10 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
 
     if (o->may_be_off && is_off(s->value)) {
         *out = 0;
+        return true;
+    }
+    if (o->may_be_auto && strcmp(s->value, "auto") == 0) {
+        *out = CONFIG_AUTO;
         return true;
     }
     if (o->kind == OPTION_COUNT) {

@@ -63,6 +63,8 @@ static void format_amount(const struct config *c, const struct option *o, char *
     }
     if (amount == 0 && o->may_be_off)
         strcpy(text, "off");
+    else if (amount == CONFIG_AUTO && o->may_be_auto)
+        strcpy(text, "auto");
     else if (o->kind == OPTION_COUNT)
         snprintf(text, UNITS_TEXT_MAX, "%" PRIu64, amount);
     else if (o->kind == OPTION_DURATION)

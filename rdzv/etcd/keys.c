@@ -9,11 +9,6 @@
 #include "rdzv/etcd/auth.h"
 #include "rdzv/http/body.h"
 
-static void reply_no_memory(const struct http_request *r)
-{
-    conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
-}
-
 static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
                         uint64_t index)
 {
@@ -27,6 +22,19 @@ static void reply_error(const struct http_request *r, enum etcd_code code, struc
                                     .etcd = HTTP_ETCD_ERROR,
                                     .index = index},
                     &body);
+}
+
+/* ETCD_INTERNAL, and why. */
+static void reply_not_kept(const struct http_request *r, enum store_status why)
+{
+    if (why == STORE_NO_MEMORY)
+        reply_no_memory(r);
+    else
+        reply_error(r, ETCD_INTERNAL,
+                    slice_str(why == STORE_TOO_LONG
+                                  ? "rdzvd: the path has more than 4096 bytes or 1024 names"
+                                  : "rdzvd: the space is full, see --space-limit"),
+                    r->space->store->tree.index);
 }
 
 /* --- Reads. --- */
@@ -90,15 +98,27 @@ static void start_watch(const struct http_request *r, struct slice key,
     struct tree *t = &r->space->store->tree;
     uint32_t max = r->http->config->limits.watchers_max;
     struct watch *watch;
+    enum etcd_code code;
 
-    if (max != 0 && t->hub.registered >= max) {
+    if (max != 0 && r->space->store->quota.waiters >= max) {
         reply_error(r, ETCD_INTERNAL,
                     slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
                     t->index);
         return;
     }
-    if (tree_watch(t, key, q->recursive, q->stream, q->wait_index, r->conn, &watch) == ETCD_OK) {
+    if (!tree_path_fits(key)) {
+        reply_not_kept(r, STORE_TOO_LONG);
+        return;
+    }
+    if (!watch_has_room(&t->hub, key)) {
+        reply_not_kept(r, STORE_FULL);
+        return;
+    }
+    code = tree_watch(t, key, q->recursive, q->stream, q->wait_index, r->conn, &watch);
+    if (code == ETCD_OK) {
         http_start_watch(r, watch, t->index);
+    } else if (code == ETCD_INTERNAL) {
+        reply_no_memory(r);
     } else {
         char cause[128];
 
@@ -126,7 +146,7 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
 {
     struct slice actual = result->actual_value;
     size_t room = c->expected.len + actual.len + 128;
-    uint8_t *cause = malloc(room);
+    uint8_t *cause = account_request(ACCOUNT_ANSWERS, account_class_of(room), room);
     struct writer w = {.ptr = cause, .cap = room};
 
     if (cause == NULL) {
@@ -148,7 +168,7 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
         writer_str(&w, text);
     }
     reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->store->tree.index);
-    free(cause);
+    account_free(ACCOUNT_ANSWERS, cause, room);
 }
 
 static void reply_changed(const struct http_request *r, const struct etcd_request *q,
@@ -171,7 +191,9 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
     } else {
         reply.shared = tree_event_json(e);
         if (reply.shared == NULL) {
-            reply_no_memory(r);
+            /* The change is made: no error may say that it is not. */
+            conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+                      r->path);
             return;
         }
     }
@@ -212,9 +234,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
     else if (result.tree.code == ETCD_COMPARE_FAILED)
         reply_compare_failed(r, &command, &result.tree);
     else if (result.tree.code == ETCD_INTERNAL)
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str("rdzvd: the space is full, or the path too deep: see --space-limit"),
-                    r->space->store->tree.index);
+        reply_not_kept(r, result.status);
     else
         reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }

@@ -1,24 +1,32 @@
 /* Bodies that grow. See body.h for the contract. */
 #include "rdzv/http/body.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+static struct blob *resize(struct blob *b, size_t cap)
+{
+    size_t old = b == NULL ? 0 : blob_size(b);
+
+    b = account_resize(ACCOUNT_ANSWERS, account_class_of(cap), b, old, sizeof *b + cap);
+    return b == NULL ? NULL : blob_begin(b, ACCOUNT_ANSWERS, cap);
+}
 
 /* To at least `len` bytes, and to twice what it was. */
 static void grow(struct writer *w, size_t len)
 {
     struct reply_body *b = (struct reply_body *)w; /* its first member */
     size_t cap = 2 * w->cap > len ? 2 * w->cap : len;
-    struct blob *wider = len > b->max ? NULL : realloc(b->blob, sizeof *wider + cap);
+    struct blob *wider = len > b->max ? NULL : resize(b->blob, cap);
+
+    if (wider == NULL && len <= b->max) /* what is needed, at least */
+        wider = resize(b->blob, cap = len);
 
     if (wider == NULL) {
         w->grow = NULL;
         return;
     }
-    if (b->blob == NULL) {
-        *wider = (struct blob){.refs = 1};
+    if (b->blob == NULL)
         memcpy(wider->bytes, b->small, w->len);
-    }
     b->blob = wider;
     w->ptr = wider->bytes;
     w->cap = cap;
@@ -31,18 +39,36 @@ void reply_body_begin(struct reply_body *b)
     b->max = SIZE_MAX;
 }
 
+/* To what was written: it may be queued for long. What is little too large stays as it is. False:
+ * memory is short. */
+static bool shrink(struct reply_body *b)
+{
+    size_t spare = b->blob->len - b->w.len;
+    struct blob *less;
+
+    if (spare > b->w.len / 8 || spare > BLOB_SPARE_MAX) {
+        less =
+            account_realloc(ACCOUNT_ANSWERS, b->blob, blob_size(b->blob), sizeof *less + b->w.len);
+        if (less == NULL)
+            return false;
+        b->blob = blob_begin(less, ACCOUNT_ANSWERS, b->w.len);
+        spare = 0;
+    }
+    blob_leave_spare(b->blob, spare);
+    return true;
+}
+
 void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b)
 {
     struct reply whole = *reply;
 
     conn_charge(r->conn, b->w.len);
-    if (!reply_body_is_whole(b)) {
-        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
+    if (!reply_body_is_whole(b) || (b->blob != NULL && !shrink(b))) {
+        reply_no_memory(r);
     } else if (b->blob == NULL) {
         whole.body = (struct slice){b->small, b->w.len};
         reply_send(r, &whole);
     } else {
-        b->blob->len = b->w.len;
         whole.shared = b->blob;
         reply_send(r, &whole);
     }

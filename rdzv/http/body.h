@@ -30,5 +30,6 @@ static inline bool reply_body_is_whole(const struct reply_body *b)
 /* Frees a body that is not sent. */
 void reply_body_drop(struct reply_body *b);
 
-/* Replies with what was written and frees it. When memory was short the connection is dropped. */
+/* Replies with what was written and frees it. When memory was short it
+ * replies that. */
 void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b);

@@ -2,10 +2,11 @@
 #include "rdzv/http/reply.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <time.h>
 
+#include "proto/etcd.h"
 #include "proto/json.h"
+#include "rdzv/http/route.h"
 
 static const char *reason_of(unsigned status)
 {
@@ -148,11 +149,15 @@ void reply_send(const struct http_request *r, const struct reply *reply)
 {
     struct slice body = reply->shared != NULL ? blob_slice(reply->shared) : reply->body;
     size_t room = REPLY_HEAD_ROOM + r->head->origin.len;
-    uint8_t small[2048], *head = room <= sizeof small ? small : malloc(room);
+    uint8_t small[2048];
+    uint8_t *head = room <= sizeof small
+                        ? small
+                        : account_request(ACCOUNT_ANSWERS, account_class_of(room), room);
     struct writer w = {.ptr = head, .cap = room};
 
     if (head == NULL) {
-        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", (struct slice){0});
+        conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+                  (struct slice){0});
         return;
     }
     reply_write_head(&w, r, reply);
@@ -173,7 +178,29 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     else if (r->head->method != HTTP_HEAD)
         conn_put(r->conn, body.ptr, body.len);
     if (head != small)
-        free(head);
+        account_free(ACCOUNT_ANSWERS, head, room);
+}
+
+void reply_no_memory(const struct http_request *r)
+{
+    static const char text[] = "rdzvd: out of memory, see --memory-limit";
+    uint64_t index = r->space->store->tree.index;
+    bool etcd = http_is_below(r->path, "/v2/keys");
+    uint8_t bytes[256];
+    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
+
+    if (etcd) {
+        etcd_write_error(&w, ETCD_INTERNAL, slice_str(text), index);
+    } else {
+        writer_str(&w, "{\"message\":\"");
+        writer_str(&w, text);
+        writer_str(&w, "\"}");
+    }
+    reply_send(r, &(struct reply){.status = etcd ? etcd_status(ETCD_INTERNAL) : 503,
+                                  .content_type = HTTP_JSON,
+                                  .etcd = etcd ? HTTP_ETCD_ERROR : HTTP_ETCD_NONE,
+                                  .index = index,
+                                  .body = {bytes, w.len}});
 }
 
 void reply_not_found(const struct http_request *r)

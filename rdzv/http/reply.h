@@ -80,6 +80,9 @@ void reply_later(const struct http_request *r);
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
 
+/* There is no memory for what was asked: 503 and a message; below /v2/keys an error as etcd's. */
+void reply_no_memory(const struct http_request *r);
+
 /* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
  * without one; `etcd` as in struct reply). */
 void reply_not_found(const struct http_request *r);

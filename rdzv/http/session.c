@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/etcd.h"
@@ -79,7 +78,7 @@ static void end(struct conn *c)
     struct http_session *h = session_of(c);
 
     close_watch(c);
-    free(h);
+    account_free(ACCOUNT_SESSIONS, h, sizeof *h);
 }
 
 /* --- Watches. --- */
@@ -183,7 +182,7 @@ static void reply_redirect(const struct http_request *r)
         moved.location = (struct slice){location.w.ptr, location.w.len};
         reply_body_send(r, &moved, &page);
     } else {
-        conn_drop(r->conn, DROP_NO_MEMORY, "out of memory", r->path);
+        reply_no_memory(r);
         reply_body_drop(&page);
     }
     reply_body_drop(&location);
@@ -201,6 +200,21 @@ static enum protocol_result refuse_body(struct conn *c, const struct http_head *
     reply_send(&r, reply);
     conn_finish_draining(c);
     return PROTOCOL_ENDED;
+}
+
+/* There is no memory for the body that is to come. */
+static void refuse_for_memory(struct conn *c, const struct http_head *head)
+{
+    struct http_head closing = *head;
+    struct http_request r = {.http = http_of(c),
+                             .conn = c,
+                             .space = conn_space(c),
+                             .head = &closing,
+                             .path = head->target.path};
+
+    closing.keep_alive = false;
+    reply_no_memory(&r);
+    conn_finish_draining(c);
 }
 
 /* etcd says 421 to names that are not on its list; a browser that was misled gets a plain no. */
@@ -285,7 +299,10 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     }
     if (route->flags & ROUTE_USES_STORE)
         engine_use_began(r->http->engine);
+    else
+        account_begin_watching();
     route->handle(r);
+    account_end_watching();
     if (route->flags & ROUTE_USES_STORE)
         engine_use_ended(r->http->engine);
 }
@@ -300,7 +317,9 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
                              .body = body};
     size_t room = head->target.path.len + 1;
     struct http_head last;
-    uint8_t small[1024], *path = room <= sizeof small ? small : malloc(room);
+    uint8_t small[1024];
+    uint8_t *path =
+        room <= sizeof small ? small : account_request(ACCOUNT_INPUT, account_class_of(room), room);
     bool moved = false;
 
     if (c->probation != PROBATION_NONE) { /* one request, and no more */
@@ -309,7 +328,8 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
         r.head = head = &last;
     }
     if (path == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
+                  (struct slice){0});
         return;
     }
     if (head->method == HTTP_CONNECT)
@@ -319,7 +339,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     http_of(c)->engine->stats.http_requests++;
     ask_endpoint(&r, moved);
     if (path != small)
-        free(path);
+        account_free(ACCOUNT_INPUT, path, room);
     if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
         head->keep_alive)
         return;
@@ -415,6 +435,11 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     }
     if (h->length > body_max(c)) {
         refuse_form(c, head, "http: POST too large");
+        return false;
+    }
+    if (!store_make_room(&http_of(c)->engine->store, account_class_of((size_t)h->length),
+                         (size_t)h->length)) {
+        refuse_for_memory(c, head);
         return false;
     }
     if (head->expect == HTTP_EXPECT_CONTINUE)
@@ -690,9 +715,10 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     (void)why;
     if (in.ptr[0] < 'A' || in.ptr[0] > 'Z')
         return PARSE_BAD;
-    h = calloc(1, sizeof *h);
+    h = account_request_zeroed(ACCOUNT_SESSIONS, conn_class(c), sizeof *h);
     if (h == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
+        conn_drop(c, DROP_NO_MEMORY, "no memory for a session, see --memory-limit",
+                  (struct slice){0});
         return PARSE_BAD;
     }
     memcpy(c->session.bytes, &h, sizeof h);

@@ -9,6 +9,9 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
 
+/* So much may be queued for a connection when memory is short, too. */
+#define OUTPUT_ALWAYS (64u << 10)
+
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
 {
     return peer_text(&c->peer, text);
@@ -123,25 +126,25 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
                       event_callback_fn on_event)
 {
     struct net *n = listener->net;
-    struct conn *c = calloc(1, sizeof *c);
+    const struct peer from = peer_of(peer);
+    struct conn *c = account_request_zeroed(
+        ACCOUNT_SESSIONS, peer_is_loopback(&from) ? ACCOUNT_WATCHING : ACCOUNT_SMALL, sizeof *c);
 
     if (c == NULL) {
-        const struct peer from = peer_of(peer);
-
         refusal_note(&n->engine->stats, REFUSAL_MEMORY, &from, (struct slice){0});
         close(fd);
         return NULL;
     }
     event_assign(&c->event, n->base, fd, EV_READ | EV_PERSIST, on_event, c);
     if (!net_add_event(&c->event, NULL)) {
-        free(c);
+        account_free(ACCOUNT_SESSIONS, c, sizeof *c);
         close(fd);
         return NULL;
     }
     c->mask = EV_READ;
     c->listener = listener;
     listener->conns++;
-    c->peer = peer_of(peer);
+    c->peer = from;
     outq_init(&c->out);
     TAILQ_INSERT_TAIL(&n->conns, c, entry);
     n->conn_count++;
@@ -285,10 +288,11 @@ void conn_free(struct conn *c)
     TAILQ_REMOVE(&n->closed, c, entry);
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
-    free(c->in);
+    if (c->in != NULL)
+        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
     close(event_get_fd(&c->event));
     listen_conn_gone(c->listener);
-    free(c);
+    account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
 
 /* --- Output. --- */
@@ -299,39 +303,62 @@ static void note_output(struct conn *c)
     c->watermark = engine_watermark(conn_net(c)->engine);
 }
 
+/* A connection whose answer did not fit ends with the iteration, and not within the request that
+ * makes the answer. */
+static void check_output(struct conn *c)
+{
+    if (c->out.broken)
+        conn_set_output(c, OUTPUT_QUEUED);
+}
+
+void conn_drop_broken(struct conn *c)
+{
+    conn_drop(c, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+              (struct slice){0});
+}
+
 void conn_put(struct conn *c, const void *bytes, size_t len)
 {
     note_output(c);
     outq_put(&c->out, &conn_net(c)->pool, bytes, len);
+    check_output(c);
 }
 
 uint8_t *conn_reserve(struct conn *c, size_t len)
 {
+    uint8_t *at;
+
     note_output(c);
-    return outq_reserve(&c->out, &conn_net(c)->pool, len);
+    at = outq_reserve(&c->out, &conn_net(c)->pool, len);
+    check_output(c);
+    return at;
 }
 
 void conn_put_blob(struct conn *c, struct blob *b)
 {
     note_output(c);
     outq_put_blob(&c->out, &conn_net(c)->pool, b);
+    check_output(c);
 }
 
 void conn_share(struct conn *c, struct blob *b)
 {
     note_output(c);
     outq_share(&c->out, &conn_net(c)->pool, b);
+    check_output(c);
 }
 
 void conn_share_counted(struct conn *c, struct blob *b)
 {
     note_output(c);
     outq_share_counted(&c->out, &conn_net(c)->pool, b);
+    check_output(c);
 }
 
 bool conn_can_reply(const struct conn *c)
 {
-    return c->out.bytes <= conn_net(c)->limits->output_max;
+    return !c->out.broken && c->out.bytes <= conn_net(c)->limits->output_max &&
+           (c->out.bytes <= OUTPUT_ALWAYS || !account_is_short());
 }
 
 bool conn_has_room(const struct conn *c, size_t len)
@@ -345,6 +372,10 @@ bool conn_can_push(struct conn *c)
 {
     if (conn_can_reply(c))
         return true;
+    if (c->out.broken) {
+        conn_drop_broken(c);
+        return false;
+    }
     conn_drop(c, DROP_STALLED, "does not read its answers, the output limit is reached",
               (struct slice){0});
     return false;

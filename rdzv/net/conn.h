@@ -113,6 +113,12 @@ static inline bool conn_is_http_alone(const struct conn *c)
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
 
+/* How urgent small things of this connection are: those of this machine come first. */
+static inline enum account_class conn_class(const struct conn *c)
+{
+    return peer_is_loopback(&c->peer) ? ACCOUNT_WATCHING : ACCOUNT_SMALL;
+}
+
 /* True until its end has begun: its requests are carried out. */
 static inline bool conn_is_open(const struct conn *c)
 {
@@ -151,7 +157,8 @@ void conn_finish_draining(struct conn *c);
 /* Frees a closed connection; for the end of an iteration. */
 void conn_free(struct conn *c);
 
-/* --- Output. Each of these queues, and the end of the iteration sends. --- */
+/* --- Output. Each of these queues, and the end of the iteration sends, or drops a connection for
+ * which memory was short. --- */
 
 void conn_put(struct conn *c, const void *bytes, size_t len);
 uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
@@ -159,8 +166,8 @@ void conn_put_blob(struct conn *c, struct blob *b);
 void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
 void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
-/* True when there is room for one more answer. False: the output limit is reached, and the protocol
- * leaves its next request where it is (PROTOCOL_PAUSED). */
+/* True when there is room for one more answer. False: the output limit is reached, or memory is
+ * short, and the protocol leaves its next request where it is (PROTOCOL_PAUSED). */
 bool conn_can_reply(const struct conn *c);
 
 /* The same for an answer whose length is known: alone it may be longer than the output limit,
@@ -200,6 +207,9 @@ bool conn_begin_costly(struct conn *c);
 void conn_end_costly(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
+
+/* Ends a connection whose output queue is broken. */
+void conn_drop_broken(struct conn *c);
 
 void conn_set_input(struct conn *c, enum conn_input next);
 void conn_set_end(struct conn *c, enum conn_end next);

@@ -14,14 +14,26 @@
 
 /* --- What is kept. --- */
 
+static void drop_for_memory(struct conn *c)
+{
+    conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
+              (struct slice){0});
+}
+
+/* A small request is a probe's, too. */
+static enum account_class input_class(const struct conn *c, size_t len)
+{
+    return account_class_of(len) == ACCOUNT_SMALL ? conn_class(c) : ACCOUNT_ORDINARY;
+}
+
 /* Keeps the part of a request that is here, and nothing when there is none. */
 static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
 {
     if (len == 0)
         return true;
-    c->in = malloc(sizeof *c->in + len);
+    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), sizeof *c->in + len);
     if (c->in == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
+        drop_for_memory(c);
         return false;
     }
     *c->in = (struct input){.len = len, .cap = len, .need = need};
@@ -39,7 +51,7 @@ static void compact(struct conn *c)
         return;
     memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    in = realloc(in, sizeof *in + in->len);
+    in = account_realloc(ACCOUNT_INPUT, in, sizeof *in + in->cap, sizeof *in + in->len);
     if (in == NULL)
         return;
     in->cap = in->len;
@@ -65,10 +77,13 @@ static bool make_room(struct conn *c)
         want = step;
     if (want < least)
         want = least;
-    in = realloc(in, sizeof *in + in->len + want);
+    want += in->len;
+    store_make_room(&conn_net(c)->engine->store, input_class(c, want), sizeof *in + want);
+    in = account_resize(ACCOUNT_INPUT, input_class(c, want), in, sizeof *in + in->cap,
+                        sizeof *in + want);
     if (in == NULL)
         return false;
-    in->cap = in->len + want;
+    in->cap = want;
     c->in = in;
     return true;
 }
@@ -154,7 +169,7 @@ void input_process(struct conn *c)
     c->in->len -= used;
     c->in->need = need;
     if (c->in->len == 0) {
-        free(c->in);
+        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
         c->in = NULL;
     } else {
         compact(c);
@@ -257,7 +272,7 @@ static void receive_more(struct conn *c, int fd)
     ssize_t n;
 
     if (!make_room(c)) {
-        conn_drop(c, DROP_NO_MEMORY, "out of memory", (struct slice){0});
+        drop_for_memory(c);
         return;
     }
     n = recv(fd, c->in->bytes + c->in->len, c->in->cap - c->in->len, 0);

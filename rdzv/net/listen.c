@@ -10,7 +10,6 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/peer.h"
 #include "rdzv/net/refusal.h"
-#include "store/xalloc.h"
 
 #define ACCEPTS_MAX    256
 #define ACCEPT_COST    5000 /* see budget.h */
@@ -165,12 +164,18 @@ static bool is_on_loopback(int fd)
     return peer_is_loopback(&self);
 }
 
-/* NULL when the kernel has no room to watch it; `fd` is closed then. */
+/* NULL with errno when there is no memory, or the kernel has no room to watch it; `fd` is closed
+ * then. */
 static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
                             listen_accept_fn accept)
 {
-    struct listener *l = xcalloc(1, sizeof *l);
+    struct listener *l = malloc(sizeof *l);
 
+    if (l == NULL) {
+        close(fd);
+        errno = ENOMEM;
+        return NULL;
+    }
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
     l->space = engine_space(n->engine, spec->space);
     l->loopback = is_on_loopback(fd);

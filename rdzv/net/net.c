@@ -39,22 +39,25 @@ void net_fini(struct net *n)
 {
     out_pool_fini(&n->pool);
     free(n->recv_buf);
-    free(n->scratch);
+    account_free(ACCOUNT_INPUT, n->scratch, n->scratch_cap);
 }
 
 uint8_t *net_scratch(struct net *n, size_t len)
 {
-    uint8_t *wider;
-
     if (len <= n->scratch_cap)
         return n->scratch;
-    wider = malloc(len);
-    if (wider == NULL)
-        return NULL;
-    free(n->scratch);
-    n->scratch = wider;
-    n->scratch_cap = len;
-    return wider;
+    account_free(ACCOUNT_INPUT, n->scratch, n->scratch_cap);
+    store_make_room(&n->engine->store, account_class_of(len), len);
+    n->scratch = account_request(ACCOUNT_INPUT, account_class_of(len), len);
+    n->scratch_cap = n->scratch == NULL ? 0 : len;
+    return n->scratch;
+}
+
+void net_drop_scratch(struct net *n)
+{
+    account_free(ACCOUNT_INPUT, n->scratch, n->scratch_cap);
+    n->scratch = NULL;
+    n->scratch_cap = 0;
 }
 
 bool net_add_event(struct event *event, const struct timeval *timeout)

@@ -58,7 +58,8 @@ struct net {
     size_t scratch_cap;
 };
 
-#define NET_RECV_SIZE (64u * 1024)
+#define NET_RECV_SIZE    (64u * 1024)
+#define NET_SCRATCH_KEPT (64u * 1024)
 
 /* `limits`, `engine`, `base` and the protocols outlive the net. */
 void net_init(struct net *n, struct event_base *base, struct engine *engine,
@@ -76,8 +77,17 @@ static inline void net_spend(struct net *n, uint64_t ns)
         event_base_loopbreak(n->base);
 }
 
-/* At least `len` bytes to work in, until the next call of this. NULL when memory is short. */
+/* At least `len` bytes to work in, until the next call of this or the end of the iteration. NULL
+ * when memory is short. */
 uint8_t *net_scratch(struct net *n, size_t len);
+
+/* The iteration is over: large memory to work in goes. */
+void net_drop_scratch(struct net *n);
+static inline void net_trim(struct net *n)
+{
+    if (n->scratch_cap > NET_SCRATCH_KEPT)
+        net_drop_scratch(n);
+}
 
 /* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
  * errno, after it logged why: the caller ends what needs the event, or tries again later. */

@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "store/xalloc.h"
-
 /* Two sizes of memory for what is copied. A c10d answer fits the small one, and a thousand waiters
  * that wake at once must not take a page each. */
 #define SMALL_SIZE    128u
@@ -16,6 +14,7 @@
 #define LARGE_KEPT    128u  /* 512 KiB */
 #define SHARE_FROM    1024u /* shorter values are copied: sending is quicker so */
 #define PIECES_A_CALL 256
+#define SHORT_QUEUE   4096u /* a queue up to this length holds small answers */
 
 enum part_kind {
     PART_COPIED,  /* bytes */
@@ -51,7 +50,7 @@ static void free_all(struct out_shelf *shelf)
 
     while ((p = TAILQ_FIRST(&shelf->free)) != NULL) {
         TAILQ_REMOVE(&shelf->free, p, entry);
-        free(p);
+        account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
     }
     shelf->count = 0;
 }
@@ -68,6 +67,17 @@ void outq_init(struct outq *q)
     TAILQ_INIT(&q->parts);
 }
 
+static struct out_part *part_alloc(struct outq *q, size_t cap)
+{
+    enum account_class class = q->bytes <= SHORT_QUEUE ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
+    struct out_part *p = account_request(ACCOUNT_ANSWERS, class, sizeof *p + cap);
+
+    if (p == NULL)
+        q->broken = true;
+    return p;
+}
+
+/* NULL: memory is short, and the queue is broken. */
 static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum part_kind kind,
                                  size_t room)
 {
@@ -79,7 +89,9 @@ static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum par
         TAILQ_REMOVE(&shelf->free, p, entry);
         shelf->count--;
     } else {
-        p = xmalloc(sizeof *p + cap);
+        p = part_alloc(q, cap);
+        if (p == NULL)
+            return NULL;
     }
     p->kind = kind;
     p->start = p->end = 0;
@@ -111,7 +123,7 @@ static void drop_first(struct outq *q, struct out_pool *pool)
 
     TAILQ_REMOVE(&q->parts, p, entry);
     if (shelf->count >= kept) {
-        free(p);
+        account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
         return;
     }
     TAILQ_INSERT_HEAD(&shelf->free, p, entry);
@@ -151,7 +163,9 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
     uint8_t *at;
 
     assert(len <= OUTQ_RESERVE_MAX);
-    p = part_with(q, pool, PART_COPIED, len);
+    p = q->broken ? NULL : part_with(q, pool, PART_COPIED, len);
+    if (p == NULL)
+        return pool->nowhere;
     at = p->room + p->end;
     p->end += (uint32_t)len;
     q->bytes += len;
@@ -162,12 +176,14 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 {
     const uint8_t *from = bytes;
 
-    while (len > 0) {
+    while (len > 0 && !q->broken) {
         struct out_part *p = TAILQ_LAST(&q->parts, out_list);
         size_t n;
 
         if (p == NULL || p->kind != PART_COPIED || p->cap == p->end)
             p = part_with(q, pool, PART_COPIED, len < LARGE_SIZE ? len : LARGE_SIZE);
+        if (p == NULL)
+            return;
         n = p->cap - p->end < len ? p->cap - p->end : len;
         memcpy(p->room + p->end, from, n);
         p->end += (uint32_t)n;
@@ -185,8 +201,10 @@ static struct slice shown(const struct out_part *p, const struct blob *b)
 
 static void share(struct outq *q, struct out_pool *pool, enum part_kind kind, struct blob *b)
 {
-    struct out_part *p = part_with(q, pool, kind, sizeof b);
+    struct out_part *p = q->broken ? NULL : part_with(q, pool, kind, sizeof b);
 
+    if (p == NULL)
+        return;
     blobs_of(p)[p->end / sizeof b] = blob_ref(b);
     p->end += (uint32_t)sizeof b;
     q->bytes += shown(p, b).len;

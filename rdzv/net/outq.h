@@ -1,6 +1,7 @@
 /* What is still to be sent to one peer: small answers copied into chunks that are reused, large
  * values and events by reference, so that however many read one value there is one copy of it.
- * An empty queue owns nothing. */
+ * An empty queue owns nothing. What a peer does not read is memory that it holds, so it can be
+ * refused: then the queue is broken, takes no more, and its connection has to end. */
 #pragma once
 
 #include <sys/queue.h>
@@ -14,7 +15,11 @@ TAILQ_HEAD(out_list, out_part);
 struct outq {
     struct out_list parts;
     size_t bytes; /* not sent yet */
+    bool broken;  /* memory was short: something that was put is not there */
 };
+
+/* The most that outq_reserve() gives. */
+#define OUTQ_RESERVE_MAX 2048
 
 /* Memory of one size that no queue uses at the moment. */
 struct out_shelf {
@@ -26,6 +31,7 @@ struct out_shelf {
 struct out_pool {
     struct out_shelf small;
     struct out_shelf large;
+    uint8_t nowhere[OUTQ_RESERVE_MAX]; /* what is written to a broken queue */
 };
 
 void out_pool_init(struct out_pool *pool);
@@ -40,7 +46,6 @@ void outq_fini(struct outq *q, struct out_pool *pool);
 void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t len);
 
 /* Room for `len` bytes (at most OUTQ_RESERVE_MAX) at the end, to be written by the caller now. */
-#define OUTQ_RESERVE_MAX 2048
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 
 /* A value: copied when it is small, else one more reference to it. NULL: nothing. */

@@ -93,9 +93,14 @@ static void flush(struct conn *c, size_t max)
         end_flush(c, err, c->out.bytes != before);
 }
 
-/* True: what the connection has to send waits, for the commit or until others have sent. */
+/* True: what the connection has to send waits, for the commit or until others have sent; or it is
+ * not there, for want of memory, and the connection ends. */
 static bool set_aside(struct conn *c)
 {
+    if (c->out.broken && c->end != CONN_DROPPING) {
+        conn_drop_broken(c);
+        return true;
+    }
     if (c->out.bytes == 0)
         return false;
     if (!engine_is_committed(conn_net(c)->engine, c->watermark))
@@ -149,6 +154,53 @@ static void queue_committed(struct net *n)
         next = TAILQ_NEXT(c, queued);
         if (engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, OUTPUT_QUEUED);
+    }
+}
+
+/* --- Memory. --- */
+
+/* A connection that holds less than that is left alone. */
+#define HELD_MIN 4096u
+
+/* What ends with the connection. */
+static size_t held(const struct conn *c)
+{
+    return c->out.bytes + (c->in == NULL ? 0 : c->in->cap);
+}
+
+static size_t most_held(const struct net *n)
+{
+    const struct conn *c;
+    size_t most = 0;
+
+    TAILQ_FOREACH(c, &n->stalled, stalled)
+        most = held(c) > most ? held(c) : most;
+    return most;
+}
+
+/* When little memory is left, those go who hold most of it and do not go on: who does not read its
+ * answers, or has sent half a large request. Else their memory would be missing to all others until
+ * --request-timeout. A sixteenth of the limit is to be free; then an eighth. */
+static void drop_holders(struct net *n)
+{
+    size_t wanted = account.limit / 8, freed = 0, most;
+    struct conn *c, *next;
+
+    if (store_spare_history(&n->engine->store))
+        return;
+    most = most_held(n);
+    if (most < HELD_MIN)
+        return;
+    for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted; c = next) {
+        next = TAILQ_NEXT(c, stalled);
+        if (held(c) <= most / 2)
+            continue;
+        freed += held(c);
+        conn_drop(c, DROP_NO_MEMORY,
+                  c->output == OUTPUT_BLOCKED
+                      ? "does not read its answers, and memory is short, see --memory-limit"
+                      : "half a request, and memory is short, see --memory-limit",
+                  (struct slice){0});
     }
 }
 
@@ -238,10 +290,13 @@ void transport_end_iteration(struct net *n)
     } while (!n->budget.over && transport_has_output(n));
     if (!TAILQ_EMPTY(&n->bulk))
         flush_bulk(n);
+    if (account_is_short())
+        drop_holders(n);
     if (!TAILQ_EMPTY(&n->closed))
         free_closed(n);
     if (!graveyard_is_empty(&e->store.graveyard))
         free_forgotten(n);
+    net_trim(n);
 }
 
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were

@@ -7,7 +7,6 @@
 #include "rdzv/net/probe.h"
 #include "rdzv/rendezvous/explain_log.h"
 #include "rdzv/rendezvous/shell.h"
-#include "store/xalloc.h"
 
 #define PROBE_MS 1000
 
@@ -108,8 +107,12 @@ static void free_use(struct rendezvous_space *home, struct worker_use *use)
 
 static void open_worker_store(struct live_run *run, uint64_t id)
 {
-    struct worker_use *use = xcalloc(1, sizeof *use);
+    struct worker_use *use = calloc(1, sizeof *use);
 
+    if (use == NULL) {
+        run->stale = true;
+        return;
+    }
     use->id = id;
     bytes_put_u64(use->key, id);
     use->node.key = (struct slice){use->key, sizeof use->key};

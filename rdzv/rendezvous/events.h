@@ -121,6 +121,8 @@ struct policy_out {
     size_t count, cap;
     struct policy_counters counters;
     struct policy_text *texts; /* private: what the items point into */
+    bool failed;               /* there was no memory for one of them */
+    struct policy_output lost; /* private: the one */
 };
 
 void policy_out_clear(struct policy_out *out);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
-#include "store/xalloc.h"
 
 #define NODE_TEXT_MAX 320
 #define RANKS_SHOWN   16
@@ -12,9 +11,11 @@
 
 struct note *explain_note(struct step *s, enum note_kind kind)
 {
-    struct note *note = xcalloc(1, sizeof *note);
+    static struct note nowhere;
+    struct note *note = (struct note *)(void *)step_alloc(s, sizeof *note);
 
-    step_own(s, (uint8_t *)note);
+    if (note == NULL)
+        return &nowhere;
     *note = (struct note){.kind = kind, .round = s->run->view.state.round};
     step_emit(s, POLICY_NOTE)->note = note;
     return note;
@@ -22,9 +23,10 @@ struct note *explain_note(struct step *s, enum note_kind kind)
 
 const char *explain_node(struct step *s, const struct torch_node *node)
 {
-    char *text = xmalloc(NODE_TEXT_MAX);
+    char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
 
-    step_own(s, (uint8_t *)text);
+    if (text == NULL)
+        return "unknown";
     snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
              (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
              (long long)node->pid, (long long)node->local_id);
@@ -137,12 +139,14 @@ static void note_complete(struct step *s)
 {
     const struct torch_state *now = &s->run->view.state;
     struct note *note = explain_note(s, NOTE_ROUND_COMPLETE);
-    char *text = xcalloc(RANKS_SHOWN, RANK_TEXT_MAX);
+    char *text = (char *)step_alloc(s, (size_t)RANKS_SHOWN * RANK_TEXT_MAX);
     size_t at = 0;
 
-    step_own(s, (uint8_t *)text);
     note->number = torch_state_participants(now);
     note->text = text;
+    if (text == NULL)
+        return;
+    text[0] = '\0';
     for (int64_t rank = 0; rank < RANKS_SHOWN; rank++) {
         const struct torch_node *node = node_of_rank(now, rank);
 

@@ -44,7 +44,8 @@ struct note {
     bool closed;
 };
 
-/* An empty note among the outputs, in which `kind` and `round` are filled; never NULL. */
+/* An empty note among the outputs, in which `kind` and `round` are filled; never NULL: when memory
+ * is short, it is one that nobody reads. */
 struct note *explain_note(struct step *s, enum note_kind kind);
 
 /* What has changed from view.before to view.state, and that `by` did it. */

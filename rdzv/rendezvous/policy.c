@@ -62,6 +62,8 @@ static void changed(struct step *s, const struct policy_event *event)
         return;
     }
     run_view_update(v, s->value);
+    if (v->unread)
+        return;
     if (!v->exists)
         forget_end_run(s);
     else if (!v->state.closed)

@@ -19,13 +19,30 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
-    table_init(&home->worker_stores, r->engine->options.seed, NULL);
+    table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
     return home;
 }
 
+void rendezvous_add_spaces(struct rendezvous *r)
+{
+    struct engine_space *space;
+
+    TAILQ_FOREACH(space, &r->engine->spaces, entry)
+        space_of(r, space);
+}
+
 /* --- Runs. --- */
+
+static size_t runs_left(const struct rendezvous_space *home)
+{
+    size_t max = home->rdzv->config->limits.runs_max, count = home->runs.table.count;
+
+    if (max == 0)
+        return SIZE_MAX;
+    return count < max ? max - count : 0;
+}
 
 /* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
 static int64_t due_ns(const struct live_run *run)
@@ -93,6 +110,8 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     }
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
+    run->run.view.unread = live_run_value(run) != NULL; /* there was no memory for it before */
+    home->space->guarded = runs_left(home) == 0;
     return run;
 }
 
@@ -108,6 +127,7 @@ static void free_run(struct live_run *run)
     evtimer_del(&run->timer);
     expiry_remove(&home->rdzv->due, &run->due);
     run_views_remove(&home->runs, &run->run.view);
+    home->space->guarded = runs_left(home) == 0;
     run_fini(&run->run);
     free(run);
 }
@@ -126,13 +146,6 @@ static enum port_share share_of(const struct live_run *run)
                : PORT_IS_TAKEN;
 }
 
-static size_t room_in(const struct keymap *m)
-{
-    if (m->bytes_max == 0)
-        return SIZE_MAX;
-    return m->bytes < m->bytes_max ? m->bytes_max - m->bytes : 0;
-}
-
 static struct policy_now how_things_stand(const struct live_run *run)
 {
     const struct engine *engine = run->home->rdzv->engine;
@@ -143,11 +156,27 @@ static struct policy_now how_things_stand(const struct live_run *run)
         .ms = engine_now_ms(engine),
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
-        .room = room_in(&store->keys),
+        .room = quota_room(&store->quota),
         .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
     };
+}
+
+/* Of an agent, that wants an answer: the view has to be right. */
+static bool is_request(enum policy_event_kind kind)
+{
+    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY || kind == AGENT_LOOKED ||
+           kind == AGENT_ASKED;
+}
+
+/* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
+ * made anew. */
+static void give_up(struct live_run *run, const struct policy_event *event)
+{
+    run->stale = true;
+    if (event->agent != NULL && event->kind != AGENT_DISCONNECTED)
+        conn_drop(conn_of(event->agent), DROP_NO_MEMORY, "out of memory", run->run.view.node.key);
 }
 
 static struct verdict step(struct live_run *run, struct policy_event event)
@@ -161,6 +190,9 @@ static struct verdict step(struct live_run *run, struct policy_event event)
             now.value.len; /* it is read, however little of it is new */
     policy_step(&run->run, &event, &now, &out);
     verdict = carry_out(run, &out);
+    run->stale = run->stale || run->run.view.unread;
+    if (out.failed)
+        give_up(run, &event);
     policy_out_clear(&out);
     return verdict;
 }
@@ -178,10 +210,15 @@ static void leave(struct live_run *run)
 
 struct verdict shell_step(struct live_run *run, struct policy_event event)
 {
-    struct verdict verdict;
+    struct verdict verdict = {0};
 
     run->steps++;
-    verdict = step(run, event);
+    if (run->run.view.unread && event.kind != RUN_CHANGED)
+        step(run, (struct policy_event){.kind = RUN_CHANGED});
+    if (run->run.view.unread && is_request(event.kind))
+        give_up(run, &event);
+    else
+        verdict = step(run, event);
     leave(run);
     return verdict;
 }
@@ -299,6 +336,32 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
     }
 }
 
+/* True when the key would be that of a new run. */
+static bool makes_run(const struct rendezvous_space *home, struct slice key)
+{
+    return is_agents_key(key) && run_views_find(&home->runs, key) == NULL &&
+           run_views_owner(&home->runs, key) == NULL;
+}
+
+/* Keys that make one run more than there may be are refused. Whatever makes none is let through. */
+static bool admits(void *arg, struct engine_space *space, const struct command *command)
+{
+    const struct rendezvous_space *home = space_of(arg, space);
+    struct slice rest = command->items, key, value;
+    size_t left = runs_left(home), more = 0;
+
+    if (command_part(command->kind) != PART_KEYS || command->worker_store != 0)
+        return true;
+    if (command->kind != COMMAND_KEY_MULTI_SET)
+        return !command_makes_key(command->kind) || left > 0 || !makes_run(home, command->key);
+    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
+        more += makes_run(home, key);
+        if (more > left)
+            return false;
+    }
+    return true;
+}
+
 static void on_applied(void *arg, struct engine_space *space, const struct command *command)
 {
     struct rendezvous_space *home = space_of(arg, space);
@@ -314,12 +377,18 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
                        bool compared)
 {
-    struct live_run *run = need_run(home, run_key_of(&home->runs, key, compared));
+    struct slice run_key = run_key_of(&home->runs, key, compared);
+    bool is_left = runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
+    struct live_run *run = is_left ? need_run(home, run_key) : NULL;
     struct conn_agent *a = run == NULL ? NULL : calloc(1, sizeof *a);
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
     struct peer local;
 
+    if (!is_left) {
+        c10d_reject(c, STORE_TOO_MANY, key);
+        return;
+    }
     if (a == NULL)
         return; /* its keys are plain, then */
     a->run = run;
@@ -390,13 +459,15 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
 static enum c10d_verdict on_set(struct conn_agent *a, const struct c10d_request *req)
 {
     struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
+    const struct conn *c = a->conn;
     const struct run_view *v =
         run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
 
     if (v == &a->run->run.view)
         event.kind = AGENT_SET_ROUND_KEY;
-    return shell_step(a->run, event).passes || event.kind == AGENT_ASKED ? C10D_PROCEED
-                                                                         : C10D_ANSWERED;
+    if (!shell_step(a->run, event).passes && event.kind != AGENT_ASKED)
+        return C10D_ANSWERED;
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
@@ -510,7 +581,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
-        engine->observer = (struct engine_observer){.applied = on_applied, .arg = r};
+        engine->observer =
+            (struct engine_observer){.applied = on_applied, .admits = admits, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

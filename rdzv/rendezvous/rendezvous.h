@@ -13,6 +13,9 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 /* For struct engine_options: how a run finds its keys. */
 const struct key_groups *rendezvous_key_groups(const struct config *config);
 
+/* Once the listeners are there: what it keeps of a space is made, while there is memory. */
+void rendezvous_add_spaces(struct rendezvous *r);
+
 /* All sessions have ended. */
 void rendezvous_fini(struct rendezvous *r);
 

@@ -12,7 +12,7 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
-    table_init(&run->by_node, seed, NULL);
+    table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
     cas_queue_init(&run->slot);
 }
 
@@ -26,7 +26,8 @@ void run_fini(struct run *run)
 
 bool run_is_unused(const struct run *run)
 {
-    return !run->view.exists && TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining);
+    return !run->view.exists && !run->view.unread && TAILQ_EMPTY(&run->agents) &&
+           TAILQ_EMPTY(&run->rejoining);
 }
 
 /* Only a run that all agents have left waits for nothing but time. */
@@ -35,7 +36,7 @@ uint64_t run_due_ms(const struct run *run)
     const struct policy_settings *settings = run->settings;
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
-    if (!run->idle || run_is_unused(run) || !TAILQ_EMPTY(&run->agents) ||
+    if (!run->idle || run->view.unread || run_is_unused(run) || !TAILQ_EMPTY(&run->agents) ||
         !TAILQ_EMPTY(&run->rejoining) || run->slot.deadline_ms != 0)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)

@@ -1,7 +1,7 @@
 /* Outputs of the policy, and the commands among them, which change the view as well. See step.h. */
 #include "rdzv/rendezvous/step.h"
 
-#include "store/xalloc.h"
+#include <stdlib.h>
 
 /* Memory that lives as long as the outputs of a step. */
 struct policy_text {
@@ -21,13 +21,26 @@ bool step_read_state(const struct step *s, struct torch_state *out)
 
 /* --- Outputs. --- */
 
+static bool make_room(struct policy_out *out)
+{
+    size_t cap = out->cap * 2 + 8;
+    struct policy_output *items = realloc(out->items, cap * sizeof *items);
+
+    if (items == NULL)
+        return false;
+    out->items = items;
+    out->cap = cap;
+    return true;
+}
+
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind)
 {
     struct policy_out *out = s->out;
 
-    if (out->count == out->cap) {
-        out->cap = out->cap * 2 + 8;
-        out->items = xrealloc(out->items, out->cap * sizeof *out->items);
+    if (out->count == out->cap && !make_room(out)) {
+        out->failed = true;
+        out->lost = (struct policy_output){.kind = kind};
+        return &out->lost;
     }
     out->items[out->count] = (struct policy_output){.kind = kind};
     return &out->items[out->count++];
@@ -41,21 +54,24 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
-void step_own(struct step *s, uint8_t *text)
+bool step_own(struct step *s, uint8_t *text)
 {
-    struct policy_text *t = xmalloc(sizeof *t);
+    struct policy_text *t = malloc(sizeof *t);
 
+    if (t == NULL) {
+        free(text);
+        return false;
+    }
     *t = (struct policy_text){.next = s->out->texts, .bytes = text};
     s->out->texts = t;
+    return true;
 }
 
 uint8_t *step_alloc(struct step *s, size_t len)
 {
     uint8_t *bytes = malloc(len + 1);
 
-    if (bytes != NULL)
-        step_own(s, bytes);
-    return bytes;
+    return bytes != NULL && step_own(s, bytes) ? bytes : NULL;
 }
 
 void policy_out_clear(struct policy_out *out)
@@ -113,6 +129,7 @@ bool step_put_state(struct step *s, const struct torch_state *next)
 
     if (!torch_state_write(next, &text, &len))
         return false;
-    step_own(s, text);
+    if (!step_own(s, text))
+        return false;
     return step_put_value(s, (struct slice){text, len});
 }

@@ -29,14 +29,15 @@ bool step_read_state(const struct step *s, struct torch_state *out);
 
 /* --- Outputs. --- */
 
-/* An output that is zero but for its kind; valid until the next one. */
+/* An output that is zero but for its kind; valid until the next one. When there is no memory, it
+ * goes nowhere, and the step has failed: see struct policy_out. */
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind);
 struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, struct agent *a);
 
 /* Memory that lives as long as the outputs; NULL when there is none. */
 uint8_t *step_alloc(struct step *s, size_t len);
-/* The outputs own `text`, from malloc(), from now on. */
-void step_own(struct step *s, uint8_t *text);
+/* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
+bool step_own(struct step *s, uint8_t *text);
 
 /* --- Commands. Each changes the view as well, whose `before` is the state before this command: who
  * tells what has changed does so before the next one. --- */

@@ -17,7 +17,7 @@ static void clear(struct run_view *v)
     torch_state_free(&v->last_completed);
     free((void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
-    v->exists = v->is_state = v->has_completed = false;
+    v->exists = v->is_state = v->has_completed = v->unread = false;
 }
 
 void run_view_fini(struct run_view *v)
@@ -36,28 +36,42 @@ bool run_view_has_record(const struct run_view *v)
     return v->record.placement != WORKER_STORE_UNKNOWN || v->record.worker_store != 0;
 }
 
-/* The value is read again rather than copied: a completed round is rare. */
-static void note_completed(struct run_view *v, struct slice value)
+/* The value is read again rather than copied: a completed round is rare. False: no memory. */
+static bool note_completed(struct run_view *v, struct slice value)
 {
+    struct torch_state completed = {0};
+
+    if (torch_state_read(value, &completed) != TORCH_STATE_OK)
+        return false;
     torch_state_free(&v->last_completed);
-    v->has_completed = torch_state_read(value, &v->last_completed) == TORCH_STATE_OK;
+    v->last_completed = completed;
+    v->has_completed = true;
+    return true;
 }
 
 void run_view_update(struct run_view *v, struct slice value)
 {
     struct torch_state next = {0};
+    enum torch_state_status status;
 
     if (value.ptr == NULL) {
         clear(v);
         return;
     }
-    v->is_state = torch_state_read(value, &next) == TORCH_STATE_OK;
+    status = torch_state_read(value, &next);
+    v->unread = status == TORCH_STATE_NO_MEMORY;
+    if (next.complete && !(v->state.complete && v->state.round == next.round) &&
+        !note_completed(v, value)) {
+        torch_state_free(&next);
+        v->unread = true;
+    }
+    if (v->unread)
+        return;
+    v->is_state = status == TORCH_STATE_OK;
     v->exists = v->is_state || is_sentinel(value) || run_view_has_record(v);
     torch_state_free(&v->before);
     v->before = v->state;
     v->state = next;
-    if (next.complete && !(v->before.complete && v->before.round == next.round))
-        note_completed(v, value);
 }
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)
@@ -86,7 +100,7 @@ size_t run_view_round_key(const struct run_view *v, int64_t round, const char *n
 
 void run_views_init(struct run_views *views, uint64_t seed)
 {
-    table_init(&views->table, seed, NULL);
+    table_init(&views->table, ACCOUNT_RUNS, seed, NULL);
     TAILQ_INIT(&views->list);
 }
 

@@ -26,6 +26,7 @@ struct run_view {
     TAILQ_ENTRY(run_view) order;
     struct slice id; /* R, part of the key */
 
+    bool unread;   /* there was no memory to read the value: all that follows is as it was before */
     bool exists;   /* the key has a value, and it is that of a run */
     bool is_state; /* `state` is what the value says; false: no node has joined, or not torch's */
     struct torch_state state;

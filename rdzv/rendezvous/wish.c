@@ -25,11 +25,10 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
     if (!wish->to.closed || !others_are_in(s->run, a))
         return;
     wish->to.closed = false;
-    if (!torch_state_write(&wish->to, &text, &len)) {
+    if (!torch_state_write(&wish->to, &text, &len) || !step_own(s, text)) {
         wish->to.closed = true;
         return;
     }
-    step_own(s, text);
     wish->answer = wish->desired;
     wish->desired = (struct slice){text, len};
 }

@@ -15,6 +15,7 @@
 struct fixture {
     struct ready_list ready;
     struct reserve reserve;
+    struct quota quota;
     struct keymap m;
 };
 
@@ -22,7 +23,8 @@ static inline void fixture_init(struct fixture *w, size_t bytes_max)
 {
     TAILQ_INIT(&w->ready);
     reserve_init(&w->reserve);
-    keymap_init(&w->m, &w->ready, &w->reserve, 7, bytes_max);
+    w->quota = (struct quota){.max = bytes_max};
+    keymap_init(&w->m, ACCOUNT_KEYS, &w->ready, &w->reserve, 7, &w->quota);
 }
 
 /* Everything is gone, and nothing is counted any more. */
@@ -32,6 +34,7 @@ static inline void fixture_fini(struct fixture *w)
     keymap_clear(&w->m);
     assert_int_equal(w->m.bytes, 0);
     assert_int_equal(w->m.waiting_bytes, 0);
+    assert_int_equal(w->quota.kept + w->quota.waiting + w->quota.waiters, 0);
     assert_int_equal(w->m.present, 0);
     assert_int_equal(w->m.keys.count, 0);
     assert_int_equal(w->m.queues.count, 0);

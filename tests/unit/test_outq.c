@@ -46,7 +46,7 @@ static void wire_close(struct wire *w)
 
 static struct blob *value_of(size_t len, uint8_t fill)
 {
-    struct blob *b = blob_alloc(len);
+    struct blob *b = blob_alloc(ACCOUNT_ANSWERS, len);
 
     assert_non_null(b);
     b->len = len;
@@ -115,6 +115,35 @@ static void an_empty_queue_owns_nothing(void **state)
     assert_int_equal(w.q.bytes, 0);
     assert_true(TAILQ_EMPTY(&w.q.parts));
     assert_int_equal(drain(&w, out, sizeof out), 3);
+    wire_close(&w);
+}
+
+/* What a peer does not read is memory: over the limit the queue is broken, and takes no more; small
+ * answers have a part of the limit for themselves. */
+static void over_the_limit_a_queue_is_broken(void **state)
+{
+    static uint8_t bytes[LARGE];
+    struct outq small;
+    struct wire w;
+    size_t held;
+
+    (void)state;
+    wire_open(&w);
+    outq_init(&small);
+    account_set_limit(account.total + (4u << 20));
+    for (int i = 0; i < 10000 && !w.q.broken; i++)
+        outq_put(&w.q, &w.pool, bytes, sizeof bytes);
+    assert_true(w.q.broken);
+    assert_true(account.total <= account.bound[ACCOUNT_ORDINARY]);
+    held = account.total;
+    memset(outq_reserve(&w.q, &w.pool, OUTQ_RESERVE_MAX), 1, OUTQ_RESERVE_MAX); /* goes nowhere */
+    outq_put(&w.q, &w.pool, bytes, sizeof bytes);
+    assert_int_equal(account.total, held);
+
+    outq_put(&small, &w.pool, bytes, 100);
+    assert_false(small.broken);
+    outq_fini(&small, &w.pool);
+    account_set_limit(0);
     wire_close(&w);
 }
 
@@ -253,12 +282,12 @@ static void any_mixture_arrives_as_it_was_put(void **state)
                         memcpy(outq_reserve(&w.q, &w.pool, len), chunk, len);
                     break;
                 case 2:
-                    b = blob_new((struct slice){chunk, len});
+                    b = blob_new(ACCOUNT_ANSWERS, (struct slice){chunk, len});
                     outq_put_blob(&w.q, &w.pool, b);
                     blob_unref(b);
                     break;
                 default:
-                    b = blob_new((struct slice){chunk, len});
+                    b = blob_new(ACCOUNT_ANSWERS, (struct slice){chunk, len});
                     outq_share(&w.q, &w.pool, b);
                     blob_unref(b);
                 }
@@ -369,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_put_comes_out_in_order),
         cmocka_unit_test(an_empty_queue_owns_nothing),
+        cmocka_unit_test(over_the_limit_a_queue_is_broken),
         cmocka_unit_test(large_values_are_shared),
         cmocka_unit_test(a_full_socket_is_left_and_taken_up_again),
         cmocka_unit_test(a_turn_sends_no_more_than_it_may),

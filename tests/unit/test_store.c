@@ -330,8 +330,8 @@ static void what_is_forgotten_is_freed_in_slices(void **state)
     (void)state;
     open_store(&s);
     space = store_space(&s, "a");
-    empty = space_usage(space).bytes;
     assert_int_equal(apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count, 1);
+    empty = space_usage(space).bytes;
     for (int i = 0; i < 1000; i++) {
         struct command c = {.kind = i % 3 == 0   ? COMMAND_QUEUE_PUSH
                                     : i % 3 == 1 ? COMMAND_KEY_SET
@@ -459,7 +459,7 @@ static void who_was_woken_first_is_ready_first_whatever_his_space(void **state)
     store_fini(&s);
 }
 
-/* The limit is for the keys and for the tree of a space, and for each space by itself. */
+/* The limit is for the keys and the tree of a space together, and for each space by itself. */
 static void a_full_space_leaves_the_others_their_room(void **state)
 {
     static uint8_t big[3000];
@@ -477,9 +477,75 @@ static void a_full_space_leaves_the_others_their_room(void **state)
     assert_int_equal(apply(&s, a, set).status, STORE_FULL);
     assert_int_equal(apply(&s, b, set).status, STORE_OK);
     set.kind = COMMAND_TREE_SET;
-    assert_int_equal(apply(&s, a, set).tree.code, ETCD_OK);
-    set.key = slice_str("/m");
     assert_int_equal(apply(&s, a, set).tree.code, ETCD_INTERNAL);
+    set.value.len = 100;
+    assert_int_equal(apply(&s, a, set).tree.code, ETCD_OK);
+    store_fini(&s);
+}
+
+/* The newest event is always kept. */
+enum { EVENT_MOST = 3000 };
+
+static size_t held(const struct space *space)
+{
+    return space->quota.kept + space->tree.hub.bytes;
+}
+
+/* Whatever part of the space asks for more. */
+static void all_parts_of_a_space_have_one_limit(void **state)
+{
+    static uint8_t big[1000];
+    const struct store_options options = {.seed = 1, .space_bytes_max = 20000};
+    struct command set = {.key = BYTES("/k"), .value = {big, sizeof big}};
+    struct store_result r;
+    struct space *space;
+    struct store s;
+    uint64_t worker_store;
+    char key[16];
+
+    (void)state;
+    store_init(&s, &options);
+    space = store_space(&s, "a");
+    worker_store = apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count;
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "/%d", i);
+        set.key = slice_str(key);
+        set.kind = i % 2 == 0 ? COMMAND_KEY_SET : COMMAND_TREE_SET;
+        set.worker_store = i % 4 == 0 ? worker_store : 0;
+        r = apply(&s, space, set);
+        assert_true(r.status == STORE_OK || r.status == STORE_FULL);
+        assert_in_range(held(space), 1, options.space_bytes_max + EVENT_MOST);
+    }
+    assert_in_range(space->quota.kept, options.space_bytes_max - 2000, options.space_bytes_max);
+    apply(&s, space, COMMAND(.kind = COMMAND_SPACE_RESET));
+    assert_in_range(space->quota.kept, 0, 1000); /* the root, and the worker store */
+    for (int i = 0; i < 100; i++) {
+        set.key = slice_str("/again");
+        set.kind = COMMAND_TREE_SET;
+        set.worker_store = 0;
+        assert_int_equal(apply(&s, space, set).tree.code, ETCD_OK);
+        assert_in_range(held(space), 1, options.space_bytes_max + EVENT_MOST);
+    }
+    store_fini(&s);
+}
+
+/* However often one worker store follows on the other. */
+static void worker_stores_have_a_limit(void **state)
+{
+    const struct store_options options = {.seed = 1, .space_bytes_max = 20000};
+    struct store_result r;
+    struct space *space;
+    struct store s;
+    int count = 0;
+
+    (void)state;
+    store_init(&s, &options);
+    space = store_space(&s, "a");
+    do
+        r = apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN));
+    while (r.status == STORE_OK && ++count < 1000);
+    assert_int_equal(r.status, STORE_FULL);
+    assert_in_range(count, 10, 200);
     store_fini(&s);
 }
 
@@ -499,6 +565,8 @@ int main(void)
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),
         cmocka_unit_test(who_was_woken_first_is_ready_first_whatever_his_space),
         cmocka_unit_test(a_full_space_leaves_the_others_their_room),
+        cmocka_unit_test(all_parts_of_a_space_have_one_limit),
+        cmocka_unit_test(worker_stores_have_a_limit),
     };
 
     return cmocka_run_group_tests_name("store/store", tests, NULL, NULL);

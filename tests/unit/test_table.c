@@ -45,7 +45,7 @@ static void an_empty_table_finds_nothing(void **state)
     struct table t;
 
     (void)state;
-    table_init(&t, 1, NULL);
+    table_init(&t, ACCOUNT_KEYS, 1, NULL);
     assert_null(table_find(&t, slice_str("a")));
     assert_null(table_find(&t, (struct slice){0}));
     table_fini(&t);
@@ -57,7 +57,7 @@ static void the_empty_key_is_a_key(void **state)
     struct table t;
 
     (void)state;
-    table_init(&t, 1, NULL);
+    table_init(&t, ACCOUNT_KEYS, 1, NULL);
     table_add(&t, &other);
     assert_null(table_find(&t, (struct slice){0}));
     table_add(&t, &empty);
@@ -80,7 +80,7 @@ static void it_holds_what_was_added_and_not_removed(void **state)
         size_t count = 0;
         struct table t;
 
-        table_init(&t, seed * 0x0123456789abcdefu, NULL);
+        table_init(&t, ACCOUNT_KEYS, seed * 0x0123456789abcdefu, NULL);
         items_make(items);
         for (size_t step = 0; step < STEPS; step++) {
             struct item *item = &items[next_random(&random) % ITEMS];
@@ -116,7 +116,7 @@ static void chains_stay_short(void **state)
     struct table t;
 
     (void)state;
-    table_init(&t, 42, NULL);
+    table_init(&t, ACCOUNT_KEYS, 42, NULL);
     for (size_t i = 0; i < ITEMS; i++) {
         char name[64];
         int len = snprintf(name, sizeof name, "/torchelastic/job/rank_%06zu", i);
@@ -143,8 +143,8 @@ static void another_seed_gives_other_chains(void **state)
     struct table first, second;
 
     (void)state;
-    table_init(&first, 1, NULL);
-    table_init(&second, 2, NULL);
+    table_init(&first, ACCOUNT_KEYS, 1, NULL);
+    table_init(&second, ACCOUNT_KEYS, 2, NULL);
     table_add(&first, &a);
     table_add(&second, &b);
     assert_true(a.hash != b.hash);

@@ -19,6 +19,7 @@
 struct fixture {
     struct ready_list ready;
     struct reserve reserve;
+    struct quota quota;
     struct tree t;
     size_t bytes; /* of the empty tree */
 };
@@ -27,7 +28,8 @@ static void fixture_init(struct fixture *w, size_t bytes_max)
 {
     TAILQ_INIT(&w->ready);
     reserve_init(&w->reserve);
-    tree_init(&w->t, &w->ready, &w->reserve, 7, bytes_max);
+    w->quota = (struct quota){.max = bytes_max};
+    tree_init(&w->t, &w->ready, &w->reserve, 7, &w->quota);
     w->bytes = w->t.bytes;
 }
 

@@ -20,6 +20,7 @@
 struct fixture {
     struct ready_list ready;
     struct reserve reserve;
+    struct quota quota;
     struct tree t;
 };
 
@@ -27,7 +28,8 @@ static void fixture_init(struct fixture *w)
 {
     TAILQ_INIT(&w->ready);
     reserve_init(&w->reserve);
-    tree_init(&w->t, &w->ready, &w->reserve, 7, 0);
+    w->quota = (struct quota){0};
+    tree_init(&w->t, &w->ready, &w->reserve, 7, &w->quota);
 }
 
 static void fixture_fini(struct fixture *w)

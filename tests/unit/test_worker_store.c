@@ -14,6 +14,7 @@
 
 static struct ready_list ready = {.tqh_last = &ready.tqh_first};
 static struct reserve reserve;
+static struct quota quota;
 
 static struct worker_store *open_one(struct worker_stores *w)
 {
@@ -26,7 +27,7 @@ static void numbers_begin_with_1_and_are_never_used_again(void **state)
     struct worker_store *first, *second;
 
     (void)state;
-    worker_stores_init(&w, &ready, &reserve, 1, 0);
+    worker_stores_init(&w, &ready, &reserve, 1, &quota);
     assert_null(worker_stores_find(&w, 0));
     assert_null(worker_stores_find(&w, 1));
     first = open_one(&w);
@@ -49,7 +50,7 @@ static void they_are_found_whoever_else_is_gone(void **state)
         struct worker_stores w;
         bool gone[STORES + 1] = {false};
 
-        worker_stores_init(&w, &ready, &reserve, 1, 0);
+        worker_stores_init(&w, &ready, &reserve, 1, &quota);
         for (size_t i = 0; i < STORES; i++)
             open_one(&w);
         for (uint64_t i = 0; i < STORES; i++) {
@@ -77,7 +78,7 @@ static void their_keys_are_apart(void **state)
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w, &ready, &reserve, 1, 0);
+    worker_stores_init(&w, &ready, &reserve, 1, &quota);
     a = open_one(&w);
     b = open_one(&w);
     assert_int_equal(keymap_set(&a->keys, slice_str("/k"), slice_str("a")), STORE_OK);
@@ -89,20 +90,25 @@ static void their_keys_are_apart(void **state)
     worker_stores_fini(&w);
 }
 
-static void each_has_its_own_limit(void **state)
+/* However many there are, together they hold no more than the space may. */
+static void they_share_the_limit_of_their_space(void **state)
 {
+    struct quota limited = {.max = 400 + 2 * WORKER_STORE_COST};
     struct worker_stores w;
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w, &ready, &reserve, 1, 400);
+    worker_stores_init(&w, &ready, &reserve, 1, &limited);
     a = open_one(&w);
     b = open_one(&w);
     for (int i = 0; i < 100; i++)
         keymap_append(&a->keys, slice_str("/k"), slice_str("0123456789"));
     assert_int_equal(keymap_set(&a->keys, slice_str("/l"), slice_str("v")), STORE_FULL);
+    assert_int_equal(keymap_set(&b->keys, slice_str("/k"), slice_str("v")), STORE_FULL);
+    worker_stores_drop(&w, a->id);
     assert_int_equal(keymap_set(&b->keys, slice_str("/k"), slice_str("v")), STORE_OK);
     worker_stores_fini(&w);
+    assert_int_equal(limited.kept, 0);
 }
 
 /* What SPACE_RESET does: those who are in there go on, with nothing. */
@@ -114,7 +120,7 @@ static void cleared_ones_stay(void **state)
     struct worker_store *a, *b;
 
     (void)state;
-    worker_stores_init(&w, &ready, &reserve, 1, 0);
+    worker_stores_init(&w, &ready, &reserve, 1, &quota);
     a = open_one(&w);
     b = open_one(&w);
     keymap_set(&a->keys, slice_str("/1"), slice_str("v"));
@@ -141,7 +147,7 @@ int main(void)
         cmocka_unit_test(numbers_begin_with_1_and_are_never_used_again),
         cmocka_unit_test(they_are_found_whoever_else_is_gone),
         cmocka_unit_test(their_keys_are_apart),
-        cmocka_unit_test(each_has_its_own_limit),
+        cmocka_unit_test(they_share_the_limit_of_their_space),
         cmocka_unit_test(cleared_ones_stay),
     };
 

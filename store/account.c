@@ -1,0 +1,101 @@
+/* The account of memory. See account.h for the contract. */
+#include "store/account.h"
+
+struct account account = {
+    .limit = SIZE_MAX,
+    .low = SIZE_MAX,
+    .bound = {SIZE_MAX, SIZE_MAX, SIZE_MAX},
+};
+
+void account_set_limit(size_t limit)
+{
+    size_t kept = limit / 20 > ACCOUNT_KEPT_MIN ? limit / 20 : ACCOUNT_KEPT_MIN;
+
+    if (limit == 0) {
+        account.limit = SIZE_MAX;
+        kept = 0;
+    } else {
+        account.limit = limit;
+    }
+    if (kept > account.limit)
+        kept = account.limit;
+    account.bound[ACCOUNT_ORDINARY] = account.limit - kept;
+    account.bound[ACCOUNT_SMALL] = account.limit - kept / 2;
+    account.bound[ACCOUNT_WATCHING] = account.limit;
+    account.low =
+        account.bound[ACCOUNT_ORDINARY] - (limit == 0 ? 0 : account.bound[ACCOUNT_ORDINARY] / 16);
+}
+
+size_t account_room(enum account_class class)
+{
+    size_t bound = account.bound[account.watching ? ACCOUNT_WATCHING : class];
+
+    return account.total < bound ? bound - account.total : 0;
+}
+
+/* --- Counting. --- */
+
+static void *refused(void)
+{
+    account.refused++;
+    return NULL;
+}
+
+static void *taken(enum account_kind kind, void *p, size_t len)
+{
+    if (p == NULL)
+        return refused();
+    account.bytes[kind] += account_cost(len);
+    account.total += account_cost(len);
+    return p;
+}
+
+void *account_alloc(enum account_kind kind, size_t len)
+{
+    return taken(kind, malloc(len), len);
+}
+
+void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t len)
+{
+    size_t before = old == NULL ? 0 : account_cost(old_len);
+    void *p = realloc(old, len);
+
+    if (p == NULL)
+        return refused();
+    account.bytes[kind] -= before;
+    account.total -= before;
+    return taken(kind, p, len);
+}
+
+void *account_request(enum account_kind kind, enum account_class class, size_t len)
+{
+    return account_has_room(class, len) ? account_alloc(kind, len) : refused();
+}
+
+void *account_request_zeroed(enum account_kind kind, enum account_class class, size_t len)
+{
+    return account_has_room(class, len) ? taken(kind, calloc(1, len), len) : refused();
+}
+
+/* While it is moved, both are there. */
+void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
+                     size_t len)
+{
+    return account_has_room(class, len) ? account_realloc(kind, old, old_len, len) : refused();
+}
+
+/* --- Names. --- */
+
+const char *account_kind_name(enum account_kind kind)
+{
+    static const char *const names[ACCOUNT_KINDS] = {
+        [ACCOUNT_KEYS] = "keys",         [ACCOUNT_WORKER_STORES] = "worker_stores",
+        [ACCOUNT_TREES] = "trees",       [ACCOUNT_HISTORY] = "history",
+        [ACCOUNT_USERS] = "users",       [ACCOUNT_RUNS] = "runs",
+        [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
+        [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
+        [ACCOUNT_SESSIONS] = "sessions",
+    };
+
+    return names[kind];
+}

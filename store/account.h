@@ -1,0 +1,138 @@
+/* The account of memory: how many bytes the process holds for whom, and how many it may hold.
+ *
+ * Memory has one heap, so it has one account: it is the process's, as malloc() is, and all that a
+ * client can make grow is taken through it. What is counted is what malloc() takes for each length,
+ * its own part included, so the sum is what the process is large by, but for what it begins with
+ * (some MiB) and what the kernel keeps in sockets.
+ *
+ * The limit (--memory-limit) is held by whoever takes: account_has_room() before a change is let
+ * through, account_request() for everything that is no part of a change. A change that was let
+ * through is applied with account_alloc(), which counts and asks no more. Over the limit the
+ * requester is refused; nothing that was acknowledged goes.
+ *
+ * A part of the limit is kept back. Nobody reaches the limit itself but those who watch and clean
+ * up, each with a bound of its own:
+ *
+ *     0                                             limit - kept   limit - kept/2        limit
+ *     |------------ everybody -----------------------|-- small -----|-- watching ---------|
+ *
+ * small: what makes room or is small: deletions, answers of some bytes, new connections.
+ * watching: probes, metrics, the daemon's own API, connections from this machine. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Whom memory is held for. */
+enum account_kind {
+    ACCOUNT_KEYS,          /* c10d keys and queues, their values, and keys that are waited for */
+    ACCOUNT_WORKER_STORES, /* the same of worker stores */
+    ACCOUNT_TREES,         /* etcd's keys and directories, and their values */
+    ACCOUNT_HISTORY,       /* etcd's events, and values that only they still hold */
+    ACCOUNT_USERS,         /* etcd's users and roles */
+    ACCOUNT_RUNS,          /* run records, and what is known of each run */
+    ACCOUNT_WAITERS,       /* c10d's WAITs and BARRIERs */
+    ACCOUNT_WATCHES,       /* watches of both protocols, and what they have not been told yet */
+    ACCOUNT_ANSWERS,       /* what is queued for clients, or is being written for one */
+    ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
+    ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
+    ACCOUNT_KINDS,
+};
+
+/* How urgent it is; see above. */
+enum account_class { ACCOUNT_ORDINARY, ACCOUNT_SMALL, ACCOUNT_WATCHING };
+#define ACCOUNT_CLASSES (ACCOUNT_WATCHING + 1)
+
+/* Read it; the functions below write it. */
+struct account {
+    size_t bytes[ACCOUNT_KINDS];
+    size_t total;
+    size_t limit; /* SIZE_MAX: none */
+    size_t low;   /* see account_is_short() */
+    size_t bound[ACCOUNT_CLASSES];
+    uint64_t refused; /* how often there was no room, or malloc() had none */
+    bool watching;    /* the request that is carried out just now is of that class */
+};
+
+/* Hidden, so that it is reached without a look-up. */
+extern struct account account __attribute__((visibility("hidden")));
+
+/* Of a limit, this part is kept back: a twentieth, but at least that much. */
+#define ACCOUNT_KEPT_MIN (1u << 20)
+
+/* 0: no limit. */
+void account_set_limit(size_t limit);
+
+/* What malloc() takes for that length: its own word, and all in steps of 16. */
+static inline size_t account_cost(size_t len)
+{
+    size_t size = (len + 23) & ~(size_t)15;
+
+    return size < 32 ? 32 : size;
+}
+
+/* Little memory is left: less than a sixteenth of the limit for what is ordinary. */
+static inline bool account_is_short(void)
+{
+    return account.total > account.low;
+}
+
+/* Between these two, everything is of the class ACCOUNT_WATCHING: a probe is being answered. */
+static inline void account_begin_watching(void)
+{
+    account.watching = true;
+}
+
+static inline void account_end_watching(void)
+{
+    account.watching = false;
+}
+
+/* True when so many bytes may be taken. */
+static inline bool account_has_room(enum account_class class, size_t len)
+{
+    size_t bound = account.bound[account.watching ? ACCOUNT_WATCHING : class];
+
+    return len <= bound && account.total <= bound - len;
+}
+
+/* What is left to be taken. */
+size_t account_room(enum account_class class);
+
+/* Small is what fits into a page. */
+static inline enum account_class account_class_of(size_t len)
+{
+    return len <= 4096 ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
+}
+
+/* As malloc(), realloc() and free(), counted. They ask for no limit: for changes that have been let
+ * through, and for the daemon's own. What was taken is given back with the same kind and length. */
+void *account_alloc(enum account_kind kind, size_t len);
+void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t len);
+
+static inline void account_free(enum account_kind kind, void *p, size_t len)
+{
+    size_t size = p == NULL ? 0 : account_cost(len);
+
+    account.bytes[kind] -= size;
+    account.total -= size;
+    free(p);
+}
+
+/* The same, and NULL too when there is no room. What is zeroed is zeroed. */
+void *account_request(enum account_kind kind, enum account_class class, size_t len);
+void *account_request_zeroed(enum account_kind kind, enum account_class class, size_t len);
+void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
+                     size_t len);
+
+/* It is held for another one from now on. */
+static inline void account_move(enum account_kind from, enum account_kind to, size_t len)
+{
+    account.bytes[from] -= account_cost(len);
+    account.bytes[to] += account_cost(len);
+}
+
+/* "keys", "worker_stores": for /metrics and the log. */
+const char *account_kind_name(enum account_kind kind);

@@ -1,0 +1,95 @@
+/* For no_memory.py: a malloc() that fails when it is told to. With LD_PRELOAD; the page in the file
+ * $FAIL_MALLOC is shared with the test, which says which call is to fail. */
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct page {
+    volatile int64_t left;   /* calls until the one that fails; 0: none does */
+    volatile int64_t all;    /* from then on there is only what is freed */
+    volatile int64_t failed; /* how many have */
+};
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void __libc_free(void *p);
+
+static struct page *page;
+static int64_t freed; /* bytes, since the k-th call */
+
+__attribute__((constructor)) static void find_page(void)
+{
+    const char *path = getenv("FAIL_MALLOC");
+    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    void *at = MAP_FAILED;
+
+    if (fd >= 0) {
+        at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+    }
+    if (at != MAP_FAILED)
+        page = at;
+}
+
+/* What malloc() takes for them, about. */
+static int64_t cost(size_t size)
+{
+    return (int64_t)size + 16;
+}
+
+static int fails(size_t size)
+{
+    if (page == NULL || page->left == 0) {
+        freed = 0;
+        return 0;
+    }
+    if (page->left > 1) {
+        page->left--;
+        return 0;
+    }
+    if (page->all && cost(size) <= freed) {
+        freed -= cost(size);
+        return 0;
+    }
+    if (!page->all)
+        page->left = 0;
+    page->failed++;
+    return 1;
+}
+
+static void give_back(void *p)
+{
+    if (p != NULL && page != NULL && page->left == 1)
+        freed += cost(malloc_usable_size(p));
+}
+
+void *malloc(size_t size)
+{
+    return fails(size) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return fails(count * size) ? NULL : __libc_calloc(count, size);
+}
+
+/* What gets shorter stays where it is. */
+void *realloc(void *old, size_t size)
+{
+    if (old != NULL && size <= malloc_usable_size(old))
+        return __libc_realloc(old, size);
+    if (fails(size))
+        return NULL;
+    give_back(old);
+    return __libc_realloc(old, size);
+}
+
+void free(void *p)
+{
+    give_back(p);
+    __libc_free(p);
+}

@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Every kind of request, while the k-th allocation from its beginning on fails, for every k: the
+answer is the right one, or an error, or the connection ends; rdzvd lives, and what it keeps is what
+was there before the request, or after it.
+
+    no_memory.py [--deep] [NAME...]     all kinds of request, or those with one of these words
+
+--deep also lets there be no memory from the k-th on but what is freed. fail_malloc.c does it; sanitizers have a
+malloc() of their own, so with them there is nothing to test.
+"""
+
+import json
+import mmap
+import os
+import re
+import socket
+import struct
+import sys
+import tempfile
+import time
+
+for folder in ("support", "elastic"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
+import torch_state  # noqa: E402
+from agents import complete_round  # noqa: E402
+from servers import Rdzvd, OPERATOR, rdzvd_binary, token_flag  # noqa: E402
+
+LIBRARY = os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
+                       "libfail_malloc.so")
+CALLS_MOST = 400
+SENTINEL = b"Y2FuaW1hZGFt"  # what torch's first compare-and-set writes
+
+# ---- c10d
+
+
+def text(b):
+    return struct.pack("<Q", len(b)) + b
+
+
+def number(n):
+    return struct.pack("<q", n)
+
+
+def many(*items):
+    return struct.pack("<Q", len(items)) + b"".join(text(i) for i in items)
+
+
+SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT, DELETE, APPEND, MULTI_GET, MULTI_SET, CANCEL, PING, \
+    PUSH, POP, QUEUE_LEN, LIST, BARRIER = (bytes([n]) for n in range(1, 19))
+HELLO = b"\0" + struct.pack("<I", 0x3C85F7CE) + PING + b"hey!"
+PONG = b"hey!"
+BIG = b"v" * 5000
+
+
+def put_pairs(*pairs):
+    return MULTI_SET + struct.pack("<Q", len(pairs)) + b"".join(text(k) + text(v) for k, v in pairs)
+
+
+# ---- torch's agents
+
+RUN = b"/torch.rendezvous.r"
+
+
+def states():
+    """What two agents write: one has joined, both have and the round is complete, one has closed."""
+    state, written = torch_state.State(), [SENTINEL]
+    for name in ("node-a", "node-b"):
+        node = torch_state.Node(name, 100, 0)
+        state.participants[node] = 0
+        state.last_heartbeats[node] = torch_state.now()
+        if len(state.participants) == 2:
+            complete_round(state)
+        written.append(torch_state.dumps(state))
+    state.closed = True
+    return written + [torch_state.dumps(state)]
+
+
+CREATED, JOINED, COMPLETE, CLOSED = states()
+
+
+def swap(old, new):
+    return COMPARE_SET + text(RUN) + text(old) + text(new)
+
+
+# ---- HTTP
+
+
+def http(method, path, body=None, kind="application/x-www-form-urlencoded", headers=()):
+    lines = ["%s %s HTTP/1.1" % (method, path), "Host: localhost"]
+    lines += ["%s: %s" % pair for pair in headers]
+    if body is not None:
+        lines += ["Content-Type: " + kind, "Content-Length: %d" % len(body)]
+    return "\r\n".join(lines + ["", ""]).encode() + (body or b"")
+
+
+def user(method, path, what):
+    return http(method, "/v2/auth/" + path, json.dumps(what).encode(), "application/json")
+
+
+OPERATOR_HEADERS = tuple(OPERATOR.items())
+
+# The kinds of request: what is there before, and what is asked. c10d: a PING follows each request.
+REQUESTS = {
+    "c10d_hello": ([], b""),
+    "c10d_set": ([], SET + text(b"new") + text(b"value")),
+    "c10d_set_big": ([], SET + text(b"new") + text(BIG)),
+    "c10d_set_again": ([SET + text(b"k") + text(b"old")], SET + text(b"k") + text(BIG)),
+    "c10d_add": ([], ADD + text(b"n") + number(7)),
+    "c10d_add_again": ([ADD + text(b"n") + number(7)], ADD + text(b"n") + number(7)),
+    "c10d_compare_set": ([], COMPARE_SET + text(b"k") + text(b"") + text(BIG)),
+    "c10d_compare_set_again": ([SET + text(b"k") + text(b"old")],
+                               COMPARE_SET + text(b"k") + text(b"old") + text(BIG)),
+    "c10d_append": ([SET + text(b"k") + text(b"old")], APPEND + text(b"k") + text(b"new" * 30)),
+    "c10d_delete": ([SET + text(b"k") + text(b"old")], DELETE + text(b"k")),
+    "c10d_get": ([SET + text(b"k") + text(BIG)], GET + text(b"k")),
+    "c10d_multi_get": ([SET + text(b"k") + text(BIG)], MULTI_GET + many(*[b"k"] * 50)),
+    "c10d_multi_set": ([], put_pairs(*[(b"k%d" % i, b"v" * 50) for i in range(10)])),
+    "c10d_wait": ([], WAIT + many(b"a", b"b") + CANCEL),
+    "c10d_barrier": ([], BARRIER + text(b"b") + number(2) + BARRIER[:0] + CANCEL),
+    "c10d_push": ([], PUSH + text(b"q") + text(b"element")),
+    "c10d_pop": ([PUSH + text(b"q") + text(BIG)], POP + text(b"q")),
+    "c10d_list": ([put_pairs(*[(b"k%d" % i * 20, b"v") for i in range(50)])], LIST),
+    "c10d_agent": ([], swap(b"", CREATED)),
+    "c10d_agent_joins": ([swap(b"", CREATED)], swap(CREATED, JOINED)),
+    "c10d_agent_completes": ([swap(b"", CREATED), swap(CREATED, JOINED)], swap(JOINED, COMPLETE)),
+    "c10d_agent_closes": ([swap(b"", COMPLETE)], swap(COMPLETE, CLOSED)),
+    "c10d_agent_looks": ([swap(b"", COMPLETE)], GET + text(RUN)),
+    "c10d_run_set": ([SET + text(b"k") + text(b"v")], SET + text(RUN) + text(COMPLETE)),
+    "http_put": ([], http("PUT", "/v2/keys/a/b/c?value=v")),
+    "http_put_form": ([], http("PUT", "/v2/keys/a", b"value=" + BIG)),
+    "http_put_again": ([http("PUT", "/v2/keys/a?value=old")],
+                       http("PUT", "/v2/keys/a", b"value=" + BIG)),
+    "http_put_ttl": ([], http("PUT", "/v2/keys/a?value=v&ttl=1000")),
+    "http_put_dir": ([], http("PUT", "/v2/keys/a?dir=true")),
+    "http_refresh": ([http("PUT", "/v2/keys/a?value=v&ttl=1000")],
+                     http("PUT", "/v2/keys/a?ttl=2000&refresh=true&prevExist=true")),
+    "http_post": ([], http("POST", "/v2/keys/queue?value=v")),
+    "http_swap": ([http("PUT", "/v2/keys/a?value=old")],
+                  http("PUT", "/v2/keys/a?prevValue=old&value=new")),
+    "http_swap_fails": ([http("PUT", "/v2/keys/a", b"value=" + BIG)],
+                        http("PUT", "/v2/keys/a?prevValue=other&value=new")),
+    "http_delete": ([http("PUT", "/v2/keys/a?value=old")], http("DELETE", "/v2/keys/a")),
+    "http_delete_all": ([http("PUT", "/v2/keys/a/b/c?value=v")],
+                        http("DELETE", "/v2/keys/a?recursive=true")),
+    "http_get": ([http("PUT", "/v2/keys/a", b"value=" + BIG)], http("GET", "/v2/keys/a")),
+    "http_get_all": ([http("PUT", "/v2/keys/a/b/%d?value=v" % i) for i in range(30)],
+                     http("GET", "/v2/keys/?recursive=true&sorted=true")),
+    "http_watch_past": ([http("PUT", "/v2/keys/a?value=v")],
+                        http("GET", "/v2/keys/a?wait=true&waitIndex=%INDEX%")),
+    "http_user": ([], user("PUT", "users/u", {"user": "u", "roles": ["a", "b"]})),
+    "http_role": ([], user("PUT", "roles/r", {"role": "r", "permissions":
+                                              {"kv": {"read": ["/*"], "write": ["/a"]}}})),
+    "http_role_grant": ([user("PUT", "roles/r", {"role": "r", "permissions":
+                                                 {"kv": {"read": ["/a"], "write": []}}})],
+                        user("PUT", "roles/r", {"role": "r", "grant":
+                                                {"kv": {"read": ["/b"], "write": ["/c"]}}})),
+    "http_users": ([user("PUT", "users/u", {"user": "u", "roles": ["a"]})],
+                   http("GET", "/v2/auth/users")),
+    "http_roles": ([], http("GET", "/v2/auth/roles")),
+    "http_members": ([], http("GET", "/v2/members")),
+    "http_machines": ([], http("GET", "/v2/machines")),
+    "http_stats": ([], http("GET", "/v2/stats/store")),
+    "http_vars": ([], http("GET", "/debug/vars")),
+    "http_health": ([], http("GET", "/health")),
+    "http_metrics": ([], http("GET", "/metrics", headers=OPERATOR_HEADERS)),
+    "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
+    "http_runs": ([], http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS)),
+    "http_redirect": ([], http("GET", "/v2//keys/" + "a" * 3000)),
+    "http_long_path": ([], http("GET", "/v2/keys/" + "a" * 3000)),
+    "http_not_found": ([], http("GET", "/nothing")),
+}
+
+# ---- the daemon
+
+
+class Page:
+    """What fail_malloc.c reads and writes."""
+
+    def __init__(self, path):
+        with open(path, "wb") as f:
+            f.write(bytes(4096))
+        self.file = open(path, "r+b")
+        self.map = mmap.mmap(self.file.fileno(), 4096)
+
+    def arm(self, k, every):
+        self.map[:24] = struct.pack("<qqq", k, every, 0)
+
+    def disarm(self):
+        failed = struct.unpack("<q", self.map[16:24])[0]
+        self.map[:24] = bytes(24)
+        return failed
+
+
+class Client:
+    def __init__(self, port, hello=b""):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.sendall(hello)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError:
+            pass  # it has been closed
+
+    def until(self, done):
+        """What has come once done(it) or the connection has ended; and whether the first is so."""
+        got = b""
+        while not done(got):
+            try:
+                more = self.socket.recv(1 << 20)
+            except ConnectionResetError:
+                return got, False
+            if not more:
+                return got, False
+            got += more
+        return got, True
+
+
+def whole_http(got):
+    head, end, body = got.partition(b"\r\n\r\n")
+    if not end:
+        return False
+    length = re.search(rb"Content-Length: (\d+)", head)
+    if length:
+        return len(body) >= int(length.group(1))
+    return b"chunked" not in head or body.endswith(b"0\r\n\r\n")
+
+
+def ask(port, kind, request, before=lambda: None):
+    """Sends a request on a connection of its own; `before` is called when that is there."""
+    with Client(port, HELLO if kind.startswith("c10d") else b"") as c:
+        if kind.startswith("c10d"):
+            c.until(lambda got: got.endswith(PONG))
+            before()
+            c.send(request + PING + b"end!")
+            return c.until(lambda got: got.endswith(b"end!"))
+        before()
+        c.send(request)
+        return c.until(whole_http)
+
+
+def plain(node):
+    """A node of etcd's tree without its indexes and times."""
+    return {"key": re.sub(r"\d{20}$", "N", node.get("key", "/")), "value": node.get("value"), "ttl": "ttl" in node,
+            "nodes": sorted((plain(n) for n in node.get("nodes", ())), key=lambda n: n["key"])}
+
+
+def tree(port):
+    got, _ = ask(port, "http", http("GET", "/v2/keys/?recursive=true"))
+    head, _, body = got.partition(b"\r\n\r\n")
+    return int(re.search(rb"X-Etcd-Index: (\d+)", head).group(1)), plain(json.loads(body)["node"])
+
+
+def keys(port):
+    got, _ = ask(port, "c10d", LIST)
+    count, names, at = struct.unpack("<q", got[:8])[0], [], 8
+    for _ in range(count):
+        size = struct.unpack("<Q", got[at:at + 8])[0]
+        names.append(got[at + 8:at + 8 + size])
+        at += 8 + size
+    values = ask(port, "c10d", MULTI_GET + many(*names))[0] if names else b""
+    return names, values, ask(port, "c10d", QUEUE_LEN + text(b"q"))[0]
+
+
+def auth(port):
+    return [ask(port, "http", http("GET", "/v2/auth/" + path))[0].partition(b"\r\n\r\n")[2]
+            for path in ("users", "roles")]
+
+
+def runs(port):
+    """What is known of them, but for times and for who is connected."""
+    got = ask(port, "http", http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS))
+    return re.sub(rb'"(peer|address|heartbeat_age_ms|port)":("[^"]*"|\d+|null),?', b"",
+                  got[0].partition(b"\r\n\r\n")[2])
+
+
+def state(port):
+    index, nodes = tree(port)
+    return {"index": index, "tree": nodes, "keys": keys(port), "auth": auth(port),
+            "runs": runs(port)}
+
+
+class Lab:
+    def __init__(self, directory):
+        self.page = Page(os.path.join(directory, "page"))
+        environment = dict(os.environ, LD_PRELOAD=LIBRARY, FAIL_MALLOC=self.page.file.name)
+        self.server = Rdzvd(token_flag(), env=environment)
+        self.port = self.server.port
+        self.reset("http", [user("PUT", "roles/r", {"role": "r"})])  # the first takes more indexes
+
+    def reset(self, kind, setup):
+        """Nothing is there but what the setup makes. Returns the state."""
+        got, _ = ask(self.port, "http",
+                     http("DELETE", "/rdzv/v1/spaces/default", headers=OPERATOR_HEADERS))
+        if not got.startswith(b"HTTP/1.1 2"):
+            raise AssertionError("a reset came to %r" % got[:100])
+        for request in setup:
+            ask(self.port, kind, request)
+        return state(self.port)
+
+
+def relative(now, base):
+    return dict(now, index=now["index"] - base)
+
+
+def same_answer(kind, answer, right):
+    """Indexes, times and dates differ."""
+    def shape(got):
+        got = re.sub(rb"Date: [^\r]*", b"", got)
+        return re.sub(rb"\d+", b"N", got) if kind.startswith("http") else got
+    return shape(answer) == shape(right) or kind in ("http_metrics", "http_stats", "http_vars")
+
+
+def is_error(kind, answer):
+    return kind.startswith("http") and re.match(rb"HTTP/1.1 (5\d\d|400)", answer)
+
+
+def try_once(lab, kind, k, every):
+    """One request whose k-th allocation fails. Returns how many failed, and why it is wrong."""
+    setup, request = REQUESTS[kind]
+    before = lab.reset(kind, setup)
+    request = request.replace(b"%INDEX%", b"%d" % before["index"])
+    answer, whole = ask(lab.port, kind, request, before=lambda: lab.page.arm(k, every))
+    failed = lab.page.disarm()
+    after = state(lab.port)
+    return failed, answer, whole, relative(before, before["index"]), relative(after, before["index"])
+
+
+def settled(lab, right, now):
+    """A run that could not be read is read again by the next tick."""
+    deadline = time.monotonic() + 5
+    while now not in right and time.monotonic() < deadline:
+        again = state(lab.port)
+        now = dict(again, index=now["index"])
+    return now
+
+
+def try_kind(lab, kind, every):
+    """None, or what is wrong."""
+    _, right, whole, before, changed = try_once(lab, kind, 0, 0)
+    if not whole:
+        return "without a failure the answer is %r" % right[:200]
+    for k in range(1, CALLS_MOST):
+        failed, answer, whole, _, after = try_once(lab, kind, k, every)
+        where = "k=%d: " % k
+        if after not in (before, changed):
+            after = settled(lab, (before, changed), after)
+        if after not in (before, changed):
+            return where + "the state is %r, neither %r nor %r" % (after, before, changed)
+        if whole and not same_answer(kind, answer, right) and not is_error(kind, answer):
+            return where + "the answer is %r, not %r" % (answer[:200], right[:200])
+        if whole and same_answer(kind, answer, right) and after != changed:
+            return where + "the answer is right, and nothing has changed"
+        if whole and is_error(kind, answer) and not is_error(kind, right) and after != before:
+            return where + "the answer is an error, and the state has changed"
+        if failed == 0:
+            print("  %-24s %d allocations" % (kind, k - 1), flush=True)
+            return None
+    return "still fails at k=%d" % k
+
+
+def main():
+    deep = "--deep" in sys.argv
+    words = [w for w in sys.argv[1:] if w != "--deep"]
+    if not os.path.exists(LIBRARY):
+        print("0 passed, 0 failed, 1 skipped: no %s; a sanitizer has its own malloc()" % LIBRARY)
+        return 0
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        lab = Lab(directory)
+        for every in ([0, 1] if deep else [0]):
+            for kind in REQUESTS:
+                if words and not any(w in kind for w in words):
+                    continue
+                try:
+                    why = try_kind(lab, kind, every)
+                except (OSError, AssertionError, ValueError, AttributeError, struct.error) as e:
+                    why = repr(e)
+                if why is not None and "refused" in why:
+                    lab.server.process.wait(20)
+                if lab.server.process.poll() is not None:
+                    why = "rdzvd has ended with %s: %s" % (lab.server.process.poll(), why)
+                    lab = Lab(directory)
+                if why is None:
+                    passed += 1
+                else:
+                    failed += 1
+                    print("FAIL %s%s: %s (again: python3 tests/process/no_memory.py %s%s)" % (
+                        kind, ", all fail" if every else "", why, "--deep " if every else "", kind),
+                        flush=True)
+                    lab.page.disarm()
+        if lab.server.stop() != 0:
+            failed += 1
+            print("FAIL rdzvd ended with %s" % lab.server.process.returncode)
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
