@@ -431,7 +431,7 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
 }
 
 /* One whole request of `size` bytes. */
-static enum protocol_result carry_out(struct conn *c, const struct c10d_request *req, size_t size)
+static enum protocol_result run_request(struct conn *c, const struct c10d_request *req, size_t size)
 {
     struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
     uint64_t worked = engine->work, told = engine->store.ready.told;
@@ -485,7 +485,8 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             if (req.op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
                 return PROTOCOL_PAUSED;
             costly = is_costly(c, &req, size);
-            result = costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : carry_out(c, &req, size);
+            result =
+                costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : run_request(c, &req, size);
             if (costly && result != PROTOCOL_DEFERRED)
                 conn_end_costly(c);
             if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)

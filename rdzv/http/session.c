@@ -547,7 +547,8 @@ static bool is_costly(const struct conn *c, const struct http_head *head, size_t
 }
 
 /* A whole request. False: it has to wait for its turn. */
-static bool carry_out(struct conn *c, const struct http_head *head, struct slice body, size_t size)
+static bool run_request(struct conn *c, const struct http_head *head, struct slice body,
+                        size_t size)
 {
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
     uint64_t told = e->store.ready.told;
@@ -630,7 +631,7 @@ static enum request_result read_request(struct conn *c, uint8_t *in, size_t len,
     *size = h->raw_at;
     if (h->raw_at > h->head_len)
         body = (struct slice){in + h->head_len, h->body_len};
-    return carry_out(c, &head, body, *size) ? REQUEST_DONE : REQUEST_WAITS;
+    return run_request(c, &head, body, *size) ? REQUEST_DONE : REQUEST_WAITS;
 }
 
 static bool eof(struct conn *c)

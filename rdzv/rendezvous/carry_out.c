@@ -249,7 +249,7 @@ static void set_timer(struct live_run *run, uint64_t deadline_ms)
 
 /* --- Effects. --- */
 
-static void answer(struct live_run *run, const struct policy_output *o)
+static void answer_agent(struct live_run *run, const struct policy_output *o)
 {
     struct conn *c = conn_of(o->agent);
 
@@ -265,7 +265,7 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
     switch (o->kind) {
     case POLICY_ANSWER_CURRENT:
     case POLICY_ANSWER_VALUE:
-        answer(run, o);
+        answer_agent(run, o);
         break;
     case POLICY_HOLD:
         verdict->holds = true;
