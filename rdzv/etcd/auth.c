@@ -116,7 +116,7 @@ static const struct auth_user *find_sender(const struct http_request *r)
     return right ? c.user : NULL;
 }
 
-bool etcd_auth_is_slow(const struct http_request *r)
+bool etcd_auth_is_costly(const struct http_request *r)
 {
     struct credentials c;
     bool known;

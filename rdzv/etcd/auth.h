@@ -14,7 +14,7 @@ bool etcd_auth_allows_keys(const struct http_request *r, bool write, bool recurs
 bool etcd_auth_is_root(const struct http_request *r);
 
 /* Does it take the hash of a password? */
-bool etcd_auth_is_slow(const struct http_request *r);
+bool etcd_auth_is_costly(const struct http_request *r);
 
 /* The 401 of members and auth. (That of keys is an error of its own, ETCD_UNAUTHORIZED.) */
 void etcd_auth_reply_refused(const struct http_request *r);

@@ -1,7 +1,6 @@
-/* Who is an operator: whoever comes over a Unix socket, whose file says who may, or has the token
- * of
- * --admin-token-file. An address says nothing: on a host's network, and behind a mesh's proxy,
- * neighbours come from 127.0.0.1, too. */
+/* An operator is a client that comes over a Unix socket, whose file says who may, or that sends the
+ * token of --admin-token-file. An address says nothing: on a host's network, and behind a mesh's
+ * proxy, neighbours come from 127.0.0.1, too. */
 #pragma once
 
 #include "rdzv/http/reply.h"

@@ -280,6 +280,15 @@ void reply_later(const struct http_request *r)
     r->http->engine->stats.http_requests--; /* it is counted when it is handled */
 }
 
+/* Most requests name one key, or a page of the daemon that is quickly made; of others their routes
+ * say so. */
+static bool is_costly(const struct http_request *r, const struct http_route *route)
+{
+    return !(route->flags & ROUTE_CHEAP) || session_of(r->conn)->raw_at > CHEAP_SIZE ||
+           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES) ||
+           (route->is_costly != NULL && route->is_costly(r));
+}
+
 static void ask_endpoint(const struct http_request *r, bool moved)
 {
     const struct http_route *route;
@@ -293,7 +302,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         reply_not_found(r);
         return;
     }
-    if (route->is_slow != NULL && route->is_slow(r) && !conn_begin_costly(r->conn)) {
+    if (is_costly(r, route) && !conn_begin_costly(r->conn)) {
         reply_later(r);
         return;
     }
@@ -534,18 +543,6 @@ static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size
     return result;
 }
 
-/* Most requests name one key, or a page of the daemon that is quickly made; of others their
- * endpoints say so. */
-static bool is_costly(const struct conn *c, const struct http_head *head, size_t size)
-{
-    const struct http_route *route =
-        http_find_route(http_of(c)->routes, head->target.path, c->listener->spec->metrics_only);
-    bool writes = head->method != HTTP_GET && head->method != HTTP_HEAD;
-
-    return route == NULL || !(route->flags & ROUTE_CHEAP) || size > CHEAP_SIZE ||
-           (writes && hub_of(c)->registered > CHEAP_WATCHES);
-}
-
 /* A whole request. False: it has to wait for its turn. */
 static bool run_request(struct conn *c, const struct http_head *head, struct slice body,
                         size_t size)
@@ -553,8 +550,6 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
     uint64_t told = e->store.ready.told;
 
-    if (is_costly(c, head, size) && !conn_begin_costly(c))
-        return false;
     session_of(c)->in_body = false;
     handle(c, head, body);
     conn_end_costly(c);

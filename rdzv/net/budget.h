@@ -11,12 +11,10 @@
 
 #include "rdzv/engine/clock.h"
 
-#define BUDGET_READ_NS 2000000u /* requests that have just come */
-#define BUDGET_DEFERRED_NS                                                                      \
-    2000000u                      /* requests that did not get their turn in earlier iterations \
-                                   */
-#define BUDGET_COSTLY_NS 3000000u /* requests that may be long, in both of these parts */
-#define BUDGET_END_NS    3000000u /* waking, sending, closing */
+#define BUDGET_READ_NS     2000000u /* requests that have just come */
+#define BUDGET_DEFERRED_NS 2000000u /* those that did not get their turn in earlier iterations */
+#define BUDGET_COSTLY_NS   3000000u /* requests that may be long, in both of these parts */
+#define BUDGET_END_NS      3000000u /* waking, sending, closing */
 
 struct budget {
     const struct clock *clock;
