@@ -18,6 +18,12 @@ static void set_defaults(struct config *c)
                 .closed_run_ttl_ms = 5000,
                 .closed_run_wait_ms = 45000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
+                .drop_disconnected = true,
+                .keep_connected = true,
+                .restart_on_loss = 2, /* RESTART_WHEN_SILENT */
+                .silent_restart_ms = 60000,
+                .end_last_call = true,
+                .close_from_members = true,
                 .merge_heartbeats = true,
             },
         .limits =

@@ -173,6 +173,10 @@ static bool carry_out_command(struct live_run *run, const struct policy_output *
     case POLICY_PUT:
         put(run, o);
         return true;
+    case POLICY_PUT_IF_ABSENT:
+        if (keymap_get(&run->home->space->store->keys, o->key) == NULL)
+            put(run, o);
+        return true;
     case POLICY_PUT_RECORD:
         put_record(run, &o->record);
         return true;

@@ -8,18 +8,14 @@
  * newest state, and so on: each agent fails once and succeeds once. A slow network could have done
  * the same, so no meaning changes.
  *
- * A queued agent lives and cannot say so: its heartbeat is kept fresh. A heartbeat that can be
- * merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
+ * A queued agent lives and cannot say so: presence.c keeps its heartbeat fresh. A heartbeat that
+ * can be merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
  * node lives now; the holder may fail once more for each. */
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 
 #define SLOT_LEAST_US 20000
 #define SLOT_MOST_US  250000
 #define SLOT_FIRST_US 62500 /* what agents are thought to need before any has shown it */
-#define REFRESH_MS    1000  /* how often the queue is looked through */
-/* Younger heartbeats are good as they are: the next one is not due. */
-#define REFRESH_FROM_US ((TORCH_HEARTBEAT_MS - 1000) * 1000)
 
 void cas_queue_init(struct write_slot *slot)
 {
@@ -58,39 +54,6 @@ static void learn(struct step *s)
     slot->usual_us = (slot->usual_us * 7 + (took < SLOT_MOST_US ? took : SLOT_MOST_US)) / 8;
 }
 
-/* True: a heartbeat of a queued agent in `state` was old, and is fresh now. */
-static bool refresh(struct step *s, struct torch_state *state)
-{
-    struct agent *a;
-    bool any = false;
-
-    TAILQ_FOREACH(a, &s->run->slot.queue, queue) {
-        struct torch_node *node = a->has_node ? torch_state_find(state, &a->node) : NULL;
-        int64_t now_us;
-
-        if (node == NULL || !node->has_heartbeat || !step_agent_time(s, a, &now_us) ||
-            node->heartbeat_us >= now_us - REFRESH_FROM_US)
-            continue;
-        node->heartbeat_us = now_us;
-        any = true;
-    }
-    return any;
-}
-
-static void refresh_queue(struct step *s)
-{
-    struct write_slot *slot = &s->run->slot;
-    struct torch_state next;
-
-    if (!s->run->settings->merge_heartbeats || TAILQ_EMPTY(&slot->queue) || !step_is_open(s) ||
-        clock_elapsed_ms(slot->refreshed_ms, s->now->ms) < REFRESH_MS || !step_read_state(s, &next))
-        return;
-    slot->refreshed_ms = s->now->ms;
-    if (refresh(s, &next))
-        step_put_state(s, &next);
-    torch_state_free(&next);
-}
-
 static void resume(struct step *s, struct agent *a)
 {
     TAILQ_REMOVE(&s->run->slot.queue, a, queue);
@@ -106,7 +69,6 @@ void cas_queue_pass(struct step *s)
     if (slot->holder != NULL)
         learn(s);
     slot->holder = NULL;
-    refresh_queue(s);
     next = TAILQ_FIRST(&slot->queue);
     if (next == NULL) {
         set_timer(s, 0);

@@ -37,22 +37,21 @@ static void begin_round(struct run *run)
     }
 }
 
-/* Torch completes a round when MAX nodes have come, or when the last call after MIN is over. MAX is
- * in no message; that the deadline had passed tells that it was not reached. One agent has set the
- * deadline and another may complete the round: where their clocks differ this is a guess. */
+/* Torch completes a round with the write by which the MAX-th node joins, or, when the last call
+ * after MIN is over, with one by which none joins. MAX is in no message. */
 static bool reached_max(const struct step *s, const struct agent *by)
 {
-    const struct torch_state *before = &s->run->view.before;
-    int64_t now_us;
+    const struct torch_node *node =
+        by->has_node ? torch_state_find(&s->run->view.before, &by->node) : NULL;
 
-    return !before->has_deadline ||
-           (step_agent_time(s, by, &now_us) && now_us < before->deadline_us);
+    return node == NULL || !node->participant;
 }
 
 static void complete_round(struct step *s, struct agent *a)
 {
     s->out->counters.rounds_completed++;
     s->run->reached_max = reached_max(s, a);
+    s->run->completed_ms = s->now->ms;
     begin_round(s->run);
     worker_store_on_completed(s, a);
 }
@@ -88,6 +87,11 @@ static void on_written(struct step *s, struct agent *a)
     }
     if (state->complete && !(before->complete && before->round == state->round))
         complete_round(s, a);
+    else if (state->has_deadline && !before->has_deadline)
+        last_call_begun(s, a);
+    if (!s->run->view.state.complete || s->run->view.state.closed)
+        loss_clear_mark(s);
+    last_call_end(s);
 }
 
 /* --- Compare-and-set. --- */
@@ -98,7 +102,9 @@ static void note_ignored(struct step *s, const struct agent *a)
 
     note->agent = a;
     note->node = explain_node(s, &a->node);
-    note->reason = "other nodes are still in the run, see --close-needs-all";
+    note->reason = s->run->settings->close_needs_all
+                       ? "other nodes are still in the run, see --close-needs-all"
+                       : "it is in no round, and other nodes are, see --close-from-members";
 }
 
 /* Puts the heartbeat into the state that there is, in our own text, which differs from the one

@@ -10,8 +10,9 @@ enum policy_event_kind {
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key */
-    AGENT_ASKED,         /* any other request, but AGENT_SET_ROUND_KEY */
+    AGENT_ASKED,         /* any other request, but the next two */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
+    AGENT_ADD_ROUND_KEY, /* ADD to such a key */
     RUN_RESTORED,        /* the daemon has just started, and the run is in its keys; sent once there
                             is a journal */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
@@ -41,6 +42,7 @@ struct policy_event {
     struct slice expected, desired; /* borrowed for the step */
     struct slice round_key;         /* the name behind the round: "MASTER_ADDR" */
     int64_t round;
+    bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     enum probe_result probed;
     uint16_t port;
@@ -64,6 +66,7 @@ struct policy_now {
 enum policy_output_kind {
     /* Commands. */
     POLICY_PUT,               /* key, value */
+    POLICY_PUT_IF_ABSENT,     /* the same, unless the key has a value */
     POLICY_PUT_RECORD,        /* record */
     POLICY_FORGET_RUN,        /* its key, the keys of its rounds, its record */
     POLICY_DELETE_RECORD,     /* its keys are gone already */
@@ -111,6 +114,7 @@ struct policy_counters {
     uint64_t runs_closed;
     uint64_t runs_repaired;
     uint64_t nodes_disconnected;
+    uint64_t restarts_asked; /* nodes were told to meet again, since one is lost */
 };
 
 void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more);

@@ -13,7 +13,9 @@ enum note_kind {
     NOTE_NODE_REPLACED, /* its container was started again, under the same name */
     NOTE_NODE_PRESUMED_DEAD,
     NOTE_NODE_DISCONNECTED,
+    NOTE_NODES_RESTARTED,
     NOTE_LAST_CALL,
+    NOTE_LAST_CALL_ENDED,
     NOTE_ROUND_COMPLETE,
     NOTE_HEARTBEATS_SHIFTED,
     NOTE_SHIFT_FAILED,
@@ -56,6 +58,9 @@ void explain_disconnect(struct step *s, const struct agent *a);
 
 /* "host/pid/local id": how torch tells nodes apart; lives as long as the outputs. */
 const char *explain_node(struct step *s, const struct torch_node *node);
+
+/* True: it is no node, but the mark that tells the others that one is lost, see loss.c. */
+bool loss_is_mark(const struct torch_node *node);
 
 /* Where a node of a state is; NULL: it is in none. */
 const char *explain_role(const struct torch_node *node);

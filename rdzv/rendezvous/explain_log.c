@@ -99,6 +99,22 @@ static void last_call(struct line *l)
               log_u64("participants", n->number), log_i64("ends_in_ms", n->ms));
 }
 
+static void nodes_restarted(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "nodes_restarted", RUN(l), log_i64("round", n->round),
+              log_u64("nodes", n->number), log_str("reason", n->reason));
+}
+
+static void last_call_ended(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "last_call_ended", RUN(l), log_i64("round", n->round),
+              log_u64("participants", n->number), log_str("reason", n->reason));
+}
+
 static void round_complete(struct line *l)
 {
     const struct note *n = l->note;
@@ -199,8 +215,12 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return node_presumed_dead;
     case NOTE_NODE_DISCONNECTED:
         return node_disconnected;
+    case NOTE_NODES_RESTARTED:
+        return nodes_restarted;
     case NOTE_LAST_CALL:
         return last_call;
+    case NOTE_LAST_CALL_ENDED:
+        return last_call_ended;
     case NOTE_ROUND_COMPLETE:
         return round_complete;
     case NOTE_HEARTBEATS_SHIFTED:

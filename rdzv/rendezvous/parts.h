@@ -40,6 +40,37 @@ void rejoin_release_waiting(struct step *s);
 /* Those who have waited for too long learn that the run is closed. */
 void rejoin_reject_overdue(struct step *s);
 
+/* --- presence.c --- */
+
+/* The agent asks; `waits`: for a key, so that the reply may take long. */
+void presence_heard(struct step *s, struct agent *a, bool waits);
+/* Once a second: moves on the heartbeats of agents that are connected and live. */
+void presence_refresh(struct step *s);
+/* A participant has a heartbeat that is too old for torch, and its agent waits for nothing. */
+bool presence_misses_heartbeats(const struct step *s);
+
+/* --- loss.c --- */
+
+/* The connection of that agent has ended, and it is counted out: takes its node out of the run, and
+ * tells the others. */
+void loss_on_disconnect(struct step *s, struct agent *gone);
+/* Once a second: tells the others of a node that is silent. */
+void loss_on_tick(struct step *s);
+/* The round is over, or the run: the mark goes that made the nodes meet again. */
+void loss_clear_mark(struct step *s);
+
+/* --- owed_keys.c --- */
+
+/* Puts the keys for which agents wait whose round has just lost a node. */
+void owed_keys_put(struct step *s);
+
+/* --- last_call.c --- */
+
+/* Ends the last call if no node is missing. */
+void last_call_end(struct step *s);
+/* That agent has set the deadline: --regroup-wait may shorten it. */
+void last_call_begun(struct step *s, const struct agent *by);
+
 /* --- repair.c --- */
 
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */

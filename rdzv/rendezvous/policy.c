@@ -9,6 +9,7 @@
 static void connected(struct step *s, const struct policy_event *event)
 {
     s->run->ending = false;
+    presence_heard(s, event->agent, false);
     rejoin_enter(s, event->agent);
 }
 
@@ -20,25 +21,49 @@ static void disconnected(struct step *s, const struct policy_event *event)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
     rejoin_leave(s, a);
+    if (!event->daemon_drains)
+        loss_on_disconnect(s, a);
     run_forget_node(s->run, a);
+    last_call_end(s);
+}
+
+/* Nodes whose workers have ended well wait for each other, and then close the run. */
+static void note_finishing(struct step *s, const struct policy_event *event)
+{
+    if (slice_starts_with(event->round_key, slice_str("torchelastic/agent/terminal_state")))
+        s->run->finishing_round = event->round;
+}
+
+static void asked_to_compare(struct step *s, const struct policy_event *event)
+{
+    presence_heard(s, event->agent, false);
+    compare_set(s, event);
 }
 
 /* Whatever else an agent asks for, it looks again before it writes. */
 static void asked(struct step *s, const struct policy_event *event)
 {
+    presence_heard(s, event->agent, event->waits);
     cas_queue_yield(s, event->agent);
 }
 
 static void looked(struct step *s, const struct policy_event *event)
 {
-    cas_queue_yield(s, event->agent);
+    asked(s, event);
     repair_restore(s, event->agent);
 }
 
 static void set_round_key(struct step *s, const struct policy_event *event)
 {
-    cas_queue_yield(s, event->agent);
+    asked(s, event);
+    note_finishing(s, event);
     worker_store_intercept_set(s, event);
+}
+
+static void add_round_key(struct step *s, const struct policy_event *event)
+{
+    asked(s, event);
+    note_finishing(s, event);
 }
 
 /* --- The run. --- */
@@ -48,6 +73,7 @@ static void restored(struct step *s, const struct policy_event *event)
     (void)event;
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
+    loss_clear_mark(s);
 }
 
 static void changed(struct step *s, const struct policy_event *event)
@@ -83,6 +109,8 @@ static void tick(struct step *s, const struct policy_event *event)
         return;
     rejoin_reject_overdue(s);
     worker_store_retry(s);
+    presence_refresh(s);
+    loss_on_tick(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 
@@ -100,10 +128,11 @@ static void forget(struct step *s, const struct policy_event *event)
 static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_CONNECTED] = connected,
     [AGENT_DISCONNECTED] = disconnected,
-    [AGENT_COMPARE_SET] = compare_set,
+    [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_LOOKED] = looked,
     [AGENT_ASKED] = asked,
     [AGENT_SET_ROUND_KEY] = set_round_key,
+    [AGENT_ADD_ROUND_KEY] = add_round_key,
     [RUN_RESTORED] = restored,
     [RUN_CHANGED] = changed,
     [RUN_PROBED] = worker_store_on_probed,

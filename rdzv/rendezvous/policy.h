@@ -9,6 +9,9 @@
  *    (compare_set.c);
  *  - heartbeats are shifted over a time in which rdzvd stood still, and a node that the others
  *    presumed dead and that comes back is put where it belongs (repair.c);
+ *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
+ *    owed_keys.c); one that is connected is not presumed dead (presence.c);
+ *  - the last call ends when no node is missing (last_call.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);
  *  - notes tell what happened to which node (explain.c).

@@ -166,8 +166,8 @@ static struct policy_now how_things_stand(const struct live_run *run)
 /* Of an agent, that wants an answer: the view has to be right. */
 static bool is_request(enum policy_event_kind kind)
 {
-    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY || kind == AGENT_LOOKED ||
-           kind == AGENT_ASKED;
+    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY ||
+           kind == AGENT_ADD_ROUND_KEY || kind == AGENT_LOOKED || kind == AGENT_ASKED;
 }
 
 /* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
@@ -455,8 +455,8 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
     return verdict.holds ? C10D_HELD : C10D_ANSWERED;
 }
 
-/* SET of a key: MASTER_ADDR and MASTER_PORT of the agent's own run are the policy's matter. */
-static enum c10d_verdict on_set(struct conn_agent *a, const struct c10d_request *req)
+/* SET of a key, ADD to it: some keys of the rounds of the agent's own run are the policy's matter. */
+static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_request *req)
 {
     struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
     const struct conn *c = a->conn;
@@ -464,8 +464,8 @@ static enum c10d_verdict on_set(struct conn_agent *a, const struct c10d_request 
         run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
 
     if (v == &a->run->run.view)
-        event.kind = AGENT_SET_ROUND_KEY;
-    if (!shell_step(a->run, event).passes && event.kind != AGENT_ASKED)
+        event.kind = req->op == C10D_SET ? AGENT_SET_ROUND_KEY : AGENT_ADD_ROUND_KEY;
+    if (!shell_step(a->run, event).passes && event.kind == AGENT_SET_ROUND_KEY)
         return C10D_ANSWERED;
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
@@ -479,13 +479,14 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
     compensate_standstill(arg);
     if (req->op == C10D_COMPARE_SET)
         return own ? on_compare_set(a, req) : C10D_PROCEED;
-    if (req->op == C10D_SET)
-        return on_set(a, req);
+    if (req->op == C10D_SET || req->op == C10D_ADD)
+        return on_change(a, req);
     shell_step(a->run,
                (struct policy_event){.kind = own && (req->op == C10D_GET || req->op == C10D_WAIT)
                                                  ? AGENT_LOOKED
                                                  : AGENT_ASKED,
-                                     .agent = &a->agent});
+                                     .agent = &a->agent,
+                                     .waits = req->op == C10D_WAIT});
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
@@ -571,6 +572,15 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                              .net = net,
                              .settings = {.merge_heartbeats = c->merge_heartbeats,
                                           .close_needs_all = c->close_needs_all,
+                                          .close_from_members = c->close_from_members,
+                                          .drop_disconnected = c->drop_disconnected,
+                                          .keep_connected = c->keep_connected,
+                                          .end_last_call = c->end_last_call,
+                                          .restart_on_loss =
+                                              (enum restart_on_loss)c->restart_on_loss,
+                                          .silent_restart_ms = c->silent_restart_ms,
+                                          .regroup_wait_ms = c->regroup_wait_ms,
+                                          .expected_nodes = c->expected_nodes,
                                           .own_worker_ports = c->worker_port_low != 0,
                                           .closed_run_ttl_ms = c->closed_run_ttl_ms,
                                           .closed_run_wait_ms = c->closed_run_wait_ms,

@@ -8,7 +8,8 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
               uint64_t seed, uint64_t now_ms)
 {
     *run = (struct run){
-        .settings = settings, .idle = true, .idle_since_ms = now_ms, .reached_max = true};
+        .settings = settings, .idle = true, .idle_since_ms = now_ms, .reached_max = true,
+        .finishing_round = -1};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
@@ -87,6 +88,14 @@ static void take_place_of(struct run *run, const struct torch_node *node)
         return;
     table_remove(&run->by_node, &old->by_node);
     old->is_listed = false;
+}
+
+bool run_list_again(struct run *run, struct agent *before, struct agent *a)
+{
+    table_remove(&run->by_node, &before->by_node);
+    before->is_listed = false;
+    table_add(&run->by_node, &a->by_node);
+    return a->is_listed = true;
 }
 
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node)

@@ -4,9 +4,26 @@
 
 #include "rdzv/rendezvous/view.h"
 
+/* When the nodes of a complete round are told to meet again because one of them is lost. */
+enum restart_on_loss {
+    RESTART_NEVER,
+    RESTART_WHEN_CLOSED, /* its agent's connection has ended */
+    RESTART_WHEN_SILENT, /* the same, or nothing has come of it for silent_restart_ms */
+};
+
 struct policy_settings {
     bool merge_heartbeats;
     bool close_needs_all;        /* one agent alone does not close the run for the others */
+    bool close_from_members;     /* a node that is in no round does not close it for the others */
+    bool drop_disconnected;      /* a node whose agent's connection ended is taken out at once */
+    bool keep_connected;         /* a node whose agent asks, or waits for a reply, has a fresh
+                                    heartbeat */
+    bool end_last_call;          /* the last call ends when no node is missing */
+    enum restart_on_loss restart_on_loss;
+    uint64_t silent_restart_ms;
+    uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
+                                    agents say */
+    uint64_t expected_nodes;     /* of the run's first round; 0: unknown */
     bool own_worker_ports;       /* --worker-ports: no run shares the port of the agents */
     uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */
     uint64_t closed_run_wait_ms; /* how long an agent that comes for a closed run is held; 0: not */
@@ -36,6 +53,8 @@ struct agent {
     bool has_node; /* it has written the state at least once, as `node` */
     bool is_listed;
     bool closes;            /* it has asked to close the run, see close_needs_all */
+    bool waits;             /* the last that it asked for is a key that may not be there yet */
+    uint64_t heard_ms;      /* when it asked for that */
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
@@ -51,7 +70,6 @@ struct write_slot {
     uint64_t granted_ms;
     uint64_t deadline_ms;  /* the holder loses the slot then */
     uint64_t usual_us;     /* what agents of this run need */
-    uint64_t refreshed_ms; /* when the heartbeats of queued agents were last looked at */
 };
 
 /* Where the workers of the run find their store: see worker_store.c. */
@@ -77,8 +95,10 @@ struct run {
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
     bool ending;      /* it is being forgotten on request: no node is missed */
-    bool reached_max; /* the last round was completed by the node that made it MAX, as far as known
-                       */
+    bool reached_max; /* the last round was completed by the node that made it MAX */
+    int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
+    uint64_t completed_ms;     /* when the last round was completed */
+    uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
     struct write_slot slot;
     struct worker_endpoint endpoint;
 };
@@ -103,6 +123,8 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
  * memory it stays unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
+/* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
+bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 
 /* Parts of run_init() and run_fini(), in cas_queue.c and worker_store.c. */
 void cas_queue_init(struct write_slot *slot);

@@ -94,6 +94,7 @@ void policy_counters_add(struct policy_counters *sum, const struct policy_counte
     sum->runs_closed += more->runs_closed;
     sum->runs_repaired += more->runs_repaired;
     sum->nodes_disconnected += more->nodes_disconnected;
+    sum->restarts_asked += more->restarts_asked;
 }
 
 /* --- Commands. --- */

@@ -14,15 +14,32 @@ static bool others_are_in(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* With close_needs_all: while others are still in the run, all but the mark is written. The agent
- * is answered what it takes for success; its next look says more. */
+static bool is_member(const struct run *run, const struct agent *a)
+{
+    const struct torch_node *node =
+        a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+
+    return node != NULL && node->participant;
+}
+
+/* True: the agent may not close the run. */
+static bool has_to_stay_open(const struct step *s, const struct agent *a)
+{
+    const struct policy_settings *settings = s->run->settings;
+
+    return others_are_in(s->run, a) && (settings->close_needs_all ||
+                                        (settings->close_from_members && !is_member(s->run, a)));
+}
+
+/* All but the mark is written. The agent is answered what it takes for success; its next look says
+ * more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
     uint8_t *text;
     size_t len;
 
     a->closes = a->closes || wish->to.closed;
-    if (!wish->to.closed || !others_are_in(s->run, a))
+    if (!wish->to.closed || !has_to_stay_open(s, a))
         return;
     wish->to.closed = false;
     if (!torch_state_write(&wish->to, &text, &len) || !step_own(s, text)) {
@@ -48,7 +65,8 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
     struct torch_node *beat;
 
     *out = (struct wish){.expected = expected, .desired = desired};
-    if (!s->run->view.is_state || (!settings->merge_heartbeats && !settings->close_needs_all))
+    if (!s->run->view.is_state || !(settings->merge_heartbeats || settings->close_needs_all ||
+                                      settings->close_from_members))
         return;
     out->from = read_expected(s, out);
     if (out->from == NULL)
@@ -57,7 +75,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
         out->from = NULL;
         return;
     }
-    if (settings->close_needs_all && step_is_open(s))
+    if (step_is_open(s))
         keep_open(s, a, out);
     if (settings->merge_heartbeats &&
         torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))

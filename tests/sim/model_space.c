@@ -99,6 +99,10 @@ static void carry_out_command(struct model_run *r, const struct policy_output *o
     case POLICY_PUT:
         put(s, o->key, o->value);
         break;
+    case POLICY_PUT_IF_ABSENT:
+        if (keymap_get(&s->space->keys, o->key) == NULL)
+            put(s, o->key, o->value);
+        break;
     case POLICY_PUT_RECORD:
         put_record(r, &o->record);
         break;

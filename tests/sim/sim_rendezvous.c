@@ -861,6 +861,14 @@ static void begin(uint64_t seed)
     sim = (struct sim){.seed = seed, .random = seed, .verbose = verbose};
     sim.space = (struct model_space){
         .settings = {.merge_heartbeats = draw(4) != 0,
+                     .drop_disconnected = draw(4) != 0,
+                     .keep_connected = draw(4) != 0,
+                     .restart_on_loss = (enum restart_on_loss)(draw(4) % 3),
+                     .silent_restart_ms = 20000,
+                     .end_last_call = draw(4) != 0,
+                     .regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000),
+                     .expected_nodes = draw(3),
+                     .close_from_members = draw(4) != 0,
                      .own_worker_ports = draw(4) == 0,
                      .closed_run_ttl_ms = draw(3) * 2500,
                      .closed_run_wait_ms = draw(4) == 0 ? 0 : 20000},

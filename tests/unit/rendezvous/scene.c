@@ -8,6 +8,12 @@
 
 const struct policy_settings scene_settings = {
     .merge_heartbeats = true,
+    .close_from_members = true,
+    .drop_disconnected = true,
+    .keep_connected = true,
+    .end_last_call = true,
+    .restart_on_loss = RESTART_WHEN_SILENT,
+    .silent_restart_ms = 60000,
     .closed_run_ttl_ms = 5000,
     .closed_run_wait_ms = 45000,
 };
@@ -141,6 +147,10 @@ static void carry_out(struct scene *s, const struct policy_output *o)
     switch (o->kind) {
     case POLICY_PUT:
         put(s, o->key, o->value);
+        break;
+    case POLICY_PUT_IF_ABSENT:
+        if (slot_of(s, o->key) == SCENE_KEYS || s->keys[slot_of(s, o->key)].key == NULL)
+            put(s, o->key, o->value);
         break;
     case POLICY_PUT_RECORD:
         put_record(s, &o->record);

@@ -231,27 +231,6 @@ static void a_heartbeat_is_not_queued(void **state)
     scene_fini(&s);
 }
 
-/* It lives and cannot say so: its heartbeat is made fresh for it, once a second. */
-static void the_heartbeat_of_a_queued_agent_is_kept_fresh(void **state)
-{
-    struct scene s;
-    struct torch_state st;
-    const char *now;
-
-    (void)state;
-    stale_agents(&s, 2);
-    now = scene_cas(&s, &s.agents[2], "x", "y");
-    scene_event(&s, AGENT_LOOKED, &s.agents[2]);
-    scene_pass(&s, 4500);
-    stale_join(&s, 0);
-    assert_null(scene_cas(&s, &s.agents[2], "stale", now)); /* "first", whose heartbeat is old */
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
-    st = scene_state(scene_get(&s, ""));
-    assert_int_equal(scene_node(&st, "first")->heartbeat_us, scene_now_us(&s));
-    torch_state_free(&st);
-    scene_fini(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,7 +247,6 @@ int main(void)
         cmocka_unit_test(the_one_that_makes_the_key_is_not_queued),
         cmocka_unit_test(of_a_closed_run_no_agent_is_queued),
         cmocka_unit_test(a_heartbeat_is_not_queued),
-        cmocka_unit_test(the_heartbeat_of_a_queued_agent_is_kept_fresh),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,7 @@ static void a_node_that_is_gone(void **state)
 
     (void)state;
     begin(&s);
+    s.settings.drop_disconnected = false;
     write_state(&s, 1, b_makes_a_last_call);
     write_state(&s, 0, a_completes);
     scene_disconnect(&s, &s.agents[1]);
@@ -134,6 +135,7 @@ static void a_container_that_is_started_again(void **state)
 
     (void)state;
     begin(&s);
+    s.settings.drop_disconnected = false;
     write_state(&s, 1, b_makes_a_last_call);
     write_state(&s, 0, a_completes);
     scene_disconnect(&s, &s.agents[1]);

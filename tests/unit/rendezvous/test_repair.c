@@ -198,6 +198,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
 {
     struct scene s;
     struct torch_state st;
+    struct agent *c;
     const char *now;
 
     (void)state;
@@ -211,12 +212,13 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     st.deadline_us = scene_now_us(&s) - SECOND;
     scene_put(&s, "", scene_text(&s, &st));
     scene_event(&s, RUN_CHANGED, NULL);
-    now = scene_joined(&s, scene_get(&s, ""), "c");
-    st = scene_state(scene_get(&s, ""));
-    scene_put(&s, "", scene_text(&s, &st));
+    c = scene_connect(&s, true);
+    scene_cas(&s, c, scene_get(&s, ""), scene_joined(&s, scene_get(&s, ""), "c"));
+    now = scene_get(&s, "");
     st = scene_state(now);
     scene_complete(&st);
-    scene_cas(&s, scene_connect(&s, true), scene_get(&s, ""), scene_text(&s, &st));
+    scene_beat(&st, "c", scene_now_us(&s) + 1);
+    scene_cas(&s, c, now, scene_text(&s, &st));
     assert_false(s.run.reached_max);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
     assert_true(node_now(&s, "b").waiting);

@@ -1,0 +1,88 @@
+/* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
+ * round, however many there are to come. Here it is known who is connected, and how many the last
+ * round had. When all of these have joined, the deadline is set to the past, so that the agents
+ * complete the round at their next look. The agents themselves see to MIN and MAX, as ever. */
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+
+/* Before now by any clock that an agent may have. */
+#define PAST_US (INT64_C(24) * 3600 * 1000000)
+
+/* How many nodes a round is to have; 0: unknown. */
+static uint64_t wanted(const struct run *run)
+{
+    uint64_t nodes = run->view.has_completed
+                         ? torch_state_participants(&run->view.last_completed)
+                         : run->settings->expected_nodes;
+
+    return nodes;
+}
+
+/* Every agent that is connected has joined, so nobody is about to. */
+static bool all_have_joined(const struct run *run, size_t participants)
+{
+    const struct agent *a;
+
+    if (run->agent_count > participants)
+        return false;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct torch_node *node =
+            a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+
+        if (node == NULL || !node->participant)
+            return false;
+    }
+    return true;
+}
+
+static bool is_in_last_call(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    return step_is_open(s) && !state->complete && state->has_deadline;
+}
+
+static bool put_deadline(struct step *s, int64_t deadline_us)
+{
+    struct torch_state next;
+    bool ok;
+
+    if (!step_read_state(s, &next))
+        return false;
+    next.deadline_us = deadline_us;
+    ok = step_put_state(s, &next);
+    torch_state_free(&next);
+    return ok;
+}
+
+void last_call_end(struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+    int64_t past_us = s->now->wall_ns / 1000 - PAST_US;
+    size_t participants;
+    struct note *note;
+
+    if (!s->run->settings->end_last_call || !is_in_last_call(s) || state->deadline_us <= past_us + PAST_US / 2 ||
+        wanted(s->run) == 0)
+        return;
+    participants = torch_state_participants(state);
+    if (participants < wanted(s->run) || !all_have_joined(s->run, participants) ||
+        !put_deadline(s, past_us))
+        return;
+    note = explain_note(s, NOTE_LAST_CALL_ENDED);
+    note->number = participants;
+    note->reason = "all nodes that are connected have joined, as many as the round is to have";
+}
+
+void last_call_begun(struct step *s, const struct agent *by)
+{
+    uint64_t wait_ms = s->run->settings->regroup_wait_ms;
+    int64_t most_us;
+
+    if (wait_ms == 0 || wait_ms > INT64_MAX / 2000 || !s->run->view.has_completed ||
+        !is_in_last_call(s) || !step_agent_time(s, by, &most_us))
+        return;
+    most_us += (int64_t)wait_ms * 1000;
+    if (s->run->view.state.deadline_us > most_us)
+        put_deadline(s, most_us);
+}

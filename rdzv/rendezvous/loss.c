@@ -1,0 +1,187 @@
+/* What becomes of a run when one of its nodes is lost.
+ *
+ * An agent of torch ends when its connection to the store ends (it never connects again), so its
+ * node is dead at that moment, long before its heartbeat is 15 s old. It is taken out at once, as
+ * torch's own pruning does it (dynamic_rendezvous.py, _sanitize).
+ *
+ * Torch tells no node that another one is lost: the workers that are left hang in their next
+ * collective until that times out. What torch's agents do look at is whether a node waits to be let
+ * in: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
+ * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
+ * set when a node waits anyhow, or once an agent's workers have ended well: the others are about to. */
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+
+#define MARK_ADDR "rdzvd.a-node-is-lost"
+
+bool loss_is_mark(const struct torch_node *node)
+{
+    return node->pid == 0 && node->local_id == 0 && slice_is(node->addr, MARK_ADDR);
+}
+
+static void take_out(struct torch_node *node)
+{
+    node->participant = node->waiting = node->redundant = node->has_heartbeat = false;
+}
+
+/* True: there was one. */
+static bool clear_mark(struct torch_state *state)
+{
+    const struct torch_node mark = {.addr = slice_str(MARK_ADDR)};
+    struct torch_node *found = torch_state_find(state, &mark);
+
+    if (found == NULL || !found->waiting)
+        return false;
+    take_out(found);
+    return true;
+}
+
+void loss_clear_mark(struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+    const struct torch_node mark = {.addr = slice_str(MARK_ADDR)};
+    struct torch_state next;
+
+    if (!s->run->view.is_state || torch_state_find(state, &mark) == NULL ||
+        !step_read_state(s, &next))
+        return;
+    if (clear_mark(&next))
+        step_put_state(s, &next);
+    torch_state_free(&next);
+}
+
+/* --- The survivors. --- */
+
+static bool somebody_waits(const struct torch_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].waiting)
+            return true;
+    }
+    return false;
+}
+
+/* True: those who are left in this complete round have to meet again, and do not know it. */
+static bool should_tell(const struct run *run, const struct torch_state *state)
+{
+    return state->complete && !state->closed && run->finishing_round != state->round &&
+           run->agent_count > 0 && torch_state_participants(state) > 0 && !somebody_waits(state);
+}
+
+static void set_mark(struct torch_state *next)
+{
+    const struct torch_node mark = {.addr = slice_str(MARK_ADDR), .waiting = true};
+    struct torch_node *at;
+
+    if (torch_state_insert(next, &mark, &at))
+        at->waiting = true; /* it may be in the state still, and out of all lists */
+}
+
+static void tell_survivors(struct step *s, const char *why)
+{
+    struct note *note = explain_note(s, NOTE_NODES_RESTARTED);
+
+    note->number = torch_state_participants(&s->run->view.state);
+    note->reason = why;
+    s->out->counters.restarts_asked++;
+    owed_keys_put(s);
+}
+
+/* --- A node whose connection has ended. --- */
+
+/* Another connection of the same node: a clone of the agent's store, or its successor. */
+static bool is_there_otherwise(struct run *run, struct agent *gone)
+{
+    struct agent *a;
+
+    if (!gone->is_listed)
+        return true;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (a != gone && a->has_node && torch_node_compare(&a->node, &gone->node) == 0)
+            return run_list_again(run, gone, a);
+    }
+    return false;
+}
+
+/* As torch's _remove_participant_epilogue(), but for a deadline when fewer than MIN are left: MIN
+ * is in no message, and an agent looks at it before it completes a round. */
+static void remove_from_round(struct torch_state *state, struct torch_node *node)
+{
+    bool was_in = node->participant;
+
+    take_out(node);
+    if (!was_in || !state->complete || torch_state_participants(state) > 0)
+        return;
+    state->complete = false;
+    if (state->round < INT64_MAX)
+        state->round++;
+}
+
+static void remove_lost(struct step *s, const struct agent *gone, struct torch_state *next,
+                        struct torch_node *node)
+{
+    const struct policy_settings *settings = s->run->settings;
+    bool tell = node->participant && !gone->closes, told = false;
+
+    remove_from_round(next, node);
+    if (tell && settings->restart_on_loss != RESTART_NEVER && should_tell(s->run, next)) {
+        set_mark(next);
+        told = true;
+    }
+    if (!next->complete)
+        clear_mark(next);
+    if (step_put_state(s, next) && told)
+        tell_survivors(s, "the connection of one of them has ended");
+}
+
+void loss_on_disconnect(struct step *s, struct agent *gone)
+{
+    struct torch_state next;
+    struct torch_node *node;
+
+    if (!gone->has_node || is_there_otherwise(s->run, gone) ||
+        !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
+        torch_state_find(&s->run->view.state, &gone->node) == NULL || !step_read_state(s, &next))
+        return;
+    node = torch_state_find(&next, &gone->node);
+    if (node != NULL)
+        remove_lost(s, gone, &next, node);
+    torch_state_free(&next);
+}
+
+/* --- A node that is silent. --- */
+
+/* True: the others have presumed one of them dead, or are about to. */
+static bool misses_a_node(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    if (!s->run->view.has_completed || s->run->view.last_completed.round != state->round)
+        return false;
+    if (torch_state_participants(state) < torch_state_participants(&s->run->view.last_completed))
+        return true;
+    return presence_misses_heartbeats(s);
+}
+
+void loss_on_tick(struct step *s)
+{
+    struct run *run = s->run;
+    struct torch_state next;
+
+    if (run->settings->restart_on_loss != RESTART_WHEN_SILENT || !step_is_open(s) ||
+        !should_tell(run, &run->view.state) || !misses_a_node(s)) {
+        run->missing_since_ms = 0;
+        return;
+    }
+    if (run->missing_since_ms == 0)
+        run->missing_since_ms = s->now->ms;
+    if (clock_elapsed_ms(run->missing_since_ms, s->now->ms) + TORCH_DEAD_MS <
+            run->settings->silent_restart_ms ||
+        !step_read_state(s, &next))
+        return;
+    set_mark(&next);
+    if (step_put_state(s, &next))
+        tell_survivors(s, "one of them is silent for --silent-restart");
+    torch_state_free(&next);
+}

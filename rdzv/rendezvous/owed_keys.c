@@ -1,0 +1,114 @@
+/* The keys that a lost node owes its round. Agents that have just completed a round tell each other
+ * by keys where their workers meet and which ranks they have, and wait for a minute for those of a
+ * node that is gone. They get any: what they start with these ends a second later, since they are
+ * told to meet again (loss.c). Upstream: SimpleElasticAgent._assign_worker_ranks() (2.4 and later),
+ * _share_and_gather() and store.synchronize() (before). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/parts.h"
+
+#define NAME_ROOM 96
+
+static void owe(struct step *s, const char *name, const char *value)
+{
+    const struct run_view *v = &s->run->view;
+    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM + NAME_ROOM);
+    uint8_t *copy = step_alloc(s, strlen(value));
+    struct policy_output *put;
+    size_t cost;
+
+    if (key == NULL || copy == NULL)
+        return;
+    memcpy(copy, value, strlen(value));
+    cost = run_view_round_key(v, v->last_completed.round, name, key);
+    put = step_emit(s, POLICY_PUT_IF_ABSENT);
+    put->key = (struct slice){key, cost};
+    put->value = (struct slice){copy, strlen(value)};
+    cost += s->now->key_cost + strlen(value);
+    if (s->room != SIZE_MAX)
+        s->room -= cost < s->room ? cost : s->room;
+}
+
+static void owe_ranked(struct step *s, const char *name, int64_t rank, const char *value)
+{
+    char text[RUN_KEY_ROOM];
+
+    snprintf(text, sizeof text, name, rank);
+    owe(s, text, value);
+}
+
+static void owe_role(struct step *s, int64_t rank, bool each_reads_all)
+{
+    char role[96];
+
+    snprintf(role, sizeof role,
+             "{\"role\": \"default\", \"rank\": %" PRId64 ", \"local_world_size\": 1}", rank);
+    if (!each_reads_all) {
+        owe_ranked(s, "torchelastic/role_info/%" PRId64, rank, role);
+        return;
+    }
+    owe_ranked(s, "torchelastic/role_info%" PRId64, rank, role);
+    owe_ranked(s, "torchelastic/role_info%" PRId64 ".FIN", rank, "FIN");
+}
+
+static void owe_ranks(struct step *s, size_t nodes)
+{
+    for (size_t i = 0; i < nodes; i++) {
+        char ranks[96];
+
+        snprintf(ranks, sizeof ranks, "[%zu, %zu, %zu, %zu]", i, nodes, i, nodes);
+        owe_ranked(s, "torchelastic/assigned_ranks/%" PRId64, (int64_t)i, ranks);
+    }
+}
+
+/* Each agent reads what each other wrote: torch before 2.4. The state tells 2.3 and later by its
+ * redundancy list, and 2.5 and later send PING. */
+static bool each_reads_all(const struct run *run)
+{
+    const struct agent *a = TAILQ_FIRST(&run->agents);
+
+    return !run->view.state.has_redundancy || (a != NULL && !a->pings);
+}
+
+static bool agent_zero_reads_all(const struct run *run)
+{
+    return run->view.state.has_redundancy;
+}
+
+/* Agents that listen themselves read where in each round; the others once in their life, so that
+ * they are never given a place that is none. */
+static void owe_place(struct step *s)
+{
+    if (s->run->view.record.placement != WORKER_STORE_WORKER0)
+        return;
+    owe(s, "MASTER_ADDR", "localhost");
+    owe(s, "MASTER_PORT", "1");
+}
+
+void owed_keys_put(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_state *then = &v->last_completed;
+
+    if (!v->has_completed || then->round != v->state.round ||
+        clock_elapsed_ms(s->run->completed_ms, s->now->ms) > TORCH_READ_TIMEOUT_MS)
+        return;
+    for (size_t i = 0; i < then->count; i++) {
+        const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);
+        int64_t rank = then->nodes[i].rank;
+
+        if (!then->nodes[i].participant || (now != NULL && now->participant))
+            continue;
+        if (each_reads_all(s->run))
+            owe_role(s, rank, true);
+        if (agent_zero_reads_all(s->run))
+            owe_role(s, rank, false);
+        if (rank != 0)
+            continue;
+        owe_place(s);
+        if (agent_zero_reads_all(s->run))
+            owe_ranks(s, torch_state_participants(then));
+    }
+}

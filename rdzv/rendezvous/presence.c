@@ -1,0 +1,91 @@
+/* Keeps the heartbeats of nodes that live. An agent of torch sends none while it waits for a reply,
+ * such as for the ranks of a round, which may take a minute; and the others presume it dead when
+ * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
+ * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
+ * heartbeat grows as old as torch wants. */
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+
+/* Younger heartbeats are good as they are: agents send one each 5 s. */
+#define STALE_US INT64_C(7000000)
+/* What a heartbeat is moved on by, at least. */
+#define STEP_US INT64_C(1000000)
+
+void presence_heard(struct step *s, struct agent *a, bool waits)
+{
+    a->heard_ms = s->now->ms;
+    a->waits = waits;
+}
+
+/* A held request is one that waits, too. */
+static bool waits_for_reply(const struct step *s, const struct agent *a)
+{
+    return a->queued || a->waiting ||
+           (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
+}
+
+/* When the node of this heartbeat is known to have lived, by its agent's clock. False: its agent is
+ * not connected, or nothing newer is known. */
+static bool lived_at(const struct step *s, const struct torch_node *node, int64_t *us)
+{
+    const struct agent *a = run_agent_of(s->run, node);
+    uint64_t ago_ms;
+    int64_t now_us;
+
+    if (a == NULL || !node->has_heartbeat || !step_agent_time(s, a, &now_us) ||
+        node->heartbeat_us >= now_us - STALE_US)
+        return false;
+    ago_ms = waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->ms);
+    if (ago_ms > TORCH_READ_TIMEOUT_MS)
+        return false;
+    *us = now_us - (int64_t)ago_ms * 1000;
+    return *us - STEP_US > node->heartbeat_us;
+}
+
+static bool is_any_stale(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+    int64_t us;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (lived_at(s, &state->nodes[i], &us))
+            return true;
+    }
+    return false;
+}
+
+void presence_refresh(struct step *s)
+{
+    struct torch_state next;
+    int64_t us;
+
+    if (!s->run->settings->keep_connected || !step_is_open(s) || !is_any_stale(s) ||
+        !step_read_state(s, &next))
+        return;
+    for (size_t i = 0; i < next.count; i++) {
+        if (lived_at(s, &next.nodes[i], &us))
+            next.nodes[i].heartbeat_us = us;
+    }
+    step_put_state(s, &next);
+    torch_state_free(&next);
+}
+
+bool presence_misses_heartbeats(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    for (size_t i = 0; i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
+        const struct agent *a = run_agent_of(s->run, node);
+        int64_t now_us = s->now->wall_ns / 1000;
+
+        if (a != NULL && !step_agent_time(s, a, &now_us))
+            continue;
+        if (node->participant && node->has_heartbeat &&
+            node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000) &&
+            (a == NULL || !waits_for_reply(s, a)))
+            return true;
+    }
+    return false;
+}
