@@ -8,6 +8,7 @@
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
 #include "rdzv/net/conn.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 /* ,"name":"text" */
@@ -61,12 +62,37 @@ static void write_node(struct writer *w, const struct torch_state *state,
 static void write_nodes(struct writer *w, const struct run *run)
 {
     const struct torch_state *state = &run->view.state;
+    bool more = false;
 
     writer_str(w, ",\"nodes\":[");
     for (size_t i = 0; i < state->count; i++) {
-        if (i > 0)
+        if (loss_is_mark(&state->nodes[i]))
+            continue;
+        if (more)
             writer_u8(w, ',');
+        more = true;
         write_node(w, state, &state->nodes[i], rendezvous_conn_of(run, &state->nodes[i]));
+    }
+    writer_u8(w, ']');
+}
+
+/* Nodes of the last completed round that are in no list any more, and not connected. */
+static void write_missing(struct writer *w, const struct run *run)
+{
+    const struct torch_state *then = &run->view.last_completed;
+    bool more = false;
+
+    writer_str(w, ",\"missing\":[");
+    for (size_t i = 0; run->view.has_completed && i < then->count; i++) {
+        const struct torch_node *node = &then->nodes[i];
+
+        if (!node->participant || run_agent_of(run, node) != NULL ||
+            explain_role(torch_state_find(&run->view.state, node)) != NULL)
+            continue;
+        if (more)
+            writer_u8(w, ',');
+        more = true;
+        write_node(w, then, node, NULL);
     }
     writer_u8(w, ']');
 }
@@ -101,6 +127,7 @@ static void write_run(struct writer *w, const struct run *run)
     number(w, "agents", (int64_t)run->agent_count);
     number(w, "agents_waiting", (int64_t)run->waiting_count);
     write_nodes(w, run);
+    write_missing(w, run);
     writer_u8(w, '}');
 }
 

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define HELP_COLUMN 38
+#define HELP_COLUMN 39
 #define HELP_WIDTH  90
 
 /* Characters that YAML wants escaped, or takes for the end of a line or of nothing at all. */

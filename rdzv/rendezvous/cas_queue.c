@@ -9,8 +9,8 @@
  * the same, so no meaning changes.
  *
  * A queued agent lives and cannot say so: presence.c keeps its heartbeat fresh. A heartbeat that
- * can be merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot, since its
- * node lives now; the holder may fail once more for each. */
+ * can be merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot,
+ * since its node lives now; the holder may fail once more for each. */
 #include "rdzv/rendezvous/parts.h"
 
 #define SLOT_LEAST_US 20000

@@ -204,5 +204,8 @@ void explain_disconnect(struct step *s, const struct agent *a)
     note->agent = a;
     note->node = explain_node(s, node);
     note->previous = role_text(node);
-    note->reason = "its connection ended; the others presume it dead when its heartbeat is 15s old";
+    note->reason = s->run->settings->drop_disconnected
+                       ? "its connection ended, so its agent has"
+                       : "its connection ended; the others presume it dead when its heartbeat is "
+                         "15s old";
 }

@@ -11,9 +11,8 @@
 /* How many nodes a round is to have; 0: unknown. */
 static uint64_t wanted(const struct run *run)
 {
-    uint64_t nodes = run->view.has_completed
-                         ? torch_state_participants(&run->view.last_completed)
-                         : run->settings->expected_nodes;
+    uint64_t nodes = run->view.has_completed ? torch_state_participants(&run->view.last_completed)
+                                             : run->settings->expected_nodes;
 
     return nodes;
 }
@@ -62,8 +61,8 @@ void last_call_end(struct step *s)
     size_t participants;
     struct note *note;
 
-    if (!s->run->settings->end_last_call || !is_in_last_call(s) || state->deadline_us <= past_us + PAST_US / 2 ||
-        wanted(s->run) == 0)
+    if (!s->run->settings->end_last_call || !is_in_last_call(s) ||
+        state->deadline_us <= past_us + PAST_US / 2 || wanted(s->run) == 0)
         return;
     participants = torch_state_participants(state);
     if (participants < wanted(s->run) || !all_have_joined(s->run, participants) ||

@@ -455,7 +455,8 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
     return verdict.holds ? C10D_HELD : C10D_ANSWERED;
 }
 
-/* SET of a key, ADD to it: some keys of the rounds of the agent's own run are the policy's matter. */
+/* SET of a key, ADD to it: some keys of the rounds of the agent's own run are the policy's matter.
+ */
 static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_request *req)
 {
     struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
@@ -567,26 +568,26 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 {
     const struct config_elastic *c = &config->elastic;
 
-    *r = (struct rendezvous){.config = config,
-                             .engine = engine,
-                             .net = net,
-                             .settings = {.merge_heartbeats = c->merge_heartbeats,
-                                          .close_needs_all = c->close_needs_all,
-                                          .close_from_members = c->close_from_members,
-                                          .drop_disconnected = c->drop_disconnected,
-                                          .keep_connected = c->keep_connected,
-                                          .end_last_call = c->end_last_call,
-                                          .restart_on_loss =
-                                              (enum restart_on_loss)c->restart_on_loss,
-                                          .silent_restart_ms = c->silent_restart_ms,
-                                          .regroup_wait_ms = c->regroup_wait_ms,
-                                          .expected_nodes = c->expected_nodes,
-                                          .own_worker_ports = c->worker_port_low != 0,
-                                          .closed_run_ttl_ms = c->closed_run_ttl_ms,
-                                          .closed_run_wait_ms = c->closed_run_wait_ms,
-                                          .idle_run_ttl_ms = c->idle_run_ttl_ms,
-                                          .advertise_host = c->advertise_host,
-                                          .advertise_port = c->advertise_port}};
+    *r = (struct rendezvous){
+        .config = config,
+        .engine = engine,
+        .net = net,
+        .settings = {.merge_heartbeats = c->merge_heartbeats,
+                     .close_needs_all = c->close_needs_all,
+                     .close_from_members = c->close_from_members,
+                     .drop_disconnected = c->drop_disconnected,
+                     .keep_connected = c->keep_connected,
+                     .end_last_call = c->end_last_call,
+                     .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
+                     .silent_restart_ms = c->silent_restart_ms,
+                     .regroup_wait_ms = c->regroup_wait_ms,
+                     .expected_nodes = c->expected_nodes,
+                     .own_worker_ports = c->worker_port_low != 0,
+                     .closed_run_ttl_ms = c->closed_run_ttl_ms,
+                     .closed_run_wait_ms = c->closed_run_wait_ms,
+                     .idle_run_ttl_ms = c->idle_run_ttl_ms,
+                     .advertise_host = c->advertise_host,
+                     .advertise_port = c->advertise_port}};
     TAILQ_INIT(&r->spaces);
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);

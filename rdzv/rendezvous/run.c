@@ -7,9 +7,11 @@
 void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
               uint64_t seed, uint64_t now_ms)
 {
-    *run = (struct run){
-        .settings = settings, .idle = true, .idle_since_ms = now_ms, .reached_max = true,
-        .finishing_round = -1};
+    *run = (struct run){.settings = settings,
+                        .idle = true,
+                        .idle_since_ms = now_ms,
+                        .reached_max = true,
+                        .finishing_round = -1};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);

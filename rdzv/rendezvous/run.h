@@ -13,12 +13,12 @@ enum restart_on_loss {
 
 struct policy_settings {
     bool merge_heartbeats;
-    bool close_needs_all;        /* one agent alone does not close the run for the others */
-    bool close_from_members;     /* a node that is in no round does not close it for the others */
-    bool drop_disconnected;      /* a node whose agent's connection ended is taken out at once */
-    bool keep_connected;         /* a node whose agent asks, or waits for a reply, has a fresh
-                                    heartbeat */
-    bool end_last_call;          /* the last call ends when no node is missing */
+    bool close_needs_all;    /* one agent alone does not close the run for the others */
+    bool close_from_members; /* a node that is in no round does not close it for the others */
+    bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
+    bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
+                                heartbeat */
+    bool end_last_call;      /* the last call ends when no node is missing */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -68,8 +68,8 @@ struct write_slot {
     struct agent *holder; /* knows the newest state and is about to write; NULL: no agent */
     struct agent_list queue;
     uint64_t granted_ms;
-    uint64_t deadline_ms;  /* the holder loses the slot then */
-    uint64_t usual_us;     /* what agents of this run need */
+    uint64_t deadline_ms; /* the holder loses the slot then */
+    uint64_t usual_us;    /* what agents of this run need */
 };
 
 /* Where the workers of the run find their store: see worker_store.c. */
@@ -94,8 +94,8 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;      /* it is being forgotten on request: no node is missed */
-    bool reached_max; /* the last round was completed by the node that made it MAX */
+    bool ending;               /* it is being forgotten on request: no node is missed */
+    bool reached_max;          /* the last round was completed by the node that made it MAX */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */

@@ -27,8 +27,8 @@ static bool has_to_stay_open(const struct step *s, const struct agent *a)
 {
     const struct policy_settings *settings = s->run->settings;
 
-    return others_are_in(s->run, a) && (settings->close_needs_all ||
-                                        (settings->close_from_members && !is_member(s->run, a)));
+    return others_are_in(s->run, a) &&
+           (settings->close_needs_all || (settings->close_from_members && !is_member(s->run, a)));
 }
 
 /* All but the mark is written. The agent is answered what it takes for success; its next look says
@@ -65,8 +65,8 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
     struct torch_node *beat;
 
     *out = (struct wish){.expected = expected, .desired = desired};
-    if (!s->run->view.is_state || !(settings->merge_heartbeats || settings->close_needs_all ||
-                                      settings->close_from_members))
+    if (!s->run->view.is_state ||
+        !(settings->merge_heartbeats || settings->close_needs_all || settings->close_from_members))
         return;
     out->from = read_expected(s, out);
     if (out->from == NULL)

@@ -191,6 +191,16 @@ class Agent(Peer):
             self.beat(state)
         return self.write(change)
 
+    def step_out(self):
+        """As each agent that meets the others again: the last one to do so begins the next round."""
+        def change(state):
+            state.participants.pop(self.node, None)
+            state.last_heartbeats.pop(self.node, None)
+            if state.complete and not state.participants:
+                state.complete = False
+                state.round += 1
+        return self.write(change)
+
     def close_run(self):
         def change(state):
             state.closed = True

@@ -91,7 +91,15 @@ class Fuzz:
                  rng.choice(["off", "300ms", "1h"]), "--log-level", "debug",
                  "--idle-run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
                  "--close-needs-all", rng.choice(["on", "off"]),
-                 "--merge-heartbeats", rng.choice(["on", "on", "off"])]
+                 "--merge-heartbeats", rng.choice(["on", "on", "off"]),
+                 "--drop-disconnected", rng.choice(["on", "on", "off"]),
+                 "--keep-connected", rng.choice(["on", "on", "off"]),
+                 "--restart-on-loss", rng.choice(["silent", "closed", "off"]),
+                 "--silent-restart", "15s",
+                 "--end-last-call", rng.choice(["on", "on", "off"]),
+                 "--regroup-wait", rng.choice(["off", "2s"]),
+                 "--expect", rng.choice(["off", "1", "3"]),
+                 "--close-from-members", rng.choice(["on", "on", "off"])]
         if rng.random() < 0.4:
             low = free_port()
             flags += ["--worker-ports", "%d-%d" % (low, min(low + rng.randrange(20), 65535))]

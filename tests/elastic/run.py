@@ -336,8 +336,7 @@ def a_run_whose_place_was_taken_gets_a_port_of_its_own():
         same(w2.add(b"/n", 1), 1, "the second run's counter")
 
         back = [Agent(server.port, "one", name, pid=200) for name in "ab"]
-        prune(back[0], *first)
-        back[0].leave()
+        back[0].read()
         back[0].join()
         back[1].read()
         back[1].join(complete=True)
@@ -539,7 +538,7 @@ def an_open_run_is_forgotten_after_run_ttl():
         server.wait_log(r"event=run_forgotten .*run=clock closed=false")
         check("run=job closed" not in server.log(), "forgotten while an agent is there")
         b.close()
-        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=1 reason=.*--idle-run-ttl")
+        server.wait_log(r"event=run_forgotten .*run=job closed=false keys=\d+ reason=.*--idle-run-ttl")
         same(Agent(server.port, "job", "a").seen, ts.SENTINEL, "the job starts afresh")
 
 
@@ -556,8 +555,9 @@ def an_open_run_stays_for_those_who_come_back():
         clock.close_run()
         clock.close()
         server.wait_log(r"event=run_forgotten .*run=clock ")
-        same(Agent(server.port, "job", "a").state().round, 0, "its state")
-        same(Agent(server.port, "job", "a").state().complete, True, "its state")
+        back = Agent(server.port, "job", "a").state()
+        same((back.round, back.complete, back.participants), (1, False, {}),
+             "the round that all have left is over, and the next one begins")
 
 
 @case
@@ -742,8 +742,8 @@ def what_is_no_state_is_stored_unchanged():
 def stale_agents(server, count, run="job"):
     """Agents who all have seen the state before the latest: their next write must fail."""
     agents = [Agent(server.port, run, "n%03d" % i) for i in range(count)]
-    first = Agent(server.port, run, "first")
-    first.join()
+    agents[0].first = Agent(server.port, run, "first")  # it stays connected
+    agents[0].first.join()
     return agents
 
 
@@ -850,29 +850,11 @@ def a_heartbeat_does_not_stand_in_line():
 
 
 @case
-def those_in_line_live():
-    """A heartbeat older than 4 s of one who stands in line is made fresh for it."""
-    with daemon() as server:
-        waits = Agent(server.port, "job", "waits")
-        waits.join()
-        old = ts.now() - datetime.timedelta(seconds=10)
-        state = waits.state()
-        waits.beat(state, old)
-        waits.try_write(ts.dumps(state))
-        holder, _, _ = held(server, 2)
-        waits.send(cas_request(waits.key, waits.seen, join_value(waits)))
-        Peer(server.port).ping()
-        holder.join()
-        waits.seen = waits.blob()
-        check(waits.state().last_heartbeats[waits.node] > old + datetime.timedelta(seconds=5),
-              "its heartbeat is fresh")
-
-
-@case
 def a_holder_that_dies_passes_the_turn():
     def scene():
         with daemon() as server:
             holder, (b, c), start = held(server, 3)
+            first = holder.first
             holder.close()
             b.seen = b.blob()
             if time.monotonic() - start > TURN * 0.9:
@@ -881,6 +863,7 @@ def a_holder_that_dies_passes_the_turn():
             c.seen = c.blob()
             check(c.try_write(join_value(c)), "has the turn now")
             same(len(c.state().participants), 3, "participants")
+            first.close()
     patiently(scene)
 
 
@@ -969,6 +952,97 @@ def those_who_make_the_key_or_write_other_keys_are_not_held():
         same(newcomer.cas(b"/torch.rendezvous.another", b"", b"v"), b"v", "another key")
         check(newcomer.get(b"/torch.rendezvous.job"), "reads are not held either")
         b.blob()
+
+
+# ------------------------------------------------------------ nodes that are lost
+
+
+def await_state(agent, what, truth):
+    """Looks, as agents do, until it is so."""
+    deadline = time.monotonic() + 20
+    while not truth(agent.read()):
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.02)
+    return agent.state()
+
+
+@case
+def the_others_are_told_of_a_lost_node():
+    with daemon() as server:
+        a, b, c = meet(server.port, "job", ["a", "b", "c"])
+        c.close()
+        state = await_state(a, "c is out", lambda s: len(s.participants) == 2)
+        same(len(state.wait_list), 1, "something waits to be let in")
+        server.wait_log(r"level=warn event=nodes_restarted space=default run=job round=0 nodes=2 ")
+        a.step_out()
+        b.read()
+        state = b.step_out()
+        same((state.round, state.complete, state.wait_list), (1, False, set()), "a new round")
+        b.join()
+        a.read()
+
+        def complete(state):
+            state.participants[a.node] = 0
+            a.beat(state)
+            complete_round(state)
+        same(len(a.write(complete).wait_list), 0, "the mark is gone")
+
+
+@case
+def who_waits_for_the_ranks_of_a_lost_agent_0_goes_on():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        b.send(wait_request(b.round_key(0, b"torchelastic/assigned_ranks/1")))
+        a.close()
+        b.expect(b"\0")
+        same(b.get(b.round_key(0, b"torchelastic/assigned_ranks/1")), b"[1, 2, 1, 2]", "ranks")
+        check(b.read().wait_list, "and it is told to meet again")
+
+
+@case
+def an_agent_that_waits_for_a_key_lives():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        old = ts.now() - datetime.timedelta(seconds=10)
+        state = a.read()
+        a.beat(state, old)
+        a.try_write(ts.dumps(state))
+        a.send(wait_request(a.round_key(0, b"torchelastic/assigned_ranks/0")))
+        await_state(b, "its heartbeat is fresh",
+                    lambda s: s.last_heartbeats[a.node] > old + datetime.timedelta(seconds=5))
+
+
+@case
+def the_last_call_ends_when_all_are_back():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        a.step_out()
+        b.read()
+        b.step_out()
+
+        def first(state):
+            state.participants[b.node] = 0
+            b.beat(state)
+            state.deadline = ts.now() + datetime.timedelta(seconds=30)
+        b.write(first)
+        a.read()
+        a.join()
+        check(a.state().deadline < ts.now(), "the agent that joined last is told at once")
+        server.wait_log(r"event=last_call_ended space=default run=job round=1 participants=2 ")
+
+
+@case
+def a_node_that_is_in_no_round_closes_nothing():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        prune(b, a)
+        other = Agent(server.port, "job", "c")
+        other.wait_in_line()
+        other.close_run()
+        check(not b.read().closed, "the run goes on")
+        server.wait_log(r"event=close_ignored .*by=c/100/0 reason=.*--close-from-members")
+        b.close_run()
+        check(b.read().closed, "who is in it closes it")
 
 
 # ------------------------------------------------------------ repairs
@@ -1070,7 +1144,8 @@ def one_taken_for_dead_waits_when_the_new_round_was_not_full():
         b.write(anew)
         c = Agent(server.port, "job", "c")
         c.read()
-        c.join(complete=True)
+        c.join()
+        c.write(complete_round)
         check(a.node in a.read().wait_list, "it waits")
 
 
@@ -1249,7 +1324,7 @@ def plain_agents_storm_as_they_do_with_torch():
 
 @case
 def the_log_explains():
-    with daemon("--closed-run-ttl", "100ms") as server:
+    with daemon("--closed-run-ttl", "100ms", "--drop-disconnected=off") as server:
         a = Agent(server.port, "job", "a")
         a.join()
         here = r"space=default run=job round=0 "
@@ -1332,8 +1407,9 @@ def runs_tell_who_is_missing():
         b.close()
         await_agents(server.port, 1)
         runs = get_json(server.port, here)["runs"]
-        same([("peer" in n, n["role"]) for n in runs[0]["nodes"]],
-             [(True, "participant"), (False, "participant")], "b is missing")
+        same([("peer" in n, n["role"]) for n in runs[0]["nodes"]], [(True, "participant")],
+             "a is there")
+        same([(n["addr"], n["rank"]) for n in runs[0]["missing"]], [("b", 1)], "b is missing")
         a.read()
         a.close_run()
         early = knock(server, "c")

@@ -69,7 +69,8 @@ class Agent:
 
 
 class Job:
-    max_restarts, last_call_s = 3, 2
+    max_restarts = 3
+    last_call_s = 2  # None: torch's default, 30 s
     pace = ("--steps=40", "--tell=5")
 
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):
@@ -100,13 +101,13 @@ class Job:
     def torchrun(self, name, endpoint, workers, *more):
         """The words that start an agent: torchrun's, with `more` of its flags, and train.py's."""
         # 1.13 knows only underscores; every release knows them.
-        conf = "last_call_timeout=%d" % self.last_call_s
+        conf = [] if self.last_call_s is None else ["last_call_timeout=%d" % self.last_call_s]
         if self.backend == "c10d":
-            conf = "is_host=0," + conf
+            conf.insert(0, "is_host=0")
         argv = self.torch.python + [
             "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
             "--nproc_per_node=%d" % workers, "--rdzv_backend=" + self.backend,
-            "--rdzv_endpoint=" + endpoint, "--rdzv_id=" + self.run_id, "--rdzv_conf=" + conf,
+            "--rdzv_endpoint=" + endpoint, "--rdzv_id=" + self.run_id, "--rdzv_conf=" + ",".join(conf),
             "--max_restarts=%d" % self.max_restarts]
         if self.torch.is_1x:
             # Python 3.11 and the default of these two do not go together in 1.13.

@@ -84,6 +84,14 @@ class Pod:
         """Its name leads here from now on. A pod that had the name before is gone for good."""
         self.network.publish(self)
 
+    def reset(self, port):
+        """Ends its connections to that port, as a peer sees it when a node is gone for good."""
+        done = subprocess.run(["nsenter", "--target", str(self.holder.pid), "--net", "ss", "-KtnH",
+                               "dport", "=", ":%d" % port], capture_output=True,
+                              text=True, check=False)
+        if not done.stdout.strip():
+            raise NoNamespaces("the kernel resets no connections: " + done.stderr.strip())
+
     def enter(self, own_pids=True):
         """The words in front of a command that is to run here. With processes of its own the
         command is their first, as in a container; else it keeps the pid it is started with."""

@@ -38,7 +38,12 @@ from pods import FAULT_SECONDS, Cases, PodJob, PodPeerStore, PodRdzvd, PodRun, R
 TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
 
 # In 2.6 (2.3 to 2.7) one agent's SIGTERM closes the run for all, unless the store knows better.
-RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"]}
+RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
+              ("2.6", "call-rolling"): ["--close-needs-all=on"]}
+
+# What no store can know: how many nodes the first round is to have, and that no machine comes.
+CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
+             "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"]}
 
 
 class Skipped(Exception):
@@ -238,6 +243,98 @@ def store_stopped(run):
     joined_after(run, 2, 25, lambda job, number: os.kill(run.store.pid, number))
 
 
+def default_call(run, nnodes, count, **how):
+    """As train(), with torch's default last call of 30 s in all rounds but the first: a first node
+    that fills the job, or --expect, ends that one."""
+    return run.train(nnodes, count, last_call_s=None, **how)
+
+
+@case("call-replaced", "default last call: agent SIGKILLed and replaced at once (1:2)")
+def call_replaced(run):
+    job = default_call(run, "1:2", 2)
+    lost = job.agent_with(1)
+    new = run.spare(job, "node-9")
+    run.fault(job)
+    job.kill_pod(lost)
+    job.go(new)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("call-worker", "default last call: one worker killed (2 nodes of 1:3)")
+def call_worker(run):
+    job = default_call(run, "1:3", 2, max_restarts=3)
+    run.fault(job)
+    job.kill_rank(1)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("call-scale-up", "default last call: scale-up 1→2 (1:3)")
+def call_scale_up(run):
+    job = default_call(run, "1:3", 1)
+    new = run.spare(job, "node-2")
+    run.fault(job)
+    job.go(new)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("call-all-killed", "default last call: all agents killed and started again (1:2)")
+def call_all_killed(run):
+    job = default_call(run, "1:2", 2)
+    agents = list(job.agents.values())
+    new = [job.prepare(agent.pod) for agent in agents]
+    job.await_ready(*new)
+    run.fault(job)
+    for agent in agents:
+        job.kill_pod(agent)
+    job.go(*new)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+def not_replaced(run, end):
+    """The survivor of two goes on alone, without waiting for another one."""
+    job = default_call(run, "1:2", 2)
+    lost = job.agent_with(1)
+    run.fault(job)
+    end(job, lost)
+    run.formed(job, 1)
+    if lost.code is None:
+        job.kill_pod(lost)
+    run.finish(job, 1)
+
+
+@case("call-vanished", "a node vanishes while its workers' sockets stay open, not replaced (1:2)")
+def call_vanished(run):
+    """All in it stands still, and only its connections to the store end."""
+    def vanish(job, agent):
+        job.signal_pod(agent, signal.SIGSTOP, True)
+        agent.killed = True
+        run.reset(agent.pod, int(job.endpoint.rsplit(":", 1)[1]))
+    not_replaced(run, vanish)
+
+
+@case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2)")
+def call_gone(run):
+    not_replaced(run, PodJob.kill_pod)
+
+
+@case("call-rolling", "default last call: all nodes drained and replaced, one after the other (1:2)")
+def call_rolling(run):
+    job = default_call(run, "1:2", 2)
+    for name in "node-8", "node-9":
+        lost = job.agent_with(0)
+        new = run.spare(job, name)
+        run.fault(job)
+        job.terminate(lost)
+        job.go(new)
+        run.formed(job, 2)
+        run.pass_steps(job)
+    run.finish(job, 2)
+
+
 # ------------------------------------------------------------ running them
 
 
@@ -262,6 +359,14 @@ class Run(PodRun):
         if not hasattr(pod, "network"):
             raise Skipped("no cable to pull on loopback")
         pod.link(up)
+
+    def reset(self, pod, port):
+        if not hasattr(pod, "network"):
+            raise Skipped("no connection can be reset on loopback")
+        try:
+            pod.reset(port)
+        except netns.NoNamespaces as why:
+            raise Skipped(str(why)) from why
 
     def new_job(self, nnodes, **how):
         folder = os.path.join(self.folder, "job%d" % len(self.jobs))
@@ -320,7 +425,7 @@ class Run(PodRun):
         pod = self.network.pod("store")
         if self.kind == "torch":
             return PodPeerStore(pod, self.torch)
-        return PodRdzvd(pod, *RDZVD_ARGS.get((self.torch.name, self.name), ()),
+        return PodRdzvd(pod, *CASE_ARGS.get(self.name, ()), *RDZVD_ARGS.get((self.torch.name, self.name), ()),
                         *self.options.rdzvd_args)
 
     def work(self):

@@ -163,6 +163,9 @@ static void what_means_nothing_is_refused_with_a_hint(void **state)
         {"elastic-fixes", "repair", "on"},
         {"elastic-fixes", "", "off"},
         {"close-needs-all", "maybe", "on"},
+        {"restart-on-loss", "always", "closed"},
+        {"silent-restart", "14s", "15"},
+        {"regroup-wait", "1s", "2"},
         {"merge-heartbeats", "perhaps", "off"},
     };
 

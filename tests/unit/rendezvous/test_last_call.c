@@ -1,0 +1,145 @@
+/* The last call ends when no node is missing. */
+#include "tests/unit/rendezvous/scene.h"
+
+#define CALL (30 * SECOND)
+
+/* All have left round 0. The first of the next one is MIN, and sets the deadline. */
+static void leave_all(struct scene *s)
+{
+    struct torch_state st = scene_state(scene_get(s, ""));
+    const char *now = scene_get(s, "");
+
+    st.round++;
+    st.complete = false;
+    for (size_t i = 0; i < st.count; i++)
+        st.nodes[i].participant = st.nodes[i].has_heartbeat = false;
+    scene_beat(&st, "a", scene_now_us(s));
+    scene_cas(s, &s->agents[0], now, scene_text(s, &st));
+}
+
+/* What it is answered. */
+static const char *join(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+    struct torch_state st = scene_state(scene_joined(s, now, scene_name(i)));
+
+    if (torch_state_participants(&st) == 1) {
+        st.has_deadline = true;
+        st.deadline_us = scene_now_us(s) + CALL;
+    }
+    return scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+}
+
+static int64_t left_us(const struct scene *s)
+{
+    return s->run.view.state.deadline_us - scene_now_us(s);
+}
+
+static void ends_when_all_are_back(void **state)
+{
+    const char *answer;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s);
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL);
+    answer = join(&s, 1);
+    assert_true(left_us(&s) < 0);
+    assert_non_null(scene_note(&s, NOTE_LAST_CALL_ENDED));
+    assert_string_equal(answer, scene_get(&s, "")); /* so it completes the round at once */
+    scene_fini(&s);
+}
+
+static void goes_on_while_somebody_is_missing(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[1]);
+    leave_all(&s);
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL); /* there were two */
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 1);
+    leave_all(&s);
+    scene_connect(&s, true); /* one more is there, and has not joined */
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_true(left_us(&s) < 0);
+    scene_fini(&s);
+}
+
+static void of_the_first_round_only_expect_knows(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[0], "", SENTINEL);
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL);
+    scene_fini(&s);
+
+    scene_init(&s);
+    s.settings.expected_nodes = 2;
+    for (size_t i = 0; i < 2; i++) {
+        scene_connect(&s, true);
+        scene_cas(&s, &s.agents[i], "", SENTINEL);
+    }
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL);
+    join(&s, 1);
+    assert_true(left_us(&s) < 0);
+    scene_fini(&s);
+}
+
+static void is_shortened_by_regroup_wait(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.regroup_wait_ms = 5000;
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[1]);
+    leave_all(&s);
+    join(&s, 0);
+    assert_int_equal(left_us(&s), 5 * SECOND);
+    scene_fini(&s);
+}
+
+static void stays_when_told_so(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.end_last_call = false;
+    scene_meet(&s, 1);
+    leave_all(&s);
+    join(&s, 0);
+    assert_int_equal(left_us(&s), CALL);
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_when_all_are_back),
+        cmocka_unit_test(goes_on_while_somebody_is_missing),
+        cmocka_unit_test(of_the_first_round_only_expect_knows),
+        cmocka_unit_test(is_shortened_by_regroup_wait),
+        cmocka_unit_test(stays_when_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
