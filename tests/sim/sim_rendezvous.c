@@ -202,13 +202,14 @@ static void end_pod(struct pod *p, uint64_t notice_ms)
 static void start_pod(struct pod *p)
 {
     const struct job *job = p->job;
+    int64_t clock_us = (int64_t)draw(600) * 1000 - 300000;
+    uint64_t first_ms = now() + draw(300);
 
     end_pod(p, 0);
     p->wanted = true;
     p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
     p->reachable_since_ms = now();
-    model_agent_start(&p->agent, &job->settings, p->name, 100, (int64_t)draw(600) * 1000 - 300000,
-                      now() + draw(300));
+    model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
     tell("%s/%s starts", job->run->key, p->name);
 }
 
@@ -516,12 +517,27 @@ static void restart_daemon(void)
 
 static bool all_settled(bool *restless);
 
+/* A node that waits makes all others meet again, also one that is gone, until its heartbeat is
+ * old. */
+static bool does_any_node_wait(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        const struct torch_state *s = &sim.jobs[k].run->run.view.state;
+
+        for (size_t i = 0; i < s->count; i++) {
+            if (s->nodes[i].waiting)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* A stall alone must not cost any node its place. */
 static void stall_at_rest(void)
 {
     bool restless, rest = all_settled(&restless);
 
-    sim.was_at_rest = rest && !restless;
+    sim.was_at_rest = rest && !restless && !does_any_node_wait();
     sim.rounds_before = sim.space.counters.rounds_completed;
     stall();
 }
@@ -841,10 +857,10 @@ static void begin_job(struct job *job, struct model_run *run)
     size_t nodes = 1 + draw(4);
 
     job->run = run;
-    job->settings = (struct model_settings){.min_nodes = 1 + draw(nodes),
-                                            .max_nodes = nodes + draw(2),
-                                            .last_call_ms = 1000 + draw(5000),
-                                            .sharing = (enum model_sharing)(draw(4) % 3)};
+    job->settings.min_nodes = 1 + draw(nodes);
+    job->settings.max_nodes = nodes + draw(2);
+    job->settings.last_call_ms = 1000 + draw(5000);
+    job->settings.sharing = (enum model_sharing)(draw(4) % 3);
     run->probe_result = job->settings.sharing == SHARING_NEVER ? PROBED_REFUSED : PROBED_UNKNOWN;
     for (size_t i = 0; i < PODS; i++) {
         job->pods[i].job = job;
@@ -854,30 +870,36 @@ static void begin_job(struct job *job, struct model_run *run)
         scale_up(job);
 }
 
+/* One after the other: compilers differ in the order of initializers. */
+static void draw_settings(struct policy_settings *settings)
+{
+    settings->merge_heartbeats = draw(4) != 0;
+    settings->own_worker_ports = draw(4) == 0;
+    settings->closed_run_ttl_ms = draw(3) * 2500;
+    settings->closed_run_wait_ms = draw(4) == 0 ? 0 : 20000;
+    settings->drop_disconnected = draw(4) != 0;
+    settings->keep_connected = draw(4) != 0;
+    settings->restart_on_loss = (enum restart_on_loss)(draw(4) % 3);
+    settings->end_last_call = draw(4) != 0;
+    settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
+    settings->expected_nodes = draw(3);
+    settings->close_from_members = draw(4) != 0;
+}
+
 static void begin(uint64_t seed)
 {
     bool verbose = sim.verbose;
 
     sim = (struct sim){.seed = seed, .random = seed, .verbose = verbose};
     sim.space = (struct model_space){
-        .settings = {.merge_heartbeats = draw(4) != 0,
-                     .drop_disconnected = draw(4) != 0,
-                     .keep_connected = draw(4) != 0,
-                     .restart_on_loss = (enum restart_on_loss)(draw(4) % 3),
-                     .silent_restart_ms = 20000,
-                     .end_last_call = draw(4) != 0,
-                     .regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000),
-                     .expected_nodes = draw(3),
-                     .close_from_members = draw(4) != 0,
-                     .own_worker_ports = draw(4) == 0,
-                     .closed_run_ttl_ms = draw(3) * 2500,
-                     .closed_run_wait_ms = draw(4) == 0 ? 0 : 20000},
+        .settings = {.silent_restart_ms = 20000},
         .now = {.ms = FIRST_MS, .wall_ns = WALL_US * 1000},
         .reply = on_reply,
         .resume = on_resume,
         .close = on_close,
         .fail = fail,
     };
+    draw_settings(&sim.space.settings);
     sim.job_count = draw(5) == 0 ? 2 : 1;
     model_space_init(&sim.space, seed, sim.job_count);
     sim.tick_ms = FIRST_MS + draw(1000);
