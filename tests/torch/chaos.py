@@ -1,0 +1,346 @@
+"""Random sequences of faults in an elastic job with torch's default settings: torchrun over c10d,
+1 to 4 nodes, each in a pod of its own (netns.py), the store in another.
+
+    chaos.py [--seed N] [--count N] [--faults N] [--torch NAME]... [--jobs N] [--logs DIR] [--tell]
+             [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
+
+Of nodes that are lost and not replaced no store knows that they do not come back, so rdzvd has
+--regroup-wait=4s, and --expect for the first round. The seed chooses how many nodes begin, which faults happen, and when: also in the middle of a
+rendezvous, and while another fault lasts. The n-th sequence has seed + n.
+
+Checked: when nothing has happened for a while, one world of all agents that live trains, and says
+how soon; no two worlds train at once; no agent ends of itself; the job ends with 0.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import heapq
+import os
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+
+import netns
+import torches
+from job import STOP, JobFailed, out
+from pods import PodJob, PodRdzvd, PodRun, rdzvd_binary
+from repair import full_names
+
+MOST = 4  # nodes
+QUIET_SECONDS = 30  # after that long without a fault one world is to train
+LOADING_SECONDS = 90  # what workers and agents may need to load torch, on a busy machine
+LONG = 25  # the longest time for which something stands still or is cut off
+
+FAULTS = {}
+
+
+def fault(weight, name):
+    def add(function):
+        FAULTS[name] = (weight, function)
+        return function
+    return add
+
+
+class Sequence(PodRun):
+    """One job, its store, and what happens to them."""
+
+    def __init__(self, options, torch, seed):
+        super().__init__(options, "chaos", torch, "sequence", seed)
+        self.begin_with = 2 + self.random.randrange(MOST - 1)
+        self.told = []
+        self.later, self.count = [], 0  # what ends a fault, by time; pods so far
+        self.job = None
+        self.idle = set()  # agents that stand still or are cut off
+
+    # -------------------------------------------------------- the scene
+
+    def live(self):
+        return [a for a in self.job.agents.values() if a.code is None and not a.killed]
+
+    def note(self, text):
+        self.told.append("%6.1f s  %s" % (time.monotonic() - self.begin, text))
+        self.tell(text)
+
+    def spare(self, name=None):
+        """An agent that has loaded torch, in a new pod or one that takes that name over."""
+        self.count += 1
+        taken = name is not None
+        pod = self.network.pod(name or "node-%d" % self.random.randrange(100, 1000),
+                               publish=not taken)
+        agent = self.job.prepare(pod)
+        self.job.await_ready(agent)
+        return agent
+
+    def pause(self, seconds):
+        """Lets that much time pass, and ends faults when their time has come."""
+        end = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            if self.later and self.later[0][0] <= now:
+                _, _, action = heapq.heappop(self.later)
+                action()
+                continue
+            if now >= end:
+                return
+            self.pass_seconds(max(0, min([end] + [t for t, *_ in self.later]) - now))
+
+    def after(self, seconds, action):
+        heapq.heappush(self.later, (time.monotonic() + seconds, len(self.told), action))
+
+    def stand_still(self, agent, seconds, begin, end):
+        self.idle.add(agent)
+        begin()
+
+        def go_on():
+            self.idle.discard(agent)
+            self.note("%s goes on" % getattr(agent, "name", "rdzvd"))
+            end()
+        self.after(seconds, go_on)
+
+    def any_agent(self):
+        """One of those to whom nothing happens at the moment; None: there is none."""
+        agents = [a for a in self.live() if a not in self.idle]
+        return self.random.choice(agents) if agents else None
+
+    # -------------------------------------------------------- checks
+
+    def settle(self, what):
+        """All faults end, and one world of all who live trains."""
+        if self.later:
+            self.pause(max(t for t, *_ in self.later) - time.monotonic() + 0.01)
+        size, begin = len(self.live()), time.time()
+        self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
+        world = self.job.wait_world(size, begin)
+        took = max(0, world.began - world.loading - begin)
+        self.note("a world of %d trains, %.1f s after %s" % (size, took, what))
+        if took > QUIET_SECONDS:
+            raise JobFailed("it took %.1f s until all %d trained" % (took, size), "slow")
+        self.seconds.append(took)
+
+    def go_through(self):
+        count = self.begin_with
+        self.job = PodJob(self.torch, self.store.endpoint, os.path.join(self.folder, "job"),
+                          "training", "1:%d" % MOST, max_restarts=1000, last_call_s=None)
+        self.jobs.append(self.job)
+        agents = [self.job.prepare(self.network.pod("node-%d" % i)) for i in range(count)]
+        self.job.await_ready(*agents)
+        self.job.go(*agents)
+        self.note("%d nodes begin" % count)
+        self.settle("the start")
+        for left in reversed(range(self.options.faults)):
+            self.pause(self.random.choice((0.2, 1, 4, 8)) * self.random.random())
+            what = self.one_fault()
+            if left == 0 or self.random.random() < 0.4:
+                self.settle(what)
+        size = len(self.live())
+        self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
+        self.job.finish(size)
+        self.job.check_apart()
+
+    def one_fault(self):
+        while True:
+            names = list(FAULTS)
+            name = self.random.choices(names, [FAULTS[n][0] for n in names])[0]
+            if FAULTS[name][1](self):
+                return name
+
+    # -------------------------------------------------------- running
+
+    def work(self):
+        self.network = (netns.Loopback if self.options.loopback else netns.Network)(self.folder)
+        try:
+            self.store = PodRdzvd(self.network.pod("store"), "--expect=%d" % self.begin_with,
+                                  "--regroup-wait=4s", *self.options.rdzvd_args)
+            with self.store:
+                try:
+                    self.go_through()
+                finally:
+                    os.kill(self.store.pid, signal.SIGCONT)
+                    for job in self.jobs:
+                        job.end()
+                    with open(os.path.join(self.folder, "store.log"), "w") as f:
+                        f.write(self.store.log() + "\n")
+                code = self.store.stop()
+                if code != 0:
+                    raise JobFailed("rdzvd ended with %d on SIGTERM" % code)
+        finally:
+            self.network.close()
+
+    def again_command(self):
+        words = [sys.executable, os.path.abspath(__file__), "--seed", str(self.seed), "--torch",
+                 self.torch.name, "--faults", str(self.options.faults), "--tell"]
+        if self.options.loopback:
+            words.append("--loopback")
+        words += ["--rdzvd_arg=" + a for a in self.options.rdzvd_args]
+        return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
+
+
+# ------------------------------------------------------------ faults: True when one has happened
+
+
+@fault(2, "an agent killed and replaced")
+def replaced(s):
+    """Under a new name, or under its own, as a StatefulSet does it."""
+    agent = s.any_agent()
+    if agent is None:
+        return False
+    name = agent.pod.name if s.random.random() < 0.5 else None
+    new = s.spare(name)
+    s.note("%s is killed and replaced by %s" % (agent.name, new.name))
+    s.job.kill_pod(agent)
+    new.pod.publish()
+    s.job.go(new)
+    return True
+
+
+@fault(1, "an agent killed")
+def killed(s):
+    agent = s.any_agent()
+    if agent is None or len(s.live()) < 2:
+        return False
+    s.note("%s is killed" % agent.name)
+    s.job.kill_pod(agent)
+    return True
+
+
+@fault(1, "an agent told to end, and replaced")
+def terminated(s):
+    agent = s.any_agent()
+    if agent is None:
+        return False
+    new = s.spare()
+    s.note("%s is told to end, and %s comes" % (agent.name, new.name))
+    s.job.terminate(agent)
+    s.job.go(new)
+    return True
+
+
+@fault(2, "a node added")
+def added(s):
+    if len(s.live()) == MOST:
+        return False
+    new = s.spare()
+    s.note("%s is added" % new.name)
+    s.job.go(new)
+    return True
+
+
+@fault(2, "a worker killed")
+def worker(s):
+    ranks = sorted({int(e["rank"]) for e in s.job.events if e["event"] == "start"})
+    if not ranks:
+        return False
+    rank = s.random.choice(ranks)
+    agent, inner = s.job.rank_owner(rank)
+    pid = agent.pod.processes(agent.process).get(inner) if agent.code is None else None
+    if pid is None or agent in s.idle or agent.killed:
+        return False
+    s.note("the worker of rank %d on %s is killed" % (rank, agent.name))
+    os.kill(pid, signal.SIGKILL)
+    return True
+
+
+@fault(1, "an agent frozen")
+def frozen(s):
+    agent = s.any_agent()
+    if agent is None:
+        return False
+    seconds, workers = s.random.uniform(1, LONG), s.random.random() < 0.5
+    s.note("%s%s stands still for %.1f s" % (
+        agent.name, " with its workers" if workers else "", seconds))
+    s.stand_still(agent, seconds, lambda: s.job.signal_pod(agent, signal.SIGSTOP, workers),
+                  lambda: agent.code is None and s.job.signal_pod(agent, signal.SIGCONT, True))
+    return True
+
+
+@fault(1, "a node cut off")
+def cut(s):
+    """Not a node that trains alone: it would go on, and so would those who come meanwhile."""
+    agent = s.any_agent()
+    if agent is None or not hasattr(agent.pod, "network") or len(s.live()) < 2:
+        return False
+    if s.job.worlds() and s.job.worlds()[-1].size < 2:
+        return False
+    seconds = s.random.uniform(1, LONG)
+    s.note("%s is cut off for %.1f s" % (agent.name, seconds))
+    s.stand_still(agent, seconds, lambda: agent.pod.link(False), lambda: agent.pod.link(True))
+    return True
+
+
+@fault(1, "the store stopped")
+def store_stopped(s):
+    if s.store in s.idle:
+        return False
+    seconds = s.random.uniform(1, LONG)
+    s.note("rdzvd stands still for %.1f s" % seconds)
+    s.stand_still(s.store, seconds, lambda: os.kill(s.store.pid, signal.SIGSTOP),
+                  lambda: os.kill(s.store.pid, signal.SIGCONT))
+    return True
+
+
+# ------------------------------------------------------------ running them
+
+
+def run(options, torch, seed):
+    if STOP.is_set():
+        return None
+    one = Sequence(options, torch, seed)
+    try:
+        one.work()
+        one.passed()
+        if not options.logs:
+            shutil.rmtree(one.folder, ignore_errors=True)
+        return one.seconds
+    except Exception as error:  # reported, counted, and the next one runs
+        if STOP.is_set():
+            return None
+        out(one.report(error) + "\nwhat happened:\n" + "\n".join(one.told))
+        return []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch", action="append", metavar="NAME")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1, help="how many sequences")
+    parser.add_argument("--faults", type=int, default=5, help="in each sequence")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    parser.add_argument("--logs", help="a folder for all logs, kept")
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--loopback", action="store_true", help="127.0.0.x, no namespaces")
+    parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[],
+                        metavar="--FLAG=VALUE", help="another flag for rdzvd")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    if not options.loopback:
+        folder = tempfile.mkdtemp(prefix="rdzv-chaos-probe-")
+        why = netns.refused(folder)
+        shutil.rmtree(folder)
+        if why:
+            out("no network namespaces here (%s): the agents are at 127.0.0.x instead" % why)
+            options.loopback = True
+    runs = [(torch, options.seed + i) for i in range(options.count)
+            for torch in torches.choose(full_names(options.torch))]
+    counts, seconds = collections.Counter(), []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(run, options, *r) for r in runs]):
+            result = future.result()
+            counts["passed" if result else "failed"] += 1
+            seconds += result or []
+    if seconds:
+        out("seconds until all trained: median %.1f, most %.1f, %d times" % (
+            statistics.median(seconds), max(seconds), len(seconds)))
+    print("%d passed, %d failed" % (counts["passed"], counts["failed"]))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
