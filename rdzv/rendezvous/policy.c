@@ -117,6 +117,7 @@ static void tick(struct step *s, const struct policy_event *event)
 static void stood_still(struct step *s, const struct policy_event *event)
 {
     repair_shift_heartbeats(s, event->still_ms);
+    s->run->missing_since_ms = 0; /* no node could be heard of */
 }
 
 static void forget(struct step *s, const struct policy_event *event)

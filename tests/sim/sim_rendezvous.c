@@ -1,6 +1,6 @@
 /* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
  *
- *     sim_rendezvous [--seed S] [--count N] [--verbose]
+ *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, close the run and begin it again, while rdzvd stands still, or begins anew from
@@ -11,6 +11,8 @@
  *  - the view of a run is what one would be that is made from the keys (model_space.c).
  * After the last fault all nodes that live are in one completed round within SETTLE_MS, and a stall
  * of jobs at rest ends no round.
+ *
+ * The settings are the seed's, or the daemon's own, or those without what ends torch's waits.
  *
  * A sequence of seed S is run again with --seed S --count 1; --verbose tells what happens. */
 #include <getopt.h>
@@ -91,10 +93,16 @@ static struct sim {
     bool was_at_rest;
     int faults_left;
     bool verbose;
+    const struct policy_settings *fixed; /* instead of those of the seed; NULL: none */
 } sim;
 
+#define SETTLE_BUCKETS 8
+
+static const uint64_t settle_bounds_s[SETTLE_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, SETTLE_MS / 1000};
+
 static struct {
-    uint64_t sequences, steps, settle_ms, settle_most_ms, faults;
+    uint64_t sequences, steps, settle_most_ms, faults;
+    uint64_t settled[SETTLE_BUCKETS]; /* how soon after the last fault */
     struct policy_counters counters;
 } totals;
 
@@ -484,7 +492,8 @@ static void stall(void)
     uint64_t ms = 500 + draw(40000);
 
     tell("rdzvd stands still for %" PRIu64 " ms", ms);
-    sim.stalled_since_ms = now();
+    if (sim.stalled_since_ms == 0) /* else it has not gone on yet */
+        sim.stalled_since_ms = now();
     sim.stalled_until_ms = now() + ms;
 }
 
@@ -888,9 +897,7 @@ static void draw_settings(struct policy_settings *settings)
 
 static void begin(uint64_t seed)
 {
-    bool verbose = sim.verbose;
-
-    sim = (struct sim){.seed = seed, .random = seed, .verbose = verbose};
+    sim = (struct sim){.seed = seed, .random = seed, .verbose = sim.verbose, .fixed = sim.fixed};
     sim.space = (struct model_space){
         .settings = {.silent_restart_ms = 20000},
         .now = {.ms = FIRST_MS, .wall_ns = WALL_US * 1000},
@@ -900,6 +907,8 @@ static void begin(uint64_t seed)
         .fail = fail,
     };
     draw_settings(&sim.space.settings);
+    if (sim.fixed != NULL)
+        sim.space.settings = *sim.fixed;
     sim.job_count = draw(5) == 0 ? 2 : 1;
     model_space_init(&sim.space, seed, sim.job_count);
     sim.tick_ms = FIRST_MS + draw(1000);
@@ -907,6 +916,17 @@ static void begin(uint64_t seed)
     sim.fault_ms = FIRST_MS + draw(15000);
     for (size_t k = 0; k < sim.job_count; k++)
         begin_job(&sim.jobs[k], &sim.space.runs[k]);
+}
+
+static void count_settled(uint64_t ms)
+{
+    size_t i = 0;
+
+    while (i < SETTLE_BUCKETS - 1 && ms > settle_bounds_s[i] * 1000)
+        i++;
+    totals.settled[i]++;
+    if (ms > totals.settle_most_ms)
+        totals.settle_most_ms = ms;
 }
 
 static void end(void)
@@ -922,8 +942,7 @@ static void end(void)
     policy_counters_add(sum, more);
     totals.steps += sim.space.steps;
     totals.sequences++;
-    if (now() - sim.last_fault_ms > totals.settle_most_ms)
-        totals.settle_most_ms = now() - sim.last_fault_ms;
+    count_settled((sim.steady_since_ms != 0 ? sim.steady_since_ms : now()) - sim.last_fault_ms);
     model_space_fini(&sim.space);
 }
 
@@ -937,12 +956,25 @@ static void run_sequence(uint64_t seed)
     end();
 }
 
+/* As the daemon has them, and without what ends torch's waits. */
+static const struct policy_settings defaults = {.merge_heartbeats = true,
+                                                .closed_run_ttl_ms = 5000,
+                                                .closed_run_wait_ms = 45000,
+                                                .drop_disconnected = true,
+                                                .keep_connected = true,
+                                                .restart_on_loss = RESTART_WHEN_SILENT,
+                                                .silent_restart_ms = 60000,
+                                                .end_last_call = true,
+                                                .close_from_members = true};
+static const struct policy_settings bare = {
+    .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
+
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'n'},
+        {"defaults", no_argument, NULL, 'd'},   {"bare", no_argument, NULL, 'b'},
+        {"verbose", no_argument, NULL, 'v'},    {0}};
     uint64_t seed = 1, count = 1000;
 
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -950,10 +982,15 @@ int main(int argc, char **argv)
             seed = strtoull(optarg, NULL, 10);
         } else if (c == 'n') {
             count = strtoull(optarg, NULL, 10);
+        } else if (c == 'd') {
+            sim.fixed = &defaults;
+        } else if (c == 'b') {
+            sim.fixed = &bare;
         } else if (c == 'v') {
             sim.verbose = true;
         } else {
-            fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--verbose]\n");
+            fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] "
+                            "[--defaults | --bare] [--verbose]\n");
             return 2;
         }
     }
@@ -965,5 +1002,10 @@ int main(int argc, char **argv)
            totals.sequences, seed, totals.steps, totals.faults, totals.counters.rounds_completed,
            totals.counters.runs_closed, totals.counters.runs_repaired,
            totals.counters.writes_merged, (double)totals.settle_most_ms / 1000);
+    printf("seconds from the last fault to the round of all who live:");
+    for (size_t i = 0; i < SETTLE_BUCKETS; i++)
+        printf(" <= %" PRIu64 ": %.1f %%", settle_bounds_s[i],
+               100 * (double)totals.settled[i] / (double)totals.sequences);
+    printf("\n");
     return 0;
 }
