@@ -332,12 +332,17 @@ void worker_store_retry(struct step *s)
 
 /* --- What agent 0 says. --- */
 
-/* Which of the two keys of the newest round an agent sets; PLACES: another key, or an agent or a
- * run that is left alone. */
+/* Which of the two keys of a round an agent sets; PLACES: another key, or an agent or a run that is
+ * left alone. Of older rounds once it is decided that the store is here: an agent that was away
+ * would else keep a place that is half ours and half its own, for as long as it lives. */
 static int place_of(const struct run_view *v, const struct policy_event *event)
 {
+    bool is_older =
+        event->round < v->last_completed.round && v->record.placement == WORKER_STORE_RDZVD;
+
     if (!event->agent->pings || v->record.placement == WORKER_STORE_WORKER0 ||
-        v->record.worker_store == 0 || !v->has_completed || event->round != v->last_completed.round)
+        v->record.worker_store == 0 || !v->has_completed ||
+        (event->round != v->last_completed.round && !is_older))
         return PLACES;
     for (int i = 0; i < PLACES; i++) {
         if (slice_is(event->round_key, place_names[i]))
@@ -376,11 +381,36 @@ static void ask(struct step *s, struct agent *agent0)
     probe->port = (uint16_t)port;
 }
 
+/* An older round may be without its keys. False: the space has no room. */
+static bool put_older_place(struct step *s, int64_t round, int place)
+{
+    const struct run_view *v = &s->run->view;
+    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
+    char *port = (char *)step_alloc(s, PORT_TEXT_MAX);
+    struct policy_output *put;
+    size_t len, cost;
+
+    if (key == NULL || port == NULL)
+        return false;
+    snprintf(port, PORT_TEXT_MAX, "%u", v->record.port);
+    len = run_view_round_key(v, round, place_names[place], key);
+    cost = s->now->key_cost + len + v->record.address.len + PORT_TEXT_MAX;
+    if (cost > s->room)
+        return false;
+    put = step_emit(s, POLICY_PUT_IF_ABSENT);
+    put->key = (struct slice){key, len};
+    put->value = place == PLACE_ADDR ? v->record.address : slice_str(port);
+    return true;
+}
+
 void worker_store_intercept_set(struct step *s, const struct policy_event *event)
 {
     struct worker_endpoint *e = &s->run->endpoint;
     int place = place_of(&s->run->view, event);
 
+    if (place != PLACES && event->round < s->run->view.last_completed.round &&
+        !put_older_place(s, event->round, place))
+        place = PLACES;
     if (place == PLACES || (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
                             !propose(e, place, event->desired))) {
         step_emit(s, POLICY_PASS);

@@ -276,6 +276,24 @@ static void a_run_that_ends_cancels_its_probe(void **state)
     scene_fini(&s);
 }
 
+/* It was away between its two writes, and another round has been completed since. */
+static void an_old_round_has_our_place_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_true(scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "agent-0"));
+    assert_true(scene_set(&s, &s.agents[0], 0, "MASTER_PORT", "1234"));
+    scene_step(&s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+    assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "29400");
+    scene_next_round(&s, 2);
+    assert_true(scene_set(&s, &s.agents[0], 0, "MASTER_PORT", "1234"));
+    assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "29400");
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +309,7 @@ int main(void)
         cmocka_unit_test(what_a_full_space_could_not_take_is_put_later),
         cmocka_unit_test(a_store_that_could_not_be_opened_is_opened_later),
         cmocka_unit_test(a_run_that_ends_cancels_its_probe),
+        cmocka_unit_test(an_old_round_has_our_place_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
