@@ -87,7 +87,7 @@ static void refresh_queue(struct step *s)
         return;
     slot->refreshed_ms = s->now->ms;
     if (refresh(s, &next))
-        step_put_state(s, &next);
+        step_put_state(s, &next, 0);
     torch_state_free(&next);
 }
 
