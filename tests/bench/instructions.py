@@ -6,11 +6,10 @@
 BASE and HEAD are two daemons, both built with --buildtype=release. For each case each daemon runs
 twice under callgrind (of Debian's package valgrind), and answers SHORT and LONG requests of one
 client, one at a time; the difference of the two counts, by the difference in requests, is what one
-of them takes. Nothing else is as sharp: the same two builds give the same figures within 0.2 %,
-whatever the machine does beside. What the kernel does, and cache misses, are not in them.
+of them takes. The same two builds give the same figures within 0.5 %, whatever the machine does
+beside. What the kernel does, and cache misses, are not in them.
 
---keep leaves callgrind's files for callgrind_annotate(1) in DIR. Nothing
-here passes or fails.
+--keep leaves callgrind's files for callgrind_annotate(1) in DIR. Nothing here passes or fails.
 """
 
 import argparse
