@@ -303,7 +303,8 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
                 break;
         }
         msg.msg_iovlen = o.count;
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+        n = o.count == 1 ? send(fd, o.iov[0].iov_base, o.iov[0].iov_len, MSG_NOSIGNAL)
+                         : sendmsg(fd, &msg, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -316,7 +317,7 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
     return 0;
 }
 
-/* Nearly always all that there is are the bytes of one part: send() is quicker than sendmsg(). */
+/* Nearly always there is nothing but the bytes of one part, and the socket takes them all. */
 int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
 {
     const struct out_part *p = TAILQ_FIRST(&q->parts);
