@@ -108,8 +108,8 @@ static enum parse_result over_limit(struct parse *p, const char *reason)
 
 /* A u64 length, then that many bytes. The limit is checked before the bytes arrive, so that no
  * peer can make us buffer what we are going to refuse. */
-static enum parse_result parse_blob(struct parse *p, size_t max, const char *over,
-                                    struct slice *out)
+static inline enum parse_result parse_blob(struct parse *p, size_t max, const char *over,
+                                           struct slice *out)
 {
     uint64_t len;
 

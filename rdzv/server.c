@@ -51,6 +51,7 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     s->expiry_armed_ns = 0;
+    s->engine.expiry_moved = true;
     while (expire_some(s) && !s->net.budget.over)
         ;
 }
@@ -61,6 +62,9 @@ static void arm_expiry(struct server *s)
     struct timeval later;
     int64_t first = 0, wait;
 
+    if (!s->engine.expiry_moved)
+        return;
+    s->engine.expiry_moved = false;
     if (!engine_next_expiry(&s->engine, &first))
         first = 0;
     if (first == s->expiry_armed_ns)
@@ -78,8 +82,10 @@ static void arm_expiry(struct server *s)
     wait += 999; /* not a microsecond early, or it would have to be set again */
     later = (struct timeval){.tv_sec = wait / 1000000000,
                              .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
-    if (!net_add_event(&s->expiry, &later))
-        s->expiry_armed_ns = 0; /* the next iteration tries again */
+    if (!net_add_event(&s->expiry, &later)) { /* the next iteration tries again */
+        s->expiry_armed_ns = 0;
+        s->engine.expiry_moved = true;
+    }
 }
 
 static void exit_when_idle(struct server *s)

@@ -35,24 +35,10 @@ size_t account_room(enum account_class class)
 
 /* --- Counting. --- */
 
-static void *refused(void)
+void *account_refused(void)
 {
     account.refused++;
     return NULL;
-}
-
-static void *taken(enum account_kind kind, void *p, size_t len)
-{
-    if (p == NULL)
-        return refused();
-    account.bytes[kind] += account_cost(len);
-    account.total += account_cost(len);
-    return p;
-}
-
-void *account_alloc(enum account_kind kind, size_t len)
-{
-    return taken(kind, malloc(len), len);
 }
 
 void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t len)
@@ -61,27 +47,29 @@ void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t 
     void *p = realloc(old, len);
 
     if (p == NULL)
-        return refused();
+        return account_refused();
     account.bytes[kind] -= before;
     account.total -= before;
-    return taken(kind, p, len);
+    return account_taken(kind, p, len);
 }
 
 void *account_request(enum account_kind kind, enum account_class class, size_t len)
 {
-    return account_has_room(class, len) ? account_alloc(kind, len) : refused();
+    return account_has_room(class, len) ? account_alloc(kind, len) : account_refused();
 }
 
 void *account_request_zeroed(enum account_kind kind, enum account_class class, size_t len)
 {
-    return account_has_room(class, len) ? taken(kind, calloc(1, len), len) : refused();
+    return account_has_room(class, len) ? account_taken(kind, calloc(1, len), len)
+                                        : account_refused();
 }
 
 /* While it is moved, both are there. */
 void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
                      size_t len)
 {
-    return account_has_room(class, len) ? account_realloc(kind, old, old_len, len) : refused();
+    return account_has_room(class, len) ? account_realloc(kind, old, old_len, len)
+                                        : account_refused();
 }
 
 /* --- Names. --- */

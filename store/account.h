@@ -107,9 +107,28 @@ static inline enum account_class account_class_of(size_t len)
     return len <= 4096 ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
 }
 
+/* For those below: there is no memory, which is counted. NULL. */
+void *account_refused(void);
+
+/* `p`, of that length, is held from now on. */
+static inline void *account_taken(enum account_kind kind, void *p, size_t len)
+{
+    size_t size = account_cost(len);
+
+    if (p == NULL)
+        return account_refused();
+    account.bytes[kind] += size;
+    account.total += size;
+    return p;
+}
+
 /* As malloc(), realloc() and free(), counted. They ask for no limit: for changes that have been let
  * through, and for the daemon's own. What was taken is given back with the same kind and length. */
-void *account_alloc(enum account_kind kind, size_t len);
+static inline void *account_alloc(enum account_kind kind, size_t len)
+{
+    return account_taken(kind, malloc(len), len);
+}
+
 void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t len);
 
 static inline void account_free(enum account_kind kind, void *p, size_t len)

@@ -66,6 +66,8 @@ struct key_put {
     struct slice value;
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
     bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
+    uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
+    size_t groups;        /* live, if looked_up and there is none: how many groups it will be in */
     enum key_wakes wakes; /* live */
     bool unwatched;       /* live: WATCH_KEY does not see barriers */
 };

@@ -28,24 +28,9 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
     return (struct entry *)table_find(&m->keys, key); /* node is the first member */
 }
 
-/* What an entry takes, with its links and its key. */
-static size_t entry_size(size_t groups, size_t key_len)
-{
-    return sizeof(struct entry) + groups * sizeof(struct key_link) + key_len;
-}
-
-static size_t entry_cost(const struct entry *e)
-{
-    return entry_size(e->group_count, e->node.key.len);
-}
-
-size_t keymap_key_cost(const struct keymap *m, struct slice key)
-{
-    return entry_size(keymap_count_groups(m, key), key.len);
-}
-
 /* Makes an absent entry of memory with room for it. */
-static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice key, size_t groups)
+static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice key, uint64_t hash,
+                               size_t groups)
 {
     uint8_t *name = (uint8_t *)&e->groups[groups];
 
@@ -56,37 +41,37 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
     TAILQ_INIT(&e->barrier);
     TAILQ_INIT(&e->watching);
     keymap_name_groups(m, e);
-    table_add(&m->keys, &e->node);
-    keymap_wait_bytes(m, entry_cost(e), 0);
+    table_add_hashed(&m->keys, &e->node, hash);
+    keymap_wait_bytes(m, entry_allocated(e), 0);
     return e;
 }
 
 /* An absent entry where there is none, for a change. */
-static struct entry *entry_create(struct keymap *m, struct slice key)
+static struct entry *entry_create(struct keymap *m, struct slice key, uint64_t hash, size_t groups)
 {
-    size_t groups = keymap_count_groups(m, key);
-
-    return entry_add(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key,
+    return entry_add(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key, hash,
                      groups);
 }
 
 static struct entry *get_or_create(struct keymap *m, struct slice key)
 {
-    struct entry *e = keymap_find(m, key);
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
 
-    return e != NULL ? e : entry_create(m, key);
+    return e != NULL ? e : entry_create(m, key, hash, keymap_count_groups(m, key));
 }
 
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 {
-    struct entry *e = keymap_find(m, key);
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
     size_t groups;
 
     if (e != NULL)
         return e;
     groups = keymap_count_groups(m, key);
     e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
-    return e == NULL ? NULL : entry_add(m, e, key, groups);
+    return e == NULL ? NULL : entry_add(m, e, key, hash, groups);
 }
 
 void keymap_release(struct keymap *m, struct entry *e)
@@ -94,9 +79,9 @@ void keymap_release(struct keymap *m, struct entry *e)
     if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
         !TAILQ_EMPTY(&e->watching))
         return;
-    keymap_wait_bytes(m, 0, entry_cost(e));
+    keymap_wait_bytes(m, 0, entry_allocated(e));
     table_remove(&m->keys, &e->node);
-    account_free(m->kind, e, entry_cost(e));
+    account_free(m->kind, e, entry_allocated(e));
 }
 
 /* A key comes or goes. */
@@ -117,8 +102,8 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
         forget_list(m);
         m->present++;
         m->present_bytes += e->node.key.len;
-        keymap_wait_bytes(m, 0, entry_cost(e));
-        keymap_keep_bytes(m, entry_cost(e), 0);
+        keymap_wait_bytes(m, 0, entry_allocated(e));
+        keymap_keep_bytes(m, entry_allocated(e), 0);
         TAILQ_INSERT_TAIL(&m->entries, e, order);
         keymap_join_groups(m, e);
     }
@@ -212,7 +197,7 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     struct entry *e = c->entry;
 
     if (e == NULL)
-        e = c->looked_up ? entry_create(m, c->key) : get_or_create(m, c->key);
+        e = c->looked_up ? entry_create(m, c->key, c->hash, c->groups) : get_or_create(m, c->key);
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
@@ -296,8 +281,8 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_leave_groups(m, e);
     m->present--;
     m->present_bytes -= e->node.key.len;
-    keymap_keep_bytes(m, 0, entry_cost(e) + old->len);
-    keymap_wait_bytes(m, entry_cost(e), 0);
+    keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
+    keymap_wait_bytes(m, entry_allocated(e), 0);
     blob_leave(old, ACCOUNT_ANSWERS);
     keymap_release(m, e);
 }
@@ -347,12 +332,14 @@ static size_t entry_memory(const struct keymap *m, struct slice key)
     return reserve_cost(keymap_key_cost(m, key));
 }
 
-static size_t put_memory(const struct keymap *m, const struct entry *e, struct slice key,
-                         size_t len)
+static size_t put_memory(const struct keymap *m, const struct key_put *c)
 {
-    if (e != NULL && entry_fits(e, len))
-        return 0;
-    return (e == NULL ? entry_memory(m, key) : 0) + reserve_blob_cost(entry_room(len));
+    size_t blob = reserve_blob_cost(entry_room(c->value.len));
+
+    if (c->entry == NULL)
+        return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
+                                    : entry_memory(m, c->key));
+    return entry_fits(c->entry, c->value.len) ? 0 : blob;
 }
 
 static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
@@ -379,7 +366,7 @@ static size_t put_all_memory(const struct keymap *m, struct slice pairs)
     size_t sum = 0;
 
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
-        sum += put_memory(m, NULL, key, value.len);
+        sum += put_memory(m, &(struct key_put){.key = key, .value = value});
     return sum;
 }
 
@@ -387,7 +374,7 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 {
     switch (change->kind) {
     case CHANGE_KEY_PUT:
-        return put_memory(m, change->put.entry, change->put.key, change->put.value.len);
+        return put_memory(m, &change->put);
     case CHANGE_KEY_PATCH:
         return patch_memory(m, &change->patch);
     case CHANGE_KEY_APPEND:

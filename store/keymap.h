@@ -138,9 +138,6 @@ struct blob *keymap_shared_list(struct keymap *m);
 /* Lets go of that value, unless it is still in use. Now and then. */
 void keymap_trim(struct keymap *m);
 
-/* What a new key counts for in the limit of bytes, without its value. */
-size_t keymap_key_cost(const struct keymap *m, struct slice key);
-
 /* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
  * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
  */

@@ -13,11 +13,35 @@ static bool is_present(const struct entry *e)
     return e != NULL && e->value != NULL;
 }
 
-/* True when a value of that length fits at `key`, in the place of what is there. */
-static bool has_room(const struct keymap *m, const struct entry *e, struct slice key, size_t len)
+/* What is at a key. */
+struct place {
+    struct slice key;
+    struct entry *entry; /* NULL: nothing */
+    uint64_t hash;
+    size_t groups; /* that a new entry would be in; 0 where there is one */
+};
+
+static inline struct place look_up(const struct keymap *m, struct slice key)
 {
-    return quota_has_room(m->quota, entry_value(e).len,
-                          is_present(e) ? len : keymap_key_cost(m, key) + len);
+    struct place at = {.key = key};
+
+    at.entry = keymap_look_up(m, key, &at.hash);
+    at.groups = at.entry == NULL ? keymap_count_groups(m, key) : 0;
+    return at;
+}
+
+/* What the key is going to count for, without its value. */
+static size_t key_cost(const struct place *at)
+{
+    return at->entry == NULL ? entry_size(at->groups, at->key.len) : entry_allocated(at->entry);
+}
+
+/* True when a value of that length fits there, in the place of what is there. */
+static bool has_room(const struct keymap *m, const struct place *at, size_t len)
+{
+    const struct entry *e = at->entry;
+
+    return quota_has_room(m->quota, entry_value(e).len, is_present(e) ? len : key_cost(at) + len);
 }
 
 /* --- Numbers. --- */
@@ -138,34 +162,39 @@ static bool is_patch(struct slice old, struct slice value, struct key_patch *out
     return out->bytes.len < value.len / 4;
 }
 
-/* The value takes the place of what is at the key, `e`. */
-static void put(struct entry *e, struct slice key, struct slice value, enum key_wakes wakes,
+static void put_value(const struct place *at, struct slice value, enum key_wakes wakes,
+                      struct change *out)
+{
+    out->kind = CHANGE_KEY_PUT;
+    out->put = (struct key_put){.key = at->key,
+                                .value = value,
+                                .entry = at->entry,
+                                .looked_up = true,
+                                .hash = at->hash,
+                                .groups = at->groups,
+                                .wakes = wakes};
+}
+
+/* The value takes the place of what is there. */
+static void put(const struct place *at, struct slice value, enum key_wakes wakes,
                 struct change *out)
 {
     struct key_patch patch;
 
-    if (is_patch(entry_value(e), value, &patch)) {
-        out->kind = CHANGE_KEY_PATCH;
-        patch.key = key;
-        patch.entry = e;
-        patch.wakes = wakes;
-        out->patch = patch;
+    if (!is_patch(entry_value(at->entry), value, &patch)) {
+        put_value(at, value, wakes, out);
         return;
     }
-    out->kind = CHANGE_KEY_PUT;
-    out->put =
-        (struct key_put){.key = key, .value = value, .entry = e, .looked_up = true, .wakes = wakes};
+    out->kind = CHANGE_KEY_PATCH;
+    patch.key = at->key;
+    patch.entry = at->entry;
+    patch.wakes = wakes;
+    out->patch = patch;
 }
 
-static void put_number(struct entry *e, struct slice key, int64_t v, enum key_wakes wakes,
-                       struct change *out)
+static void put_number(const struct place *at, int64_t v, enum key_wakes wakes, struct change *out)
 {
-    out->kind = CHANGE_KEY_PUT;
-    out->put = (struct key_put){.key = key,
-                                .value = format_number(v, out->number),
-                                .entry = e,
-                                .looked_up = true,
-                                .wakes = wakes};
+    put_value(at, format_number(v, out->number), wakes, out);
 }
 
 /* --- Each command. --- */
@@ -173,67 +202,66 @@ static void put_number(struct entry *e, struct slice key, int64_t v, enum key_wa
 static enum store_status check_set(const struct keymap *m, const struct command *c,
                                    struct change *change)
 {
-    struct entry *e = keymap_find(m, c->key);
+    struct place at = look_up(m, c->key);
 
-    if (!has_room(m, e, c->key, c->value.len))
+    if (!has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(e, c->key, c->value, WAKES_WAITERS, change);
+    put(&at, c->value, WAKES_WAITERS, change);
     return STORE_OK;
 }
 
-/* The number at `e`, or 0, and whether another one may stand there. */
-static enum store_status number_at(const struct keymap *m, const struct entry *e, struct slice key,
-                                   int64_t *out)
+/* The number that is there, or 0, and whether another one may stand there. */
+static enum store_status number_at(const struct keymap *m, const struct place *at, int64_t *out)
 {
     *out = 0;
-    if (is_present(e))
-        return keymap_parse_number(entry_value(e), out) ? STORE_OK : STORE_NOT_A_NUMBER;
-    return has_room(m, e, key, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
+    if (is_present(at->entry))
+        return keymap_parse_number(entry_value(at->entry), out) ? STORE_OK : STORE_NOT_A_NUMBER;
+    return has_room(m, at, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
 }
 
 /* Adds to the decimal text at `key` (absent: 0) as strtoll reads it. */
 static enum store_status check_add(const struct keymap *m, const struct command *c,
                                    struct change *change, struct store_result *out)
 {
-    struct entry *e = keymap_find(m, c->key);
+    struct place at = look_up(m, c->key);
     int64_t now;
-    enum store_status status = number_at(m, e, c->key, &now);
+    enum store_status status = number_at(m, &at, &now);
 
     if (status != STORE_OK)
         return status;
     /* Wraps at 64 bits, as torch's does in practice. */
     out->number = (int64_t)((uint64_t)now + (uint64_t)c->number);
-    put_number(e, c->key, out->number, WAKES_WAITERS, change);
+    put_number(&at, out->number, WAKES_WAITERS, change);
     return STORE_OK;
 }
 
 static enum store_status check_compare_set(const struct keymap *m, const struct command *c,
                                            struct change *change, struct store_result *out)
 {
-    struct entry *e = keymap_find(m, c->key);
+    struct place at = look_up(m, c->key);
 
-    if (!is_present(e))
+    if (!is_present(at.entry))
         /* The one outcome that wakes; libuv's wakes on all. */
         return c->expected.len != 0 ? STORE_ABSENT : check_set(m, c, change);
-    if (!slice_equal(entry_value(e), c->expected)) {
-        out->value = e->value;
+    if (!slice_equal(entry_value(at.entry), c->expected)) {
+        out->value = at.entry->value;
         return STORE_MISMATCH;
     }
-    if (!has_room(m, e, c->key, c->value.len))
+    if (!has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(e, c->key, c->value, WAKES_NONE, change);
+    put(&at, c->value, WAKES_NONE, change);
     return STORE_OK;
 }
 
 static enum store_status check_append(const struct keymap *m, const struct command *c,
                                       struct change *change)
 {
-    struct entry *e = keymap_find(m, c->key);
+    struct place at = look_up(m, c->key);
 
-    if (!has_room(m, e, c->key, entry_value(e).len + c->value.len))
+    if (!has_room(m, &at, entry_value(at.entry).len + c->value.len))
         return STORE_FULL;
     change->kind = CHANGE_KEY_APPEND;
-    change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = e};
+    change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = at.entry};
     return STORE_OK;
 }
 
@@ -268,9 +296,9 @@ static enum store_status check_push(const struct keymap *m, const struct command
 static enum store_status check_barrier(const struct keymap *m, const struct command *c,
                                        struct change *change, struct store_result *out)
 {
-    struct entry *e = keymap_find(m, c->key);
+    struct place at = look_up(m, c->key);
     int64_t count;
-    enum store_status status = number_at(m, e, c->key, &count);
+    enum store_status status = number_at(m, &at, &count);
 
     if (status != STORE_OK)
         return status;
@@ -278,7 +306,7 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
     out->open = count >= c->number;
     if (!out->open && !quota_may_wait(m->quota, WAITER_COST))
         return STORE_FULL;
-    put_number(e, c->key, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
+    put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
     change->put.unwatched = true;
     return STORE_OK;
 }

@@ -8,10 +8,16 @@
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 #define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
 
-/* What was allocated for it: with its links and its key. */
+/* What an entry takes, with its links and its key. */
+static inline size_t entry_size(size_t groups, size_t key_len)
+{
+    return sizeof(struct entry) + groups * sizeof(struct key_link) + key_len;
+}
+
+/* What was allocated for it. */
 static inline size_t entry_allocated(const struct entry *e)
 {
-    return sizeof *e + e->group_count * sizeof(struct key_link) + e->node.key.len;
+    return entry_size(e->group_count, e->node.key.len);
 }
 
 /* `more` bytes in the place of `less` ones: of keys and queues, of what waits. */
@@ -42,6 +48,12 @@ enum keymap_change {
 
 struct entry *keymap_find(const struct keymap *m, struct slice key);
 
+/* The same, for a change that may add it; see table_find_hashed(). */
+static inline struct entry *keymap_look_up(const struct keymap *m, struct slice key, uint64_t *hash)
+{
+    return (struct entry *)table_find_hashed(&m->keys, key, hash); /* node is the first member */
+}
+
 /* Finds the entry, or adds an absent one that a client is going to wait for. NULL when memory is
  * short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
@@ -52,12 +64,21 @@ void keymap_name_links(const struct keymap *m, struct entry *e);
 void keymap_add_links(struct keymap *m, struct entry *e);
 void keymap_remove_links(struct keymap *m, struct entry *e);
 
-/* In how many groups a key is. Nearly all are in none. */
+/* In how many groups a key is. Nearly all are in none, which one byte tells of most. */
 static inline size_t keymap_count_groups(const struct keymap *m, struct slice key)
 {
-    return m->groups_of == NULL || !slice_starts_with(key, m->groups_of->prefix)
-               ? 0
-               : keymap_count_named(m, key);
+    const struct key_groups *g = m->groups_of;
+
+    if (g == NULL || key.len < g->prefix.len ||
+        (g->prefix.len != 0 && key.ptr[g->prefix.len - 1] != g->prefix.ptr[g->prefix.len - 1]))
+        return 0;
+    return slice_starts_with(key, g->prefix) ? keymap_count_named(m, key) : 0;
+}
+
+/* What a new key counts for in the limit of bytes, without its value. */
+static inline size_t keymap_key_cost(const struct keymap *m, struct slice key)
+{
+    return entry_size(keymap_count_groups(m, key), key.len);
 }
 
 /* Prepares the links of a new entry, whose key and number of groups are set. */

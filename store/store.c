@@ -137,8 +137,8 @@ static const struct part *const parts[] = {
     [PART_SPACE] = &part_space,
 };
 
-bool store_check(struct store *s, struct space *space, const struct command *command,
-                 struct change *change, struct store_result *out)
+static inline bool check(struct store *s, struct space *space, const struct command *command,
+                         struct change *change, struct store_result *out)
 {
     const struct part *part = parts[command_part(command->kind)];
 
@@ -152,6 +152,12 @@ bool store_check(struct store *s, struct space *space, const struct command *com
     return false;
 }
 
+bool store_check(struct store *s, struct space *space, const struct command *command,
+                 struct change *change, struct store_result *out)
+{
+    return check(s, space, command, change, out);
+}
+
 bool store_can_apply(struct store *s, struct space *space, const struct change *change)
 {
     const struct part *part = parts[change_part(change->kind)];
@@ -159,8 +165,8 @@ bool store_can_apply(struct store *s, struct space *space, const struct change *
     return part->can_apply(space, change) && reserve_hold(&s->reserve, part->memory(space, change));
 }
 
-void store_apply(struct store *s, struct space *space, const struct change *change,
-                 struct store_result *out)
+static inline void apply(struct store *s, struct space *space, const struct change *change,
+                         struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
     if (space->quota.max != 0)
@@ -168,19 +174,25 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
     reserve_settle(&s->reserve);
 }
 
+void store_apply(struct store *s, struct space *space, const struct change *change,
+                 struct store_result *out)
+{
+    apply(s, space, change, out);
+}
+
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out)
 {
     struct change change;
 
-    if (!store_check(s, space, command, &change, out))
+    if (!check(s, space, command, &change, out))
         return false;
     if (batch != NULL && !batch_add(batch, space->name, &change)) {
         parts[command_part(command->kind)]->out_of_memory(space, &change, out);
         reserve_settle(&s->reserve);
         return false;
     }
-    store_apply(s, space, &change, out);
+    apply(s, space, &change, out);
     if (account_is_short() && change_part(change.kind) == PART_TREE)
         store_spare_history(s);
     return true;

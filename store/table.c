@@ -26,6 +26,18 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* The last `left` bytes of it, fewer than eight, as a number. */
+static uint64_t last_bytes(struct slice key, size_t left)
+{
+    uint64_t v = 0;
+
+    if (key.len >= 8)
+        return bytes_get_u64(key.ptr + key.len - 8) >> (64 - 8 * left);
+    for (size_t i = 0; i < left; i++)
+        v |= (uint64_t)key.ptr[i] << (8 * i);
+    return v;
+}
+
 /* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
  * multiplications are for; the seed keeps peers from choosing keys that collide. */
 static uint64_t hash_bytes(struct slice key, uint64_t seed)
@@ -37,28 +49,29 @@ static uint64_t hash_bytes(struct slice key, uint64_t seed)
 
     for (; left >= 8; left -= 8, p += 8)
         h = mix(h ^ bytes_get_u64(p), odd1);
-    if (left > 0) {
-        uint64_t tail = 0;
-
-        for (size_t i = 0; i < left; i++)
-            tail |= (uint64_t)p[i] << (8 * i);
-        h = mix(h ^ tail ^ ((uint64_t)left << 56), odd1);
-    }
+    if (left > 0)
+        h = mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), odd1);
     return mix(h ^ seed, odd2);
 }
 
-struct table_node *table_find(const struct table *t, struct slice key)
+static struct table_node *find(const struct table *t, struct slice key, uint64_t hash)
 {
-    uint64_t hash;
-
-    if (t->count == 0)
-        return NULL;
-    hash = hash_bytes(key, t->seed);
     for (struct table_node *n = t->buckets[hash & t->mask]; n != NULL; n = n->next) {
         if (n->hash == hash && slice_equal(n->key, key))
             return n;
     }
     return NULL;
+}
+
+struct table_node *table_find(const struct table *t, struct slice key)
+{
+    return t->count == 0 ? NULL : find(t, key, hash_bytes(key, t->seed));
+}
+
+struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash)
+{
+    *hash = hash_bytes(key, t->seed);
+    return find(t, key, *hash);
 }
 
 struct table_node *table_find_next(const struct table_node *node)
@@ -104,9 +117,14 @@ static void grow(struct table *t)
 
 void table_add(struct table *t, struct table_node *node)
 {
+    table_add_hashed(t, node, hash_bytes(node->key, t->seed));
+}
+
+void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
+{
     if (t->count > t->mask)
         grow(t);
-    node->hash = hash_bytes(node->key, t->seed);
+    node->hash = hash;
     push(t->buckets, t->mask, node);
     t->count++;
 }

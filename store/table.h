@@ -32,12 +32,18 @@ void table_fini(struct table *t);
 /* NULL when there is none. */
 struct table_node *table_find(const struct table *t, struct slice key);
 
+/* The same; *hash is the key's, for table_add_hashed(). */
+struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash);
+
 /* Another node of the same key, behind this one; NULL when there is none. */
 struct table_node *table_find_next(const struct table_node *node);
 
 /* Adds a node whose key is set and is not in the table yet. Grows the array when it can; when
  * memory is short, chains get longer instead. */
 void table_add(struct table *t, struct table_node *node);
+
+/* The same, of a key that was looked for in this table. */
+void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
 
 /* Removes a node that is in the table. */
 void table_remove(struct table *t, struct table_node *node);

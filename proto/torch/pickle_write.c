@@ -6,10 +6,9 @@
 
 #define FRAME_HEADER 9
 #define FRAME_LEAST  4
-#define FRAME_ENOUGH 65536
 
 /* A frame that would be shorter than four bytes, which only the last one can be, has no header. */
-static void close_frame(struct pickle_writer *w)
+void pickle_end_frame(struct pickle_writer *w)
 {
     size_t len = w->out.len - w->frame;
     bool fits = w->out.len <= w->out.cap;
@@ -34,24 +33,15 @@ void pickle_start(struct pickle_writer *w, uint8_t protocol)
 void pickle_stop(struct pickle_writer *w)
 {
     pickle_op(w, PICKLE_STOP); /* which begins a frame if none is open */
-    close_frame(w);
+    pickle_end_frame(w);
 }
 
-void pickle_next_object(struct pickle_writer *w)
+void pickle_start_frame(struct pickle_writer *w)
 {
-    if (w->frame != 0 && w->out.len - w->frame >= FRAME_ENOUGH)
-        close_frame(w);
-}
+    static const uint8_t header[FRAME_HEADER] = {PICKLE_FRAME};
 
-void pickle_op(struct pickle_writer *w, enum pickle_op op)
-{
-    if (w->frame == 0) {
-        static const uint8_t header[FRAME_HEADER] = {PICKLE_FRAME};
-
-        writer_put(&w->out, header, sizeof header);
-        w->frame = w->out.len;
-    }
-    writer_u8(&w->out, (uint8_t)op);
+    writer_put(&w->out, header, sizeof header);
+    w->frame = w->out.len;
 }
 
 void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len)
@@ -63,12 +53,6 @@ uint32_t pickle_number(struct pickle_writer *w)
 {
     pickle_op(w, PICKLE_MEMOIZE);
     return w->memoed++;
-}
-
-void pickle_put_op(struct pickle_writer *w, enum pickle_op op)
-{
-    pickle_next_object(w);
-    pickle_op(w, op);
 }
 
 /* An opcode and the `len` low bytes of v. */

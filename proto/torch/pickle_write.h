@@ -16,11 +16,25 @@ struct pickle_writer {
 void pickle_start(struct pickle_writer *w, uint8_t protocol);
 void pickle_stop(struct pickle_writer *w);
 
+/* Private. */
+#define PICKLE_FRAME_ENOUGH 65536
+void pickle_start_frame(struct pickle_writer *w);
+void pickle_end_frame(struct pickle_writer *w);
+
 /* To be called before each object, be it written or referred to: between two objects, and nowhere
  * else, a frame that has become long enough ends. */
-void pickle_next_object(struct pickle_writer *w);
+static inline void pickle_next_object(struct pickle_writer *w)
+{
+    if (w->frame != 0 && w->out.len - w->frame >= PICKLE_FRAME_ENOUGH)
+        pickle_end_frame(w);
+}
 
-void pickle_op(struct pickle_writer *w, enum pickle_op op);
+static inline void pickle_op(struct pickle_writer *w, enum pickle_op op)
+{
+    if (w->frame == 0)
+        pickle_start_frame(w);
+    writer_u8(&w->out, (uint8_t)op);
+}
 
 /* What belongs to an opcode. */
 void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len);
@@ -32,7 +46,12 @@ uint32_t pickle_number(struct pickle_writer *w);
 
 void pickle_reference(struct pickle_writer *w, uint32_t number);
 void pickle_put_int(struct pickle_writer *w, int64_t v);
-void pickle_put_op(struct pickle_writer *w, enum pickle_op op);
+
+static inline void pickle_put_op(struct pickle_writer *w, enum pickle_op op)
+{
+    pickle_next_object(w);
+    pickle_op(w, op);
+}
 
 /* Returns the string's number. */
 uint32_t pickle_put_string(struct pickle_writer *w, struct slice s);

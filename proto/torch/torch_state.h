@@ -36,6 +36,8 @@ struct torch_state {
     bool aware;          /* times carry UTC; 2.6 and later */
     bool has_redundancy; /* 2.3 and later */
     uint8_t protocol;    /* of the pickle: 4, or 5 from Python 3.14 on */
+    bool shares_times;   /* the text has one time for several nodes, which no torch writes: then
+                            equal times are written once, which else would only cost time */
 
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;
@@ -74,5 +76,9 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
 
 /* The text that torch loads as this state: at *text, which the caller frees. A node that is in no
  * list and has no heartbeat is left out; times before the year 1 and after 9999, which torch cannot
- * hold, become the nearest it can. False: no memory. */
+ * hold, become the nearest it can. False: no memory.
+ *
+ * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: all
+ * that is equal is written once, but its number may take four bytes where the reader met one. */
+#define TORCH_STATE_GROWTH(len) ((len) + (len) / 3 + 2048)
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);

@@ -35,6 +35,7 @@ struct reading {
     bool aware;                    /* some time does */
     bool has_class[TORCH_CLASSES]; /* it has a number; it is not spelled again */
     bool has_utc;
+    bool shares_times; /* some time is referred to */
 };
 
 /* --- Parts. --- */
@@ -166,8 +167,10 @@ static bool read_time(struct reading *r, int64_t *us)
     struct slice len, bytes;
     uint32_t place;
 
-    if (pickle_get(&r->pickle, KIND_TIME, &place))
+    if (pickle_get(&r->pickle, KIND_TIME, &place)) {
+        r->shares_times = true;
         return torch_time_read(r->pickle.in.ptr + place, us);
+    }
     if (!read_class(r, TORCH_DATETIME_CLASS) || !pass(r, PICKLE_SHORT_BINBYTES) ||
         !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
         !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
@@ -353,6 +356,7 @@ static bool read_state(struct reading *r, struct torch_state *s)
         return false;
     s->fqdn = r->count > 0 ? r->fqdn : !s->has_redundancy;
     s->aware = r->aware || (!r->naive && s->has_redundancy);
+    s->shares_times = r->shares_times;
     s->nodes = r->nodes;
     s->count = r->count;
     s->cap = r->cap;

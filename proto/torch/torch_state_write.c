@@ -9,10 +9,9 @@
 
 #include "proto/base64.h"
 #include "proto/torch/pickle_write.h"
+#include "proto/torch/torch_once.h"
 #include "proto/torch/torch_state_names.h"
 #include "proto/torch/torch_time.h"
-
-#define NONE UINT32_MAX /* not written yet */
 
 #define BATCH 1000 /* items of a container between two marks */
 
@@ -29,12 +28,10 @@ enum name {
 struct writing {
     struct pickle_writer pickle;
     const struct torch_state *state;
-    uint32_t *nodes; /* their numbers */
+    struct torch_once once;
     uint32_t names[NAMES];
     uint32_t classes[TORCH_CLASSES];
     uint32_t utc;
-    struct slice addr; /* the one written last */
-    uint32_t addr_number;
 };
 
 static void op(struct writing *w, enum pickle_op code)
@@ -50,7 +47,7 @@ static void numbered(struct writing *w, enum pickle_op code)
 
 static void put_name(struct writing *w, enum name name, const char *text)
 {
-    if (w->names[name] != NONE)
+    if (w->names[name] != TORCH_UNWRITTEN)
         pickle_reference(&w->pickle, w->names[name]);
     else
         w->names[name] = pickle_put_string(&w->pickle, slice_str(text));
@@ -60,7 +57,7 @@ static void put_class(struct writing *w, enum torch_class which)
 {
     bool ours = which == TORCH_STATE_CLASS || which == TORCH_NODE_CLASS;
 
-    if (w->classes[which] != NONE) {
+    if (w->classes[which] != TORCH_UNWRITTEN) {
         pickle_reference(&w->pickle, w->classes[which]);
         return;
     }
@@ -96,7 +93,7 @@ static void end_object(struct writing *w)
 /* timezone.utc. */
 static void put_utc(struct writing *w)
 {
-    if (w->utc != NONE) {
+    if (w->utc != TORCH_UNWRITTEN) {
         pickle_reference(&w->pickle, w->utc);
         return;
     }
@@ -118,7 +115,12 @@ static void put_utc(struct writing *w)
 static void put_time(struct writing *w, int64_t us)
 {
     uint8_t bytes[1 + TORCH_TIME_SIZE] = {TORCH_TIME_SIZE};
+    uint32_t *number = torch_once_time(&w->once, us), own;
 
+    if (number != NULL && *number != TORCH_UNWRITTEN) {
+        pickle_reference(&w->pickle, *number);
+        return;
+    }
     torch_time_write(us, bytes + 1);
     pickle_next_object(&w->pickle);
     put_class(w, TORCH_DATETIME_CLASS);
@@ -129,32 +131,34 @@ static void put_time(struct writing *w, int64_t us)
     if (w->state->aware)
         put_utc(w);
     numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
-    numbered(w, PICKLE_REDUCE);
+    op(w, PICKLE_REDUCE);
+    own = pickle_number(&w->pickle);
+    if (number != NULL)
+        *number = own;
 }
 
-/* What was one object when it was read stays one: else a value could grow beyond all measure. In
- * the order of nodes those that share an address are neighbours. */
-static void put_addr(struct writing *w, struct slice addr)
+static void put_addr(struct writing *w, size_t i)
 {
-    if (w->addr_number != NONE && addr.ptr == w->addr.ptr && addr.len == w->addr.len) {
-        pickle_reference(&w->pickle, w->addr_number);
-        return;
-    }
-    w->addr = addr;
-    w->addr_number = pickle_put_string(&w->pickle, addr);
+    uint32_t *number = torch_once_addr(&w->once, i);
+
+    if (*number != TORCH_UNWRITTEN)
+        pickle_reference(&w->pickle, *number);
+    else
+        *number = pickle_put_string(&w->pickle, w->state->nodes[i].addr);
 }
 
 static void put_node(struct writing *w, size_t i)
 {
     const struct torch_node *node = &w->state->nodes[i];
+    uint32_t *number = &w->once.nodes[i].number;
 
-    if (w->nodes[i] != NONE) {
-        pickle_reference(&w->pickle, w->nodes[i]);
+    if (*number != TORCH_UNWRITTEN) {
+        pickle_reference(&w->pickle, *number);
         return;
     }
-    w->nodes[i] = start_object(w, TORCH_NODE_CLASS);
+    *number = start_object(w, TORCH_NODE_CLASS);
     put_name(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
-    put_addr(w, node->addr);
+    put_addr(w, i);
     put_name(w, NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
     put_name(w, NAME_LOCAL_ID, "local_id");
@@ -286,41 +290,47 @@ static void put_state(struct writing *w)
     pickle_stop(&w->pickle);
 }
 
-/* More than the pickle can take: 600 bytes for all names, a deadline and the lists; for a node 57
- * bytes and its address, when its numbers are long, 15 for three references to it, 10 for its rank
- * and 28 for a time; and what opens and closes batches and frames. */
-static size_t size_limit(const struct torch_state *s)
+/* More than the pickle can take: 600 bytes for all names, a deadline and the lists; for each
+ * address its bytes; for a node 57 bytes beside it, when its numbers are long, 15 for three
+ * references to it, 10 for its rank and 28 for a time; and what opens and closes batches and
+ * frames. */
+static size_t size_limit(const struct writing *w)
 {
-    size_t size = 1024;
+    size_t size = 1024 + w->state->count * 112 + w->once.addr_bytes;
 
-    for (size_t i = 0; i < s->count; i++)
-        size += 112 + s->nodes[i].addr.len;
     return size + size / 1024;
+}
+
+/* At *text, as torch_state_write() gives it. */
+static bool encode(struct slice pickle, uint8_t **text, size_t *len)
+{
+    *len = base64_size(pickle.len);
+    *text = malloc(*len);
+    if (*text == NULL)
+        return false;
+    base64_encode(pickle, *text);
+    return true;
 }
 
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 {
-    struct writing w = {.state = s, .utc = NONE, .addr_number = NONE};
-    size_t cap = size_limit(s);
-    uint8_t *pickle = malloc(cap);
+    struct writing w = {.state = s, .utc = TORCH_UNWRITTEN};
+    struct writer *out = &w.pickle.out;
+    bool ok = false;
 
-    w.pickle.out = (struct writer){.ptr = pickle, .cap = cap};
-    w.nodes = malloc(s->count * sizeof *w.nodes + 1);
     *text = NULL;
-    if (pickle == NULL || w.nodes == NULL)
-        goto out;
-    memset(w.nodes, 0xff, s->count * sizeof *w.nodes);
-    memset(w.names, 0xff, sizeof w.names);
-    memset(w.classes, 0xff, sizeof w.classes);
-    put_state(&w);
-    assert(w.pickle.out.len <= cap);
-
-    *len = base64_size(w.pickle.out.len);
-    *text = malloc(*len);
-    if (*text != NULL)
-        base64_encode((struct slice){pickle, w.pickle.out.len}, *text);
-out:
-    free(pickle);
-    free(w.nodes);
-    return *text != NULL;
+    if (!torch_once_init(&w.once, s))
+        return false;
+    out->cap = size_limit(&w);
+    out->ptr = malloc(out->cap);
+    if (out->ptr != NULL) {
+        memset(w.names, 0xff, sizeof w.names);
+        memset(w.classes, 0xff, sizeof w.classes);
+        put_state(&w);
+        assert(out->len <= out->cap);
+        ok = encode((struct slice){out->ptr, out->len}, text, len);
+    }
+    free(out->ptr);
+    torch_once_fini(&w.once);
+    return ok;
 }

@@ -447,9 +447,20 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
 }
 
-static bool is_costly(struct conn *c, const struct c10d_request *req, size_t size)
+/* True for the few requests that may take long, or be answered at length. */
+static bool is_large(const struct c10d_request *req, size_t size)
 {
-    return size > CHEAP_SIZE || (req->op == C10D_LIST_KEYS && keys_of(c)->present > CHEAP_LIST);
+    return size > CHEAP_SIZE || req->op == C10D_LIST_KEYS;
+}
+
+/* PROTOCOL_MORE: there is room and time for it, until conn_end_costly(). */
+static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
+        return PROTOCOL_PAUSED;
+    if (size <= CHEAP_SIZE && keys_of(c)->present <= CHEAP_LIST)
+        return PROTOCOL_MORE;
+    return conn_begin_costly(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
 }
 
 /* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late 0
@@ -468,10 +479,10 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
-        enum protocol_result result;
+        enum protocol_result result = PROTOCOL_MORE;
         struct c10d_request req;
         struct c10d_refusal refusal;
-        bool costly;
+        bool large;
         size_t size;
 
         give_up_wait(c);
@@ -482,18 +493,19 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
                            &size, &refusal)) {
         case PARSE_DONE:
-            if (req.op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
-                return PROTOCOL_PAUSED;
-            costly = is_costly(c, &req, size);
-            result =
-                costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : run_request(c, &req, size);
-            if (costly && result != PROTOCOL_DEFERRED)
+            large = is_large(&req, size);
+            if (large)
+                result = begin_large(c, &req, size);
+            if (result == PROTOCOL_MORE)
+                result = run_request(c, &req, size);
+            if (large)
                 conn_end_costly(c);
-            if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
+            if (result != PROTOCOL_MORE && result != PROTOCOL_ENDED) {
                 progress->need = progress->used + size; /* and more may come behind it */
-            else
-                progress->used += size;
-            if (result != PROTOCOL_MORE)
+                return result;
+            }
+            progress->used += size;
+            if (result == PROTOCOL_ENDED)
                 return result;
             break;
         case PARSE_MORE:

@@ -64,6 +64,8 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
     if (!store_execute(&e->store, space->store, command, batch, out))
         return;
     e->batch_changed = true;
+    if (command_part(command->kind) != PART_KEYS)
+        e->expiry_moved = true;
     if (e->observer.applied != NULL)
         e->observer.applied(e->observer.arg, space, command);
 }

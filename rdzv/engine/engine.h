@@ -71,6 +71,8 @@ struct engine {
     bool used;        /* there has been one */
     uint64_t used_ms; /* the end of the last one */
 
+    bool expiry_moved; /* engine_next_expiry() may say something new since it was set to false */
+
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
     bool batch_changed; /* it has changes */

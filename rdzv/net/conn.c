@@ -84,7 +84,7 @@ void conn_update_events(struct conn *c)
 {
     short mask =
         (short)((is_reading(c) ? EV_READ : 0) | (c->output == OUTPUT_BLOCKED ? EV_WRITE : 0));
-    evutil_socket_t fd = event_get_fd(&c->event);
+    int fd = conn_fd(c);
 
     if (c->end == CONN_CLOSED || mask == c->mask)
         return;
@@ -290,7 +290,7 @@ void conn_free(struct conn *c)
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
         account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
-    close(event_get_fd(&c->event));
+    close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
@@ -355,7 +355,7 @@ void conn_share_counted(struct conn *c, struct blob *b)
     check_output(c);
 }
 
-bool conn_can_reply(const struct conn *c)
+bool conn_can_reply_more(const struct conn *c)
 {
     return !c->out.broken && c->out.bytes <= conn_net(c)->limits->output_max &&
            (c->out.bytes <= OUTPUT_ALWAYS || !account_is_short());
@@ -382,16 +382,6 @@ bool conn_can_push(struct conn *c)
 }
 
 /* --- Budget. --- */
-
-bool conn_has_budget(struct conn *c)
-{
-    uint32_t iteration = (uint32_t)conn_net(c)->engine->stats.loop_iterations;
-
-    if (c->charged_in != iteration)
-        c->charged = 0;
-    c->charged_in = iteration;
-    return c->charged < CONN_BUDGET && !conn_net(c)->budget.over;
-}
 
 bool conn_begin_costly(struct conn *c)
 {

@@ -100,6 +100,12 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->listener->space;
 }
 
+/* The socket. */
+static inline int conn_fd(const struct conn *c)
+{
+    return c->event.ev_fd;
+}
+
 /* Is c10d not spoken here? */
 static inline bool conn_is_http_alone(const struct conn *c)
 {
@@ -166,9 +172,15 @@ void conn_put_blob(struct conn *c, struct blob *b);
 void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
 void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
+/* For conn_can_reply(): of a queue that is not empty, or broken. */
+bool conn_can_reply_more(const struct conn *c);
+
 /* True when there is room for one more answer. False: the output limit is reached, or memory is
  * short, and the protocol leaves its next request where it is (PROTOCOL_PAUSED). */
-bool conn_can_reply(const struct conn *c);
+static inline bool conn_can_reply(const struct conn *c)
+{
+    return (c->out.bytes == 0 && !c->out.broken) || conn_can_reply_more(c);
+}
 
 /* The same for an answer whose length is known: alone it may be longer than the output limit,
  * behind others it may not. */
@@ -184,7 +196,15 @@ bool conn_can_push(struct conn *c);
 #define CONN_BUDGET (1u << 18)
 
 /* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
-bool conn_has_budget(struct conn *c);
+static inline bool conn_has_budget(struct conn *c)
+{
+    uint32_t iteration = (uint32_t)conn_net(c)->engine->stats.loop_iterations;
+
+    if (c->charged_in != iteration)
+        c->charged = 0;
+    c->charged_in = iteration;
+    return c->charged < CONN_BUDGET && !conn_net(c)->budget.over;
+}
 
 /* For conn_charge(). */
 static inline void conn_add_charge(struct conn *c, uint64_t cost)

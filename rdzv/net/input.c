@@ -290,7 +290,7 @@ static void receive_more(struct conn *c, int fd)
 
 void input_receive(struct conn *c)
 {
-    int fd = event_get_fd(&c->event);
+    int fd = conn_fd(c);
 
     if (c->end == CONN_DRAINING)
         drain(c, fd);

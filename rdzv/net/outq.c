@@ -288,7 +288,7 @@ static bool offer_part(struct offer *o, const struct out_part *p)
     return true;
 }
 
-int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
+static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
 {
     while (q->bytes > 0 && max > 0) {
         struct offer o;
@@ -314,5 +314,29 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
         if ((size_t)n < o.bytes)
             return -EAGAIN; /* the socket is full; the next call would only say so */
     }
+    return 0;
+}
+
+/* Nearly always there is nothing but the bytes of one part, and the socket takes them all. */
+int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
+{
+    const struct out_part *p = TAILQ_FIRST(&q->parts);
+    ssize_t n;
+
+    if (q->bytes == 0)
+        return 0;
+    if (p->kind != PART_COPIED || q->bytes != p->end - p->start || q->bytes > max)
+        return send_parts(q, pool, fd, max);
+    do
+        n = send(fd, p->room + p->start, q->bytes, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    if ((size_t)n < q->bytes) {
+        advance(q, pool, (size_t)n);
+        return -EAGAIN;
+    }
+    q->bytes = 0;
+    drop_first(q, pool);
     return 0;
 }

@@ -52,7 +52,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 static void after_send(struct conn *c, bool blocked, bool moved)
 {
     if (!blocked && c->end == CONN_DRAINING)
-        shutdown(event_get_fd(&c->event), SHUT_WR);
+        shutdown(conn_fd(c), SHUT_WR);
     if (blocked)
         conn_set_output(c, OUTPUT_BLOCKED);
     conn_update_stall(c, moved);
@@ -87,7 +87,7 @@ static void flush(struct conn *c, size_t max)
 
     budget_spend(&n->budget, SEND_COST);
     conn_set_output(c, OUTPUT_IDLE);
-    err = outq_send(&c->out, &n->pool, event_get_fd(&c->event), max);
+    err = outq_send(&c->out, &n->pool, conn_fd(c), max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
         c->mask & EV_WRITE)
         end_flush(c, err, c->out.bytes != before);

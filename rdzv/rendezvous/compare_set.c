@@ -120,7 +120,7 @@ static bool put_heartbeat(struct step *s, const struct wish *wish)
         return false;
     assert(at < next.count);
     next.nodes[at].heartbeat_us = beat_us;
-    ok = step_put_state(s, &next);
+    ok = step_put_state(s, &next, wish->desired.len);
     torch_state_free(&next);
     return ok;
 }
@@ -133,7 +133,7 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
         return true;
     return !matches && holds_slot && s->run->settings->merge_heartbeats && wish->from != NULL &&
            torch_merge_rebase(wish->from, &wish->to, &s->run->view.state) &&
-           step_put_state(s, &wish->to);
+           step_put_state(s, &wish->to, wish->desired.len);
 }
 
 /* The agent learns the newest state, and holds the write slot if it is free. Of a closed run no

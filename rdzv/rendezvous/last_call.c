@@ -49,7 +49,7 @@ static bool put_deadline(struct step *s, int64_t deadline_us)
     if (!step_read_state(s, &next))
         return false;
     next.deadline_us = deadline_us;
-    ok = step_put_state(s, &next);
+    ok = step_put_state(s, &next, 0);
     torch_state_free(&next);
     return ok;
 }

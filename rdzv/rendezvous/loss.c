@@ -48,7 +48,7 @@ void loss_clear_mark(struct step *s)
         !step_read_state(s, &next))
         return;
     if (clear_mark(&next))
-        step_put_state(s, &next);
+        step_put_state(s, &next, 0);
     torch_state_free(&next);
 }
 
@@ -132,7 +132,7 @@ static void remove_lost(struct step *s, const struct agent *gone, struct torch_s
     }
     if (!next->complete)
         clear_mark(next);
-    if (step_put_state(s, next) && told)
+    if (step_put_state(s, next, 0) && told)
         tell_survivors(s, "the connection of one of them has ended");
 }
 
@@ -182,7 +182,7 @@ void loss_on_tick(struct step *s)
         !step_read_state(s, &next))
         return;
     set_mark(&next);
-    if (step_put_state(s, &next))
+    if (step_put_state(s, &next, 0))
         tell_survivors(s, "one of them is silent for --silent-restart");
     torch_state_free(&next);
 }

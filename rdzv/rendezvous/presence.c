@@ -67,7 +67,7 @@ void presence_refresh(struct step *s)
         if (lived_at(s, &next.nodes[i], &us))
             next.nodes[i].heartbeat_us = us;
     }
-    step_put_state(s, &next);
+    step_put_state(s, &next, 0);
     torch_state_free(&next);
 }
 

@@ -304,13 +304,12 @@ void rendezvous_tick(struct rendezvous *r)
 
 /* --- Changes that are not the policy's. --- */
 
+/* The key is one of agents. */
 static void key_changed(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *v;
     struct live_run *run;
 
-    if (!is_agents_key(key))
-        return;
     v = run_views_find(&home->runs, key);
     if (v == NULL && (run_views_owner(&home->runs, key) != NULL ||
                       keymap_get(&home->space->store->keys, key) == NULL))
@@ -326,7 +325,8 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
     struct slice rest = command->items, key, value;
 
     if (command->kind != COMMAND_KEY_MULTI_SET) {
-        key_changed(home, command->key);
+        if (is_agents_key(command->key))
+            key_changed(home, command->key);
         return;
     }
     /* Of several values for one key the last is there: it is read once, not once for each. */
@@ -394,7 +394,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
-    if (getsockname(event_get_fd(&c->event), (struct sockaddr *)&at, &len) == 0) {
+    if (getsockname(conn_fd(c), (struct sockaddr *)&at, &len) == 0) {
         local = peer_of((const struct sockaddr *)&at);
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;

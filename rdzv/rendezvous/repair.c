@@ -38,7 +38,7 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
     if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
         return;
     shift(&next, still_ms);
-    ok = step_put_state(s, &next);
+    ok = step_put_state(s, &next, 0);
     torch_state_free(&next);
     s->out->counters.runs_repaired += ok;
     note = explain_note(s, ok ? NOTE_HEARTBEATS_SHIFTED : NOTE_SHIFT_FAILED);
@@ -73,7 +73,7 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
         return;
     assert(at < next.count);
     next.nodes[at].heartbeat_us = now_us;
-    if (step_put_state(s, &next))
+    if (step_put_state(s, &next, 0))
         note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");
     torch_state_free(&next);
 }
@@ -116,7 +116,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
 
         *at = *back;
         at->addr = addr;
-        if (step_put_state(s, &next)) {
+        if (step_put_state(s, &next, 0)) {
             note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
                           "other nodes presumed it dead, and it lives");
             if (back->waiting)

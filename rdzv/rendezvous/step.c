@@ -67,6 +67,21 @@ bool step_own(struct step *s, uint8_t *text)
     return true;
 }
 
+bool step_write_state(struct step *s, const struct torch_state *state, size_t sources,
+                      struct slice *text)
+{
+    uint8_t *bytes;
+    size_t len;
+
+    if (!torch_state_write(state, &bytes, &len))
+        return false;
+    *text = (struct slice){bytes, len};
+    if (len <= sources + STATE_SLACK)
+        return step_own(s, bytes);
+    free(bytes);
+    return false;
+}
+
 uint8_t *step_alloc(struct step *s, size_t len)
 {
     uint8_t *bytes = malloc(len + 1);
@@ -123,14 +138,9 @@ bool step_put_value(struct step *s, struct slice value)
     return true;
 }
 
-bool step_put_state(struct step *s, const struct torch_state *next)
+bool step_put_state(struct step *s, const struct torch_state *next, size_t sent)
 {
-    uint8_t *text;
-    size_t len;
+    struct slice text;
 
-    if (!torch_state_write(next, &text, &len))
-        return false;
-    if (!step_own(s, text))
-        return false;
-    return step_put_value(s, (struct slice){text, len});
+    return step_write_state(s, next, s->value.len + sent, &text) && step_put_value(s, text);
 }

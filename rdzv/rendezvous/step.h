@@ -39,11 +39,19 @@ uint8_t *step_alloc(struct step *s, size_t len);
 /* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
 bool step_own(struct step *s, uint8_t *text);
 
+/* The text of a state, which the outputs own. False: no memory; or it has over STATE_SLACK bytes
+ * more than the `sources` it was made of, so that no agent can have us write more than agents send.
+ * Torch writes no states whose texts grow like that: see TORCH_STATE_GROWTH. */
+#define STATE_SLACK 4096 /* a node more, and a few times, and what the order of nodes may cost */
+bool step_write_state(struct step *s, const struct torch_state *state, size_t sources,
+                      struct slice *text);
+
 /* --- Commands. Each changes the view as well, whose `before` is the state before this command: who
  * tells what has changed does so before the next one. --- */
 
 /* False: the space has no room, nothing has changed. `value` is borrowed. */
 bool step_put_value(struct step *s, struct slice value);
 
-/* Puts the text of a state. False: no room or no memory, nothing has changed. */
-bool step_put_state(struct step *s, const struct torch_state *next);
+/* Puts the text of a state that was made of the value that there is and of `sent` bytes of an
+ * agent. False: no room, no memory, or the text is too long; nothing has changed. */
+bool step_put_state(struct step *s, const struct torch_state *next, size_t sent);

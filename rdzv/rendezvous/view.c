@@ -121,11 +121,6 @@ void run_views_remove(struct run_views *views, struct run_view *v)
     table_remove(&views->table, &v->node);
 }
 
-bool is_agents_key(struct slice key)
-{
-    return slice_starts_with(key, slice_str(RUN_PREFIX));
-}
-
 struct run_view *run_views_find(const struct run_views *views, struct slice key)
 {
     return (struct run_view *)table_find(&views->table, key); /* node is the first member */

@@ -72,7 +72,11 @@ void run_views_add(struct run_views *views, struct run_view *v);
 void run_views_remove(struct run_views *views, struct run_view *v);
 
 /* True for every key that torch's agents use: workers never do. */
-bool is_agents_key(struct slice key);
+static inline bool is_agents_key(struct slice key)
+{
+    return key.len >= sizeof RUN_PREFIX - 1 &&
+           memcmp(key.ptr, RUN_PREFIX, sizeof RUN_PREFIX - 1) == 0;
+}
 
 /* Which fronts of a key may be the key of a run that it belongs to, if it is one of a round: their
  * lengths, the longest first. No more than the last few are looked at, so that a key does not cost

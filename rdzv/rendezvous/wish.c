@@ -35,19 +35,18 @@ static bool has_to_stay_open(const struct step *s, const struct agent *a)
  * more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
-    uint8_t *text;
-    size_t len;
+    struct slice text;
 
     a->closes = a->closes || wish->to.closed;
     if (!wish->to.closed || !has_to_stay_open(s, a))
         return;
     wish->to.closed = false;
-    if (!torch_state_write(&wish->to, &text, &len) || !step_own(s, text)) {
+    if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {
         wish->to.closed = true;
         return;
     }
     wish->answer = wish->desired;
-    wish->desired = (struct slice){text, len};
+    wish->desired = text;
 }
 
 /* The state of a text; most agents expect what is there. NULL: it is none. */

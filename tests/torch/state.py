@@ -9,6 +9,7 @@ release. What a state says is told as state_tool.c tells it.
 """
 
 import base64
+import copy
 import datetime
 import json
 import os
@@ -175,6 +176,15 @@ def fixed_states():
         state.participants[node] = i
         state.last_heartbeats[node] = datetime.datetime(2026, 11, 21, tzinfo=ZONE)
     yield "one address object", state
+    state, texts = filled(0), ["x" * 500 + end for end in ("yz", "yz")]
+    assert texts[0] is not texts[1]
+    time = datetime.datetime(2026, 11, 21, tzinfo=ZONE)
+    for i in range(300):
+        node = _NodeDesc(texts[i % 2], 1, i)
+        state.participants[node] = i
+        state.last_heartbeats[node] = time
+    yield "an address of two objects, and one time", state
+    yield "these, with that deadline", changed(copy.deepcopy(state), deadline=time)
     state = filled(5, kinds="p")
     now = datetime.datetime(2026, 11, 21, tzinfo=ZONE)
     for node in state.participants:

@@ -209,6 +209,29 @@ static void a_full_socket_is_left_and_taken_up_again(void **state)
     wire_close(&w);
 }
 
+/* The same when all there is lies in one part, of which the socket has room for a half. */
+static void one_part_may_go_in_two(void **state)
+{
+    uint8_t bytes[4000], out[1 + sizeof bytes];
+    struct wire w;
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 ^ i >> 8);
+    wire_open(&w);
+    assert_int_equal(send(w.near, "x", 1, 0), 1);
+    outq_put(&w.q, &w.pool, bytes, sizeof bytes);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), -EAGAIN);
+    assert_in_range(w.q.bytes, 1, sizeof bytes - 1);
+    len = drain(&w, out, sizeof out);
+    assert_int_equal(len, sizeof out - w.q.bytes);
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), 0);
+    assert_int_equal(drain(&w, out + len, sizeof out - len), sizeof out - len);
+    assert_memory_equal(out + 1, bytes, sizeof bytes);
+    wire_close(&w);
+}
+
 /* No more than was asked for, from the middle of a value on where that is where it ends. */
 static void a_turn_sends_no_more_than_it_may(void **state)
 {
@@ -401,6 +424,7 @@ int main(void)
         cmocka_unit_test(over_the_limit_a_queue_is_broken),
         cmocka_unit_test(large_values_are_shared),
         cmocka_unit_test(a_full_socket_is_left_and_taken_up_again),
+        cmocka_unit_test(one_part_may_go_in_two),
         cmocka_unit_test(a_turn_sends_no_more_than_it_may),
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
         cmocka_unit_test(any_mixture_arrives_as_it_was_put),

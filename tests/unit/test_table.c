@@ -152,12 +152,39 @@ static void another_seed_gives_other_chains(void **state)
     table_fini(&second);
 }
 
+/* What was looked for in vain is added without hashing it again; the first look finds an empty
+ * table, and later ones tables that have grown since. */
+static void a_key_that_was_looked_for_is_added_with_its_hash(void **state)
+{
+    struct item *items = calloc(ITEMS, sizeof *items);
+    struct table t;
+
+    (void)state;
+    assert_non_null(items);
+    items_make(items);
+    table_init(&t, ACCOUNT_KEYS, 5, NULL);
+    for (size_t i = 0; i < ITEMS; i++) {
+        uint64_t hash, again;
+
+        assert_null(table_find_hashed(&t, items[i].node.key, &hash));
+        table_add_hashed(&t, &items[i].node, hash);
+        assert_ptr_equal(table_find(&t, items[i].node.key), &items[i].node);
+        assert_ptr_equal(table_find_hashed(&t, items[i].node.key, &again), &items[i].node);
+        assert_true(hash == again);
+    }
+    assert_int_equal(t.count, ITEMS);
+    table_fini(&t);
+    items_free(items);
+    free(items);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_table_finds_nothing),
         cmocka_unit_test(the_empty_key_is_a_key),
         cmocka_unit_test(it_holds_what_was_added_and_not_removed),
+        cmocka_unit_test(a_key_that_was_looked_for_is_added_with_its_hash),
         cmocka_unit_test(chains_stay_short),
         cmocka_unit_test(another_seed_gives_other_chains),
     };

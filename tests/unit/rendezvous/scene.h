@@ -88,6 +88,11 @@ struct torch_state scene_state(const char *text);
 /* Its text, and the state is freed. Freed by scene_fini(). */
 const char *scene_text(struct scene *s, struct torch_state *state);
 
+/* The value that there is and so many nodes more, in a text that is no shorter than ours, which has
+ * some four bytes more for each of them: they share an address that torch's writer would have put
+ * last, and that has a number of one byte here. */
+const char *scene_terse(struct scene *s, size_t nodes);
+
 /* The node in the state, put there if need be. */
 struct torch_node *scene_node(struct torch_state *state, const char *name);
 void scene_beat(struct torch_state *state, const char *name, int64_t at_us);

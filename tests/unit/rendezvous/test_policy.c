@@ -1,5 +1,6 @@
 /* The policy: compare-and-sets as torch's store does them, heartbeats that merge, closing, and runs
  * that are forgotten. */
+#include "rdzv/rendezvous/step.h"
 #include "tests/unit/rendezvous/scene.h"
 
 /* --- Torch's own semantics. --- */
@@ -95,6 +96,32 @@ static void heartbeats_of_two_agents_merge(void **state)
     assert_int_equal(heartbeat_of(&s, "b"), scene_now_us(&s) + 1);
     assert_int_equal(s.agents[1].clock_ahead_us, 1);
     scene_fini(&s);
+}
+
+/* What an agent sends, and what is there, is all that may be written: a state that only an odd
+ * agent can have made is not rewritten. */
+static void what_merges_is_not_longer_than_what_agents_wrote(void **state)
+{
+    (void)state;
+    for (int grows = 0; grows < 2; grows++) {
+        const char *old, *mine, *terse, *answer;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        old = beat(&s, scene_get(&s, ""), "a", scene_now_us(&s));
+        terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 600 : STATE_SLACK / 4);
+        scene_put(&s, "", terse);
+        scene_event(&s, RUN_CHANGED, NULL);
+        scene_pass(&s, 5000);
+        mine = beat(&s, old, "a", scene_now_us(&s));
+        answer = scene_cas(&s, &s.agents[0], old, mine);
+        assert_string_equal(answer, scene_get(&s, ""));
+        assert_int_equal(s.out.counters.writes_merged, !grows);
+        assert_int_equal(strcmp(answer, terse) == 0, grows);
+        assert_in_range(strlen(answer), 1, strlen(terse) + strlen(mine) + STATE_SLACK);
+        scene_fini(&s);
+    }
 }
 
 /* Python writes the elements of a set in any order; a heartbeat is stored in ours, so that the
@@ -343,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_join_is_stored_byte_for_byte),
         cmocka_unit_test(a_full_space_refuses),
         cmocka_unit_test(heartbeats_of_two_agents_merge),
+        cmocka_unit_test(what_merges_is_not_longer_than_what_agents_wrote),
         cmocka_unit_test(a_heartbeat_is_stored_in_our_own_text),
         cmocka_unit_test(what_is_more_than_a_heartbeat_does_not_merge),
         cmocka_unit_test(nothing_merges_when_it_is_off),

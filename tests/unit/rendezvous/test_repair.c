@@ -1,4 +1,5 @@
 /* Heartbeats over a time in which rdzvd stood still, and nodes that the others presumed dead. */
+#include "rdzv/rendezvous/step.h"
 #include "tests/unit/rendezvous/scene.h"
 
 /* Another agent writes the state without these. */
@@ -80,6 +81,28 @@ static void a_stall_of_ages_does_not_overflow(void **state)
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = UINT64_MAX});
     assert_true(node_now(&s, "a").heartbeat_us > scene_now_us(&s));
     scene_fini(&s);
+}
+
+/* A state that only an odd agent can have written stays as it is, rather than grow. */
+static void a_stall_does_not_make_a_state_much_longer(void **state)
+{
+    (void)state;
+    for (int grows = 0; grows < 2; grows++) {
+        const char *terse;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 300 : STATE_SLACK / 4 - 300);
+        scene_put(&s, "", terse);
+        scene_event(&s, RUN_CHANGED, NULL);
+        scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
+        assert_int_equal(scene_count(&s, POLICY_PUT), !grows);
+        assert_int_equal(strcmp(scene_get(&s, ""), terse) == 0, grows);
+        assert_int_equal(scene_note(&s, NOTE_SHIFT_FAILED) != NULL, grows);
+        assert_int_equal(s.out.counters.runs_repaired, !grows);
+        scene_fini(&s);
+    }
 }
 
 static void a_node_is_put_back_into_its_round(void **state)
@@ -279,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_stall_moves_heartbeats_and_the_deadline),
         cmocka_unit_test(a_stall_leaves_other_runs_alone),
         cmocka_unit_test(a_stall_of_ages_does_not_overflow),
+        cmocka_unit_test(a_stall_does_not_make_a_state_much_longer),
         cmocka_unit_test(a_node_is_put_back_into_its_round),
         cmocka_unit_test(a_repair_does_not_wait_for_the_slot),
         cmocka_unit_test(a_node_is_put_back_when_there_is_room),
