@@ -359,6 +359,8 @@ def settle(daemon, before, sanitized):
     """All have gone and the spaces are emptied: the memory is back, some seconds later. Its account
     and the process's size then."""
     deadline = time.monotonic() + 30
+    while daemon.metrics()["rdzvd_connections"] > 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
     daemon.empty()
     while True:
         total, parts, rss = daemon.memory()
