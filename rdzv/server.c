@@ -155,7 +155,7 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 /* --- The iteration. --- */
 
-#define LOOK_AT_HEAP 16 /* iterations between two readings of the clock */
+#define LOOK_AT_HEAP 4 /* iterations between two readings of the clock */
 
 static void end_iteration(struct server *s)
 {

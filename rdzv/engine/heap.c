@@ -8,9 +8,9 @@
 
 #include "store/account.h"
 
-#define LOOK_NS     100000000u  /* between two looks */
-#define HOLES_LEAST (8u << 20)  /* bytes that are worth it */
-#define SHARE       1000u       /* one in so many parts of the time, at most */
+#define LOOK_NS     10000000u  /* between two looks */
+#define HOLES_LEAST (8u << 20) /* bytes that are worth it */
+#define PATIENCE    1000u      /* so many times as long as it took, when it was of little use */
 
 void heap_init(struct heap *h, const struct clock *clock)
 {
@@ -46,11 +46,12 @@ size_t heap_resident(const struct heap *h)
 void heap_trim(struct heap *h, uint64_t now_ns)
 {
     size_t resident = heap_resident(h), known = account.total + h->own;
-    uint64_t took = 0;
+    size_t holes = resident > known ? resident - known : 0;
 
-    if (resident > known && resident - known >= HOLES_LEAST + account.total / 8) {
-        malloc_trim(0);
-        took = clock_monotonic_ns(h->clock) - now_ns;
-    }
-    h->next_ns = now_ns + (took * SHARE > LOOK_NS ? took * SHARE : LOOK_NS);
+    h->next_ns = now_ns + LOOK_NS;
+    if (holes < HOLES_LEAST + account.total / 8)
+        return;
+    malloc_trim(0);
+    if (heap_resident(h) + holes / 2 > resident)
+        h->next_ns += PATIENCE * (clock_monotonic_ns(h->clock) - now_ns);
 }

@@ -3,8 +3,9 @@
  * what it keeps, and grow beyond --memory-limit, which counts what is kept. So the pages of the holes
  * are given back to the kernel from time to time.
  *
- * malloc() offers that for the whole heap at once, some 0.1 ms for each MiB, so it is done when there
- * is enough to be had, and takes a thousandth of the time at most. */
+ * malloc() offers that for the whole heap at once. It takes some 0.1 ms for each MiB that goes, so it
+ * is done whenever some MiB are to be had; and it looks at each hole, so when it has found little, it
+ * is not tried again before a thousand times as long as it took. */
 #pragma once
 
 #include <stddef.h>

@@ -318,6 +318,72 @@ def slow_readers_are_cut(options):
         scene.serves()
 
 
+def metric(scene, name):
+    """One of the daemon's numbers."""
+    with socket.create_connection(("127.0.0.1", scene.port), timeout=20) as s:
+        s.sendall(fields('head:"GET /metrics HTTP/1.1","Host: x","Connection: close"'))
+        text = b""
+        while more := s.recv(1 << 16):
+            text += more
+    return int(float(re.search(rb"^%s (\S+)" % name.encode(), text, re.MULTILINE).group(1)))
+
+
+def put_value(scene, key, value):
+    peer = scene.peer(fields('head:"PUT /v2/keys/%s?noValueOnSuccess=true HTTP/1.1","Host: x",'
+                             '"Content-Type: application/x-www-form-urlencoded",'
+                             '"Content-Length: %d"' % (key, 6 + len(value))) + b"value=" + value)
+    peer.expect_http(wire.parse_expectation("http:2xx")[1], {})
+    scene.leave(peer)
+
+
+def an_answer_grows_in_large_steps(options):
+    """Where there is no room for twice as much, an answer whose length nobody knows before grows by
+    less, but not by a few bytes each time: each step may copy what is there, and takes memory that
+    may be refused, which is counted."""
+    with Scene(options, "--memory-limit=64MiB") as scene:
+        put_value(scene, "controls", b"\x01" * 3200000)  # each is 6 bytes of JSON
+        for key, size in (("1", 8000000), ("2", 4500000)):
+            scene.control.send(fields('M:SET str:"%s"' % key) + struct.pack("<Q", size) + b"v" * size)
+        scene.sync()
+        before = metric(scene, "rdzvd_memory_refused_total")
+        reader = scene.peer(fields('head:"GET /v2/keys/controls HTTP/1.1","Host: x"'))
+        reader.expect_http(wire.parse_expectation("http:200")[1], {})
+        refused = metric(scene, "rdzvd_memory_refused_total") - before
+        print("     memory was refused %d times on the way to 19 MB" % refused)
+        check(1 <= refused < 50, "refused %d times" % refused)
+
+
+def memory_goes_back_when_its_holders_have_gone(options):
+    """Values of all lengths come and go, some stay: the daemon is large by what it keeps."""
+    with Scene(options, "--memory-limit=256MiB") as scene:
+        if is_sanitized(scene):
+            return  # sanitizers keep what is freed
+        scene.serves()
+        before, rng, kept = scene.rss(), random.Random(options.seed), 0
+        for turn in range(6):
+            for key in range(1000):
+                size = rng.choice((100, 5000, 40000, 100000, 130000))
+                scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", size) + b"v" * size)
+            for key in range(1000):
+                if key % 20 or turn == 5:
+                    scene.control.send(fields('M:DELETE_KEY str:"%d"' % key))
+                    scene.control.expect([fields("i64:1")])
+            kept = max(kept, scene.rss())
+        deadline = time.monotonic() + options.patience
+        while scene.rss() > 1.2 * before + 8 * MIB and time.monotonic() < deadline:
+            scene.sync()
+            time.sleep(0.05)
+        print("     %d MiB before, %d with the values, %d behind them" % (
+            before >> 20, kept >> 20, scene.rss() >> 20))
+        check(scene.rss() <= 1.2 * before + 8 * MIB, "%d KiB behind them" % (scene.rss() >> 10))
+        scene.serves()
+
+
+def is_sanitized(scene):
+    with open("/proc/%d/exe" % scene.daemon.pid, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
 EVENTS_MAX = 65536  # what one watch may be told in one turn of the daemon
 
 
@@ -446,7 +512,8 @@ def a_thundering_herd_is_served(options):
 
 
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
-         memory_follows_no_announcement, slow_readers_are_cut, a_stream_that_is_told_much_has_no_gap,
+         memory_follows_no_announcement, slow_readers_are_cut,
+         an_answer_grows_in_large_steps, memory_goes_back_when_its_holders_have_gone, a_stream_that_is_told_much_has_no_gap,
          each_close_is_logged,
          a_flood_of_closes_is_counted, a_thundering_herd_is_served]
 
