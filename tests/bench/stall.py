@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Measures for how long requests that cost much keep the other clients waiting.
+"""Measures for how long requests that cost much keep the other clients waiting, and what memory they
+take.
 
-    stall.py [--list] [--scale F] [--patience S] [CASE]...
+    stall.py [--list] [--scale F] [--patience S] [--memory-limit SIZE] [--json FILE] [CASE]...
 
 Each case has a rdzvd of its own ($RDZVD), makes a state, and sends what costs much. Meanwhile
 another process sends an ADD each millisecond, on time whether the last one has been answered or
-not. Printed are its longest wait and the 99.9th percentile, without the attack and with it; what
-the daemon computed meanwhile, and its memory.
+not (probe.py). Printed are its longest wait and the 99.9th percentile, without the attack and with
+it, and what is left of the latter without the time in which daemon and probe had no core to run on;
+what the daemon computed meanwhile; and its memory: before, the most, and when all clients have gone.
 
 --scale makes states and attacks smaller, for a quick look. Nothing here passes or fails.
 """
@@ -31,12 +33,14 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import agents                # noqa: E402
 import servers               # noqa: E402
 import torch_state as ts     # noqa: E402
+from probe import Probe      # noqa: E402
 
 MIB = 1 << 20
-PERIOD = 0.001
 PROBED_LEAST = 2  # seconds: a percentile needs some ADDs
+FALLS_BACK = 15   # seconds that the memory is given when all have gone
 RUN = b"/torch.rendezvous."
 CASES = {}
+SMALL_MEMORY = "--memory-limit=256MiB"
 
 
 def case(*flags):
@@ -48,62 +52,18 @@ def case(*flags):
     return add
 
 
-# --- Those who wait. ---
-
-def probe(port):
-    """Until stdin ends: an ADD each millisecond. Prints what they waited, in seconds."""
-    peer = agents.Peer(port)
-    request = b"\x04" + agents.text(b"stall/probe") + struct.pack("<q", 1)
-    peer.socket.setblocking(False)
-    sent, waits, left = [], [], b""
-    due, ended = time.monotonic(), False
-    print("ready", flush=True)
-    while not ended or len(waits) < len(sent):
-        now = time.monotonic()
-        if not ended and now >= due:
-            peer.socket.send(request)
-            sent.append(due)
-            due += PERIOD
-            continue
-        watched = [peer.socket] if ended else [peer.socket, sys.stdin]
-        for ready in select.select(watched, [], [], None if ended else due - now)[0]:
-            if ready is sys.stdin:
-                ended = True
-                continue
-            got = peer.socket.recv(1 << 16)
-            if not got:
-                raise SystemExit("the daemon closed the connection of those who wait")
-            left += got
-            now = time.monotonic()
-            while len(left) >= 8:
-                left = left[8:]
-                waits.append(now - sent[len(waits)])
-    waits.sort()
-    print(json.dumps({"longest": waits[-1], "p999": waits[int(len(waits) * 0.999)]}), flush=True)
-
-
-class Others:
-    """The process that runs probe()."""
-
-    def __init__(self, port):
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--probe",
-                                         str(port)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.process.stdout.readline()
-
-    def end(self):
-        out = self.process.communicate()[0]
-        return json.loads(out) if out else {"longest": float("inf"), "p999": float("inf")}
-
-
 # --- The scene. ---
 
 class Scene:
     """A daemon, how large the case is to be, and the peers of the case."""
 
     def __init__(self, flags, options):
-        self.daemon = servers.Rdzvd(*flags)
-        self.port = self.daemon.port
+        if options.memory_limit:
+            flags += ("--memory-limit=" + options.memory_limit,)
+        # The probe has a space of its own, so that a case may empty the other one.
+        self.daemon = servers.Rdzvd(servers.token_flag(), *flags,
+                                    listen=("127.0.0.1:0", "127.0.0.1:0/probe"))
+        self.port, self.probed = self.daemon.ports
         self.options = options
         self.peers = []
 
@@ -125,6 +85,8 @@ class Scene:
     def ask(self, method, path, body=None, type_="application/json"):
         request = urllib.request.Request(self.daemon.url + path, data=body, method=method,
                                          headers={"Content-Type": type_})
+        if path.startswith("/rdzv/"):
+            request.headers.update(servers.OPERATOR)
         with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.read()
 
@@ -296,18 +258,30 @@ def forget_runs(s):
     leave_and_await_forgotten(s, peer)
 
 
+def slashes(s):
+    tail = RUN + b"/.1" * ((8192 - len(RUN) - 8) // 3)
+    return len(tail) + 7, ((tail + b"/%06d" % i, b"v") for i in range(s.of(2000)))
+
+
 @case("--closed-run-ttl=1s")
 def forget_beside_slashes(s):
     """A closed run is forgotten, beside keys that look like keys of a round everywhere."""
-    peer, keys = s.peer(), s.of(2000)
-    tail = RUN + b"/.1" * ((8192 - len(RUN) - 8) // 3)
+    peer, (size, pairs) = s.peer(), slashes(s)
     closed_runs(s, 1)
-    yield "1 closed run is left; %d keys of %d bytes, full of \"/.1\"" % (keys, len(tail) + 7)
-    multi_set(peer, ((tail + b"/%06d" % i, b"v") for i in range(keys)))
+    multi_set(peer, pairs)
+    yield "1 closed run is left; %d keys of %d bytes, full of \"/.1\"" % (s.of(2000), size)
     leave_and_await_forgotten(s, peer)
 
 
 @case()
+def set_slashes(s):
+    """The keys of forget-beside-slashes are set, in requests of 4 MB."""
+    peer, (size, pairs) = s.peer(), slashes(s)
+    yield "%d keys of %d bytes, full of \"/.1\", are set" % (s.of(2000), size)
+    multi_set(peer, pairs)
+
+
+@case("--runs-per-space=100000")
 def many_runs(s):
     """One client has made many runs; then seconds pass."""
     peer, count = s.peer(), s.of(24000)
@@ -321,7 +295,7 @@ def many_runs(s):
     time.sleep(3)
 
 
-@case()
+@case("--runs-per-space=100000")
 def list_runs(s):
     """One client has made many runs; another looks at them one by one."""
     peer, count = s.peer(), s.of(15000)
@@ -331,6 +305,88 @@ def list_runs(s):
     requests = b"".join(http_request("GET", path + str(count - i)) for i in range(1, s.of(5000)))
     yield "%d GETs of one of %d runs" % (requests.count(b"GET"), count)
     send_all(s.http(), requests)
+
+
+def add_keys(s, count):
+    """One by one, in pipelines."""
+    peer = s.peer()
+    for first in range(0, count, 10000):
+        keys = range(first, min(first + 10000, count))
+        peer.send(b"".join(b"\x01" + agents.text(b"some/key/%d" % i) + agents.text(b"v")
+                           for i in keys))
+        peer.ping()
+
+
+@case()
+def one_by_one(s):
+    """Many keys are set one by one, so that tables grow."""
+    count = s.of(2200000)
+    yield "%d SETs" % count
+    add_keys(s, count)
+
+
+@case()
+def clear_space(s):
+    """A large space is emptied by an operator."""
+    count = s.of(1100000)
+    add_keys(s, count)
+    yield "a DELETE of a space with %d keys" % count
+    s.ask("DELETE", "/rdzv/v1/spaces/default")
+
+
+@case("--space-idle-timeout=1s")
+def idle_space(s):
+    """A large space is forgotten, since all its clients have gone."""
+    count = s.of(1100000)
+    add_keys(s, count)
+    yield "the last client leaves a space with %d keys" % count
+    s.close_peers()
+    s.daemon.wait_log("event=space_forgotten space=default", timeout=60)
+
+
+@case("--space-idle-timeout=1s")
+def idle_space_large(s):
+    """The same of large values."""
+    peer, count = s.peer(), s.of(20000)
+    multi_set(peer, ((b"large/%d" % i, b"v" * 50000) for i in range(count)))
+    yield "the last client leaves a space with %d values of 50000 bytes" % count
+    s.close_peers()
+    s.daemon.wait_log("event=space_forgotten space=default", timeout=60)
+
+
+@case(SMALL_MEMORY)
+def long_path(s):
+    """PUTs whose path is nearly as long as the head of a request may be."""
+    path = "/v2/keys" + "/a" * ((MIB - 1000) // 2)
+    request = http_request("PUT", path, b"value=v", "Content-Type: application/x-www-form-urlencoded\r\n")
+    count = s.of(20)
+    yield "%d PUTs with a path of %d bytes" % (count, len(path))
+    for _ in range(count):
+        send_all(s.http(), request)
+
+
+@case("--space-limit=10MiB", SMALL_MEMORY)
+def worker_rounds(s):
+    """Workers of many rounds fill the store of their round, and stay. At the end the run is forgotten."""
+    rounds, nodes = s.of(30), ["a", "b"]
+    yield "workers of %d rounds set what they may, with --space-limit=10MiB" % rounds
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listening:
+        agents_ = agents.meet(s.port, "job", nodes)
+        for number in range(rounds):
+            agents_[0].say_where(number, b"agent-0.example", listening.getsockname()[1])
+            where = [agent.ask_where(number) for agent in agents_][0]
+            for _ in range(3):
+                worker = agents.Peer(where[1])
+                s.peers.append(worker)
+                try:
+                    multi_set(worker, ((b"w/%d" % i, b"v" * 1000) for i in range(s.of(10000))))
+                except (EOFError, OSError):
+                    pass  # it may not have so much
+            agents_[0].leave()
+            agents_[1].read()
+            agents.rejoin(agents_)
+        s.peers += agents_
+    s.ask("DELETE", "/rdzv/v1/spaces/default/runs/job")
 
 
 @case()
@@ -361,7 +417,6 @@ def passwords(s):
 # --- Lists, requests with many keys, and changes that many wait for. ---
 
 KEYS_MAX = 131072  # --keys-per-request
-SMALL_MEMORY = "--memory-limit=256MiB"
 
 
 def name_of(i, size=0):
@@ -686,6 +741,8 @@ def get_unread(s):
     yield "20 MULTI_GETs of one key of 1000 bytes, %d times each, %d bytes" % (
         count, 20 * len(request))
     send_unread(s, peer.socket, request * 20)
+
+
 # --- Cases of large trees and values. ---
 
 def pipelined(s, requests):
@@ -803,17 +860,30 @@ def ms(seconds):
     return "%.1f" % (1000 * seconds)
 
 
+def fall_back(scene, before):
+    """All have gone: the memory, when it is as it was and stays so, or has had its time."""
+    scene.close_peers()
+    deadline, now = time.monotonic() + FALLS_BACK, None
+    while time.monotonic() < deadline:
+        last, now = now, scene.memory("VmRSS")
+        if now == last and now <= 1.2 * before:
+            break
+        time.sleep(1)
+    return now
+
+
 def measure(name, options):
     function, flags = CASES[name]
     scene = Scene(flags, options)
+    probe = None
     try:
         attack = function(scene)
         sends = next(attack)
-        others = Others(scene.port)
+        probe = Probe(scene.probed, scene.daemon.pid)
         time.sleep(min(1, options.scale) * PROBED_LEAST)
-        quiet = others.end()
+        quiet = probe.end()
         before, cpu = scene.memory("VmRSS"), scene.cpu()
-        others = Others(scene.port)
+        probe = Probe(scene.probed, scene.daemon.pid)
         began = time.monotonic()
         try:
             next(attack, None)
@@ -822,20 +892,37 @@ def measure(name, options):
             ended = " (not to the end: %s)" % e
         took, cpu = time.monotonic() - began, scene.cpu() - cpu
         time.sleep(max(0, min(1, options.scale) * PROBED_LEAST - took))
-        waits = others.end()
-        peak = scene.memory("VmHWM")
-        scene.close_peers()
-        settle(scene, 1.5)
+        waits = probe.end()
+        peak, after = scene.memory("VmHWM"), fall_back(scene, before)
         print("%s: %s\n    took %.2f s%s, the daemon computed %.2f s\n"
-              "    others wait: longest %s ms, p99.9 %s ms; without it %s, %s\n"
+              "    others waited: %s\n    without it: %s\n"
               "    memory: %.0f MiB before, peak %.0f, %.0f when all have gone" % (
-                  name, sends, took, ended, cpu, ms(waits["longest"]), ms(waits["p999"]),
-                  ms(quiet["longest"]), ms(quiet["p999"]), before, peak, scene.memory("VmRSS")),
+                  name, sends, took, ended, cpu, waits.text(), quiet.text(), before, peak, after),
               flush=True)
+        return {"case": name, "took": took, "computed": cpu, "longest": waits.longest,
+                "p999": waits.p999, "longest_own": waits.longest_own, "p999_own": waits.p999_own,
+                "quiet": quiet.longest, "before": before, "peak": peak, "after": after}
     finally:
+        if probe is not None:
+            probe.close()
         scene.close_peers()
         scene.daemon.process.kill()
         scene.daemon.process.wait()
+
+
+HEAD = ("case", "computed", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after")
+
+
+def table(results):
+    """One line for each case. `own` is without the time in which there was no core to run on."""
+    rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], ms(r["longest"]), ms(r["p999"]),
+                      ms(r["longest_own"]), ms(r["p999_own"]), *("%.0f" % r[key] for key in (
+                          "before", "peak", "after"))) for r in results]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    print("\nmilliseconds, and MiB")
+    for row in rows:
+        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                        for i, (cell, w) in enumerate(zip(row, widths))))
 
 
 def main():
@@ -844,12 +931,10 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the cases")
     parser.add_argument("--scale", type=float, default=1, help="of states and attacks")
     parser.add_argument("--patience", type=float, default=90, help="seconds without an answer")
-    parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-limit", metavar="SIZE", help="of the daemons, in all cases")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
     options = parser.parse_args()
 
-    if options.probe:
-        probe(options.probe)
-        return
     if options.list:
         for name, (function, _) in CASES.items():
             print("%-22s %s" % (name, function.__doc__))
@@ -859,8 +944,16 @@ def main():
         parser.error("no such case: %s; see --list" % ", ".join(unknown))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    results = []
     for name in options.cases or CASES:
-        measure(name, options)
+        try:
+            results.append(measure(name, options))
+        except (AssertionError, OSError) as e:
+            print("%s: %s" % (name, e), flush=True)
+    table(results)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(results, f, indent=1)
 
 
 main()

@@ -8,6 +8,7 @@ line for a core; what is left is the daemon's doing.
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """
 
+import gc
 import json
 import os
 import select
@@ -108,6 +109,7 @@ class Asker:
 
 def ask_until_stdin_ends(port, pid):
     asker = Asker(port, pid)
+    gc.disable()  # it would be a wait of ours
     print("ready", flush=True)
     due, ended, patience = time.monotonic(), False, None
     while not ended or asker.sent:
@@ -174,10 +176,13 @@ class Probe:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def close(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
+
+    def __exit__(self, *_):
+        self.close()
 
 
 if __name__ == "__main__":
