@@ -1,11 +1,11 @@
-/* What malloc() holds beyond what is asked of it. Values of all lengths that come and go leave holes,
- * and a heap gives back what is at its end alone: the process would stay several times as large as
- * what it keeps, and grow beyond --memory-limit, which counts what is kept. So the pages of the holes
- * are given back to the kernel from time to time.
+/* What malloc() holds beyond what is asked of it. Values of all lengths that come and go leave
+ * holes, and a heap gives back what is at its end alone: the process would stay several times as
+ * large as what it keeps, and grow beyond --memory-limit, which counts what is kept. So the pages
+ * of the holes are given back to the kernel from time to time.
  *
- * malloc() offers that for the whole heap at once. It takes some 0.1 ms for each MiB that goes, so it
- * is done whenever some MiB are to be had; and it looks at each hole, so when it has found little, it
- * is not tried again before a thousand times as long as it took. */
+ * malloc() offers that for the whole heap at once. It takes some 0.1 ms for each MiB that goes, so
+ * it is done whenever some MiB are to be had; and it looks at each hole, so when it has found
+ * little, it is not tried again before a thousand times as long as it took. */
 #pragma once
 
 #include <stddef.h>

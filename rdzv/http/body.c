@@ -11,8 +11,9 @@ static struct blob *resize(struct blob *b, size_t cap)
     return b == NULL ? NULL : blob_begin(b, ACCOUNT_ANSWERS, cap);
 }
 
-/* When there is no room for twice as much, it grows by less, and never by a few bytes each time: each
- * step may copy all that was written, and a body of 10 MB would be copied for every word of it. */
+/* When there is no room for twice as much, it grows by less, and never by a few bytes each time:
+ * each step may copy all that was written, and a body of 10 MB would be copied for every word of
+ * it. */
 #define GROW_PART 16
 
 /* To at least `len` bytes, and to twice what it was if there is room. */

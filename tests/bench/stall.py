@@ -8,7 +8,8 @@ Each case has a rdzvd of its own ($RDZVD), makes a state, and sends what costs m
 another process sends an ADD each millisecond, on time whether the last one has been answered or
 not (probe.py). Printed are its longest wait and the 99.9th percentile, without the attack and with
 it, and what is left of the latter without the time in which daemon and probe had no core to run on;
-what the daemon computed meanwhile; and its memory: before, the most, and when all clients have gone.
+what the daemon computed meanwhile, and the CPU time of its longest iteration (iterations.py), which
+says most on a busy machine; and its memory: before, the most, and when all clients have gone.
 
 --scale makes states and attacks smaller, for a quick look. Nothing here passes or fails.
 """
@@ -33,6 +34,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import agents                # noqa: E402
 import servers               # noqa: E402
 import torch_state as ts     # noqa: E402
+from iterations import Iterations  # noqa: E402
 from probe import Probe      # noqa: E402
 
 MIB = 1 << 20
@@ -61,7 +63,8 @@ class Scene:
         if options.memory_limit:
             flags += ("--memory-limit=" + options.memory_limit,)
         # The probe has a space of its own, so that a case may empty the other one.
-        self.daemon = servers.Rdzvd(servers.token_flag(), *flags,
+        self.iterations = Iterations()
+        self.daemon = servers.Rdzvd(servers.token_flag(), *flags, env=self.iterations.environment(),
                                     listen=("127.0.0.1:0", "127.0.0.1:0/probe"))
         self.port, self.probed = self.daemon.ports
         self.options = options
@@ -883,6 +886,7 @@ def measure(name, options):
         time.sleep(min(1, options.scale) * PROBED_LEAST)
         quiet = probe.end()
         before, cpu = scene.memory("VmRSS"), scene.cpu()
+        scene.iterations.begin()
         probe = Probe(scene.probed, scene.daemon.pid)
         began = time.monotonic()
         try:
@@ -893,13 +897,15 @@ def measure(name, options):
         took, cpu = time.monotonic() - began, scene.cpu() - cpu
         time.sleep(max(0, min(1, options.scale) * PROBED_LEAST - took))
         waits = probe.end()
+        longest, iterations = scene.iterations.longest() or 0, scene.iterations.text()
         peak, after = scene.memory("VmHWM"), fall_back(scene, before)
         print("%s: %s\n    took %.2f s%s, the daemon computed %.2f s\n"
-              "    others waited: %s\n    without it: %s\n"
+              "    %s\n    others waited: %s\n    without it: %s\n"
               "    memory: %.0f MiB before, peak %.0f, %.0f when all have gone" % (
-                  name, sends, took, ended, cpu, waits.text(), quiet.text(), before, peak, after),
+                  name, sends, took, ended, cpu, iterations, waits.text(), quiet.text(), before, peak,
+                  after),
               flush=True)
-        return {"case": name, "took": took, "computed": cpu, "longest": waits.longest,
+        return {"case": name, "took": took, "computed": cpu, "iteration": longest, "longest": waits.longest,
                 "p999": waits.p999, "longest_own": waits.longest_own, "p999_own": waits.p999_own,
                 "quiet": quiet.longest, "before": before, "peak": peak, "after": after}
     finally:
@@ -910,12 +916,13 @@ def measure(name, options):
         scene.daemon.process.wait()
 
 
-HEAD = ("case", "computed", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after")
+HEAD = ("case", "computed", "iteration", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after")
 
 
 def table(results):
-    """One line for each case. `own` is without the time in which there was no core to run on."""
-    rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], ms(r["longest"]), ms(r["p999"]),
+    """One line for each case. `iteration` is the longest one's CPU time; `own` is without the time in which there was no core to run on."""
+    rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], "%.1f" % r["iteration"],
+                      ms(r["longest"]), ms(r["p999"]),
                       ms(r["longest_own"]), ms(r["p999_own"]), *("%.0f" % r[key] for key in (
                           "before", "peak", "after"))) for r in results]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]

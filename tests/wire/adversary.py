@@ -2,7 +2,8 @@
 """Hostile clients of all protocols against one daemon, and beside them well-behaved ones, each of whose
 answers is checked: whatever the ones do, the others lose nothing and are answered rightly.
 
-    adversary.py [--seed N] [--seeds COUNT] [--seconds S] [--clients K] [--only LIFE] [--max-wait MS]
+    adversary.py [--seed N] [--seeds COUNT] [--seconds S] [--clients K] [--only LIFE]
+                 [--max-iteration MS] [--max-wait MS]
     adversary.py --soak SECONDS
 
 A seed chooses the daemon's settings and what each hostile client does (hostile.py); when the daemon gets
@@ -14,8 +15,8 @@ connection may be closed, HTTP be answered with an error that says so, and a con
 the log and /metrics must say the same. /health is always answered.
 
 At the end of a seed the daemon lives, and has said nothing bad; when all have gone and the spaces are
-emptied, its memory is back; on SIGTERM it exits 0. What the probe waited is told, and judged only with
---max-wait. --soak keeps one daemon for all seeds, and judges that its memory stays flat.
+emptied, its memory is back; on SIGTERM it exits 0. What the probe waited and how long iterations of the
+loop took is told, and judged only with --max-wait and --max-iteration. --soak keeps one daemon for all seeds, and judges that its memory stays flat.
 """
 
 import argparse
@@ -38,6 +39,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 import servers                 # noqa: E402
+from iterations import Iterations  # noqa: E402
 from probe import Probe        # noqa: E402
 
 MIB = 1 << 20
@@ -105,7 +107,9 @@ class Daemon:
         argv = [servers.rdzvd_binary()]
         for address in listen:
             argv += ["--listen", address]
-        self.server = servers.Server(argv + [servers.token_flag(), *flags])
+        self.iterations = Iterations()
+        self.server = servers.Server(argv + [servers.token_flag(), *flags],
+                                     env=self.iterations.environment())
         try:
             found = self.server.wait_log(r"event=listening address=127\S+:(\d+) space=(\S+)",
                                          timeout=PATIENCE, count=len(SPACES))
@@ -182,6 +186,7 @@ class Daemon:
         if self.server.process.poll() is None:
             self.server.process.kill()
         self.server.process.wait()
+        self.iterations.close()
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         os.rmdir(self.folder)
@@ -270,12 +275,12 @@ class Found:
         self.faults = []
         self.checks = self.connections = self.refusals = self.asked = 0
         self.lives = {}
-        self.waits = None
+        self.waits = self.iterations = self.longest = None
         self.peak = self.after = 0
 
     def text(self):
-        return "%d checks, %d connections, %d refusals, %d probes; %s" % (
-            self.checks, self.connections, self.refusals, self.asked,
+        return "%d checks, %d connections, %d refusals, %d probes; %s; waits: %s" % (
+            self.checks, self.connections, self.refusals, self.asked, self.iterations,
             self.waits.text() if self.waits else "no probe")
 
 
@@ -305,6 +310,7 @@ class Attack:
             polite = self.child("polite.py", **ports)
             with Probe(ports["probe"], self.daemon.pid) as probe:
                 health = Health(ports["probe"])
+                self.daemon.iterations.begin()
                 for swarm in swarms:
                     swarm.go()
                 self.stop_at_times()
@@ -318,6 +324,8 @@ class Attack:
             for child in self.children:
                 child.close()
             self.found.peak = self.daemon.resident("VmHWM")
+            self.found.longest = self.daemon.iterations.longest()
+            self.found.iterations = self.daemon.iterations.text()
         self.daemon.alive()
         self.found.checks = found["checks"]
         self.found.faults += found["wrong"] + self.found.waits.wrong + ([wrong] if wrong else [])
@@ -409,10 +417,18 @@ def run_seed(seed, options, daemon=None):
             attack.found.log = daemon.server.log()
         if own and daemon is not None:
             daemon.close()
-    waits, most = attack.found.waits, options.max_wait
-    if most is not None and waits is not None and 1000 * waits.longest_own > most:
-        attack.found.faults.append("the probe waited %s" % waits.text())
+    judge_times(attack.found, options)
     return attack.found
+
+
+def judge_times(found, options):
+    """Where that is asked for."""
+    if options.max_wait is not None and found.waits is not None and \
+            1000 * found.waits.longest_own > options.max_wait:
+        found.faults.append("the probe waited %s" % found.waits.text())
+    if options.max_iteration is not None and found.longest is not None and \
+            found.longest > options.max_iteration:
+        found.faults.append(found.iterations)
 
 
 def again(seed, options):
@@ -420,6 +436,8 @@ def again(seed, options):
              "%g" % options.seconds, "--clients", str(options.clients)]
     if options.only:
         words += ["--only", options.only]
+    if options.max_iteration is not None:
+        words += ["--max-iteration", "%g" % options.max_iteration]
     if options.max_wait is not None:
         words += ["--max-wait", "%g" % options.max_wait]
     return "RDZVD=%s %s" % (servers.rdzvd_binary(), " ".join(words))
@@ -486,6 +504,8 @@ def main():
     parser.add_argument("--clients", type=int, default=32, help="hostile ones")
     parser.add_argument("--only", help="what they all do; see LIVES in hostile.py")
     parser.add_argument("--max-wait", type=float, metavar="MS", help="for the probe, at most")
+    parser.add_argument("--max-iteration", type=float, metavar="MS",
+                        help="CPU time of one iteration of the loop, at most")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="one daemon for all seeds")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
