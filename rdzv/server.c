@@ -111,6 +111,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, now - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
+    heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
     exit_when_idle(s);
 }
 
@@ -160,11 +161,15 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 /* --- The iteration. --- */
 
+#define LOOK_AT_HEAP 4 /* iterations between two readings of the clock */
+
 static void end_iteration(struct server *s)
 {
     rendezvous_end_iteration(&s->rendezvous); /* may write, so it comes before the commit */
     transport_end_iteration(&s->net);
     arm_expiry(s);
+    if (s->engine.stats.loop_iterations % LOOK_AT_HEAP == 0)
+        heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
 }
@@ -265,6 +270,7 @@ int server_init(struct server *s, const struct config *config)
     *s = (struct server){.config = config};
     s->base = new_base();
     engine_init(&s->engine, &options);
+    heap_init(&s->heap, options.clock);
     net_init(&s->net, s->base, &s->engine, &config->limits);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
     init_protocols(s);
@@ -293,4 +299,5 @@ void server_fini(struct server *s)
     }
     net_fini(&s->net);
     engine_fini(&s->engine);
+    heap_fini(&s->heap);
 }

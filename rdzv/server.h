@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/engine/heap.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
@@ -14,6 +15,7 @@ struct server {
     const struct config *config;
     struct event_base *base;
     struct engine engine;
+    struct heap heap;
     struct net net;
     struct rendezvous rendezvous;
 

@@ -178,6 +178,12 @@ step wire $PYTHON tests/wire/run.py
 step wire-valgrind env RDZVD="$PLAIN" $PYTHON tests/wire/run.py \
     --wrapper "valgrind --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite -q"
 step bad-input $PYTHON tests/wire/bad_input.py --seed "$SEED"
+if [ "$ALL" = yes ]; then
+    step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 30 --seconds 10
+    step mutator $PYTHON tests/wire/adversary.py --seed "$SEED" --only mutated --clients 48 --seconds 120
+else
+    step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 4 --seconds 2
+fi
 step process $PYTHON tests/process/run.py
 if [ "$ALL" = yes ]; then
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep

@@ -11,15 +11,20 @@ static struct blob *resize(struct blob *b, size_t cap)
     return b == NULL ? NULL : blob_begin(b, ACCOUNT_ANSWERS, cap);
 }
 
-/* To at least `len` bytes, and to twice what it was. */
+/* When there is no room for twice as much, it grows by less, and never by a few bytes each time:
+ * each step may copy all that was written, and a body of 10 MB would be copied for every word of
+ * it. */
+#define GROW_PART 16
+
+/* To at least `len` bytes, and to twice what it was if there is room. */
 static void grow(struct writer *w, size_t len)
 {
     struct reply_body *b = (struct reply_body *)w; /* its first member */
     size_t cap = 2 * w->cap > len ? 2 * w->cap : len;
     struct blob *wider = len > b->max ? NULL : resize(b->blob, cap);
 
-    if (wider == NULL && len <= b->max) /* what is needed, at least */
-        wider = resize(b->blob, cap = len);
+    if (wider == NULL && len <= b->max)
+        wider = resize(b->blob, cap = len + w->cap / GROW_PART);
 
     if (wider == NULL) {
         w->grow = NULL;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Measures for how long requests that cost much keep the other clients waiting.
+"""Measures for how long requests that cost much keep the other clients waiting, and what memory they
+take.
 
-    stall.py [--list] [--scale F] [--patience S] [CASE]...
+    stall.py [--list] [--scale F] [--patience S] [--memory-limit SIZE] [--json FILE] [CASE]...
 
 Each case has a rdzvd of its own ($RDZVD), makes a state, and sends what costs much. Meanwhile
 another process sends an ADD each millisecond, on time whether the last one has been answered or
-not. Printed are its longest wait and the 99.9th percentile, without the attack and with it; what
-the daemon computed meanwhile, and its memory.
+not (probe.py). Printed are its longest wait and the 99.9th percentile, without the attack and with
+it, and what is left of the latter without the time in which daemon and probe had no core to run on;
+what the daemon computed meanwhile, and the CPU time of its longest iteration (iterations.py), which
+says most on a busy machine; and its memory: before, the most, and when all clients have gone.
 
 --scale makes states and attacks smaller, for a quick look. Nothing here passes or fails.
 """
@@ -31,12 +34,15 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import agents                # noqa: E402
 import servers               # noqa: E402
 import torch_state as ts     # noqa: E402
+from iterations import Iterations  # noqa: E402
+from probe import Probe      # noqa: E402
 
 MIB = 1 << 20
-PERIOD = 0.001
 PROBED_LEAST = 2  # seconds: a percentile needs some ADDs
+FALLS_BACK = 15   # seconds that the memory is given when all have gone
 RUN = b"/torch.rendezvous."
 CASES = {}
+SMALL_MEMORY = "--memory-limit=256MiB"
 
 
 def case(*flags):
@@ -48,62 +54,19 @@ def case(*flags):
     return add
 
 
-# --- Those who wait. ---
-
-def probe(port):
-    """Until stdin ends: an ADD each millisecond. Prints what they waited, in seconds."""
-    peer = agents.Peer(port)
-    request = b"\x04" + agents.text(b"stall/probe") + struct.pack("<q", 1)
-    peer.socket.setblocking(False)
-    sent, waits, left = [], [], b""
-    due, ended = time.monotonic(), False
-    print("ready", flush=True)
-    while not ended or len(waits) < len(sent):
-        now = time.monotonic()
-        if not ended and now >= due:
-            peer.socket.send(request)
-            sent.append(due)
-            due += PERIOD
-            continue
-        watched = [peer.socket] if ended else [peer.socket, sys.stdin]
-        for ready in select.select(watched, [], [], None if ended else due - now)[0]:
-            if ready is sys.stdin:
-                ended = True
-                continue
-            got = peer.socket.recv(1 << 16)
-            if not got:
-                raise SystemExit("the daemon closed the connection of those who wait")
-            left += got
-            now = time.monotonic()
-            while len(left) >= 8:
-                left = left[8:]
-                waits.append(now - sent[len(waits)])
-    waits.sort()
-    print(json.dumps({"longest": waits[-1], "p999": waits[int(len(waits) * 0.999)]}), flush=True)
-
-
-class Others:
-    """The process that runs probe()."""
-
-    def __init__(self, port):
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--probe",
-                                         str(port)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.process.stdout.readline()
-
-    def end(self):
-        out = self.process.communicate()[0]
-        return json.loads(out) if out else {"longest": float("inf"), "p999": float("inf")}
-
-
 # --- The scene. ---
 
 class Scene:
     """A daemon, how large the case is to be, and the peers of the case."""
 
     def __init__(self, flags, options):
-        self.daemon = servers.Rdzvd(*flags)
-        self.port = self.daemon.port
+        if options.memory_limit:
+            flags += ("--memory-limit=" + options.memory_limit,)
+        # The probe has a space of its own, so that a case may empty the other one.
+        self.iterations = Iterations()
+        self.daemon = servers.Rdzvd(servers.token_flag(), *flags, env=self.iterations.environment(),
+                                    listen=("127.0.0.1:0", "127.0.0.1:0/probe"))
+        self.port, self.probed = self.daemon.ports
         self.options = options
         self.peers = []
 
@@ -125,6 +88,8 @@ class Scene:
     def ask(self, method, path, body=None, type_="application/json"):
         request = urllib.request.Request(self.daemon.url + path, data=body, method=method,
                                          headers={"Content-Type": type_})
+        if path.startswith("/rdzv/"):
+            request.headers.update(servers.OPERATOR)
         with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.read()
 
@@ -296,18 +261,30 @@ def forget_runs(s):
     leave_and_await_forgotten(s, peer)
 
 
+def slashes(s):
+    tail = RUN + b"/.1" * ((8192 - len(RUN) - 8) // 3)
+    return len(tail) + 7, ((tail + b"/%06d" % i, b"v") for i in range(s.of(2000)))
+
+
 @case("--closed-run-ttl=1s")
 def forget_beside_slashes(s):
     """A closed run is forgotten, beside keys that look like keys of a round everywhere."""
-    peer, keys = s.peer(), s.of(2000)
-    tail = RUN + b"/.1" * ((8192 - len(RUN) - 8) // 3)
+    peer, (size, pairs) = s.peer(), slashes(s)
     closed_runs(s, 1)
-    yield "1 closed run is left; %d keys of %d bytes, full of \"/.1\"" % (keys, len(tail) + 7)
-    multi_set(peer, ((tail + b"/%06d" % i, b"v") for i in range(keys)))
+    multi_set(peer, pairs)
+    yield "1 closed run is left; %d keys of %d bytes, full of \"/.1\"" % (s.of(2000), size)
     leave_and_await_forgotten(s, peer)
 
 
 @case()
+def set_slashes(s):
+    """The keys of forget-beside-slashes are set, in requests of 4 MB."""
+    peer, (size, pairs) = s.peer(), slashes(s)
+    yield "%d keys of %d bytes, full of \"/.1\", are set" % (s.of(2000), size)
+    multi_set(peer, pairs)
+
+
+@case("--runs-per-space=100000")
 def many_runs(s):
     """One client has made many runs; then seconds pass."""
     peer, count = s.peer(), s.of(24000)
@@ -321,7 +298,7 @@ def many_runs(s):
     time.sleep(3)
 
 
-@case()
+@case("--runs-per-space=100000")
 def list_runs(s):
     """One client has made many runs; another looks at them one by one."""
     peer, count = s.peer(), s.of(15000)
@@ -331,6 +308,88 @@ def list_runs(s):
     requests = b"".join(http_request("GET", path + str(count - i)) for i in range(1, s.of(5000)))
     yield "%d GETs of one of %d runs" % (requests.count(b"GET"), count)
     send_all(s.http(), requests)
+
+
+def add_keys(s, count):
+    """One by one, in pipelines."""
+    peer = s.peer()
+    for first in range(0, count, 10000):
+        keys = range(first, min(first + 10000, count))
+        peer.send(b"".join(b"\x01" + agents.text(b"some/key/%d" % i) + agents.text(b"v")
+                           for i in keys))
+        peer.ping()
+
+
+@case()
+def one_by_one(s):
+    """Many keys are set one by one, so that tables grow."""
+    count = s.of(2200000)
+    yield "%d SETs" % count
+    add_keys(s, count)
+
+
+@case()
+def clear_space(s):
+    """A large space is emptied by an operator."""
+    count = s.of(1100000)
+    add_keys(s, count)
+    yield "a DELETE of a space with %d keys" % count
+    s.ask("DELETE", "/rdzv/v1/spaces/default")
+
+
+@case("--space-idle-timeout=1s")
+def idle_space(s):
+    """A large space is forgotten, since all its clients have gone."""
+    count = s.of(1100000)
+    add_keys(s, count)
+    yield "the last client leaves a space with %d keys" % count
+    s.close_peers()
+    s.daemon.wait_log("event=space_forgotten space=default", timeout=60)
+
+
+@case("--space-idle-timeout=1s")
+def idle_space_large(s):
+    """The same of large values."""
+    peer, count = s.peer(), s.of(20000)
+    multi_set(peer, ((b"large/%d" % i, b"v" * 50000) for i in range(count)))
+    yield "the last client leaves a space with %d values of 50000 bytes" % count
+    s.close_peers()
+    s.daemon.wait_log("event=space_forgotten space=default", timeout=60)
+
+
+@case(SMALL_MEMORY)
+def long_path(s):
+    """PUTs whose path is nearly as long as the head of a request may be."""
+    path = "/v2/keys" + "/a" * ((MIB - 1000) // 2)
+    request = http_request("PUT", path, b"value=v", "Content-Type: application/x-www-form-urlencoded\r\n")
+    count = s.of(20)
+    yield "%d PUTs with a path of %d bytes" % (count, len(path))
+    for _ in range(count):
+        send_all(s.http(), request)
+
+
+@case("--space-limit=10MiB", SMALL_MEMORY)
+def worker_rounds(s):
+    """Workers of many rounds fill the store of their round, and stay. At the end the run is forgotten."""
+    rounds, nodes = s.of(30), ["a", "b"]
+    yield "workers of %d rounds set what they may, with --space-limit=10MiB" % rounds
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listening:
+        agents_ = agents.meet(s.port, "job", nodes)
+        for number in range(rounds):
+            agents_[0].say_where(number, b"agent-0.example", listening.getsockname()[1])
+            where = [agent.ask_where(number) for agent in agents_][0]
+            for _ in range(3):
+                worker = agents.Peer(where[1])
+                s.peers.append(worker)
+                try:
+                    multi_set(worker, ((b"w/%d" % i, b"v" * 1000) for i in range(s.of(10000))))
+                except (EOFError, OSError):
+                    pass  # it may not have so much
+            agents_[0].leave()
+            agents_[1].read()
+            agents.rejoin(agents_)
+        s.peers += agents_
+    s.ask("DELETE", "/rdzv/v1/spaces/default/runs/job")
 
 
 @case()
@@ -358,23 +417,477 @@ def passwords(s):
     send_all(s.http(), request * count)
 
 
+# --- Lists, requests with many keys, and changes that many wait for. ---
+
+KEYS_MAX = 131072  # --keys-per-request
+
+
+def name_of(i, size=0):
+    return (b"key/%07d" % i).ljust(size, b".")
+
+
+def keys_request(op, keys):
+    return op + struct.pack("<Q", len(keys)) + b"".join(map(agents.text, keys))
+
+
+def for_all(function, peers):
+    """At the same time."""
+    threads = [threading.Thread(target=function, args=(peer,)) for peer in peers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def take(sock, size):
+    while size > 0:
+        size -= len(sock.recv(min(size, 1 << 20))) or sys.exit("the daemon closed a connection")
+
+
+def settle(s, quiet=1):
+    """Until the daemon has computed little for that many seconds: those who wait go on."""
+    while True:
+        before = s.cpu()
+        time.sleep(quiet)
+        if s.cpu() - before <= 0.1 * quiet:
+            return
+
+
+def send_unread(s, sock, data):
+    """Sends as much as the daemon takes, and reads nothing."""
+    sock.setblocking(False)
+    since, sent = time.monotonic(), 0
+    while sent < len(data) and time.monotonic() - since < 3:
+        try:
+            sent += sock.send(data[sent:sent + (1 << 20)])
+            since = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:
+            break  # the daemon has had enough of it
+    settle(s)
+
+
+def with_keys(s, count, size=0):
+    multi_set(s.peer(), ((name_of(i, size), b"v") for i in range(count)))
+
+
+def lists(s, clients, each):
+    keys = s.of(1000000)
+    with_keys(s, keys)
+    peers = [s.peer() for _ in range(clients)]
+    size = 8 + keys * (8 + len(name_of(0)))
+    yield "%d LIST_KEYS by each of %d clients; %d keys" % (each, clients, keys)
+
+    def ask(peer):
+        peer.send(b"\x11" * each)
+        take(peer.socket, size * each)
+    for_all(ask, peers)
+
+
+@case()
+def list_all(s):
+    """LIST_KEYS of many keys, once."""
+    yield from lists(s, 1, 1)
+
+
+@case()
+def list_all_pipelined(s):
+    """LIST_KEYS of many keys, again and again."""
+    yield from lists(s, 1, 20)
+
+
+@case()
+def list_all_clients(s):
+    """LIST_KEYS of many keys, by many clients at once."""
+    yield from lists(s, 100, 1)
+
+
+@case()
+def list_all_changing(s):
+    """LIST_KEYS of many keys again and again, while others make keys and delete them."""
+    keys, ended = s.of(1000000), threading.Event()
+    with_keys(s, keys)
+    peer, changer = s.peer(), s.peer()
+    yield "20 LIST_KEYS of %d keys; others delete keys and make them" % keys
+
+    def change():
+        i = 0
+        while not ended.is_set():
+            i += 1
+            key = agents.text(name_of(i * 7919 % keys))
+            changer.send((b"\x08" + key + b"\x01" + key + agents.text(b"v")) * 50)
+            take(changer.socket, 50 * 8)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(20):
+        peer.send(b"\x11")
+        take(peer.socket, 8 + keys * (8 + len(name_of(0))) - (0 if peer.number() == keys else 19))
+    ended.set()
+    thread.join()
+
+
+@case(SMALL_MEMORY)
+def list_unread(s):
+    """LIST_KEYS of long keys by a client that never reads."""
+    count = s.of(11500)
+    with_keys(s, count, 8000)
+    yield "20 LIST_KEYS of %d keys of 8000 bytes, nobody reads" % count
+    send_unread(s, s.peer().socket, b"\x11" * 20)
+
+
+def cold(s):
+    """What is in the processor's caches goes."""
+    bytearray(256 * MIB)
+
+
+def many(s, op, keys, answer):
+    """The same request, 10 times, of keys that lie far apart."""
+    with_keys(s, s.of(1000000))
+    with_keys(s, s.of(1000), 1000)
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    request = keys_request(op, [keys(i) for i in range(count)])
+    yield "10 times op %d of %d keys, %d bytes each; many keys in the store" % (
+        op[0], count, len(request))
+    for _ in range(10):
+        cold(s)
+        peer.send(request)
+        peer.socket.settimeout(None)
+        take(peer.socket, answer(count))
+
+
+def far(s):
+    total = s.of(1000000)
+    return lambda i: name_of(i * 524287 % total)
+
+
+@case()
+def check_many(s):
+    """CHECK of as many keys as it may have, which all exist."""
+    yield from many(s, b"\x05", far(s), lambda _: 1)
+
+
+@case()
+def check_long(s):
+    """CHECK of long keys, which all exist."""
+    yield from many(s, b"\x05", lambda i: name_of(i % s.of(1000), 1000), lambda _: 1)
+
+
+@case()
+def get_many(s):
+    """MULTI_GET of as many keys as it may have."""
+    yield from many(s, b"\x0a", far(s), lambda count: 9 * count)
+
+
+@case()
+def get_absent(s):
+    """The same of keys that do not exist."""
+    yield from many(s, b"\x0a", lambda i: b"absent/%d" % i, lambda count: 8 * count)
+
+
+@case()
+def wait_many(s):
+    """WAIT for as many keys as it may have: all but the last one exist. That one comes, and goes."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
+    request = keys_request(b"\x06", [far(s)(i) for i in range(count - 1)] + [b"last"])
+    yield "10 WAITs of %d keys, %d bytes each; %d keys in the store" % (count, len(request), total)
+    for _ in range(10):
+        cold(s)
+        waiter.send(request)
+        settle(s, 0.2)
+        setter.set(b"last", b"v")
+        waiter.expect(b"\0")
+        setter.send(b"\x08" + agents.text(b"last"))
+        setter.number()
+
+
+@case()
+def wait_absent(s):
+    """WAIT for as many absent keys as it may have. Then they all come at once."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
+    yield "5 WAITs of %d absent keys, then a MULTI_SET of them; %d keys in the store" % (
+        count, total)
+    for i in range(5):
+        keys = [b"round/%d/%d" % (i, k) for k in range(count)]
+        waiter.send(keys_request(b"\x06", keys))
+        settle(s, 0.2)
+        setter.send(b"\x0b" + struct.pack("<Q", count) +
+                    b"".join(agents.text(key) + agents.text(b"v") for key in keys))
+        waiter.expect(b"\0")
+
+
+@case()
+def set_many(s):
+    """MULTI_SET of as many keys as it may have, new ones and old ones."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    yield "5 MULTI_SETs of %d new keys, and of as many old ones; %d keys in the store" % (
+        count, total)
+    for keys in [[b"new/%d/%d" % (i, k) for k in range(count)] for i in range(5)] + [
+            [far(s)(k) for k in range(count)]] * 5:
+        cold(s)
+        peer.send(b"\x0b" + struct.pack("<Q", count) +
+                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.ping()
+
+
+def wakes(s, request, answer, count):
+    """That many clients wait for one key; it comes, and goes, 10 times."""
+    peers = [s.peer() for _ in range(count)]
+    setter = s.peer()
+    yield "%d clients wait for one key that comes, 10 times" % count
+    for _ in range(10):
+        for peer in peers:
+            peer.send(request)
+        settle(s, 0.2)
+        setter.set(b"wanted", b"v")
+        for peer in peers:
+            peer.expect(answer)
+        setter.send(b"\x08" + agents.text(b"wanted"))
+        setter.number()
+
+
+@case()
+def wake_waiters(s):
+    """A key comes that many clients wait for."""
+    yield from wakes(s, agents.wait_request(b"wanted"), b"\0", s.of(9000))
+
+
+def watchers(s, count, paths):
+    peers = []
+    for i in range(count):
+        peer = s.http()
+        peer.sendall(http_request("GET", "/v2/keys" + paths[i % len(paths)]))
+        peers.append(peer)
+    for peer in peers:
+        peer.recv(1 << 16)  # the head
+    return peers
+
+
+def put(s, key, value):
+    s.ask("PUT", "/v2/keys" + key, b"value=" + value, "application/x-www-form-urlencoded")
+
+
+@case()
+def watch_key(s):
+    """PUTs of a key that many watch, and its directories."""
+    count = s.of(9000)
+    paths = ["/a/b/c?wait=true", "/a/b?wait=true&recursive=true", "/a?wait=true&recursive=true"]
+    yield "10 times: %d watches, then a PUT" % count
+    for i in range(10):
+        peers = watchers(s, count, paths)
+        put(s, "/a/b/c", b"%d" % i)
+        for peer in peers:
+            while not peer.recv(1 << 16).endswith(b"0\r\n\r\n"):
+                pass
+        for peer in peers:
+            peer.close()
+        s.peers = s.peers[:-count]
+
+
+@case()
+def watch_directory(s):
+    """PUTs below a directory that many watch as a stream."""
+    peers = watchers(s, s.of(1000), ["/dir?wait=true&recursive=true&stream=true"])
+    count = s.of(2000)
+    request = b"".join(http_request(
+        "PUT", "/v2/keys/dir/%d" % i, b"value=" + b"v" * 100,
+        "Content-Type: application/x-www-form-urlencoded\r\n") for i in range(count))
+    yield "%d PUTs, %d watchers" % (count, len(peers))
+    sender = threading.Thread(target=send_all, args=(s.http(), request))
+    sender.start()
+    watched, end = {p.fileno(): p for p in peers}, ('"key":"/dir/%d"' % (count - 1)).encode()
+    tails, poll = {}, select.poll()
+    for fd in watched:
+        poll.register(fd, select.POLLIN)
+    while watched:
+        for fd, _ in poll.poll(10000) or sys.exit("not all are told"):
+            got = watched[fd].recv(1 << 20)
+            tail = tails.get(fd, b"") + got
+            tails[fd] = tail[-400:]
+            if not got or end in tail:
+                poll.unregister(fd)
+                del watched[fd]
+    sender.join()
+
+
+@case(SMALL_MEMORY)
+def watch_unread(s):
+    """PUTs that many watch as a stream, and nobody reads."""
+    peers, count = [], s.of(4000)
+    for _ in range(s.of(2000)):
+        peer = s.http()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        peer.sendall(http_request("GET", "/v2/keys/dir?wait=true&recursive=true&stream=true"))
+        peers.append(peer)
+    settle(s, 0.3)
+    request = b"".join(http_request(
+        "PUT", "/v2/keys/dir/%d" % (i % 100), b"value=" + b"v" * 300,
+        "Content-Type: application/x-www-form-urlencoded\r\n") for i in range(count))
+    yield "%d PUTs of 300 bytes, %d stream watches" % (count, len(peers))
+    send_all(s.http(), request)
+    settle(s)
+
+
+@case(SMALL_MEMORY)
+def get_unread(s):
+    """MULTI_GET of one key again and again in the same request, and nobody reads."""
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    peer.set(b"one", b"v" * 1000)
+    request = keys_request(b"\x0a", [b"one"] * count)
+    yield "20 MULTI_GETs of one key of 1000 bytes, %d times each, %d bytes" % (
+        count, 20 * len(request))
+    send_unread(s, peer.socket, request * 20)
+
+
+# --- Cases of large trees and values. ---
+
+def pipelined(s, requests):
+    """Sends many small requests on one connection; all are answered when it returns."""
+    peer = s.http()
+    send_all(peer, b"".join(requests))
+    peer.close()
+    s.peers.remove(peer)
+
+
+def many_nodes(s, count, ttl=None):
+    """Keys /t/0/0 to /t/999/…, so that there are that many nodes."""
+    pipelined(s, (http_request(
+        "PUT", "/v2/keys/t/%d/%d?value=v%s" % (i % 1000, i, "" if ttl is None else "&ttl=%d" % ttl))
+                  for i in range(count)))
+
+
+def by_all(peers, data):
+    """Each sends that and reads to the end of the answer, at the same time."""
+    readers = [threading.Thread(target=send_all, args=(peer, data)) for peer in peers]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+
+
+def get_recursive(s, clients, query):
+    many_nodes(s, s.of(1000000))
+    request = http_request("GET", "/v2/keys/t?" + query, headers="Connection: close\r\n")
+    peers = [s.http() for _ in range(clients)]
+    yield "%d GETs of a tree of %d nodes, ?%s" % (clients, s.of(1000000), query)
+    by_all(peers, request)
+
+
+@case()
+def recursive_get(s):
+    """GET of a large tree."""
+    yield from get_recursive(s, 1, "recursive=true")
+
+
+@case()
+def recursive_get_by_ten(s):
+    """The same by ten clients at a time."""
+    yield from get_recursive(s, 10, "recursive=true")
+
+
+@case()
+def sorted_get(s):
+    """GET of one directory with many keys, by name, which is not the order they were made in."""
+    count = s.of(1000000)
+    pipelined(s, (http_request("PUT", "/v2/keys/t/%d?value=v" % (i * 7919 % count))
+                  for i in range(count)))
+    yield "1 GET of a directory of %d keys, ?sorted=true" % count
+    send_all(s.http(), http_request("GET", "/v2/keys/t?sorted=true",
+                                    headers="Connection: close\r\n"))
+
+
+@case()
+def recursive_delete(s):
+    """DELETE of a large tree."""
+    many_nodes(s, s.of(1000000))
+    yield "1 DELETE of a tree of %d nodes" % s.of(1000000)
+    send_all(s.http(), http_request("DELETE", "/v2/keys/t?recursive=true"))
+    while s.memory("VmRSS") > 50 and s.options.scale == 1:
+        time.sleep(0.1)
+
+
+@case()
+def ttls(s):
+    """Many TTLs end at the same time."""
+    count = s.of(300000)
+    began = time.monotonic()
+    many_nodes(s, count, ttl=40)
+    yield "%d keys expire" % count
+    time.sleep(max(0, began + 40 - time.monotonic()))
+    while b'"key":"/t/999/' in s.ask("GET", "/v2/keys/t/999"):
+        time.sleep(0.1)
+
+
+@case()
+def large_put_watchers(s):
+    """PUTs of a large value that many watch."""
+    size, watchers, count = s.of(MIB), s.of(1000), 4
+    request = http_request("GET", "/v2/keys/large?wait=true")
+    peers = [s.http() for _ in range(watchers)]
+    for peer in peers:
+        peer.sendall(request)
+    yield "%d PUTs of %d bytes, %d watchers, each of the next" % (count, size, watchers)
+    body = b"value=" + b"x" * size
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    for i in range(count):
+        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+        for peer in peers:
+            got = b""
+            while not got.endswith(b"0\r\n\r\n"):
+                got = got[-8:] + peer.recv(1 << 20)
+            if i + 1 < count:
+                peer.sendall(request)
+
+
+@case()
+def large_put(s):
+    """PUTs of values that are all control characters: what was is in the answer, too."""
+    size, count = s.of(10 * MIB - 100), 4
+    body = b"value=" + b"\x01" * size
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    yield "%d PUTs of %d bytes" % (count, size)
+    for _ in range(count):
+        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+
+
 # --- Running. ---
 
 def ms(seconds):
     return "%.1f" % (1000 * seconds)
 
 
+def fall_back(scene, before):
+    """All have gone: the memory, when it is as it was and stays so, or has had its time."""
+    scene.close_peers()
+    deadline, now = time.monotonic() + FALLS_BACK, None
+    while time.monotonic() < deadline:
+        last, now = now, scene.memory("VmRSS")
+        if now == last and now <= 1.2 * before:
+            break
+        time.sleep(1)
+    return now
+
+
 def measure(name, options):
     function, flags = CASES[name]
     scene = Scene(flags, options)
+    probe = None
     try:
         attack = function(scene)
         sends = next(attack)
-        others = Others(scene.port)
+        probe = Probe(scene.probed, scene.daemon.pid)
         time.sleep(min(1, options.scale) * PROBED_LEAST)
-        quiet = others.end()
+        quiet = probe.end()
         before, cpu = scene.memory("VmRSS"), scene.cpu()
-        others = Others(scene.port)
+        scene.iterations.begin()
+        probe = Probe(scene.probed, scene.daemon.pid)
         began = time.monotonic()
         try:
             next(attack, None)
@@ -383,18 +896,40 @@ def measure(name, options):
             ended = " (not to the end: %s)" % e
         took, cpu = time.monotonic() - began, scene.cpu() - cpu
         time.sleep(max(0, min(1, options.scale) * PROBED_LEAST - took))
-        waits = others.end()
-        scene.close_peers()
+        waits = probe.end()
+        longest, iterations = scene.iterations.longest() or 0, scene.iterations.text()
+        peak, after = scene.memory("VmHWM"), fall_back(scene, before)
         print("%s: %s\n    took %.2f s%s, the daemon computed %.2f s\n"
-              "    others wait: longest %s ms, p99.9 %s ms; without it %s, %s\n"
-              "    memory: %.0f MiB before, peak %.0f" % (
-                  name, sends, took, ended, cpu, ms(waits["longest"]), ms(waits["p999"]),
-                  ms(quiet["longest"]), ms(quiet["p999"]), before, scene.memory("VmHWM")),
+              "    %s\n    others waited: %s\n    without it: %s\n"
+              "    memory: %.0f MiB before, peak %.0f, %.0f when all have gone" % (
+                  name, sends, took, ended, cpu, iterations, waits.text(), quiet.text(), before, peak,
+                  after),
               flush=True)
+        return {"case": name, "took": took, "computed": cpu, "iteration": longest, "longest": waits.longest,
+                "p999": waits.p999, "longest_own": waits.longest_own, "p999_own": waits.p999_own,
+                "quiet": quiet.longest, "before": before, "peak": peak, "after": after}
     finally:
+        if probe is not None:
+            probe.close()
         scene.close_peers()
         scene.daemon.process.kill()
         scene.daemon.process.wait()
+
+
+HEAD = ("case", "computed", "iteration", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after")
+
+
+def table(results):
+    """One line for each case. `iteration` is the longest one's CPU time; `own` is without the time in which there was no core to run on."""
+    rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], "%.1f" % r["iteration"],
+                      ms(r["longest"]), ms(r["p999"]),
+                      ms(r["longest_own"]), ms(r["p999_own"]), *("%.0f" % r[key] for key in (
+                          "before", "peak", "after"))) for r in results]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    print("\nmilliseconds, and MiB")
+    for row in rows:
+        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                        for i, (cell, w) in enumerate(zip(row, widths))))
 
 
 def main():
@@ -403,12 +938,10 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the cases")
     parser.add_argument("--scale", type=float, default=1, help="of states and attacks")
     parser.add_argument("--patience", type=float, default=90, help="seconds without an answer")
-    parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-limit", metavar="SIZE", help="of the daemons, in all cases")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
     options = parser.parse_args()
 
-    if options.probe:
-        probe(options.probe)
-        return
     if options.list:
         for name, (function, _) in CASES.items():
             print("%-22s %s" % (name, function.__doc__))
@@ -418,8 +951,16 @@ def main():
         parser.error("no such case: %s; see --list" % ", ".join(unknown))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    results = []
     for name in options.cases or CASES:
-        measure(name, options)
+        try:
+            results.append(measure(name, options))
+        except (AssertionError, OSError) as e:
+            print("%s: %s" % (name, e), flush=True)
+    table(results)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(results, f, indent=1)
 
 
 main()

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -178,9 +179,31 @@ static void a_key_that_was_looked_for_is_added_with_its_hash(void **state)
     free(items);
 }
 
+/* Long keys are hashed in several sums: each byte of them counts, and where it stands. */
+static void long_keys_that_differ_in_one_byte_have_other_hashes(void **state)
+{
+    enum { LEN = 203 };
+    static uint8_t keys[2 * LEN][LEN];
+    static struct table_node nodes[2 * LEN];
+    struct table t;
+
+    (void)state;
+    table_init(&t, ACCOUNT_KEYS, 1, NULL);
+    for (size_t i = 0; i < 2 * LEN; i++) {
+        memset(keys[i], 'k', LEN);
+        keys[i][i / 2] = i % 2 == 0 ? 'l' : '\0';
+        nodes[i].key = (struct slice){keys[i], LEN};
+        table_add(&t, &nodes[i]);
+        for (size_t j = 0; j < i; j++)
+            assert_true(nodes[i].hash != nodes[j].hash);
+    }
+    table_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_keys_that_differ_in_one_byte_have_other_hashes),
         cmocka_unit_test(an_empty_table_finds_nothing),
         cmocka_unit_test(the_empty_key_is_a_key),
         cmocka_unit_test(it_holds_what_was_added_and_not_removed),

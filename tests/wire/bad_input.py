@@ -26,14 +26,10 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 import script as wire  # noqa: E402
 import servers         # noqa: E402
+from mutation import VALID, fields, mutate  # noqa: E402
 from stage import Connection, Unmet  # noqa: E402
 
 MIB = 1 << 20
-
-
-def fields(text):
-    """Bytes in the notation of *.wire files."""
-    return wire.parse_fields(wire.Tokens(text))({})
 
 
 def check(condition, text):
@@ -202,66 +198,6 @@ def half_requests_end_some_day(options):
 
 # ---- garbage
 
-VALID = [fields(text) for text in (
-    'HS M:SET str:"/k" str:"value" M:GET str:"/k" M:ADD str:"/n" i64:1',
-    'HS M:WAIT list:"/k","/n" M:CHECK list:"/k","/x" M:CANCEL_WAIT M:GETNUMKEYS',
-    'HS M:MULTI_SET u64:2 str:"/a" str:"1" str:"/b" str:"2" M:MULTI_GET list:"/a","/b"',
-    'HS M:QUEUE_PUSH str:"/q" str:"i" M:QUEUE_LEN str:"/q" M:QUEUE_POP str:"/q" M:WAIT list:"/q"',
-    'HS M:BARRIER str:"/c" i64:2 M:LIST_KEYS M:DELETE_KEY str:"/k" M:APPEND str:"/k" str:"x"',
-    'HS M:COMPARE_SET str:"/k" str:"" str:"new" M:COMPARE_SET str:"/k" str:"new" str:"newer"',
-    'C:SET str:"/k" str:"value" C:GET str:"/k" C:WAIT list:"/w" C:CHECK list:"/k"',
-    'C:WATCH_KEY str:"/k" C:ADD str:"/n" i64:-1 C:COMPARE_SET str:"/k" str:"a" str:"b"',
-    'head:"GET /v2/keys/k?recursive=true&sorted=true HTTP/1.1","Host: x"*3',
-    'head:"PUT /v2/keys/k%2Fl?ttl=5&prevExist=false HTTP/1.1","Host: x","Content-Length: 9",'
-    '"Content-Type: application/x-www-form-urlencoded" "value=a%62"',
-    'head:"PUT /v2/keys/k HTTP/1.1","Host: x","Transfer-Encoding: chunked",'
-    '"Content-Type: application/x-www-form-urlencoded" "6;x=y\\r\\nvalue=\\r\\n3\\r\\nabc\\r\\n"'
-    '"0\\r\\nT: v\\r\\n\\r\\n"',
-    'head:"GET /v2/keys/w?wait=true&stream=true&waitIndex=2 HTTP/1.1","Host: x"',
-    'head:"GET /v2//keys/../x HTTP/1.0","Connection: keep-alive" head:"HEAD / HTTP/1.0"',
-    'head:"PUT /v2/auth/users/u HTTP/1.1","Host: x","Content-Type: application/json",'
-    '"Expect: 100-continue","Content-Length: 27" "{\\"user\\":\\"u\\",\\"password\\":[}"',
-    'head:"POST /v2/members HTTP/1.1","Host: x","Content-Type: application/json",'
-    '"Content-Length: 30" "{\\"peerURLs\\":[\\"http://a:1/p\\"]}  "',
-    'head:"DELETE /v2/keys/k?dir=true&prevValue=1 HTTP/1.1","Host: x","Authorization: Basic eDp5"',
-    'head:"GET /v2/keys/k?wait=true HTTP/1.1","Host: x" head:"GET /metrics HTTP/1.1","Host: x"'
-    'head:"GET /v2/keys/?wait=true&recursive=true HTTP/1.1","Host: x"'
-    'head:"GET /v2/keys/n?wait=true HTTP/1.1","Host: x"',
-    'head:"PUT /v2/keys/k?value=1 HTTP/1.1","Host: x" head:"POST /v2/keys/d?value=1 HTTP/1.1",'
-    '"Host: x" head:"PUT /v2/keys/t?value=1&ttl=0 HTTP/1.1","Host: x"'
-    'head:"DELETE /v2/keys/d?recursive=true HTTP/1.1","Host: x"',
-    'head:"DELETE /rdzv/v1/spaces/bad HTTP/1.1","Host: x","Authorization: Bearer operator-of-tests" head:"GET /rdzv/v1/spaces HTTP/1.1",'
-    '"Host: x" head:"GET /readyz?verbose HTTP/1.1","Host: x"',
-)]
-EXTREMES = [struct.pack("<Q", n) for n in (
-    0, 1, 0xff, 8192, 8193, 131072, 131073, 8388608, 8388609, 1 << 31, (1 << 32) - 1, 1 << 32,
-    (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 8)]
-
-
-def mutate(rng, data):
-    data = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.randrange(7)
-        if kind == 0 and data:
-            data[at % len(data)] ^= 1 << rng.randrange(8)
-        elif kind == 1 and data:
-            data[at % len(data)] = rng.randrange(256)
-        elif kind == 2:
-            del data[at:at + rng.choice((1, 4, 8, 40))]
-        elif kind == 3:
-            data[at:at] = rng.randbytes(rng.choice((1, 2, 8, 100)))
-        elif kind == 4:
-            data[at:at + 8] = rng.choice(EXTREMES)
-        elif kind == 5:
-            data += rng.choice(VALID)
-        else:
-            data[at:at] = data[:at]
-        if not data:
-            data = bytearray(b"\0")
-    return bytes(data)
-
-
 def garbage_of(seed, index):
     """What connection `index` of a run does: its bytes in segments, whether the daemon reads each
     of them before the next one comes, and how it ends."""
@@ -380,6 +316,72 @@ def slow_readers_are_cut(options):
         for peer in slow:
             peer.expect_closed(skip=True)
         scene.serves()
+
+
+def metric(scene, name):
+    """One of the daemon's numbers."""
+    with socket.create_connection(("127.0.0.1", scene.port), timeout=20) as s:
+        s.sendall(fields('head:"GET /metrics HTTP/1.1","Host: x","Connection: close"'))
+        text = b""
+        while more := s.recv(1 << 16):
+            text += more
+    return int(float(re.search(rb"^%s (\S+)" % name.encode(), text, re.MULTILINE).group(1)))
+
+
+def put_value(scene, key, value):
+    peer = scene.peer(fields('head:"PUT /v2/keys/%s?noValueOnSuccess=true HTTP/1.1","Host: x",'
+                             '"Content-Type: application/x-www-form-urlencoded",'
+                             '"Content-Length: %d"' % (key, 6 + len(value))) + b"value=" + value)
+    peer.expect_http(wire.parse_expectation("http:2xx")[1], {})
+    scene.leave(peer)
+
+
+def an_answer_grows_in_large_steps(options):
+    """Where there is no room for twice as much, an answer whose length nobody knows before grows by
+    less, but not by a few bytes each time: each step may copy what is there, and takes memory that
+    may be refused, which is counted."""
+    with Scene(options, "--memory-limit=64MiB") as scene:
+        put_value(scene, "controls", b"\x01" * 3200000)  # each is 6 bytes of JSON
+        for key, size in (("1", 8000000), ("2", 4500000)):
+            scene.control.send(fields('M:SET str:"%s"' % key) + struct.pack("<Q", size) + b"v" * size)
+        scene.sync()
+        before = metric(scene, "rdzvd_memory_refused_total")
+        reader = scene.peer(fields('head:"GET /v2/keys/controls HTTP/1.1","Host: x"'))
+        reader.expect_http(wire.parse_expectation("http:200")[1], {})
+        refused = metric(scene, "rdzvd_memory_refused_total") - before
+        print("     memory was refused %d times on the way to 19 MB" % refused)
+        check(1 <= refused < 50, "refused %d times" % refused)
+
+
+def memory_goes_back_when_its_holders_have_gone(options):
+    """Values of all lengths come and go, some stay: the daemon is large by what it keeps."""
+    with Scene(options, "--memory-limit=256MiB") as scene:
+        if is_sanitized(scene):
+            return  # sanitizers keep what is freed
+        scene.serves()
+        before, rng, kept = scene.rss(), random.Random(options.seed), 0
+        for turn in range(6):
+            for key in range(1000):
+                size = rng.choice((100, 5000, 40000, 100000, 130000))
+                scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", size) + b"v" * size)
+            for key in range(1000):
+                if key % 20 or turn == 5:
+                    scene.control.send(fields('M:DELETE_KEY str:"%d"' % key))
+                    scene.control.expect([fields("i64:1")])
+            kept = max(kept, scene.rss())
+        deadline = time.monotonic() + options.patience
+        while scene.rss() > 1.2 * before + 8 * MIB and time.monotonic() < deadline:
+            scene.sync()
+            time.sleep(0.05)
+        print("     %d MiB before, %d with the values, %d behind them" % (
+            before >> 20, kept >> 20, scene.rss() >> 20))
+        check(scene.rss() <= 1.2 * before + 8 * MIB, "%d KiB behind them" % (scene.rss() >> 10))
+        scene.serves()
+
+
+def is_sanitized(scene):
+    with open("/proc/%d/exe" % scene.daemon.pid, "rb") as f:
+        return b"__asan_init" in f.read()
 
 
 EVENTS_MAX = 65536  # what one watch may be told in one turn of the daemon
@@ -510,7 +512,8 @@ def a_thundering_herd_is_served(options):
 
 
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
-         memory_follows_no_announcement, slow_readers_are_cut, a_stream_that_is_told_much_has_no_gap,
+         memory_follows_no_announcement, slow_readers_are_cut,
+         an_answer_grows_in_large_steps, memory_goes_back_when_its_holders_have_gone, a_stream_that_is_told_much_has_no_gap,
          each_close_is_logged,
          a_flood_of_closes_is_counted, a_thundering_herd_is_served]
 

@@ -1,0 +1,348 @@
+"""Hostile clients of all protocols, as one process: each of them does one thing after the other that a
+daemon must bear.
+
+    hostile.py            its orders come as JSON on stdin; it ends when they say, or with stdin
+
+What client C of seed N does as its L-th thing is decided by the three numbers alone; when the daemon
+gets it is not.
+"""
+
+import json
+import os
+import random
+import resource
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from repertoire import (ADD, BARRIER, CANCEL, COMPARE_SET, GET, HELLO, KEYS, KIB, LIST_KEYS,  # noqa: E402
+                        MIB, MULTI_GET, MULTI_SET, PING, PREFIX, PUSH, RUNS, SET, WAIT, Repertoire,
+                        many, mutate, number, pairs, text)
+from swarm import GOT, PAUSE, SENT, Line, Swarm  # noqa: E402
+
+LEFT_OPEN = 30  # connections that one client leaves open behind it, at most
+BURST = 32 * MIB
+
+
+class Client:
+    """One client: its lives, one after the other."""
+
+    def __init__(self, swarm, say, orders, number_):
+        self.swarm = swarm
+        self.say = say
+        self.orders = orders
+        self.number = number_
+        self.left = []
+        self.tally = {}
+
+    def live(self):
+        turn = 0
+        only = self.orders["only"]
+        while True:
+            rng = random.Random("%s/%d/%d" % (self.orders["seed"], self.number, turn))
+            turn += 1
+            names = [only] if only else list(LIVES)
+            weights = [LIVES[name][1] for name in names]
+            name = rng.choices(names, weights)[0]
+            self.tally[name] = self.tally.get(name, 0) + 1
+            yield from LIVES[name][0](self, rng)
+            yield PAUSE, rng.choice((0, 0, 0, 0.01, 0.1))
+
+    # ---- what lives are made of
+
+    def open(self, rng, reading="all", modern=False, polite_too=False):
+        """At a space of the hostile ones, or at one that polite clients use."""
+        places = self.orders["hostile"]
+        address = rng.choice(places)
+        if polite_too and rng.random() < 0.3:
+            address = self.orders["shared"]
+        line = Line(self.swarm, tuple(address), reading,
+                    rng.choice((None, None, None, 4096)) if reading != "all" else None)
+        if modern:
+            line.send(HELLO)
+        return line
+
+    def leave(self, rng, line):
+        """One of the ways to go, or to stay."""
+        how = rng.choice(("close", "close", "reset", "half-close", "stay", "stay"))
+        if how == "half-close":
+            line.half_close()
+        if how in ("half-close", "stay"):
+            if rng.random() < 0.5:
+                line.read_as("never")
+            self.left.append(line)
+            if len(self.left) > LEFT_OPEN:
+                self.left.pop(0).end()
+        else:
+            line.end(reset=how == "reset")
+
+    def reading(self, rng):
+        return rng.choice(("all", "all", "all", "slow", "never"))
+
+    def send_cut(self, rng, line, data):
+        """In segments, with or without a pause between them."""
+        view = memoryview(data)
+        for _ in range(rng.choice((0, 1, 3, 10))):
+            if len(view) < 2 or line.ended:
+                break
+            cut = rng.choice((1, 2, 7, 50, max(1, len(view) // 2), max(1, len(view) - 1)))
+            line.send(view[:cut])
+            view = view[cut:]
+            yield PAUSE, rng.choice((0, 0, 0.001, 0.01))
+        line.send(view)
+        yield SENT, line, rng.choice((0.1, 1, 3))
+
+    # ---- lives
+
+    def talk(self, rng):
+        """Requests of one protocol, some at a time, each answered before the next ones or not."""
+        kind = rng.choice(("c10d", "c10d", "c10d", "legacy", "http", "http", "http"))
+        line = self.open(rng, self.reading(rng), kind == "c10d")
+        say = {"c10d": self.say.c10d, "legacy": self.say.legacy, "http": self.say.any_http}[kind]
+        size = 0
+        for _ in range(rng.choice((1, 5, 20))):
+            batch = [say(rng) for _ in range(rng.choice((1, 1, 10, 50)))]
+            size += sum(map(len, batch))
+            if line.ended or size > BURST:
+                break
+            line.send(b"".join(batch))
+            yield SENT, line, rng.choice((0.1, 1, 3))
+            yield GOT, line, line.got + 1, rng.choice((0, 0.001, 0.05))
+        self.leave(rng, line)
+
+    def flood(self, rng):
+        """One request, thousands of times at once: what costs most in the state that is there."""
+        what = rng.choice(("list", "count", "get", "multi", "add", "check", "look", "metrics", "runs",
+                           "password", "agent", "watch", "http", "waits", "auth"))
+        say, modern = self.say, True
+        if what in ("look", "metrics", "runs", "password", "watch", "http", "auth"):
+            modern = False
+        request = {
+            "list": lambda: LIST_KEYS,
+            "count": lambda: b"\x07",
+            "get": lambda: GET + text(rng.choice(KEYS)),
+            "multi": lambda: MULTI_GET + many([rng.choice(KEYS)] * rng.choice((10, 1000))),
+            "add": lambda: ADD + text(b"number") + number(1),
+            "check": lambda: b"\x05" + many(say.keys(rng)),
+            "waits": lambda: WAIT + many(say.keys(rng)) + CANCEL,
+            "agent": lambda: COMPARE_SET + text(PREFIX + b"r") + text(b"") + text(say.states[5]),
+            "look": lambda: say.look(rng),
+            "metrics": lambda: say.http("GET", "/metrics"),
+            "runs": lambda: say.http("GET", "/rdzv/v1/spaces/one/runs"),
+            "password": lambda: say.http("GET", "/v2/keys/", headers=(
+                "Authorization: Basic cm9vdDp3cm9uZw==",)),
+            "watch": lambda: say.watch(rng),
+            "http": lambda: say.any_http(rng),
+            "auth": lambda: say.auth(rng),
+        }[what]()
+        count = min(rng.choice((10, 300, 3000, 16000)), max(1, BURST // len(request)))
+        line = self.open(rng, self.reading(rng), modern, polite_too=what not in (
+            "check", "http", "agent", "auth", "waits", "password"))
+        line.send(request * count)
+        yield SENT, line, rng.choice((0.1, 1, 3))
+        yield GOT, line, rng.choice((1, MIB, 100 * MIB)), rng.choice((0, 0.1, 1))
+        self.leave(rng, line)
+
+    def half(self, rng):
+        """Part of a request; then nothing, or the rest much later."""
+        data = rng.choice((self.say.c10d, self.say.any_http, self.say.legacy))(rng)
+        modern = rng.random() < 0.5
+        for _ in range(rng.choice((1, 1, 5, 20))):
+            rest_too = rng.random() < 0.2
+            line = self.open(rng, modern=modern, polite_too=not rest_too)
+            cut = rng.randrange(max(1, len(data)))
+            line.send(data[:cut])
+            yield PAUSE, rng.choice((0, 0, 0.01))
+            if rest_too:
+                line.send(data[cut:])
+            self.leave(rng, line)
+
+    def agents(self, rng):
+        """Agents of colliding runs: compare-and-sets with what came last, or with something else."""
+        line = self.open(rng, modern=True)
+        key = PREFIX + rng.choice(RUNS)
+        line.kept = bytearray()
+        yield GOT, line, 4, 3
+        known, read = b"", 4
+        for _ in range(rng.choice((3, 10, 40))):
+            state, expected = self.say.state(rng), rng.choice((None, None, None, b"", b"old"))
+            what, pause = rng.randrange(8), rng.choice((0, 0, 0.001, 0.05))
+            where = b"%s.%d/MASTER_" % (key, rng.randrange(2))
+            if what == 0:
+                line.send(SET + text(where + b"ADDR") + text(b"localhost"),
+                          SET + text(where + b"PORT") + text(b"%d" % rng.choice((1, 99999, 4000))))
+            elif what == 1:
+                line.send(CANCEL + WAIT + many([where + b"ADDR", where + b"PORT"]))
+                break  # what else came back is not told apart from answers to compare-and-sets
+            line.send(COMPARE_SET + text(key) + text(known if expected is None else expected) +
+                      text(state))
+            yield GOT, line, read + 8, rng.choice((0.5, 3))
+            if len(line.kept) < read + 8:
+                break
+            size = int.from_bytes(line.kept[read:read + 8], "little")
+            yield GOT, line, read + 8 + size, 3
+            known = bytes(line.kept[read + 8:read + 8 + size])
+            read += 8 + size
+            yield PAUSE, pause
+        self.leave(rng, line)
+
+    def waiters(self, rng):
+        """Many who wait or watch; then they go, or what they wait for comes."""
+        modern = rng.random() < 0.5
+        lines = []
+        for _ in range(rng.choice((1, 5, 20))):
+            line = self.open(rng, rng.choice(("all", "never")), modern)
+            if modern:
+                line.send(rng.choice((WAIT + many(self.say.keys(rng)),
+                                      BARRIER + text(rng.choice(KEYS)) + number(1 << 20))))
+            else:
+                line.send(self.say.watch(rng))
+            lines.append(line)
+        yield PAUSE, rng.choice((0, 0.01, 0.1))
+        if rng.random() < 0.5:
+            other = self.open(rng, modern=modern)
+            for _ in range(rng.choice((1, 20, 300))):
+                other.send(SET + text(self.say.key(rng)) + text(b"v" * 300) if modern
+                           else self.say.http("PUT", self.say.etcd_path(rng), b"value=" + b"v" * 300))
+            yield SENT, other, 1
+            lines.append(other)
+        for line in lines:
+            self.leave(rng, line)
+
+    def fill(self, rng):
+        """As much as fits: keys, values, queues, directories, times to live, runs, paths."""
+        what = rng.choice(("keys", "values", "queue", "append", "tree", "ttl", "deep", "runs", "large"))
+        modern = what in ("keys", "values", "queue", "append", "runs")
+        line = self.open(rng, rng.choice(("all", "all", "never")), modern)
+        for _ in range(rng.choice((1, 3, 8))):
+            first = rng.randrange(200000)
+            if what == "keys":
+                count = min(self.orders["limits"]["keys"], rng.choice((1000, 20000)))
+                data = MULTI_SET + pairs([(b"fill/%d" % n, b"v") for n in range(first, first + count)])
+            elif what == "values":
+                data = SET + text(b"large/%d" % (first % 50)) + text(self.say.bytes(
+                    rng, self.orders["limits"]["value"]))
+            elif what == "queue":
+                data = (PUSH + text(b"queue") + text(b"v" * 100)) * rng.choice((100, 5000))
+            elif what == "append":
+                data = (b"\x09" + text(b"grow") + text(b"v" * 1000)) * rng.choice((10, 1000))
+            elif what == "runs":
+                data = b"".join(COMPARE_SET + text(PREFIX + b"fill-%d" % n) + text(b"") +
+                                text(self.say.states[2]) for n in range(first, first + 200))
+            elif what == "tree":
+                data = b"".join(self.say.http("PUT", "/v2/keys/many/%d/%d" % (n % 50, n), b"value=v")
+                                for n in range(first, first + 500))
+            elif what == "ttl":
+                data = b"".join(self.say.http("PUT", "/v2/keys/ttl/%d" % n, b"value=v&ttl=1")
+                                for n in range(first, first + 500))
+            elif what == "deep":
+                data = b"".join(self.say.http("PUT", "/v2/keys" + "/d%d" % n * 200, b"value=v")
+                                for n in range(first % 100, first % 100 + 20))
+            else:
+                data = self.say.http("PUT", "/v2/keys/large/%d" % (first % 20),
+                                     b"value=" + self.say.bytes(rng, rng.choice((MIB, 9 * MIB))))
+            if line.ended:
+                break
+            line.send(data)
+            yield SENT, line, 3
+        self.leave(rng, line)
+
+    def churn(self, rng):
+        """Connections that come and go."""
+        for _ in range(rng.choice((10, 50, 200))):
+            line = self.open(rng, polite_too=True)
+            first = rng.choice((b"", b"", HELLO, HELLO[:3], b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",
+                                b"\x16\x03\x01"))
+            line.send(first)
+            if rng.random() < 0.2:
+                yield GOT, line, 1, 0.02
+            line.end(reset=rng.random() < 0.5)
+            if rng.random() < 0.05:
+                yield PAUSE, 0.001
+        yield PAUSE, 0.01
+
+    def never_read(self, rng):
+        """Asks for much, and reads nothing of it."""
+        line = self.open(rng, "never", modern=rng.random() < 0.5)
+        data = rng.choice((
+            lambda: LIST_KEYS * 50,
+            lambda: (MULTI_GET + many([b"large/1", b"a", b"b"] * rng.choice((1, 1000)))) * 5,
+            lambda: (GET + text(b"large/1")) * 200,
+            lambda: self.say.http("GET", "/v2/keys/?recursive=true") * 20,
+            lambda: self.say.http("GET", "/v2/keys/large/1") * 20,
+            lambda: self.say.http("GET", "/v2/keys/?wait=true&recursive=true&stream=true"),
+        ))()
+        line.send(data)
+        yield SENT, line, 1
+        yield PAUSE, rng.choice((0.1, 0.5, 2))
+        if rng.random() < 0.5:
+            line.read_as(rng.choice(("all", "slow")))
+            yield GOT, line, 100 * MIB, rng.choice((0.1, 1))
+        self.leave(rng, line)
+
+    def mutated(self, rng):
+        """A conversation with something wrong in it."""
+        data = mutate(rng, self.say.conversation(rng))
+        line = self.open(rng, rng.choice(("all", "all", "never")), polite_too=False)
+        yield from self.send_cut(rng, line, data)
+        yield GOT, line, 1, rng.choice((0, 0.01))
+        self.leave(rng, line)
+
+    def garbage(self, rng):
+        """Bytes."""
+        line = self.open(rng, polite_too=True)
+        data = rng.choice((b"", b"", HELLO, b"GET /")) + rng.randbytes(rng.choice((1, 5, 60, 3000)))
+        yield from self.send_cut(rng, line, data)
+        self.leave(rng, line)
+
+    def operate(self, rng):
+        """What operators do, and users of auth: mostly at the TCP ports, with and without a token."""
+        socket_path = rng.random() < 0.3
+        line = Line(self.swarm, self.orders["unix"], "all") if socket_path else self.open(rng)
+        for _ in range(rng.choice((1, 3, 10))):
+            if line.ended:
+                break
+            line.send(rng.choice((self.say.admin, self.say.admin, self.say.auth))(rng))
+            yield GOT, line, line.got + 1, rng.choice((0.01, 0.5))
+        self.leave(rng, line)
+
+
+# What clients do, and how often.
+LIVES = {
+    "talk": (Client.talk, 20),
+    "flood": (Client.flood, 15),
+    "half": (Client.half, 8),
+    "agents": (Client.agents, 12),
+    "waiters": (Client.waiters, 10),
+    "fill": (Client.fill, 10),
+    "churn": (Client.churn, 5),
+    "never-read": (Client.never_read, 8),
+    "mutated": (Client.mutated, 10),
+    "garbage": (Client.garbage, 4),
+    "operate": (Client.operate, 6),
+}
+
+
+def main():
+    orders = json.loads(sys.stdin.readline())
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    say = Repertoire(orders["limits"], orders["token"], orders["spaces"])
+    print("ready", flush=True)
+    sys.stdin.readline()  # all others are ready, too
+    swarm = Swarm()
+    clients = [Client(swarm, say, orders, n) for n in orders["clients"]]
+    for client in clients:
+        swarm.begin(client.live())
+    swarm.run(time.monotonic() + orders["seconds"])
+    swarm.close()
+    tally = {}
+    for client in clients:
+        for name, count in client.tally.items():
+            tally[name] = tally.get(name, 0) + count
+    print(json.dumps({"connections": swarm.opened, "lives": tally}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
