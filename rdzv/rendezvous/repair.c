@@ -81,16 +81,17 @@ static void revive(struct step *s, struct agent *a, const struct torch_node *nod
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
 /* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
- * rank that it has. Another round has begun since: as one that waits it makes all nodes meet again.
+ * rank that it has. Another round has begun since: as one that waits it makes all nodes meet again,
+ * itself before all, which may be the only one that is left.
  * When no place is left there, another node has taken it. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;
     const struct torch_node *then;
 
-    if (!v->state.complete || a->nodes == 0)
+    if (a->nodes == 0)
         return PLACE_NONE;
-    if (v->state.round == a->round) {
+    if (v->state.complete && v->state.round == a->round) {
         then = torch_state_find(&v->last_completed, &a->node);
         if (then == NULL || !then->participant)
             return PLACE_NONE;
@@ -98,7 +99,7 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
         back->rank = then->rank;
         return PLACE_FOUND;
     }
-    if (run->reached_max && torch_state_participants(&v->state) >= a->nodes)
+    if (v->state.complete && run->reached_max && torch_state_participants(&v->state) >= a->nodes)
         return PLACE_TAKEN;
     back->waiting = true;
     return PLACE_FOUND;

@@ -296,6 +296,26 @@ static void a_node_that_left_by_itself_is_not_put_back(void **state)
     scene_fini(&s);
 }
 
+/* The others are gone, in the middle of the next round: nobody else tells it to join. */
+static void a_node_waits_when_no_round_is_complete(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    st = scene_state(scene_get(&s, ""));
+    scene_remove(&st, "a");
+    st.complete = false;
+    st.round++;
+    scene_put(&s, "", scene_text(&s, &st));
+    scene_event(&s, RUN_CHANGED, NULL);
+    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    assert_true(node_now(&s, "a").waiting);
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_node_waits_when_the_new_round_was_not_full),
         cmocka_unit_test(a_node_that_comes_back_late_has_a_fresh_heartbeat),
         cmocka_unit_test(a_node_that_left_by_itself_is_not_put_back),
+        cmocka_unit_test(a_node_waits_when_no_round_is_complete),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
