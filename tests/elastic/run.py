@@ -661,6 +661,36 @@ def heartbeats_of_two_agents_merge():
 
 
 @case
+def a_merged_state_is_no_longer_than_what_was_written():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+
+        def crowd(state):
+            texts = ["x" * 900 + end for end in ("yz", "yz")]  # two objects of one text
+            at = ts.now()
+            for i in range(300):
+                state.wait_list.add(ts.Node(texts[i % 2], i, 0))
+            for node in state.wait_list:
+                state.last_heartbeats[node] = at
+
+        def beat(agent):
+            """The state that it wanted, and the one that there is."""
+            state = agent.state()
+            agent.beat(state)
+            agent.try_write(ts.dumps(state))  # as rdzvd orders the nodes, not as Python does
+            return state, agent.state()
+        a.write(crowd)
+        stored = len(a.seen)
+        b.read()
+        wanted, merged = beat(a)
+        same(vars(merged), vars(wanted), "the first heartbeat, and nothing else")
+        wanted, merged = beat(b)  # made of the value before the first one
+        wanted.last_heartbeats[a.node] = a.state().last_heartbeats[a.node]
+        same(vars(merged), vars(wanted), "both heartbeats")
+        check(len(b.seen) <= stored + 100, "%d bytes became %d" % (stored, len(b.seen)))
+
+
+@case
 def what_is_more_than_a_heartbeat_does_not_merge():
     changes = {
         "joins the waiting": lambda s, n: s.wait_list.add(n),
