@@ -70,6 +70,7 @@ class Client:
 
     def __init__(self, port, c10d):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.got = b""
         self.c10d = c10d
         if c10d:
