@@ -15,10 +15,16 @@ void reserve_fini(struct reserve *r)
     *r = (struct reserve){0};
 }
 
+/* A large block has pages of its own. When it goes, the heap has to grow for small pieces in its
+ * place, which it does by 128 KiB more than it needs just then; and large pieces are whole pages.
+ */
+#define HEAP_STEP  (256u << 10)
+#define PAGES(len) ((len) / 16)
+
 bool reserve_grow(struct reserve *r, size_t need)
 {
     size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
-    void *block = malloc(size);
+    void *block = malloc(size == RESERVE_STANDING ? size : size + PAGES(size) + HEAP_STEP);
 
     if (block == NULL)
         return false;
@@ -27,12 +33,16 @@ bool reserve_grow(struct reserve *r, size_t need)
     return true;
 }
 
+/* Not by making a large block less, which would still have pages of its own: the standing one is a
+ * piece of the heap, where small pieces can take its place. */
 void reserve_restore(struct reserve *r)
 {
-    void *block = realloc(r->block, RESERVE_STANDING);
+    void *block = malloc(RESERVE_STANDING);
 
-    if (block != NULL)
-        *r = (struct reserve){block, RESERVE_STANDING};
+    if (block == NULL)
+        return;
+    free(r->block);
+    *r = (struct reserve){block, RESERVE_STANDING};
 }
 
 void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)

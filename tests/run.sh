@@ -190,6 +190,7 @@ if [ "$ALL" = yes ]; then
 else
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py
 fi
+step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
