@@ -358,6 +358,336 @@ def passwords(s):
     send_all(s.http(), request * count)
 
 
+# --- Lists, requests with many keys, and changes that many wait for. ---
+
+KEYS_MAX = 131072  # --keys-per-request
+SMALL_MEMORY = "--memory-limit=256MiB"
+
+
+def name_of(i, size=0):
+    return (b"key/%07d" % i).ljust(size, b".")
+
+
+def keys_request(op, keys):
+    return op + struct.pack("<Q", len(keys)) + b"".join(map(agents.text, keys))
+
+
+def for_all(function, peers):
+    """At the same time."""
+    threads = [threading.Thread(target=function, args=(peer,)) for peer in peers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def take(sock, size):
+    while size > 0:
+        size -= len(sock.recv(min(size, 1 << 20))) or sys.exit("the daemon closed a connection")
+
+
+def settle(s, quiet=1):
+    """Until the daemon has computed little for that many seconds: those who wait go on."""
+    while True:
+        before = s.cpu()
+        time.sleep(quiet)
+        if s.cpu() - before <= 0.1 * quiet:
+            return
+
+
+def send_unread(s, sock, data):
+    """Sends as much as the daemon takes, and reads nothing."""
+    sock.setblocking(False)
+    since, sent = time.monotonic(), 0
+    while sent < len(data) and time.monotonic() - since < 3:
+        try:
+            sent += sock.send(data[sent:sent + (1 << 20)])
+            since = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:
+            break  # the daemon has had enough of it
+    settle(s)
+
+
+def with_keys(s, count, size=0):
+    multi_set(s.peer(), ((name_of(i, size), b"v") for i in range(count)))
+
+
+def lists(s, clients, each):
+    keys = s.of(1000000)
+    with_keys(s, keys)
+    peers = [s.peer() for _ in range(clients)]
+    size = 8 + keys * (8 + len(name_of(0)))
+    yield "%d LIST_KEYS by each of %d clients; %d keys" % (each, clients, keys)
+
+    def ask(peer):
+        peer.send(b"\x11" * each)
+        take(peer.socket, size * each)
+    for_all(ask, peers)
+
+
+@case()
+def list_all(s):
+    """LIST_KEYS of many keys, once."""
+    yield from lists(s, 1, 1)
+
+
+@case()
+def list_all_pipelined(s):
+    """LIST_KEYS of many keys, again and again."""
+    yield from lists(s, 1, 20)
+
+
+@case()
+def list_all_clients(s):
+    """LIST_KEYS of many keys, by many clients at once."""
+    yield from lists(s, 100, 1)
+
+
+@case()
+def list_all_changing(s):
+    """LIST_KEYS of many keys again and again, while others make keys and delete them."""
+    keys, ended = s.of(1000000), threading.Event()
+    with_keys(s, keys)
+    peer, changer = s.peer(), s.peer()
+    yield "20 LIST_KEYS of %d keys; others delete keys and make them" % keys
+
+    def change():
+        i = 0
+        while not ended.is_set():
+            i += 1
+            key = agents.text(name_of(i * 7919 % keys))
+            changer.send((b"\x08" + key + b"\x01" + key + agents.text(b"v")) * 50)
+            take(changer.socket, 50 * 8)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    for _ in range(20):
+        peer.send(b"\x11")
+        take(peer.socket, 8 + keys * (8 + len(name_of(0))) - (0 if peer.number() == keys else 19))
+    ended.set()
+    thread.join()
+
+
+@case(SMALL_MEMORY)
+def list_unread(s):
+    """LIST_KEYS of long keys by a client that never reads."""
+    count = s.of(11500)
+    with_keys(s, count, 8000)
+    yield "20 LIST_KEYS of %d keys of 8000 bytes, nobody reads" % count
+    send_unread(s, s.peer().socket, b"\x11" * 20)
+
+
+def cold(s):
+    """What is in the processor's caches goes."""
+    bytearray(256 * MIB)
+
+
+def many(s, op, keys, answer):
+    """The same request, 10 times, of keys that lie far apart."""
+    with_keys(s, s.of(1000000))
+    with_keys(s, s.of(1000), 1000)
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    request = keys_request(op, [keys(i) for i in range(count)])
+    yield "10 times op %d of %d keys, %d bytes each; many keys in the store" % (
+        op[0], count, len(request))
+    for _ in range(10):
+        cold(s)
+        peer.send(request)
+        peer.socket.settimeout(None)
+        take(peer.socket, answer(count))
+
+
+def far(s):
+    total = s.of(1000000)
+    return lambda i: name_of(i * 524287 % total)
+
+
+@case()
+def check_many(s):
+    """CHECK of as many keys as it may have, which all exist."""
+    yield from many(s, b"\x05", far(s), lambda _: 1)
+
+
+@case()
+def check_long(s):
+    """CHECK of long keys, which all exist."""
+    yield from many(s, b"\x05", lambda i: name_of(i % s.of(1000), 1000), lambda _: 1)
+
+
+@case()
+def get_many(s):
+    """MULTI_GET of as many keys as it may have."""
+    yield from many(s, b"\x0a", far(s), lambda count: 9 * count)
+
+
+@case()
+def get_absent(s):
+    """The same of keys that do not exist."""
+    yield from many(s, b"\x0a", lambda i: b"absent/%d" % i, lambda count: 8 * count)
+
+
+@case()
+def wait_many(s):
+    """WAIT for as many keys as it may have: all but the last one exist. That one comes, and goes."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
+    request = keys_request(b"\x06", [far(s)(i) for i in range(count - 1)] + [b"last"])
+    yield "10 WAITs of %d keys, %d bytes each; %d keys in the store" % (count, len(request), total)
+    for _ in range(10):
+        cold(s)
+        waiter.send(request)
+        settle(s, 0.2)
+        setter.set(b"last", b"v")
+        waiter.expect(b"\0")
+        setter.send(b"\x08" + agents.text(b"last"))
+        setter.number()
+
+
+@case()
+def wait_absent(s):
+    """WAIT for as many absent keys as it may have. Then they all come at once."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
+    yield "5 WAITs of %d absent keys, then a MULTI_SET of them; %d keys in the store" % (
+        count, total)
+    for i in range(5):
+        keys = [b"round/%d/%d" % (i, k) for k in range(count)]
+        waiter.send(keys_request(b"\x06", keys))
+        settle(s, 0.2)
+        setter.send(b"\x0b" + struct.pack("<Q", count) +
+                    b"".join(agents.text(key) + agents.text(b"v") for key in keys))
+        waiter.expect(b"\0")
+
+
+@case()
+def set_many(s):
+    """MULTI_SET of as many keys as it may have, new ones and old ones."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    yield "5 MULTI_SETs of %d new keys, and of as many old ones; %d keys in the store" % (
+        count, total)
+    for keys in [[b"new/%d/%d" % (i, k) for k in range(count)] for i in range(5)] + [
+            [far(s)(k) for k in range(count)]] * 5:
+        cold(s)
+        peer.send(b"\x0b" + struct.pack("<Q", count) +
+                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.ping()
+
+
+def wakes(s, request, answer, count):
+    """That many clients wait for one key; it comes, and goes, 10 times."""
+    peers = [s.peer() for _ in range(count)]
+    setter = s.peer()
+    yield "%d clients wait for one key that comes, 10 times" % count
+    for _ in range(10):
+        for peer in peers:
+            peer.send(request)
+        settle(s, 0.2)
+        setter.set(b"wanted", b"v")
+        for peer in peers:
+            peer.expect(answer)
+        setter.send(b"\x08" + agents.text(b"wanted"))
+        setter.number()
+
+
+@case()
+def wake_waiters(s):
+    """A key comes that many clients wait for."""
+    yield from wakes(s, agents.wait_request(b"wanted"), b"\0", s.of(9000))
+
+
+def watchers(s, count, paths):
+    peers = []
+    for i in range(count):
+        peer = s.http()
+        peer.sendall(http_request("GET", "/v2/keys" + paths[i % len(paths)]))
+        peers.append(peer)
+    for peer in peers:
+        peer.recv(1 << 16)  # the head
+    return peers
+
+
+def put(s, key, value):
+    s.ask("PUT", "/v2/keys" + key, b"value=" + value, "application/x-www-form-urlencoded")
+
+
+@case()
+def watch_key(s):
+    """PUTs of a key that many watch, and its directories."""
+    count = s.of(9000)
+    paths = ["/a/b/c?wait=true", "/a/b?wait=true&recursive=true", "/a?wait=true&recursive=true"]
+    yield "10 times: %d watches, then a PUT" % count
+    for i in range(10):
+        peers = watchers(s, count, paths)
+        put(s, "/a/b/c", b"%d" % i)
+        for peer in peers:
+            while not peer.recv(1 << 16).endswith(b"0\r\n\r\n"):
+                pass
+        for peer in peers:
+            peer.close()
+        s.peers = s.peers[:-count]
+
+
+@case()
+def watch_directory(s):
+    """PUTs below a directory that many watch as a stream."""
+    peers = watchers(s, s.of(1000), ["/dir?wait=true&recursive=true&stream=true"])
+    count = s.of(2000)
+    request = b"".join(http_request(
+        "PUT", "/v2/keys/dir/%d" % i, b"value=" + b"v" * 100,
+        "Content-Type: application/x-www-form-urlencoded\r\n") for i in range(count))
+    yield "%d PUTs, %d watchers" % (count, len(peers))
+    sender = threading.Thread(target=send_all, args=(s.http(), request))
+    sender.start()
+    watched, end = {p.fileno(): p for p in peers}, ('"key":"/dir/%d"' % (count - 1)).encode()
+    tails, poll = {}, select.poll()
+    for fd in watched:
+        poll.register(fd, select.POLLIN)
+    while watched:
+        for fd, _ in poll.poll(10000) or sys.exit("not all are told"):
+            got = watched[fd].recv(1 << 20)
+            tail = tails.get(fd, b"") + got
+            tails[fd] = tail[-400:]
+            if not got or end in tail:
+                poll.unregister(fd)
+                del watched[fd]
+    sender.join()
+
+
+@case(SMALL_MEMORY)
+def watch_unread(s):
+    """PUTs that many watch as a stream, and nobody reads."""
+    peers, count = [], s.of(4000)
+    for _ in range(s.of(2000)):
+        peer = s.http()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        peer.sendall(http_request("GET", "/v2/keys/dir?wait=true&recursive=true&stream=true"))
+        peers.append(peer)
+    settle(s, 0.3)
+    request = b"".join(http_request(
+        "PUT", "/v2/keys/dir/%d" % (i % 100), b"value=" + b"v" * 300,
+        "Content-Type: application/x-www-form-urlencoded\r\n") for i in range(count))
+    yield "%d PUTs of 300 bytes, %d stream watches" % (count, len(peers))
+    send_all(s.http(), request)
+    settle(s)
+
+
+@case(SMALL_MEMORY)
+def get_unread(s):
+    """MULTI_GET of one key again and again in the same request, and nobody reads."""
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    peer.set(b"one", b"v" * 1000)
+    request = keys_request(b"\x0a", [b"one"] * count)
+    yield "20 MULTI_GETs of one key of 1000 bytes, %d times each, %d bytes" % (
+        count, 20 * len(request))
+    send_unread(s, peer.socket, request * 20)
+
+
 # --- Running. ---
 
 def ms(seconds):
@@ -384,12 +714,14 @@ def measure(name, options):
         took, cpu = time.monotonic() - began, scene.cpu() - cpu
         time.sleep(max(0, min(1, options.scale) * PROBED_LEAST - took))
         waits = others.end()
+        peak = scene.memory("VmHWM")
         scene.close_peers()
+        settle(scene, 1.5)
         print("%s: %s\n    took %.2f s%s, the daemon computed %.2f s\n"
               "    others wait: longest %s ms, p99.9 %s ms; without it %s, %s\n"
-              "    memory: %.0f MiB before, peak %.0f" % (
+              "    memory: %.0f MiB before, peak %.0f, %.0f when all have gone" % (
                   name, sends, took, ended, cpu, ms(waits["longest"]), ms(waits["p999"]),
-                  ms(quiet["longest"]), ms(quiet["p999"]), before, scene.memory("VmHWM")),
+                  ms(quiet["longest"]), ms(quiet["p999"]), before, peak, scene.memory("VmRSS")),
               flush=True)
     finally:
         scene.close_peers()
