@@ -393,6 +393,11 @@ bool conn_has_budget(struct conn *c)
     return c->charged < CONN_BUDGET && !conn_net(c)->budget.over;
 }
 
+void conn_wait_for_costly(struct conn *c)
+{
+    c->costly = true;
+}
+
 bool conn_begin_costly(struct conn *c)
 {
     struct net *n = conn_net(c);
@@ -400,7 +405,7 @@ bool conn_begin_costly(struct conn *c)
     if (n->measured == c)
         return true;
     if (budget_costly_is_over(&n->budget) || (n->costly_turn != c && !TAILQ_EMPTY(&n->costly))) {
-        c->costly = true;
+        conn_wait_for_costly(c);
         return false;
     }
     n->measured = c;

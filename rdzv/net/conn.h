@@ -206,6 +206,9 @@ static inline void conn_charge(struct conn *c, size_t cost)
 bool conn_begin_costly(struct conn *c);
 void conn_end_costly(struct conn *c);
 
+/* The same as when conn_begin_costly() says no: the request goes on in a costly turn to come. */
+void conn_wait_for_costly(struct conn *c);
+
 /* --- For input.h and transport.h. --- */
 
 /* Ends a connection whose output queue is broken. */

@@ -349,6 +349,11 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 
 /* --- The end. --- */
 
+static bool is_busy(const struct conn *c)
+{
+    return c->protocol != NULL && c->protocol->is_busy != NULL && c->protocol->is_busy(c);
+}
+
 void transport_drain(struct net *n)
 {
     struct conn *c, *next;
@@ -357,6 +362,8 @@ void transport_drain(struct net *n)
     listen_close_all(n);
     for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
+        if (conn_is_open(c) && is_busy(c))
+            continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
         if (c->end == CONN_FINISHING && c->out.bytes == 0)
