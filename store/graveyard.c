@@ -6,7 +6,8 @@
 
 static bool is_empty(const struct graveyard *g)
 {
-    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
+    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
+           TAILQ_EMPTY(&g->trees);
 }
 
 void graveyard_init(struct graveyard *g)
@@ -14,6 +15,7 @@ void graveyard_init(struct graveyard *g)
     *g = (struct graveyard){0};
     TAILQ_INIT(&g->entries);
     TAILQ_INIT(&g->queues);
+    TAILQ_INIT(&g->lists);
     TAILQ_INIT(&g->trees);
 }
 
@@ -24,6 +26,12 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
     TAILQ_CONCAT(&g->queues, queues, order);
     if (!is_empty(g))
         g->bytes += bytes;
+}
+
+void graveyard_add_list(struct graveyard *g, struct key_list *l)
+{
+    TAILQ_INSERT_TAIL(&g->lists, l, buried);
+    g->bytes += l->size + sizeof *l;
 }
 
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
@@ -83,12 +91,26 @@ static void free_element(struct graveyard *g, struct queue *q)
     account_free(kind, q, sizeof *q + q->node.key.len);
 }
 
+static void free_chunk(struct graveyard *g, struct key_list *l)
+{
+    size_t size = sizeof *l + l->size;
+    bool last = l->freed == l->chunk_count;
+
+    if (last)
+        TAILQ_REMOVE(&g->lists, l, buried);
+    key_list_free_chunk(l);
+    if (last)
+        count_freed(g, size);
+}
+
 void graveyard_free(struct graveyard *g, size_t count)
 {
     for (; count > 0 && !TAILQ_EMPTY(&g->entries); count--)
         free_entry(g, TAILQ_FIRST(&g->entries));
     for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)
         free_element(g, TAILQ_FIRST(&g->queues));
+    for (; count > 0 && !TAILQ_EMPTY(&g->lists); count--)
+        free_chunk(g, TAILQ_FIRST(&g->lists));
     while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
         struct tree *t = TAILQ_FIRST(&g->trees);
         size_t freed, bytes;

@@ -7,16 +7,19 @@
 #include <sys/queue.h>
 
 struct entry;
+struct key_list;
 struct queue;
 struct tree;
 
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
 TAILQ_HEAD(tree_list, tree);
+TAILQ_HEAD(key_lists, key_list);
 
 struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
+    struct key_lists lists; /* what LIST_KEYS answered, and nobody asks for any more */
     struct tree_list trees; /* that have nodes to free, see tree_free_dead() */
     size_t bytes;           /* about what all of that takes; 0: there is nothing */
 };
@@ -32,6 +35,9 @@ static inline bool graveyard_is_empty(const struct graveyard *g)
 {
     return g->bytes == 0;
 }
+
+/* Takes over a list. */
+void graveyard_add_list(struct graveyard *g, struct key_list *l);
 
 /* The tree has nodes to free, which counted for so many bytes. */
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);

@@ -1,6 +1,6 @@
 /* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
  * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
- * wait, keymap_group.c the groups. */
+ * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers. */
 #include "store/keymap.h"
 
 #include <assert.h>
@@ -11,7 +11,8 @@
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
-    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .quota = quota};
+    *m = (struct keymap){
+        .kind = kind, .ready = ready, .reserve = reserve, .quota = quota, .changes = 1};
     table_init(&m->keys, kind, seed, reserve);
     table_init(&m->queues, kind, seed, reserve);
     table_init(&m->groups, kind, seed, reserve);
@@ -99,22 +100,13 @@ void keymap_release(struct keymap *m, struct entry *e)
     account_free(m->kind, e, entry_cost(e));
 }
 
-/* A key comes or goes. */
-static void forget_list(struct keymap *m)
-{
-    if (m->list == NULL)
-        return;
-    blob_unref(m->list);
-    m->list = NULL;
-}
-
 /* Puts `value` (whose reference it takes) in the place of what was there. */
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
     if (old == NULL) {
-        forget_list(m);
+        keymap_note_new(m, e);
         m->present++;
         m->present_bytes += e->node.key.len;
         keymap_wait_bytes(m, 0, entry_cost(e));
@@ -139,44 +131,6 @@ struct blob *keymap_get(const struct keymap *m, struct slice key)
 bool keymap_exists(const struct keymap *m, struct slice key)
 {
     return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
-}
-
-size_t keymap_list_size(const struct keymap *m)
-{
-    return 8 * m->present + m->present_bytes;
-}
-
-void keymap_list(const struct keymap *m, struct writer *out)
-{
-    const struct entry *e;
-
-    TAILQ_FOREACH(e, &m->entries, order) {
-        uint8_t len[8];
-
-        bytes_put_u64(len, e->node.key.len);
-        writer_put(out, len, sizeof len);
-        writer_slice(out, e->node.key);
-    }
-}
-
-struct blob *keymap_shared_list(struct keymap *m)
-{
-    struct writer w;
-
-    if (m->list != NULL)
-        return m->list;
-    m->list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
-    if (m->list == NULL)
-        return NULL;
-    w = (struct writer){.ptr = m->list->bytes, .cap = m->list->len};
-    keymap_list(m, &w);
-    return m->list;
-}
-
-void keymap_trim(struct keymap *m)
-{
-    if (m->list != NULL && m->list->refs == 1)
-        forget_list(m);
 }
 
 /* --- Changes. --- */
@@ -290,7 +244,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     struct blob *old = e->value;
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
-    forget_list(m);
+    keymap_note_gone(m, e);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
     keymap_leave_groups(m, e);
@@ -439,13 +393,14 @@ static void bury(struct keymap *m)
     graveyard_free(&here, SIZE_MAX);
     m->present = m->present_bytes = 0;
     keymap_keep_bytes(m, 0, m->bytes);
-    forget_list(m);
+    m->changes++;
 }
 
 void keymap_clear(struct keymap *m)
 {
     struct table old = m->keys;
 
+    keymap_forget_list(m); /* it may be of any moment, so of one after this */
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);

@@ -51,6 +51,7 @@ struct key_link {
 struct entry {
     struct table_node node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
+    uint64_t number;          /* keymap.changes when it got it: they grow along that list */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
@@ -69,6 +70,20 @@ struct queue {
     TAILQ_ENTRY(queue) order;
     STAILQ_HEAD(, element) elements;
     uint64_t len;
+};
+
+/* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
+struct key_list {
+    TAILQ_ENTRY(key_list) buried; /* in the graveyard */
+    uint64_t moment;              /* keymap.changes at that time */
+    uint64_t count;               /* of keys */
+    uint64_t askers;              /* who waits for it: those who asked before that moment */
+    struct entry *next;           /* is written next, unless it came later; NULL: none */
+    size_t size;                  /* of the bytes in all chunks */
+    size_t written;               /* of them */
+    size_t freed;                 /* of chunks: so many are let go of */
+    size_t chunk_count;
+    struct blob *chunks[];
 };
 
 TAILQ_HEAD(waiter_list, waiter);
@@ -97,7 +112,9 @@ struct keymap {
     enum account_kind kind; /* what its keys and queues are counted as */
     size_t present;         /* keys that have a value */
     size_t present_bytes;   /* of their names */
-    struct blob *list;      /* keymap_shared_list(), while it is true; NULL: none */
+    uint64_t changes;       /* how often a key came or went; not 0 */
+    struct key_list *list;  /* in the making, asked for, or still true; NULL: none */
+    uint64_t list_askers;   /* who asked for one and has not left */
     uint64_t waiters;       /* open WAITs, BARRIERs and watches */
     size_t bytes;           /* of keys that have a value, and of queues */
     size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
@@ -127,16 +144,27 @@ bool keymap_exists(const struct keymap *m, struct slice key);
 
 uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 
-/* Bytes that LIST_KEYS takes on the wire behind its count, and those bytes. */
+/* Bytes that LIST_KEYS takes on the wire behind its count. */
 size_t keymap_list_size(const struct keymap *m);
-void keymap_list(const struct keymap *m, struct writer *out);
 
-/* The same bytes as a value, which all share who ask before a key comes or goes; borrowed. NULL
- * when memory is short. */
-struct blob *keymap_shared_list(struct keymap *m);
+/* A list of all keys takes time. Who asks for one gets a ticket, and goes on with
+ * keymap_make_list() until there is a list, of a moment between the two. Who waits at the same time
+ * gets the same one; in between, keys may come and go. A ticket is given back with
+ * keymap_leave_list(), and is not 0. */
+uint64_t keymap_ask_list(struct keymap *m);
+void keymap_leave_list(struct keymap *m, uint64_t ticket);
 
-/* Lets go of that value, unless it is still in use. Now and then. */
+/* Writes about `max` keys, or 64 KiB. *out: the list, borrowed until keymap_leave_list() or the next
+ * change; NULL: it is not whole yet. STORE_NO_MEMORY: there will be none. */
+enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
+                                   const struct key_list **out);
+
+/* Lets go of a list that nobody reads any more. Now and then. */
 void keymap_trim(struct keymap *m);
+
+/* Frees a chunk of a list that nobody asks for any more; or, when there is none, the list: false.
+ */
+bool key_list_free_chunk(struct key_list *l);
 
 /* What a new key counts for in the limit of bytes, without its value. */
 size_t keymap_key_cost(const struct keymap *m, struct slice key);

@@ -18,6 +18,9 @@
 #define CHEAP_SIZE (16u << 10)
 #define CHEAP_LIST 1024u
 
+/* So many keys of a list are written in one costly turn. */
+#define LISTED_AT_A_TIME 4096u
+
 #define EVENTS_AT_A_TIME 256
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
@@ -54,6 +57,15 @@ static void drop_wait(struct conn *c)
     s->waiter = NULL;
 }
 
+static void end_list(struct conn *c)
+{
+    struct c10d_session *s = c10d_session(c);
+
+    if (s->list_ticket != 0)
+        keymap_leave_list(keys_of(c), s->list_ticket);
+    s->list_ticket = 0;
+}
+
 static void end(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
@@ -61,6 +73,7 @@ static void end(struct conn *c)
     struct c10d_watches *w = s->watches;
 
     drop_wait(c);
+    end_list(c);
     if (w != NULL) {
         for (size_t i = 0; i < w->count; i++)
             keymap_unwatch(keys_of(c), w->items[i]);
@@ -233,19 +246,27 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
         c10d_reply_blob(c, keymap_get(keys_of(c), key));
 }
 
+/* Many keys take several turns. */
 static void handle_list(struct conn *c, const struct c10d_request *req)
 {
+    struct c10d_session *s = c10d_session(c);
     struct keymap *m = keys_of(c);
-    struct blob *list = keymap_shared_list(m);
+    const struct key_list *list;
 
     (void)req;
-    if (list == NULL) {
+    if (s->list_ticket == 0)
+        s->list_ticket = keymap_ask_list(m);
+    if (keymap_make_list(m, s->list_ticket, LISTED_AT_A_TIME, &list) != STORE_OK) {
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
     }
-    reply_i64(c, (int64_t)m->present);
-    conn_charge(c, m->present * ENTRY_COST + list->len);
-    conn_put_blob(c, list);
+    if (list == NULL)
+        return;
+    reply_i64(c, (int64_t)list->count);
+    for (size_t i = 0; i < list->chunk_count; i++)
+        conn_put_blob(c, list->chunks[i]);
+    conn_charge(c, list->size);
+    end_list(c);
 }
 
 static void handle_pop(struct conn *c, const struct c10d_request *req)
@@ -430,13 +451,39 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
     return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
 }
 
+/* A request has begun, and takes more turns. */
+static bool is_busy(const struct conn *c)
+{
+    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
+
+    return s->list_ticket != 0;
+}
+
+/* Goes on with it. The daemon may have waited for its end. */
+static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
+{
+    handlers[req->op](c, req);
+    if (!conn_is_open(c))
+        return PROTOCOL_ENDED;
+    if (is_busy(c)) {
+        conn_wait_for_costly(c);
+        return PROTOCOL_DEFERRED;
+    }
+    if (conn_net(c)->draining)
+        conn_finish(c);
+    return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+}
+
 /* One whole request of `size` bytes. */
 static enum protocol_result run_request(struct conn *c, const struct c10d_request *req, size_t size)
 {
     struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
     uint64_t worked = engine->work, told = engine->store.ready.told;
-    enum c10d_verdict verdict = ask_hooks(c, req);
+    enum c10d_verdict verdict;
 
+    if (is_busy(c))
+        return go_on(c, req);
+    verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
     engine->stats.c10d_requests++;
@@ -444,7 +491,12 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
         handlers[req->op](c, req);
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
                        (engine->store.ready.told - told) * TOLD_COST);
-    return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+    if (!conn_is_open(c))
+        return PROTOCOL_ENDED;
+    if (!is_busy(c))
+        return PROTOCOL_MORE;
+    conn_wait_for_costly(c);
+    return PROTOCOL_DEFERRED;
 }
 
 static bool is_costly(struct conn *c, const struct c10d_request *req, size_t size)
@@ -475,19 +527,20 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         size_t size;
 
         give_up_wait(c);
-        if (!conn_can_reply(c))
+        if (!is_busy(c) && !conn_can_reply(c))
             return PROTOCOL_PAUSED;
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
         switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
                            &size, &refusal)) {
         case PARSE_DONE:
-            if (req.op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
+            if (req.op == C10D_LIST_KEYS && !is_busy(c) &&
+                !conn_has_room(c, keymap_list_size(keys_of(c))))
                 return PROTOCOL_PAUSED;
             costly = is_costly(c, &req, size);
             result =
                 costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : run_request(c, &req, size);
-            if (costly && result != PROTOCOL_DEFERRED)
+            if (costly)
                 conn_end_costly(c);
             if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
                 progress->need = progress->used + size; /* and more may come behind it */
@@ -600,6 +653,7 @@ struct protocol c10d_protocol(struct c10d *c10d)
                              .arg = c10d,
                              .begin = begin,
                              .read = read_requests,
+                             .is_busy = is_busy,
                              .resume = resume,
                              .end = end,
                              .version = version_name};

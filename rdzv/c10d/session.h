@@ -17,6 +17,7 @@ struct c10d_session {
     struct c10d_progress progress;
     struct waiter *waiter;        /* an open WAIT or BARRIER; NULL: none */
     struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
+    uint64_t list_ticket;         /* a LIST_KEYS has begun, and is not answered yet; 0: none */
     union {
         void *agent;           /* C10D_AGENT: the hooks' own */
         uint64_t worker_store; /* C10D_WORKER: whose keys, by number */

@@ -56,7 +56,7 @@ struct input {
 
 /* Room within the connection for what its protocol keeps of it, so that ten thousand idle
  * connections are held in one chunk of memory each. */
-#define CONN_SESSION_SIZE 48
+#define CONN_SESSION_SIZE 56
 
 struct conn {
     struct event event;

@@ -18,6 +18,7 @@
 #define SET_K   "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
 #define WAIT_K  "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
 #define LIST    "\x11"
+#define DELETE_K "\x08\2\0\0\0\0\0\0\0/k"
 #define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct loop loop; /* large */
@@ -80,6 +81,21 @@ static void set_keys(struct engine *e, int from, int to)
         c.key = slice_str(key);
         engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
         assert_int_equal(r.status, STORE_OK);
+    }
+}
+
+/* The answer to LIST_KEYS after set_keys(…, 0, count). */
+static void expect_list(int fd, int count)
+{
+    uint8_t bytes[64];
+
+    bytes_put_u64(bytes, (uint64_t)count);
+    loop_expect(&loop, fd, bytes, 8);
+    for (int i = 0; i < count; i++) {
+        int len = snprintf((char *)bytes + 8, sizeof bytes - 8, "/key/%d", i);
+
+        bytes_put_u64(bytes, (uint64_t)len);
+        loop_expect(&loop, fd, bytes, 8 + (size_t)len);
     }
 }
 
@@ -345,37 +361,95 @@ static void an_answer_of_many_values_holds_them(void **state)
  * there is room for it. */
 static void clients_share_the_list_of_keys(void **state)
 {
-    enum { CLIENTS = 5 };
+    enum { CLIENTS = 5, KEYS = 100000 };
     const char *const flags[] = {"--output-limit", "2MiB", NULL};
     struct engine *e = &loop.server.engine;
+    const struct key_list *list;
     struct keymap *keys;
-    struct blob *list;
     int fds[CLIENTS];
 
     (void)state;
     open_loop(flags);
-    set_keys(e, 0, 100000);
+    set_keys(e, 0, KEYS);
     keys = &TAILQ_FIRST(&e->spaces)->store->keys;
     for (int i = 0; i < CLIENTS; i++) {
         fds[i] = loop_connect(&loop, true);
         loop_send(&loop, fds[i], TEXT(VALIDATE LIST LIST));
-        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
     }
+    for (int i = 0; i < CLIENTS; i++)
+        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
     list = keys->list;
     assert_non_null(list);
-    assert_int_equal(list->refs, CLIENTS + 1);
+    assert_int_equal(list->askers + keys->list_askers, 0);
+    assert_int_equal(list->chunks[list->chunk_count - 1]->refs, CLIENTS + 1);
     keymap_trim(keys);
     assert_ptr_equal(keys->list, list);
-    set_keys(e, 100000, 100001);
+    set_keys(e, KEYS, KEYS + 1);
     assert_null(keys->list);
-    loop_expect(&loop, fds[0], "\xa0\x86\1\0\0\0\0\0", 8);
-    loop_expect(&loop, fds[0], list->bytes, list->len); /* others hold it still */
-    loop_expect(&loop, fds[0], "\xa1\x86\1\0\0\0\0\0", 8);
-    loop_expect(&loop, fds[0], keymap_shared_list(keys)->bytes, keymap_list_size(keys));
+    expect_list(fds[0], KEYS); /* of the moment at which it was asked for */
+    expect_list(fds[0], KEYS + 1);
     for (int i = 0; i < CLIENTS; i++)
         loop_leave(&loop, fds[i]);
     keymap_trim(keys);
     assert_null(keys->list);
+    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    assert_in_range(account.bytes[ACCOUNT_ANSWERS], 0, 2u << 20);
+    loop_close(&loop);
+}
+
+/* A list of many keys takes many iterations, in which others are answered, and keys come and go;
+ * requests behind it wait. */
+static void a_long_list_is_written_over_many_iterations(void **state)
+{
+    enum { KEYS = 100000 };
+    struct engine *e = &loop.server.engine;
+    const struct stats *stats = &e->stats;
+    uint64_t before, answered = 0, requests;
+    int fd, other, leaver;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, KEYS);
+    fd = open_modern();
+    other = open_modern();
+    leaver = open_modern();
+    before = stats->loop_iterations;
+    tell(leaver, TEXT(LIST)); /* and does not wait for it */
+    tell(fd, TEXT(LIST PING));
+    requests = stats->c10d_requests;
+    for (; !has_answer(fd); answered++) {
+        tell(other, TEXT(SET_K DELETE_K PING));
+        loop_expect(&loop, other, "\1\0\0\0\0\0\0\0abcd", 12);
+        if (answered == 5)
+            close(leaver);
+    }
+    assert_in_range(answered, 15, 100);
+    assert_in_range(stats->loop_iterations - before, 15, 200);
+    expect_list(fd, KEYS);
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_int_equal(stats->c10d_requests - requests, 3 + 3 * answered);
+    loop_leave(&loop, fd);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* The daemon stops, and the answer that it has begun is sent to its end. */
+static void a_list_that_has_begun_is_answered_when_the_daemon_stops(void **state)
+{
+    enum { KEYS = 100000 };
+    struct engine *e = &loop.server.engine;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, KEYS);
+    fd = open_modern();
+    tell(fd, TEXT(LIST PING));
+    LOOP_UNTIL(&loop, TAILQ_FIRST(&e->spaces)->store->keys.list != NULL);
+    transport_drain(&loop.server.net);
+    expect_list(fd, KEYS);
+    loop_expect_end(&loop, fd);
+    close(fd);
     loop_close(&loop);
 }
 
@@ -534,6 +608,8 @@ int main(void)
         cmocka_unit_test(a_space_is_freed_over_several_iterations),
         cmocka_unit_test(ttls_end_over_several_iterations),
         cmocka_unit_test(clients_share_the_list_of_keys),
+        cmocka_unit_test(a_long_list_is_written_over_many_iterations),
+        cmocka_unit_test(a_list_that_has_begun_is_answered_when_the_daemon_stops),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
     };
 
