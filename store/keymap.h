@@ -154,8 +154,8 @@ size_t keymap_list_size(const struct keymap *m);
 uint64_t keymap_ask_list(struct keymap *m);
 void keymap_leave_list(struct keymap *m, uint64_t ticket);
 
-/* Writes about `max` keys, or 64 KiB. *out: the list, borrowed until keymap_leave_list() or the next
- * change; NULL: it is not whole yet. STORE_NO_MEMORY: there will be none. */
+/* Writes about `max` keys, or 64 KiB. *out: the list, borrowed until keymap_leave_list() or the
+ * next change; NULL: it is not whole yet. STORE_NO_MEMORY: there will be none. */
 enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
                                    const struct key_list **out);
 

@@ -3,9 +3,9 @@
  * A list shows one moment, however long it takes to write it. Keys are in a list in the order in
  * which they came, each with a number, so it is known of each whether it was there at that moment
  * and whether it has been written. One that goes in between is written when it goes. Nothing is
- * copied beforehand, deleted keys leave nothing behind, and a change does no more than write its own
- * key. The price is eight bytes for each key, and that a key which goes stands before older ones:
- * clients get no promise of an order, as torch's own store gives none. */
+ * copied beforehand, deleted keys leave nothing behind, and a change does no more than write its
+ * own key. The price is eight bytes for each key, and that a key which goes stands before older
+ * ones: clients get no promise of an order, as torch's own store gives none. */
 #include <assert.h>
 
 #include "store/keymap_entry.h"

@@ -116,7 +116,7 @@ void conn_update_stall(struct conn *c, bool moved)
         end_stall(c);
     if (!stalls || c->stalled_ms != 0)
         return;
-    c->stalled_ms = engine_now_ms(conn_net(c)->engine);
+    c->stalled_ms = engine_lived_ms(conn_net(c)->engine);
     TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
 }
 

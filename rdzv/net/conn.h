@@ -81,7 +81,7 @@ struct conn {
     TAILQ_ENTRY(conn) queued;   /* in net->queued, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
-    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
+    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
     struct input *in;
     struct outq out;

@@ -15,11 +15,11 @@
 #define PING \
     "\x0d"   \
     "abcd"
-#define SET_K   "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
-#define WAIT_K  "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
-#define LIST    "\x11"
+#define SET_K    "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+#define WAIT_K   "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
+#define LIST     "\x11"
 #define DELETE_K "\x08\2\0\0\0\0\0\0\0/k"
-#define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+#define METRICS  "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct loop loop; /* large */
 
@@ -453,6 +453,42 @@ static void a_list_that_has_begun_is_answered_when_the_daemon_stops(void **state
     loop_close(&loop);
 }
 
+/* --- Those who do not go on. --- */
+
+/* Many stall at the same time: they are dropped over several iterations, and others are answered
+ * between. */
+static void those_who_stall_are_dropped_over_several_iterations(void **state)
+{
+    enum { CLIENTS = 400 };
+    const struct stats *stats = &loop.server.engine.stats;
+    static int fds[CLIENTS];
+    uint64_t before;
+    int cheap;
+
+    (void)state;
+    open_loop(NULL);
+    cheap = open_modern();
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_modern();
+        loop_send(&loop, fds[i], "\1", 1);
+    }
+    step_ns = 500000;
+    before = stats->loop_iterations;
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
+    assert_true(transport_has_work(&loop.server.net));
+    tell(cheap, TEXT(PING));
+    loop_expect(&loop, cheap, "abcd", 4);
+    assert_in_range(stats->dropped[DROP_STALLED], 1, CLIENTS / 2);
+    LOOP_UNTIL(&loop, stats->dropped[DROP_STALLED] == CLIENTS);
+    assert_in_range(stats->loop_iterations - before, 5, CLIENTS);
+    LOOP_UNTIL(&loop, !transport_has_work(&loop.server.net));
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    loop_leave(&loop, cheap);
+    loop_close(&loop);
+}
+
 /* --- Waking. --- */
 
 /* One key that many wait for: they are woken over several iterations, in the order in which they
@@ -611,6 +647,7 @@ int main(void)
         cmocka_unit_test(a_long_list_is_written_over_many_iterations),
         cmocka_unit_test(a_list_that_has_begun_is_answered_when_the_daemon_stops),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
+        cmocka_unit_test(those_who_stall_are_dropped_over_several_iterations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

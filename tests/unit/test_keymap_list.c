@@ -35,9 +35,8 @@ static const struct key_list *make(struct fixture *w, uint64_t ticket, size_t ma
 enum { NAMES = 300, ROUNDS = 4000, ASKERS = 5 };
 
 struct asker {
-    uint64_t ticket;   /* 0: does not ask */
-    size_t since;      /* of moments: the first that would be right */
-
+    uint64_t ticket; /* 0: does not ask */
+    size_t since;    /* of moments: the first that would be right */
 };
 
 struct model {
