@@ -9,41 +9,47 @@
 
 /* What is written in the place of a character. */
 struct escape {
-    uint8_t len; /* 0: it stands for itself */
     char text[7];
+    uint8_t len; /* 0: the character stands for itself; NOT_ASCII: see below */
 };
 
-#define LETTER(l)   .len = 2, .text = "\\" l
-#define NUMBER(hex) .len = 6, .text = "\\u" hex
+#define NOT_ASCII 0xff /* one of several bytes, or none at all */
 
-static const struct escape ascii_escapes[128] = {
-    [0x00] = {NUMBER("0000")}, [0x01] = {NUMBER("0001")}, [0x02] = {NUMBER("0002")},
-    [0x03] = {NUMBER("0003")}, [0x04] = {NUMBER("0004")}, [0x05] = {NUMBER("0005")},
-    [0x06] = {NUMBER("0006")}, [0x07] = {NUMBER("0007")}, [0x08] = {NUMBER("0008")},
-    ['\t'] = {LETTER("t")},    ['\n'] = {LETTER("n")},    [0x0b] = {NUMBER("000b")},
-    [0x0c] = {NUMBER("000c")}, ['\r'] = {LETTER("r")},    [0x0e] = {NUMBER("000e")},
-    [0x0f] = {NUMBER("000f")}, [0x10] = {NUMBER("0010")}, [0x11] = {NUMBER("0011")},
-    [0x12] = {NUMBER("0012")}, [0x13] = {NUMBER("0013")}, [0x14] = {NUMBER("0014")},
-    [0x15] = {NUMBER("0015")}, [0x16] = {NUMBER("0016")}, [0x17] = {NUMBER("0017")},
-    [0x18] = {NUMBER("0018")}, [0x19] = {NUMBER("0019")}, [0x1a] = {NUMBER("001a")},
-    [0x1b] = {NUMBER("001b")}, [0x1c] = {NUMBER("001c")}, [0x1d] = {NUMBER("001d")},
-    [0x1e] = {NUMBER("001e")}, [0x1f] = {NUMBER("001f")}, ['"'] = {LETTER("\"")},
-    ['&'] = {NUMBER("0026")},  ['<'] = {NUMBER("003c")},  ['>'] = {NUMBER("003e")},
-    ['\\'] = {LETTER("\\")},
+#define LETTER(l)   .text = "\\" l, .len = 2
+#define NUMBER(hex) .text = "\\u" hex, .len = 6
+
+/* By first byte. */
+static const struct escape escapes[256] = {
+    [0x00] = {NUMBER("0000")}, [0x01] = {NUMBER("0001")},
+    [0x02] = {NUMBER("0002")}, [0x03] = {NUMBER("0003")},
+    [0x04] = {NUMBER("0004")}, [0x05] = {NUMBER("0005")},
+    [0x06] = {NUMBER("0006")}, [0x07] = {NUMBER("0007")},
+    [0x08] = {NUMBER("0008")}, ['\t'] = {LETTER("t")},
+    ['\n'] = {LETTER("n")},    [0x0b] = {NUMBER("000b")},
+    [0x0c] = {NUMBER("000c")}, ['\r'] = {LETTER("r")},
+    [0x0e] = {NUMBER("000e")}, [0x0f] = {NUMBER("000f")},
+    [0x10] = {NUMBER("0010")}, [0x11] = {NUMBER("0011")},
+    [0x12] = {NUMBER("0012")}, [0x13] = {NUMBER("0013")},
+    [0x14] = {NUMBER("0014")}, [0x15] = {NUMBER("0015")},
+    [0x16] = {NUMBER("0016")}, [0x17] = {NUMBER("0017")},
+    [0x18] = {NUMBER("0018")}, [0x19] = {NUMBER("0019")},
+    [0x1a] = {NUMBER("001a")}, [0x1b] = {NUMBER("001b")},
+    [0x1c] = {NUMBER("001c")}, [0x1d] = {NUMBER("001d")},
+    [0x1e] = {NUMBER("001e")}, [0x1f] = {NUMBER("001f")},
+    ['"'] = {LETTER("\"")},    ['&'] = {NUMBER("0026")},
+    ['<'] = {NUMBER("003c")},  ['>'] = {NUMBER("003e")},
+    ['\\'] = {LETTER("\\")},   [0x80 ... 0xff] = {.len = NOT_ASCII},
 };
 
 static const struct escape no_character = {NUMBER("fffd")}, line_separator = {NUMBER("2028")},
                            paragraph_separator = {NUMBER("2029")};
 
-/* What the character at the start of `text` becomes; NULL: it stands for itself. *len is its own
- * length. */
+/* What a character becomes that begins with a byte above 0x7f; NULL: it stands for itself. *len is
+ * its own length. */
 static const struct escape *find_escape(struct slice text, size_t *len)
 {
     uint32_t point = 0;
 
-    *len = 1;
-    if (text.ptr[0] < 0x80)
-        return ascii_escapes[text.ptr[0]].len == 0 ? NULL : &ascii_escapes[text.ptr[0]];
     *len = utf8_decode(text, &point);
     if (*len == 0) {
         *len = 1;
@@ -52,60 +58,117 @@ static const struct escape *find_escape(struct slice text, size_t *len)
     return point == 0x2028 ? &line_separator : point == 0x2029 ? &paragraph_separator : NULL;
 }
 
-/* Printable ASCII that stands for itself, which is nearly all there ever is: not quotes, `&`, `<`,
- * `>` and the backslash. */
-static const bool is_plain[256] = {
-    [' ' ... '!'] = true, ['#' ... '%'] = true, ['\'' ... ';'] = true,
-    ['='] = true,         ['?' ... '['] = true, [']' ... 0x7f] = true,
-};
+/* --- Eight bytes at a time. --- */
 
-/* The end of what stands for itself from `at` on. */
-static size_t skip_plain(struct slice text, size_t at)
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define TOP_BITS   EACH(0x80)
+
+/* The top bit of each byte that is zero; of bytes behind the first such one it may be set too. */
+static uint64_t find_zero(uint64_t word)
 {
-    size_t len;
-
-    for (;;) {
-        while (at < text.len && is_plain[text.ptr[at]])
-            at++;
-        if (at == text.len || find_escape(slice_from(text, at), &len) != NULL)
-            return at;
-        at += len;
-    }
+    return (word - EACH(1)) & ~word & TOP_BITS;
 }
 
-/* Writes the characters from `at` on that become something else, many at a time: a text may be
- * nothing but those. Returns where they end. */
-static size_t write_escapes(struct writer *w, struct slice text, size_t at)
+/* How many of eight bytes, from the first on, are ASCII that stands for itself. `<` and `>` differ
+ * in one bit, and so do `"` and `&`. */
+static size_t count_plain(const uint8_t *bytes)
 {
-    char out[512];
-    size_t out_len = 0, len;
+    uint64_t word = bytes_get_u64(bytes), found;
 
-    while (at < text.len && out_len <= sizeof out - sizeof ascii_escapes[0].text) {
-        const struct escape *e = find_escape(slice_from(text, at), &len);
+    found = (word & TOP_BITS) | ((word - EACH(0x20)) & ~word & TOP_BITS) |
+            find_zero((word | EACH(0x02)) ^ EACH('>')) |
+            find_zero((word | EACH(0x04)) ^ EACH('&')) | find_zero(word ^ EACH('\\'));
+    return found == 0 ? 8 : (size_t)__builtin_ctzll(found) / 8;
+}
 
-        if (e == NULL)
-            break;
-        memcpy(out + out_len, e->text, sizeof e->text); /* the next one overwrites the rest */
-        out_len += e->len;
-        at += len;
+_Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that bit alone");
+
+/* --- Writing. --- */
+
+/* Any character, or what stands for it, fits into this; and so much may be written behind it. */
+#define ROOM 8
+
+/* One character that is not plain. *at and *out move behind it. */
+static void write_character(struct slice text, size_t *at, uint8_t **out)
+{
+    const struct escape *e = &escapes[text.ptr[*at]];
+    size_t len = 1;
+
+    if (e->len == NOT_ASCII)
+        e = find_escape((struct slice){text.ptr + *at, text.len - *at}, &len);
+    if (e == NULL) {
+        for (size_t i = 0; i < len; i++)
+            (*out)[i] = text.ptr[*at + i];
+        *out += len;
+    } else {
+        memcpy(*out, e, ROOM); /* what is too much is written over next */
+        *out += e->len;
     }
-    writer_put(w, out, out_len);
+    *at += len;
+}
+
+_Static_assert(sizeof(struct escape) == ROOM, "an escape is copied whole");
+
+size_t json_text_part(struct writer *w, struct slice text, size_t at)
+{
+    uint8_t *out, *end;
+
+    if (w->len > w->cap || w->cap == 0)
+        return at;
+    out = w->ptr + w->len;
+    end = w->ptr + w->cap;
+    while (at < text.len && end - out >= ROOM) {
+        if (text.len - at >= 8) {
+            size_t plain = count_plain(text.ptr + at);
+
+            memcpy(out, text.ptr + at, 8);
+            at += plain;
+            out += plain;
+        } else if (escapes[text.ptr[at]].len == 0) {
+            *out++ = text.ptr[at++];
+            continue;
+        }
+        while (at < text.len && end - out >= ROOM && escapes[text.ptr[at]].len != 0)
+            write_character(text, &at, &out);
+    }
+    w->len = (size_t)(out - w->ptr);
     return at;
 }
 
 void json_text(struct writer *w, struct slice text)
 {
-    size_t at = 0;
+    size_t at = json_text_part(w, text, 0);
+
+    while (at < text.len) { /* there is no room left: it is made, or the rest is only counted */
+        uint8_t bytes[512];
+        struct writer part = {.ptr = bytes, .cap = sizeof bytes};
+
+        at = json_text_part(&part, text, at);
+        writer_put(w, bytes, part.len);
+        at = json_text_part(w, text, at);
+    }
+}
+
+/* --- Counting. --- */
+
+size_t json_text_len(struct slice text)
+{
+    size_t at = 0, sum = 0;
 
     while (at < text.len) {
-        size_t plain = at;
+        const struct escape *e = &escapes[text.ptr[at]];
+        size_t len = 1;
 
-        at = skip_plain(text, plain);
-        if (at > plain)
-            writer_put(w, text.ptr + plain, at - plain);
-        if (at < text.len)
-            at = write_escapes(w, text, at);
+        if (e->len == 0) {
+            len = text.len - at >= 8 ? count_plain(text.ptr + at) : 1;
+            e = NULL;
+        } else if (e->len == NOT_ASCII) {
+            e = find_escape((struct slice){text.ptr + at, text.len - at}, &len);
+        }
+        at += len;
+        sum += e == NULL ? len : e->len;
     }
+    return sum;
 }
 
 void json_string(struct writer *w, struct slice text)

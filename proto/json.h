@@ -11,6 +11,14 @@ void json_string(struct writer *w, struct slice text);
 /* A part of a string: the same without quotes. */
 void json_text(struct writer *w, struct slice text);
 
+/* The same from byte `at` of the text on, as far as the room of the writer reaches: it does not
+ * grow, and less than eight bytes of room stay unused. Returns where to go on; text.len when all is
+ * written. */
+size_t json_text_part(struct writer *w, struct slice text, size_t at);
+
+/* What json_text() writes: so many bytes. */
+size_t json_text_len(struct slice text);
+
 void json_u64(struct writer *w, uint64_t v);
 void json_i64(struct writer *w, int64_t v);
 

@@ -101,14 +101,16 @@ static void exit_when_idle(struct server *s)
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
-    uint64_t timeout = s->config->limits.request_timeout_ms, now = engine_now_ms(&s->engine);
+    uint64_t timeout = s->config->limits.request_timeout_ms, lived;
 
     (void)fd;
     (void)what;
     log_tick();
     listen_tick(&s->net);
-    if (timeout != 0 && now > timeout)
-        transport_drop_stalled(&s->net, now - timeout);
+    engine_note_alive(&s->engine);
+    lived = engine_lived_ms(&s->engine);
+    if (timeout != 0 && lived > timeout)
+        transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
     heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
@@ -165,7 +167,8 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 static void end_iteration(struct server *s)
 {
-    rendezvous_end_iteration(&s->rendezvous); /* may write, so it comes before the commit */
+    engine_note_alive(
+        &s->engine); /* the rendezvous may write then, so it comes before the commit */
     transport_end_iteration(&s->net);
     arm_expiry(s);
     if (s->engine.stats.loop_iterations % LOOK_AT_HEAP == 0)

@@ -6,7 +6,8 @@
 
 static bool is_empty(const struct graveyard *g)
 {
-    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->trees);
+    return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
+           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->waiters) && TAILQ_EMPTY(&g->trees);
 }
 
 void graveyard_init(struct graveyard *g)
@@ -14,6 +15,9 @@ void graveyard_init(struct graveyard *g)
     *g = (struct graveyard){0};
     TAILQ_INIT(&g->entries);
     TAILQ_INIT(&g->queues);
+    TAILQ_INIT(&g->lists);
+    TAILQ_INIT(&g->picks);
+    TAILQ_INIT(&g->waiters);
     TAILQ_INIT(&g->trees);
 }
 
@@ -24,6 +28,12 @@ void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue
     TAILQ_CONCAT(&g->queues, queues, order);
     if (!is_empty(g))
         g->bytes += bytes;
+}
+
+void graveyard_add_list(struct graveyard *g, struct key_list *l)
+{
+    TAILQ_INSERT_TAIL(&g->lists, l, buried);
+    g->bytes += l->size + sizeof *l;
 }
 
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes)
@@ -83,12 +93,80 @@ static void free_element(struct graveyard *g, struct queue *q)
     account_free(kind, q, sizeof *q + q->node.key.len);
 }
 
+static size_t waiter_bytes(const struct waiter *w)
+{
+    return sizeof *w + w->cap * sizeof(struct wait_link);
+}
+
+void graveyard_add_waiter(struct graveyard *g, struct waiter *w)
+{
+    TAILQ_INSERT_TAIL(&g->waiters, &w->wake, entry);
+    g->bytes += waiter_bytes(w);
+}
+
+void graveyard_forget_waiter(struct graveyard *g, struct waiter *w)
+{
+    TAILQ_REMOVE(&g->waiters, &w->wake, entry);
+    count_freed(g, waiter_bytes(w));
+}
+
+static void free_waiter(struct graveyard *g, struct waiter *w)
+{
+    if (w->count == 0)
+        graveyard_forget_waiter(g, w);
+    waiter_free_some(w);
+}
+
+static size_t picks_bytes(const struct key_picks *p)
+{
+    return sizeof *p + p->room * sizeof(struct entry *);
+}
+
+void graveyard_add_picks(struct graveyard *g, struct key_picks *p)
+{
+    p->is_buried = true;
+    TAILQ_INSERT_TAIL(&g->picks, p, buried);
+    g->bytes += picks_bytes(p);
+}
+
+void graveyard_forget_picks(struct graveyard *g, struct key_picks *p)
+{
+    TAILQ_REMOVE(&g->picks, p, buried);
+    p->is_buried = false;
+    count_freed(g, picks_bytes(p));
+}
+
+static void free_pick(struct graveyard *g, struct key_picks *p)
+{
+    if (p->freed == p->count)
+        graveyard_forget_picks(g, p);
+    key_picks_free_one(p);
+}
+
+static void free_chunk(struct graveyard *g, struct key_list *l)
+{
+    size_t size = sizeof *l + l->size;
+    bool last = l->freed == l->chunk_count;
+
+    if (last)
+        TAILQ_REMOVE(&g->lists, l, buried);
+    key_list_free_chunk(l);
+    if (last)
+        count_freed(g, size);
+}
+
 void graveyard_free(struct graveyard *g, size_t count)
 {
     for (; count > 0 && !TAILQ_EMPTY(&g->entries); count--)
         free_entry(g, TAILQ_FIRST(&g->entries));
     for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)
         free_element(g, TAILQ_FIRST(&g->queues));
+    for (; count > 0 && !TAILQ_EMPTY(&g->lists); count--)
+        free_chunk(g, TAILQ_FIRST(&g->lists));
+    for (; count > 0 && !TAILQ_EMPTY(&g->waiters); count--)
+        free_waiter(g, (struct waiter *)TAILQ_FIRST(&g->waiters)); /* wake is the first member */
+    for (; count > 0 && !TAILQ_EMPTY(&g->picks); count--)
+        free_pick(g, TAILQ_FIRST(&g->picks));
     while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
         struct tree *t = TAILQ_FIRST(&g->trees);
         size_t freed, bytes;

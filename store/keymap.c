@@ -1,6 +1,7 @@
 /* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
  * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
- * wait, keymap_group.c the groups. */
+ * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers,
+ * keymap_pick.c requests with many keys. */
 #include "store/keymap.h"
 
 #include <assert.h>
@@ -11,7 +12,8 @@
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
-    *m = (struct keymap){.kind = kind, .ready = ready, .reserve = reserve, .quota = quota};
+    *m = (struct keymap){
+        .kind = kind, .ready = ready, .reserve = reserve, .quota = quota, .changes = 1};
     table_init(&m->keys, kind, seed, reserve);
     table_init(&m->queues, kind, seed, reserve);
     table_init(&m->groups, kind, seed, reserve);
@@ -19,6 +21,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     TAILQ_INIT(&m->queue_order);
     TAILQ_INIT(&m->open_waiters);
     TAILQ_INIT(&m->watches);
+    TAILQ_INIT(&m->picks);
 }
 
 /* --- Entries. --- */
@@ -34,7 +37,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
 {
     uint8_t *name = (uint8_t *)&e->groups[groups];
 
-    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups};
+    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = (uint32_t)groups};
     if (key.len != 0)
         memcpy(name, key.ptr, key.len);
     TAILQ_INIT(&e->waiting);
@@ -76,30 +79,20 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 
 void keymap_release(struct keymap *m, struct entry *e)
 {
-    if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
-        !TAILQ_EMPTY(&e->watching))
+    if (e->value != NULL || e->pins != 0 || !TAILQ_EMPTY(&e->waiting) ||
+        !TAILQ_EMPTY(&e->barrier) || !TAILQ_EMPTY(&e->watching))
         return;
     keymap_wait_bytes(m, 0, entry_allocated(e));
     table_remove(&m->keys, &e->node);
     account_free(m->kind, e, entry_allocated(e));
 }
 
-/* A key comes or goes. */
-static void forget_list(struct keymap *m)
-{
-    if (m->list == NULL)
-        return;
-    blob_unref(m->list);
-    m->list = NULL;
-}
-
-/* Puts `value` (whose reference it takes) in the place of what was there. */
-static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
     if (old == NULL) {
-        forget_list(m);
+        keymap_note_new(m, e);
         m->present++;
         m->present_bytes += e->node.key.len;
         keymap_wait_bytes(m, 0, entry_allocated(e));
@@ -109,7 +102,12 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     }
     keymap_keep_bytes(m, value->len, blob_slice(old).len);
     e->value = value;
-    blob_leave(old, ACCOUNT_ANSWERS);
+    return old;
+}
+
+static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
+{
+    blob_leave(keymap_exchange(m, e, value), ACCOUNT_ANSWERS);
 }
 
 /* --- Reads. --- */
@@ -124,44 +122,6 @@ struct blob *keymap_get(const struct keymap *m, struct slice key)
 bool keymap_exists(const struct keymap *m, struct slice key)
 {
     return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
-}
-
-size_t keymap_list_size(const struct keymap *m)
-{
-    return 8 * m->present + m->present_bytes;
-}
-
-void keymap_list(const struct keymap *m, struct writer *out)
-{
-    const struct entry *e;
-
-    TAILQ_FOREACH(e, &m->entries, order) {
-        uint8_t len[8];
-
-        bytes_put_u64(len, e->node.key.len);
-        writer_put(out, len, sizeof len);
-        writer_slice(out, e->node.key);
-    }
-}
-
-struct blob *keymap_shared_list(struct keymap *m)
-{
-    struct writer w;
-
-    if (m->list != NULL)
-        return m->list;
-    m->list = blob_alloc(ACCOUNT_ANSWERS, keymap_list_size(m));
-    if (m->list == NULL)
-        return NULL;
-    w = (struct writer){.ptr = m->list->bytes, .cap = m->list->len};
-    keymap_list(m, &w);
-    return m->list;
-}
-
-void keymap_trim(struct keymap *m)
-{
-    if (m->list != NULL && m->list->refs == 1)
-        forget_list(m);
 }
 
 /* --- Changes. --- */
@@ -275,7 +235,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     struct blob *old = e->value;
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
-    forget_list(m);
+    keymap_note_gone(m, e);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
     keymap_leave_groups(m, e);
@@ -313,7 +273,10 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
         entry_delete(m, entry_at(m, change->delete.entry, change->delete.key));
         break;
     case CHANGE_KEY_PUT_ALL:
-        apply_put_all(m, change->put_all.pairs);
+        if (change->put_all.picks != NULL)
+            keymap_put_picks(m, change->put_all.picks);
+        else
+            apply_put_all(m, change->put_all.pairs);
         break;
     case CHANGE_QUEUE_PUSH:
         keymap_push(m, &change->push);
@@ -380,7 +343,7 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
     case CHANGE_KEY_APPEND:
         return append_memory(m, &change->append);
     case CHANGE_KEY_PUT_ALL:
-        return put_all_memory(m, change->put_all.pairs);
+        return change->put_all.picks != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
         return keymap_push_memory(&change->push);
     default:
@@ -404,6 +367,7 @@ static void keep(struct keymap *m, struct table *old, struct entry *e)
 static void keep_waited(struct keymap *m, struct table *old)
 {
     const struct key_watch *watch;
+    const struct key_picks *p;
     const struct waiter *w;
 
     TAILQ_FOREACH(w, &m->open_waiters, entry) {
@@ -414,6 +378,10 @@ static void keep_waited(struct keymap *m, struct table *old)
     }
     TAILQ_FOREACH(watch, &m->watches, all)
         keep(m, old, watch->at);
+    TAILQ_FOREACH(p, &m->picks, entry) {
+        for (size_t i = p->freed; i < p->count; i++)
+            keep(m, old, p->entries[i]);
+    }
 }
 
 /* Gives away all that has a value, whose nodes stand in a table that has gone already. */
@@ -426,13 +394,14 @@ static void bury(struct keymap *m)
     graveyard_free(&here, SIZE_MAX);
     m->present = m->present_bytes = 0;
     keymap_keep_bytes(m, 0, m->bytes);
-    forget_list(m);
+    m->changes++;
 }
 
 void keymap_clear(struct keymap *m)
 {
     struct table old = m->keys;
 
+    keymap_forget_list(m); /* it may be of any moment, so of one after this */
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);
@@ -445,6 +414,8 @@ void keymap_clear(struct keymap *m)
 
 void keymap_fini(struct keymap *m)
 {
+    keymap_end_picks(m);
+    keymap_end_waiters(m);
     keymap_clear(m);
     assert(m->keys.count == 0);
     table_fini(&m->keys);

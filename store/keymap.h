@@ -51,11 +51,13 @@ struct key_link {
 struct entry {
     struct table_node node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
+    uint64_t number;          /* keymap.changes when it got it: they grow along that list */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
-    size_t group_count;
+    uint32_t group_count;
+    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
     struct key_link groups[];
 };
 
@@ -71,6 +73,36 @@ struct queue {
     uint64_t len;
 };
 
+/* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
+struct key_list {
+    TAILQ_ENTRY(key_list) buried; /* in the graveyard */
+    uint64_t moment;              /* keymap.changes at that time */
+    uint64_t count;               /* of keys */
+    uint64_t askers;              /* who waits for it: those who asked before that moment */
+    struct entry *next;           /* is written next, unless it came later; NULL: none */
+    size_t size;                  /* of the bytes in all chunks */
+    size_t written;               /* of them */
+    size_t freed;                 /* of chunks: so many are let go of */
+    size_t chunk_count;
+    struct blob *chunks[];
+};
+
+/* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
+struct key_picks {
+    TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
+    TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
+    struct keymap *map;
+    struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. NULL: another */
+    size_t room;
+    size_t count;
+    size_t freed;     /* so many are let go of */
+    size_t cost;      /* of keys and values, as if none were there */
+    bool has_grouped; /* one of the keys begins as those that are found in groups */
+    bool is_buried;
+    struct entry *entries[]; /* and the values */
+};
+
+TAILQ_HEAD(picks_list, key_picks);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(key_watch_list, key_watch);
 
@@ -94,10 +126,13 @@ struct keymap {
     struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
     struct waiter_list open_waiters;
     struct key_watch_list watches;
+    struct picks_list picks;
     enum account_kind kind; /* what its keys and queues are counted as */
     size_t present;         /* keys that have a value */
     size_t present_bytes;   /* of their names */
-    struct blob *list;      /* keymap_shared_list(), while it is true; NULL: none */
+    uint64_t changes;       /* how often a key came or went; not 0 */
+    struct key_list *list;  /* in the making, asked for, or still true; NULL: none */
+    uint64_t list_askers;   /* who asked for one and has not left */
     uint64_t waiters;       /* open WAITs, BARRIERs and watches */
     size_t bytes;           /* of keys that have a value, and of queues */
     size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
@@ -127,16 +162,59 @@ bool keymap_exists(const struct keymap *m, struct slice key);
 
 uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 
-/* Bytes that LIST_KEYS takes on the wire behind its count, and those bytes. */
+/* Bytes that LIST_KEYS takes on the wire behind its count. */
 size_t keymap_list_size(const struct keymap *m);
-void keymap_list(const struct keymap *m, struct writer *out);
 
-/* The same bytes as a value, which all share who ask before a key comes or goes; borrowed. NULL
- * when memory is short. */
-struct blob *keymap_shared_list(struct keymap *m);
+/* A list of all keys takes time. Who asks for one gets a ticket, and goes on with
+ * keymap_make_list() until there is a list, of a moment between the two. Who waits at the same time
+ * gets the same one; in between, keys may come and go. A ticket is given back with
+ * keymap_leave_list(), and is not 0. */
+uint64_t keymap_ask_list(struct keymap *m);
+void keymap_leave_list(struct keymap *m, uint64_t ticket);
 
-/* Lets go of that value, unless it is still in use. Now and then. */
+/* Writes about `max` keys, or 64 KiB. *out: the list, borrowed until keymap_leave_list() or the
+ * next change; NULL: it is not whole yet. STORE_NO_MEMORY: there will be none. */
+enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
+                                   const struct key_list **out);
+
+/* Lets go of a list that nobody reads any more. Now and then. */
 void keymap_trim(struct keymap *m);
+
+/* Frees a chunk of a list that nobody asks for any more; or, when there is none, the list: false.
+ */
+bool key_list_free_chunk(struct key_list *l);
+
+/* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
+
+/* NULL: memory is short. `with_values`: for a MULTI_SET. */
+struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
+
+/* One more key; false: memory is short. */
+bool keymap_pick(struct key_picks *p, struct slice key);
+bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
+
+/* Lets go of them: not at once if there is a graveyard. Takes NULL. */
+void keymap_pick_end(struct key_picks *p);
+
+/* Lets go of one, or when there is none, frees the picks: false. */
+bool key_picks_free_one(struct key_picks *p);
+
+/* The value that the key has now. Those of the next ones are fetched into the cache: entries first,
+ * then values. */
+static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
+{
+    if (i + 32 < p->count)
+        __builtin_prefetch(&p->entries[i + 32]->value);
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->entries[i + 16]->value);
+    return p->entries[i]->value;
+}
+
+/* True when keymap_exists() says so of the key that was picked last. */
+bool key_picks_last_exists(const struct key_picks *p);
+
+/* True when it does of all. */
+bool keymap_all_exist(const struct key_picks *p);
 
 /* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
  * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
@@ -174,11 +252,17 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
  * waiting takes as much as it may. A BARRIER that has to wait has been checked for that before. */
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
+enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p, void *owner,
+                                     struct waiter **out);
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 
-/* Ends a waiter: unregisters and frees it. Takes NULL. */
+/* Ends a waiter: it counts no more, and is unregistered and freed, not all at once if there is a
+ * graveyard. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
+
+/* Frees a part of a waiter that was ended; the last part, and the waiter is gone: false. */
+bool waiter_free_some(struct waiter *w);
 
 /* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
  * keymap_unwatch(), which frees *out. STORE_FULL: waiting takes as much as it may. STORE_NO_MEMORY:

@@ -139,6 +139,39 @@ static inline size_t append_spare(size_t old_len, size_t len)
  * what follows is ignored. False without digits and out of range. */
 bool keymap_parse_number(struct slice text, int64_t *out);
 
+/* Puts `value` (whose reference it takes) in the place of what was there, whose reference is the
+ * caller's. */
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
+
+/* MULTI_SET of what was picked. */
+void keymap_put_picks(struct keymap *m, struct key_picks *p);
+
+/* The keymap ends: what is not freed yet of those who waited, and of requests, is freed. */
+void keymap_end_waiters(struct keymap *m);
+void keymap_end_picks(struct keymap *m);
+
+/* The list that there is goes; who waits for it begins anew. */
+void keymap_forget_list(struct keymap *m);
+
+/* For the two that follow. */
+void keymap_list_changed(struct keymap *m);
+void keymap_list_goes(struct keymap *m, struct entry *e);
+
+/* A key has come; it goes, and is still in m->entries. */
+static inline void keymap_note_new(struct keymap *m, struct entry *e)
+{
+    e->number = ++m->changes;
+    if (m->list != NULL)
+        keymap_list_changed(m);
+}
+
+static inline void keymap_note_gone(struct keymap *m, struct entry *e)
+{
+    if (m->list != NULL)
+        keymap_list_goes(m, e);
+    m->changes++;
+}
+
 /* NULL when there is none; an empty queue does not exist. */
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name);
 

@@ -131,6 +131,34 @@ void engine_session_ended(struct engine *e, struct engine_space *space)
 
 /* --- Time. --- */
 
+/* The pause that ends now, and has not been noted yet. */
+static uint64_t fresh_pause(const struct engine *e, uint64_t now_ms)
+{
+    uint64_t gap = e->alive_ms == 0 ? 0 : clock_elapsed_ms(e->alive_ms, now_ms);
+
+    return gap >= ENGINE_PAUSE_MS ? gap : 0;
+}
+
+void engine_note_alive(struct engine *e)
+{
+    uint64_t now = engine_now_ms(e), paused = fresh_pause(e, now);
+
+    e->alive_ms = now;
+    if (paused == 0)
+        return;
+    e->paused_ms += paused;
+    log_event(LOG_INFO, "resumed", log_u64("paused_ms", paused));
+    if (e->observer.resumed != NULL)
+        e->observer.resumed(e->observer.arg, paused);
+}
+
+uint64_t engine_lived_ms(const struct engine *e)
+{
+    uint64_t now = engine_now_ms(e);
+
+    return now - e->paused_ms - fresh_pause(e, now);
+}
+
 bool engine_next_expiry(struct engine *e, int64_t *at_ns)
 {
     struct engine_space *space;

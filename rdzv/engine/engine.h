@@ -53,6 +53,8 @@ struct engine_observer {
     /* Called before, of a space that is `guarded`, and of each command with several keys. False: it
      * comes to STORE_TOO_MANY. NULL: all are carried out. */
     bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
+    /* Called from engine_note_alive(), when the process has been paused for that long. */
+    void (*resumed)(void *arg, uint64_t paused_ms);
     void *arg;
 };
 
@@ -66,6 +68,9 @@ struct engine {
 
     uint64_t work; /* that followed from changes so far, in bytes looked at: whoever carries out a
                       request charges its client for what has come to it */
+
+    uint64_t alive_ms;  /* when the process was last seen at work; 0: never */
+    uint64_t paused_ms; /* for how long it has been paused, in all */
 
     uint64_t uses;    /* open ones, see engine_use_began() */
     bool used;        /* there has been one */
@@ -98,6 +103,21 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 {
     return clock_monotonic_ms(e->options.clock);
 }
+
+/* --- Pauses. The process may be stopped (SIGSTOP, a debugger, a frozen cgroup) or get no
+ * processor. No peer must suffer for what it could not be told, or we could not read, meanwhile.
+ * ---
+ */
+
+/* The loop goes round at least once a second; if so much is between two looks, it was paused. */
+#define ENGINE_PAUSE_MS 2000u
+
+/* At the end of each iteration; and before anything that depends on how long it took. */
+void engine_note_alive(struct engine *e);
+
+/* As engine_now_ms(), by a clock that stands while the process is paused: for what others have to
+ * do within some time. Never 0. */
+uint64_t engine_lived_ms(const struct engine *e);
 
 /* Carries out a command as a part of the open batch. Whom it woke is served at the end of the
  * iteration. See store_execute(). */

@@ -1,7 +1,7 @@
 /* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
  * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
  * CORS. An endpoint calls one reply function (of this header, body.h or message.h) exactly once, or
- * starts a watch, or asks to be called again. */
+ * starts a watch or a job (job.h), or asks to be called again. */
 #pragma once
 
 #include "proto/http.h"

@@ -12,6 +12,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/host.h"
+#include "rdzv/http/job.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
@@ -27,6 +28,11 @@
 
 #define EVENTS_AT_A_TIME 256
 
+/* A watch whose client leaves so much unread, and so many events, ends; etcd's does after a hundred
+ * events. */
+#define BEHIND_BYTES  (1u << 20)
+#define BEHIND_EVENTS 100u
+
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
@@ -38,9 +44,11 @@ struct http_session {
     uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
                         or what has been skipped of a chunked one */
     struct http_chunks chunks;
-    size_t body_len; /* decoded bytes of a chunked body, right behind the head */
-    size_t raw_at;   /* end of what has been decoded of it */
-    bool is_whole;   /* the body has all come; the request may wait for its turn */
+    size_t body_len;      /* decoded bytes of a chunked body, right behind the head */
+    size_t raw_at;        /* end of what has been decoded of it */
+    bool is_whole;        /* the body has all come; the request may wait for its turn */
+    struct http_job *job; /* the request has begun, and is not answered yet */
+    bool job_waits;       /* until http_wake_job() */
     struct watch *watch;
     bool chunked;    /* the open watch's reply is; HTTP/1.0 gets bare bytes and a close */
     bool keep_alive; /* of the request that opened the watch */
@@ -73,11 +81,19 @@ static void close_watch(struct conn *c)
     engine_use_ended(http_of(c)->engine);
 }
 
+static void free_job(struct engine *e, struct http_job *job)
+{
+    job->free(job);
+    engine_use_ended(e);
+}
+
 static void end(struct conn *c)
 {
     struct http_session *h = session_of(c);
 
     close_watch(c);
+    if (h->job != NULL)
+        free_job(http_of(c)->engine, h->job);
     account_free(ACCOUNT_SESSIONS, h, sizeof *h);
 }
 
@@ -133,6 +149,27 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
+static bool is_behind(const struct conn *c, const struct blob *event)
+{
+    return c->output == OUTPUT_BLOCKED && c->out.bytes > BEHIND_BYTES &&
+           c->out.bytes / BEHIND_EVENTS > event->len;
+}
+
+/* The client gets what is queued for it, and then the end. */
+static void lose_watch(struct conn *c)
+{
+    struct subscription *s = &session_of(c)->watch->subscription;
+    char peer[CONN_PEER_MAX];
+    struct blob *event;
+
+    while ((event = subscription_next(s)) != NULL)
+        blob_unref(event);
+    s->ended = s->lost = true;
+    log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
+                log_str("space", conn_space(c)->store->name),
+                log_str("reason", "its client does not read events as fast as they come"));
+}
+
 /* Sends events that the watch has collected, as far as the client reads them. */
 static void put_events(struct conn *c, int max)
 {
@@ -142,7 +179,10 @@ static void put_events(struct conn *c, int max)
     for (int i = 0; i < max; i++) {
         if (!conn_can_push(c) || (event = subscription_next(&h->watch->subscription)) == NULL)
             return;
-        put_event(c, event);
+        if (is_behind(c, event))
+            lose_watch(c);
+        else
+            put_event(c, event);
         blob_unref(event);
         conn_charge(c, TOLD_COST);
     }
@@ -280,6 +320,53 @@ void reply_later(const struct http_request *r)
     r->http->engine->stats.http_requests--; /* it is counted when it is handled */
 }
 
+/* --- Jobs. --- */
+
+static void keep_job(struct conn *c, struct http_job *job, enum http_job_state state)
+{
+    struct http_session *h = session_of(c);
+
+    h->job = job;
+    h->later = true;
+    h->job_waits = state == HTTP_JOB_WAITS;
+    if (state == HTTP_JOB_GOES_ON)
+        conn_wait_for_costly(c);
+}
+
+void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next)
+{
+    assert(session_of(r->conn)->job == NULL && next != HTTP_JOB_DONE);
+    engine_use_began(r->http->engine);
+    keep_job(r->conn, job, next);
+}
+
+/* The job may end the connection and its session, or start another job, which takes its place. */
+static void run_job(const struct http_request *r)
+{
+    struct conn *c = r->conn;
+    struct http_session *h = session_of(c);
+    struct http_job *job = h->job;
+    enum http_job_state state;
+
+    if (!h->job_waits && !conn_begin_costly(c)) {
+        h->later = true;
+        return;
+    }
+    h->job = NULL;
+    state = job->run(job, r);
+    if (state != HTTP_JOB_DONE && conn_is_open(c))
+        keep_job(c, job, state);
+    else
+        free_job(r->http->engine, job);
+}
+
+void http_wake_job(struct conn *c)
+{
+    input_unpark(c);
+}
+
+/* --- Endpoints. --- */
+
 /* Most requests name one key, or a page of the daemon that is quickly made; of others their routes
  * say so. */
 static bool is_costly(const struct http_request *r, const struct http_route *route)
@@ -331,7 +418,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
         room <= sizeof small ? small : account_request(ACCOUNT_INPUT, account_class_of(room), room);
     bool moved = false;
 
-    if (c->probation != PROBATION_NONE) { /* one request, and no more */
+    if (c->probation != PROBATION_NONE || conn_net(c)->draining) { /* one request, and no more */
         last = *head;
         last.keep_alive = false;
         r.head = head = &last;
@@ -345,8 +432,12 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
         r.path = url_unescape_path(head->target.path, path);
     else
         r.path = url_clean_path(head->target.path, path, &moved);
-    http_of(c)->engine->stats.http_requests++;
-    ask_endpoint(&r, moved);
+    if (session_of(c)->job != NULL) {
+        run_job(&r);
+    } else {
+        http_of(c)->engine->stats.http_requests++;
+        ask_endpoint(&r, moved);
+    }
     if (path != small)
         account_free(ACCOUNT_INPUT, path, room);
     if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
@@ -566,7 +657,7 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
 enum request_result {
     REQUEST_DONE,  /* the reply has been sent, or a watch is open */
     REQUEST_MORE,  /* more bytes are needed */
-    REQUEST_WAITS, /* it is whole, and waits for its turn */
+    REQUEST_WAITS, /* it is whole, and waits for its turn or for its job */
     REQUEST_BAD,   /* the connection is finishing or closed */
 };
 
@@ -647,6 +738,8 @@ static bool eof(struct conn *c)
     }
     if (!conn_is_open(c) || c->input == INPUT_PAUSED || c->input == INPUT_DEFERRED)
         return true;
+    if (h->job != NULL)
+        return true; /* the reply is still to come */
     if (c->in == NULL || h->skipping)
         return false;
     if (!h->in_body) {
@@ -690,7 +783,9 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             return PROTOCOL_ENDED;
         if (result != REQUEST_DONE) {
             progress->need = progress->used + size;
-            return result == REQUEST_MORE ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
+            return result == REQUEST_MORE           ? PROTOCOL_MORE
+                   : h->job != NULL && h->job_waits ? PROTOCOL_PARKED
+                                                    : PROTOCOL_DEFERRED;
         }
         progress->used += size;
         if (h->watch != NULL)
@@ -722,6 +817,11 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
+static bool is_busy(const struct conn *c)
+{
+    return session_of(c)->job != NULL;
+}
+
 static const char *version(const struct conn *c)
 {
     (void)c;
@@ -736,6 +836,7 @@ struct protocol http_protocol(struct http *http)
                              .begin = begin,
                              .read = read_requests,
                              .eof = eof,
+                             .is_busy = is_busy,
                              .resume = resume,
                              .end = end,
                              .version = version};

@@ -116,7 +116,7 @@ void conn_update_stall(struct conn *c, bool moved)
         end_stall(c);
     if (!stalls || c->stalled_ms != 0)
         return;
-    c->stalled_ms = engine_now_ms(conn_net(c)->engine);
+    c->stalled_ms = engine_lived_ms(conn_net(c)->engine);
     TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
 }
 
@@ -383,6 +383,11 @@ bool conn_can_push(struct conn *c)
 
 /* --- Budget. --- */
 
+void conn_wait_for_costly(struct conn *c)
+{
+    c->costly = true;
+}
+
 bool conn_begin_costly(struct conn *c)
 {
     struct net *n = conn_net(c);
@@ -390,7 +395,7 @@ bool conn_begin_costly(struct conn *c)
     if (n->measured == c)
         return true;
     if (budget_costly_is_over(&n->budget) || (n->costly_turn != c && !TAILQ_EMPTY(&n->costly))) {
-        c->costly = true;
+        conn_wait_for_costly(c);
         return false;
     }
     n->measured = c;

@@ -56,7 +56,7 @@ struct input {
 
 /* Room within the connection for what its protocol keeps of it, so that ten thousand idle
  * connections are held in one chunk of memory each. */
-#define CONN_SESSION_SIZE 48
+#define CONN_SESSION_SIZE 56
 
 struct conn {
     struct event event;
@@ -81,7 +81,7 @@ struct conn {
     TAILQ_ENTRY(conn) queued;   /* in net->queued, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
-    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then */
+    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
     struct input *in;
     struct outq out;
@@ -225,6 +225,9 @@ static inline void conn_charge(struct conn *c, size_t cost)
  * False: others were first, and the protocol leaves it where it is (PROTOCOL_DEFERRED). */
 bool conn_begin_costly(struct conn *c);
 void conn_end_costly(struct conn *c);
+
+/* The same as when conn_begin_costly() says no: the request goes on in a costly turn to come. */
+void conn_wait_for_costly(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 

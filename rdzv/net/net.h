@@ -31,12 +31,13 @@ struct net {
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
-    struct conn_list conns;   /* all that are not closed */
-    struct conn_list closed;  /* are freed at the end of the iteration */
-    struct conn_list stalled; /* owe the rest of a request, or do not read; the longest first */
-    struct conn_list queued;  /* have output that is to be sent */
-    struct conn_list bulk;    /* the same, so much of it that they send when the others have sent */
-    uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
+    struct conn_list conns;    /* all that are not closed */
+    struct conn_list closed;   /* are freed at the end of the iteration */
+    struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
+    uint64_t stalled_until_ms; /* those who are since then or before are being dropped; 0: none */
+    struct conn_list queued;   /* have output that is to be sent */
+    struct conn_list bulk; /* the same, so much of it that they send when the others have sent */
+    uint64_t committed;    /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */

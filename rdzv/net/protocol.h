@@ -15,7 +15,7 @@ enum protocol_result {
     PROTOCOL_PARKED, /* does not look at input until input_unpark() or input_process(), but the peer
                         is read */
     PROTOCOL_PAUSED, /* the output limit is reached: the rest of the input waits for room */
-    PROTOCOL_DEFERRED, /* the budget is used up: the rest waits for a later iteration */
+    PROTOCOL_DEFERRED, /* the rest waits for a later iteration: the budget is used up */
     PROTOCOL_ENDED,    /* the connection is finishing or closed */
 };
 
@@ -45,6 +45,10 @@ struct protocol {
 
     /* The peer has sent its last byte. True: the connection stays open to send what is queued. */
     bool (*eof)(struct conn *c);
+
+    /* True: a request has begun and is not answered yet. The daemon, when it stops, waits for that.
+     * NULL: there is no such thing. */
+    bool (*is_busy)(const struct conn *c);
 
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);

@@ -157,6 +157,43 @@ static void queue_committed(struct net *n)
     }
 }
 
+/* --- Those who do not go on. --- */
+
+static const char *why_stalled(const struct conn *c)
+{
+    if (c->output == OUTPUT_BLOCKED)
+        return "does not read its answers";
+    return c->end == CONN_DRAINING ? "has not closed after its last answer"
+                                   : "half a request for too long, see --request-timeout";
+}
+
+/* There is something to read, or room to send: libevent may not have come to say so yet. */
+static bool goes_on(struct conn *c)
+{
+    uint64_t since = c->stalled_ms;
+
+    if (c->out.bytes > 0 && engine_is_committed(conn_net(c)->engine, c->watermark))
+        flush(c, BULK_FROM);
+    if (c->stalled_ms == since && c->mask & EV_READ)
+        input_receive(c);
+    return c->stalled_ms != since;
+}
+
+static void drop_stalled(struct net *n)
+{
+    struct conn *c;
+
+    budget_begin_part(&n->budget, CLOSING_NS);
+    while ((c = TAILQ_FIRST(&n->stalled)) != NULL && c->stalled_ms <= n->stalled_until_ms) {
+        if (n->budget.over)
+            return;
+        budget_spend(&n->budget, RECEIVE_COST + CLOSE_COST);
+        if (!goes_on(c))
+            conn_drop(c, DROP_STALLED, why_stalled(c), (struct slice){0});
+    }
+    n->stalled_until_ms = 0;
+}
+
 /* --- Memory. --- */
 
 /* A connection that holds less than that is left alone. */
@@ -191,11 +228,13 @@ static void drop_holders(struct net *n)
     most = most_held(n);
     if (most < HELD_MIN)
         return;
-    for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted; c = next) {
+    budget_begin_part(&n->budget, CLOSING_NS);
+    for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted && !n->budget.over; c = next) {
         next = TAILQ_NEXT(c, stalled);
         if (held(c) <= most / 2)
             continue;
         freed += held(c);
+        budget_spend(&n->budget, CLOSE_COST);
         conn_drop(c, DROP_NO_MEMORY,
                   c->output == OUTPUT_BLOCKED
                       ? "does not read its answers, and memory is short, see --memory-limit"
@@ -280,6 +319,8 @@ void transport_end_iteration(struct net *n)
 {
     struct engine *e = n->engine;
 
+    if (n->stalled_until_ms != 0)
+        drop_stalled(n);
     budget_begin_part(&n->budget, BUDGET_END_NS);
     do {
         if (!TAILQ_EMPTY(&e->store.ready))
@@ -331,23 +372,17 @@ void transport_run_deferred(struct net *n)
     run_costly(n);
 }
 
-static const char *why_stalled(const struct conn *c)
-{
-    if (c->output == OUTPUT_BLOCKED)
-        return "does not read its answers";
-    return c->end == CONN_DRAINING ? "has not closed after its last answer"
-                                   : "half a request for too long, see --request-timeout";
-}
-
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 {
-    struct conn *c;
-
-    while ((c = TAILQ_FIRST(&n->stalled)) != NULL && c->stalled_ms <= deadline_ms)
-        conn_drop(c, DROP_STALLED, why_stalled(c), (struct slice){0});
+    n->stalled_until_ms = deadline_ms;
 }
 
 /* --- The end. --- */
+
+static bool is_busy(const struct conn *c)
+{
+    return c->protocol != NULL && c->protocol->is_busy != NULL && c->protocol->is_busy(c);
+}
 
 void transport_drain(struct net *n)
 {
@@ -357,6 +392,8 @@ void transport_drain(struct net *n)
     listen_close_all(n);
     for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
+        if (conn_is_open(c) && is_busy(c))
+            continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
         if (c->end == CONN_FINISHING && c->out.bytes == 0)

@@ -38,10 +38,13 @@ static inline bool transport_has_output(const struct net *n)
 static inline bool transport_has_work(const struct net *n)
 {
     return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
-           !TAILQ_EMPTY(&n->closed) || !graveyard_is_empty(&n->engine->store.graveyard);
+           !TAILQ_EMPTY(&n->closed) || n->stalled_until_ms != 0 ||
+           !graveyard_is_empty(&n->engine->store.graveyard);
 }
 
-/* Drops connections that have been stalled since `deadline_ms` (monotonic) or earlier. */
+/* Drops connections that have been stalled since `deadline_ms` (engine_lived_ms()) or earlier: at
+ * the end of this iteration, and of the next ones. Whose bytes are here, or who reads again, goes
+ * on, though libevent has not told it yet. */
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 
 /* No new connections; those that are open get what is queued for them, and are closed. */

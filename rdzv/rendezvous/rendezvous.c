@@ -248,21 +248,12 @@ static void step_all(struct rendezvous *r, struct policy_event event)
 
 /* --- Time. --- */
 
-/* No agent could write between the last iteration and now, so exactly that time is given to all.
- * What is shorter than the interval of heartbeats hurts no node. */
-static void compensate_standstill(struct rendezvous *r)
+/* No agent could write meanwhile, so exactly that time is given to all. What is shorter than the
+ * interval of heartbeats hurts no node. */
+static void on_resumed(void *arg, uint64_t paused_ms)
 {
-    uint64_t now = engine_now_ms(r->engine);
-    uint64_t gap = r->alive_ms == 0 ? 0 : clock_elapsed_ms(r->alive_ms, now);
-
-    r->alive_ms = now;
-    if (gap >= TORCH_HEARTBEAT_MS)
-        step_all(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = gap});
-}
-
-void rendezvous_end_iteration(struct rendezvous *r)
-{
-    compensate_standstill(r);
+    if (paused_ms >= TORCH_HEARTBEAT_MS)
+        step_all(arg, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = paused_ms});
 }
 
 static struct live_run *next_due(const struct rendezvous *r)
@@ -297,7 +288,6 @@ static void on_ticker(evutil_socket_t fd, short what, void *arg)
 
 void rendezvous_tick(struct rendezvous *r)
 {
-    compensate_standstill(r);
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
 }
@@ -329,6 +319,8 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
             key_changed(home, command->key);
         return;
     }
+    if (command->picks != NULL && !command->picks->has_grouped)
+        return;
     /* Of several values for one key the last is there: it is read once, not once for each. */
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
         if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
@@ -354,6 +346,8 @@ static bool admits(void *arg, struct engine_space *space, const struct command *
         return true;
     if (command->kind != COMMAND_KEY_MULTI_SET)
         return !command_makes_key(command->kind) || left > 0 || !makes_run(home, command->key);
+    if (command->picks != NULL && !command->picks->has_grouped)
+        return true;
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
         more += makes_run(home, key);
         if (more > left)
@@ -421,7 +415,7 @@ static void bind_session(void *arg, struct conn *c, struct slice key, bool compa
 {
     struct rendezvous_space *home = space_of(arg, conn_space(c));
 
-    compensate_standstill(arg);
+    engine_note_alive(((struct rendezvous *)arg)->engine);
     if (is_agents_key(key))
         bind_agent(home, c, key, compared);
     else
@@ -477,7 +471,7 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
     struct conn_agent *a = c10d_session(c)->bound.agent;
     bool own = slice_equal(key, a->run->run.view.node.key);
 
-    compensate_standstill(arg);
+    engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
         return own ? on_compare_set(a, req) : C10D_PROCEED;
     if (req->op == C10D_SET || req->op == C10D_ADD)
@@ -592,8 +586,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
-        engine->observer =
-            (struct engine_observer){.applied = on_applied, .admits = admits, .arg = r};
+        engine->observer = (struct engine_observer){
+            .applied = on_applied, .admits = admits, .resumed = on_resumed, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

@@ -22,9 +22,6 @@ void rendezvous_fini(struct rendezvous *r);
 /* What c10d sessions ask. Empty with --elastic-fixes=off. */
 struct c10d_hooks rendezvous_hooks(struct rendezvous *r);
 
-/* At the end of each iteration. */
-void rendezvous_end_iteration(struct rendezvous *r);
-
 /* Once a second. */
 void rendezvous_tick(struct rendezvous *r);
 

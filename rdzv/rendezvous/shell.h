@@ -21,8 +21,6 @@ struct rendezvous {
     struct expiry due;   /* all runs, by when a tick may find something to do; monotonic */
     uint64_t ticked_ms;  /* the last tick is for runs that were due then */
     struct event ticker; /* that tick goes on in the next iteration */
-    uint64_t alive_ms;   /* monotonic ms at the end of the last loop iteration; a large gap to now
-                            means that the process was stopped */
 };
 
 struct live_run {

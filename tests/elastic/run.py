@@ -1113,6 +1113,22 @@ def a_stop_of_the_daemon_moves_heartbeats_on():
 
 
 @case
+def a_held_answer_comes_after_a_stop_of_the_daemon():
+    with daemon("--request-timeout=1s") as server:
+        _, others, _ = held(server, 4)
+        others[0].send(get_request(b"/torch.rendezvous.none")[:-1])
+        Peer(server.port).ping()
+        os.kill(server.pid, signal.SIGSTOP)
+        others[0].send(b"e")
+        time.sleep(3)
+        os.kill(server.pid, signal.SIGCONT)
+        for o in others:
+            check(o.blob(), "the state")
+        same(others[0].blob(), b"", "GET whose end came meanwhile")
+        check("event=dropped" not in server.log(), server.log())
+
+
+@case
 def one_taken_for_dead_is_put_back_into_its_round():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])

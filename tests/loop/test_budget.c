@@ -15,10 +15,11 @@
 #define PING \
     "\x0d"   \
     "abcd"
-#define SET_K   "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
-#define WAIT_K  "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
-#define LIST    "\x11"
-#define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+#define SET_K    "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
+#define WAIT_K   "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
+#define LIST     "\x11"
+#define DELETE_K "\x08\2\0\0\0\0\0\0\0/k"
+#define METRICS  "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct loop loop; /* large */
 
@@ -80,6 +81,21 @@ static void set_keys(struct engine *e, int from, int to)
         c.key = slice_str(key);
         engine_apply(e, TAILQ_FIRST(&e->spaces), &c, &r);
         assert_int_equal(r.status, STORE_OK);
+    }
+}
+
+/* The answer to LIST_KEYS after set_keys(…, 0, count). */
+static void expect_list(int fd, int count)
+{
+    uint8_t bytes[64];
+
+    bytes_put_u64(bytes, (uint64_t)count);
+    loop_expect(&loop, fd, bytes, 8);
+    for (int i = 0; i < count; i++) {
+        int len = snprintf((char *)bytes + 8, sizeof bytes - 8, "/key/%d", i);
+
+        bytes_put_u64(bytes, (uint64_t)len);
+        loop_expect(&loop, fd, bytes, 8 + (size_t)len);
     }
 }
 
@@ -345,37 +361,270 @@ static void an_answer_of_many_values_holds_them(void **state)
  * there is room for it. */
 static void clients_share_the_list_of_keys(void **state)
 {
-    enum { CLIENTS = 5 };
+    enum { CLIENTS = 5, KEYS = 100000 };
     const char *const flags[] = {"--output-limit", "2MiB", NULL};
     struct engine *e = &loop.server.engine;
+    const struct key_list *list;
     struct keymap *keys;
-    struct blob *list;
     int fds[CLIENTS];
 
     (void)state;
     open_loop(flags);
-    set_keys(e, 0, 100000);
+    set_keys(e, 0, KEYS);
     keys = &TAILQ_FIRST(&e->spaces)->store->keys;
     for (int i = 0; i < CLIENTS; i++) {
         fds[i] = loop_connect(&loop, true);
         loop_send(&loop, fds[i], TEXT(VALIDATE LIST LIST));
-        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
     }
+    for (int i = 0; i < CLIENTS; i++)
+        LOOP_UNTIL(&loop, loop_conn(&loop, fds[i])->input == INPUT_PAUSED);
     list = keys->list;
     assert_non_null(list);
-    assert_int_equal(list->refs, CLIENTS + 1);
+    assert_int_equal(list->askers + keys->list_askers, 0);
+    assert_int_equal(list->chunks[list->chunk_count - 1]->refs, CLIENTS + 1);
     keymap_trim(keys);
     assert_ptr_equal(keys->list, list);
-    set_keys(e, 100000, 100001);
+    set_keys(e, KEYS, KEYS + 1);
     assert_null(keys->list);
-    loop_expect(&loop, fds[0], "\xa0\x86\1\0\0\0\0\0", 8);
-    loop_expect(&loop, fds[0], list->bytes, list->len); /* others hold it still */
-    loop_expect(&loop, fds[0], "\xa1\x86\1\0\0\0\0\0", 8);
-    loop_expect(&loop, fds[0], keymap_shared_list(keys)->bytes, keymap_list_size(keys));
+    expect_list(fds[0], KEYS); /* of the moment at which it was asked for */
+    expect_list(fds[0], KEYS + 1);
     for (int i = 0; i < CLIENTS; i++)
         loop_leave(&loop, fds[i]);
     keymap_trim(keys);
     assert_null(keys->list);
+    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    assert_in_range(account.bytes[ACCOUNT_ANSWERS], 0, 2u << 20);
+    loop_close(&loop);
+}
+
+/* A list of many keys takes many iterations, in which others are answered, and keys come and go;
+ * requests behind it wait. */
+static void a_long_list_is_written_over_many_iterations(void **state)
+{
+    enum { KEYS = 100000 };
+    struct engine *e = &loop.server.engine;
+    const struct stats *stats = &e->stats;
+    uint64_t before, answered = 0, requests;
+    int fd, other, leaver;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, KEYS);
+    fd = open_modern();
+    other = open_modern();
+    leaver = open_modern();
+    before = stats->loop_iterations;
+    tell(leaver, TEXT(LIST)); /* and does not wait for it */
+    tell(fd, TEXT(LIST PING));
+    requests = stats->c10d_requests;
+    for (; !has_answer(fd); answered++) {
+        tell(other, TEXT(SET_K DELETE_K PING));
+        loop_expect(&loop, other, "\1\0\0\0\0\0\0\0abcd", 12);
+        if (answered == 5)
+            close(leaver);
+    }
+    assert_in_range(answered, 15, 100);
+    assert_in_range(stats->loop_iterations - before, 15, 200);
+    expect_list(fd, KEYS);
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_int_equal(stats->c10d_requests - requests, 3 + 3 * answered);
+    loop_leave(&loop, fd);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* The daemon stops, and the answer that it has begun is sent to its end. */
+static void a_list_that_has_begun_is_answered_when_the_daemon_stops(void **state)
+{
+    enum { KEYS = 100000 };
+    struct engine *e = &loop.server.engine;
+    int fd;
+
+    (void)state;
+    open_loop(NULL);
+    set_keys(e, 0, KEYS);
+    fd = open_modern();
+    tell(fd, TEXT(LIST PING));
+    LOOP_UNTIL(&loop, TAILQ_FIRST(&e->spaces)->store->keys.list != NULL);
+    transport_drain(&loop.server.net);
+    expect_list(fd, KEYS);
+    loop_expect_end(&loop, fd);
+    close(fd);
+    loop_close(&loop);
+}
+
+/* --- Requests with many keys. --- */
+
+enum { MANY = 20000, ITEM = 8 + 11, PAIR = ITEM + 8 + 1 };
+static uint8_t many[9 + MANY * PAIR];
+
+/* A request of /key/000000 and so on, each with a value of "w" if `pairs`. Its length. */
+static size_t make_many(uint8_t op, bool pairs)
+{
+    uint8_t *at = many + 9;
+
+    many[0] = op;
+    bytes_put_u64(many + 1, MANY);
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "/key/%06d", i);
+        bytes_put_u64(at, 11);
+        memcpy(at + 8, name, 11);
+        at += ITEM;
+        if (!pairs)
+            continue;
+        bytes_put_u64(at, 1);
+        at[8] = 'w';
+        at += 9;
+    }
+    return (size_t)(at - many);
+}
+
+static void set_many(int fd)
+{
+    size_t len = make_many(0x0b, true);
+
+    loop_send(&loop, fd, many, len);
+    loop_send(&loop, fd, TEXT(PING));
+    loop_expect(&loop, fd, "abcd", 4);
+}
+
+static struct keymap *keys_of_loop(void)
+{
+    return &TAILQ_FIRST(&loop.server.engine.spaces)->store->keys;
+}
+
+#define LAST_KEY   "\x0b\0\0\0\0\0\0\0/key/019999"
+#define FIRST_KEY  "\x0b\0\0\0\0\0\0\0/key/000000"
+#define ONE_MORE_V "\1\0\0\0\0\0\0\0v"
+
+/* Sends a request of that many keys and a PING behind it, and at its half does what `meanwhile`
+ * says.
+ */
+static void ask_many(int fd, int other, uint8_t op, const char *meanwhile, size_t len)
+{
+    size_t size = make_many(op, op == 0x0b);
+    uint64_t before;
+
+    loop_send(&loop, fd, many, size);
+    tell(fd, TEXT(PING));
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->input == INPUT_DEFERRED);
+    before = loop.server.engine.stats.loop_iterations;
+    assert_false(has_answer(fd));
+    tell(other, meanwhile, len);
+    tell(other, TEXT(PING));
+    if (meanwhile[0] == 8)
+        loop_expect(&loop, other, "\1\0\0\0\0\0\0\0", 8);
+    loop_expect(&loop, other, "abcd", 4);
+    assert_in_range(loop.server.engine.stats.loop_iterations - before, 1, 10);
+}
+
+/* They take many iterations, in which others are answered, and show the moment of their end. */
+static void a_request_with_many_keys_takes_several_iterations(void **state)
+{
+    int fd, other;
+
+    (void)state;
+    open_loop(NULL);
+    fd = open_modern();
+    other = open_modern();
+    loop_send(&loop, fd, many, make_many(0x05, false)); /* CHECK */
+    loop_expect(&loop, fd, "\1", 1);
+    set_many(fd);
+    assert_int_equal(keys_of_loop()->present, MANY);
+
+    ask_many(fd, other, 0x05, TEXT("\1" FIRST_KEY ONE_MORE_V));
+    loop_expect(&loop, fd, "\0abcd", 5);
+    ask_many(fd, other, 0x05, TEXT("\x08" FIRST_KEY)); /* it has been found already */
+    loop_expect(&loop, fd, "\1abcd", 5);
+
+    ask_many(fd, other, 0x0a, TEXT("\1" FIRST_KEY ONE_MORE_V)); /* MULTI_GET */
+    loop_expect(&loop, fd, ONE_MORE_V, 9);
+    for (int i = 1; i < MANY; i++)
+        loop_expect(&loop, fd, "\1\0\0\0\0\0\0\0w", 9);
+    loop_expect(&loop, fd, "abcd", 4);
+
+    ask_many(fd, other, 0x06, TEXT("\x08" LAST_KEY)); /* WAIT */
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_int_equal(keys_of_loop()->waiters, 1);
+    assert_false(has_answer(fd));
+    tell(other, TEXT("\1" LAST_KEY ONE_MORE_V));
+    loop_expect(&loop, fd, "\0", 1);
+
+    ask_many(fd, other, 0x0b, TEXT("\1" FIRST_KEY ONE_MORE_V)); /* MULTI_SET */
+    assert_true(slice_is(blob_slice(keymap_get(keys_of_loop(), slice_str("/key/000000"))), "v"));
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_true(slice_is(blob_slice(keymap_get(keys_of_loop(), slice_str("/key/000000"))), "w"));
+    LOOP_UNTIL(&loop, !transport_has_work(&loop.server.net));
+    assert_true(TAILQ_EMPTY(&keys_of_loop()->picks));
+    loop_leave(&loop, fd);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* Who leaves before the answer leaves nothing behind; who is asked to stop answers. */
+static void a_request_with_many_keys_may_be_left(void **state)
+{
+    int fd, leaver, other;
+
+    (void)state;
+    open_loop(NULL);
+    other = open_modern();
+    for (int op = 0x0a; op <= 0x0b; op++) {
+        leaver = open_modern();
+        ask_many(leaver, other, (uint8_t)op, TEXT("\1" FIRST_KEY ONE_MORE_V));
+        assert_false(TAILQ_EMPTY(&keys_of_loop()->picks));
+        conn_close(loop_conn(&loop, leaver), "test");
+        loop_expect_end(&loop, leaver);
+        close(leaver);
+        LOOP_UNTIL(&loop, TAILQ_EMPTY(&keys_of_loop()->picks));
+        assert_int_equal(keys_of_loop()->present, 1);
+        assert_int_equal(keys_of_loop()->keys.count, 1);
+    }
+    fd = open_modern();
+    ask_many(fd, other, 0x0b, TEXT("\1" FIRST_KEY ONE_MORE_V));
+    transport_drain(&loop.server.net);
+    loop_expect_end(&loop, fd);
+    assert_int_equal(keys_of_loop()->present, MANY);
+    close(fd);
+    close(other);
+    loop_close(&loop);
+}
+
+/* --- Those who do not go on. --- */
+
+/* Many stall at the same time: they are dropped over several iterations, and others are answered
+ * between. */
+static void those_who_stall_are_dropped_over_several_iterations(void **state)
+{
+    enum { CLIENTS = 400 };
+    const struct stats *stats = &loop.server.engine.stats;
+    static int fds[CLIENTS];
+    uint64_t before;
+    int cheap;
+
+    (void)state;
+    open_loop(NULL);
+    cheap = open_modern();
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_modern();
+        loop_send(&loop, fds[i], "\1", 1);
+    }
+    step_ns = 500000;
+    before = stats->loop_iterations;
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
+    assert_true(transport_has_work(&loop.server.net));
+    tell(cheap, TEXT(PING));
+    loop_expect(&loop, cheap, "abcd", 4);
+    assert_in_range(stats->dropped[DROP_STALLED], 1, CLIENTS / 2);
+    LOOP_UNTIL(&loop, stats->dropped[DROP_STALLED] == CLIENTS);
+    assert_in_range(stats->loop_iterations - before, 5, CLIENTS);
+    LOOP_UNTIL(&loop, !transport_has_work(&loop.server.net));
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    loop_leave(&loop, cheap);
     loop_close(&loop);
 }
 
@@ -534,7 +783,12 @@ int main(void)
         cmocka_unit_test(a_space_is_freed_over_several_iterations),
         cmocka_unit_test(ttls_end_over_several_iterations),
         cmocka_unit_test(clients_share_the_list_of_keys),
+        cmocka_unit_test(a_long_list_is_written_over_many_iterations),
+        cmocka_unit_test(a_list_that_has_begun_is_answered_when_the_daemon_stops),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
+        cmocka_unit_test(those_who_stall_are_dropped_over_several_iterations),
+        cmocka_unit_test(a_request_with_many_keys_takes_several_iterations),
+        cmocka_unit_test(a_request_with_many_keys_may_be_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

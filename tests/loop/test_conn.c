@@ -451,6 +451,47 @@ static void a_stream_that_is_not_read_is_cut(void **state)
     loop_close(&loop);
 }
 
+/* As etcd's does: its client gets what was queued, and then the end; the connection stays. */
+static void a_watch_that_cannot_keep_up_ends(void **state)
+{
+    static uint8_t value[5000];
+    struct command set = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")};
+    struct space *space;
+    struct conn *c;
+    char body[20000];
+    uint8_t last[5] = "";
+    int fd, events = 0;
+
+    (void)state;
+    memset(value, 'x', sizeof value);
+    set.value = (struct slice){value, sizeof value};
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, true);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
+    loop_send_text(&loop, fd, "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n");
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    c = loop_conn(&loop, fd);
+    for (; space->tree.hub.registered == 1; events++) {
+        struct store_result result;
+
+        assert_in_range(events, 0, 20000);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &set, &result);
+        loop_iterate(&loop);
+    }
+    assert_true(loop_logged(&loop, "event=watch_lost"));
+    assert_ptr_equal(loop_conn(&loop, fd), c);
+    assert_in_range(c->out.bytes, 1 << 20, (1 << 20) + 3 * sizeof value);
+    assert_in_range(events, 100, 20000);
+    while (memcmp(last, "0\r\n\r\n", 5) != 0) {
+        memmove(last, last + 1, 4);
+        last[4] = loop_next_byte(&loop, fd);
+    }
+    loop_send_text(&loop, fd, "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 /* --- Parked. --- */
 
 #define WATCH "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -776,6 +817,29 @@ static void only_those_who_are_late_are_cut(void **state)
     loop_close(&loop);
 }
 
+/* The rest of its request has come, and the loop has not come to read it. */
+static void whose_bytes_are_here_is_not_late(void **state)
+{
+    struct conn *c;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = open_modern(&loop);
+    loop_send(&loop, fd, TEXT("\1\2\0\0\0\0\0\0\0/k\1"));
+    c = loop_conn(&loop, fd);
+    assert_true(c->stalled_ms != 0);
+    assert_int_equal(send(fd, "\0\0\0\0\0\0\0v", 8, 0), 8);
+    transport_drop_stalled(&loop.server.net, UINT64_MAX);
+    transport_end_iteration(&loop.server.net);
+    assert_ptr_equal(loop_conn(&loop, fd), c);
+    assert_int_equal(c->stalled_ms, 0);
+    loop_send(&loop, fd, TEXT(GET_K));
+    loop_expect(&loop, fd, TEXT(VALUE_V));
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 /* A peer that reads now and then is never late; one that stops is. */
 static void a_reader_that_stops_is_late(void **state)
 {
@@ -804,8 +868,17 @@ static void a_reader_that_stops_is_late(void **state)
         transport_drop_stalled(&loop.server.net, 1);
         assert_ptr_equal(loop_conn(&loop, fd), c);
     }
-    transport_drop_stalled(&loop.server.net, UINT64_MAX);
-    loop_iterate(&loop);
+    while (recv(fd, bytes, sizeof bytes, 0) > 0)
+        continue;
+    c->stalled_ms = 1; /* there is room again, which nobody has seen yet */
+    transport_drop_stalled(&loop.server.net, 1);
+    transport_end_iteration(&loop.server.net);
+    assert_ptr_equal(loop_conn(&loop, fd), c);
+    assert_true(c->stalled_ms != 1);
+    for (int i = 0; i < 5; i++) {
+        transport_drop_stalled(&loop.server.net, UINT64_MAX);
+        loop_iterate(&loop);
+    }
     assert_null(loop_conn(&loop, fd));
     assert_true(loop_logged(&loop, "does not read its answers"));
     close(fd);
@@ -1391,6 +1464,7 @@ int main(void)
         cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),
+        cmocka_unit_test(a_watch_that_cannot_keep_up_ends),
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
         cmocka_unit_test(a_watch_behind_a_watch_is_opened_after_it),
         cmocka_unit_test(a_half_closed_watch_ends_properly),
@@ -1400,6 +1474,7 @@ int main(void)
         cmocka_unit_test(dripping_does_not_help),
         cmocka_unit_test(each_request_has_its_own_time),
         cmocka_unit_test(only_those_who_are_late_are_cut),
+        cmocka_unit_test(whose_bytes_are_here_is_not_late),
         cmocka_unit_test(a_reader_that_stops_is_late),
         cmocka_unit_test(an_announced_length_takes_no_memory),
         cmocka_unit_test(an_offence_is_answered_up_to_it),

@@ -57,7 +57,7 @@ class Peer:
         while len(got) < n:
             more = self.socket.recv(n - len(got))
             if not more:
-                raise EOFError("the server closed after %r" % got)
+                raise EOFError("the server closed after %r" % got[:80])
             got += more
         return got
 
@@ -1052,6 +1052,52 @@ def the_limit_of_connections():
         while shake(server.port, "127.0.0.1") is None:  # until the daemon has seen the close
             check(time.monotonic() < deadline, "no place for 20 s")
         b.close()
+
+
+def set_request(key, value):
+    return b"\x01" + struct.pack("<Q", len(key)) + key + struct.pack("<Q", len(value)) + value
+
+
+@case
+def a_pause_of_the_process_drops_no_one():
+    """It is stopped for longer than --request-timeout. Meanwhile some go on, and one does not."""
+    value = os.urandom(8 << 20)
+    put = (b"PUT /v2/keys/paused HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n"
+           b"Content-Type: application/x-www-form-urlencoded\r\n\r\nvalue=v")
+    with Rdzvd("--request-timeout=1s") as server:
+        halves = [Peer(server.port) for _ in range(50)]
+        waiter, reader, stalled = Peer(server.port), Peer(server.port), Peer(server.port)
+        http = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        reader.socket.sendall(set_request(b"large", value))
+        waiter.socket.sendall(b"\x06" + struct.pack("<QQ", 1, 2) + b"/0")  # WAIT
+        reader.socket.sendall(b"\x03" + struct.pack("<Q", 5) + b"large")   # and it does not read
+        check(reader.take(8) == struct.pack("<Q", len(value)), "its answer has begun")
+        for i, half in enumerate(halves):
+            half.socket.sendall(set_request(b"/%d" % i, b"v")[:-1])
+        stalled.socket.sendall(b"\x01")
+        http.sendall(put[:-3])
+        check(http_get(server.port, "/health")[0] == 200, "all of that has been read")
+        server.process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        time.sleep(0.5)
+        for half in halves:
+            half.socket.sendall(b"v\x07")  # the rest, and GETNUMKEYS
+        http.sendall(put[-3:])
+        got = reader.take(100000)
+        time.sleep(3)
+        server.process.send_signal(signal.SIGCONT)
+        resumed = time.monotonic()
+        check(got + reader.take(len(value) - len(got)) == value, "all of its answer")
+        for half in halves:
+            check(1 < struct.unpack("<q", half.take(8))[0] <= len(halves) + 1, "carried out")
+        check(waiter.take(1) == b"\0", "woken")
+        check(b" 201 Created" in http.recv(4096), "the rest of its request is read")
+        check(stalled.socket.recv(1) == b"", "the one that does not go on is dropped")
+        check(time.monotonic() - resumed < 3, "within its time")
+        gap = int(server.wait_log(r"event=resumed paused_ms=(\d+)")[0].group(1))
+        check(3000 < gap <= 1000 * (resumed - stopped) + 1500, gap)
+        dropped = re.findall(r"event=dropped .*", server.log())
+        check(len(dropped) == 1, dropped)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@
 #include "store/store.h"
 #include "tests/sim/dump.h"
 #include "tests/sim/model.h"
+#include "tests/support/key_list.h"
 
 #define SPACES        2
 #define EPISODE_STEPS 30000 /* at most; enough for events to leave the history */
@@ -1006,7 +1007,7 @@ static void compare_keys(const struct where *w)
     struct writer got = {.ptr = malloc(size + 1), .cap = size}, want = {0};
 
     CHECK(got.ptr != NULL);
-    keymap_list(w->keys, &got);
+    CHECK(key_list_now(w->keys, &got));
     CHECK(got.len == size && w->keys->present == w->model->key_count);
     want.ptr = malloc(size + 1);
     want.cap = size;

@@ -28,6 +28,7 @@ static void check_string(struct slice text, const char *expected, size_t len)
     assert_int_equal(w.len, len);
     assert_memory_equal(w.ptr, expected, len);
     free(w.ptr);
+    assert_int_equal(json_text_len(copy), len - 2);
     exact_free(copy);
 }
 
@@ -90,6 +91,68 @@ static void many_escapes_in_a_row_are_whole(void **state)
         writer_str(&json, "\"");
         check_string((struct slice){in, text.len}, (char *)out, json.len);
     }
+}
+
+/* Text of all kinds of characters, long runs of each among them. */
+static size_t mixed_text(uint8_t *out, size_t cap, unsigned *seed)
+{
+    static const char *const kinds[] = {"plain", "\x01", "\n",           "\"",       "<&>\\",
+                                        "\xff",  "\xc3", "\xe2\x80\xa8", "\xc3\xa9", "\x7f "};
+    struct writer w = {.ptr = out, .cap = cap};
+
+    while (w.len + 40 * 6 < cap) {
+        const char *kind = kinds[(unsigned)rand_r(seed) % COUNT(kinds)];
+        int times = rand_r(seed) % 4 == 0 ? rand_r(seed) % 40 : 1;
+
+        for (int i = 0; i < times; i++)
+            writer_str(&w, kind);
+    }
+    return w.len;
+}
+
+/* In pieces of each length from the least one on: the same bytes, whole characters, and little room
+ * left over. */
+static void a_text_is_written_in_pieces_of_any_length(void **state)
+{
+    enum { TEXT = 3000 };
+    uint8_t in[TEXT], whole[TEXT * 6];
+    struct writer all = {.ptr = whole, .cap = sizeof whole};
+    unsigned seed = 5;
+    struct slice text = {in, 0};
+
+    (void)state;
+    text.len = mixed_text(in, sizeof in, &seed);
+    json_text(&all, text);
+    assert_int_equal(json_text_len(text), all.len);
+    for (size_t room = 8; room < 200; room++) {
+        size_t at = 0, sum = 0;
+
+        while (at < text.len) {
+            struct writer w = {.ptr = malloc(room), .cap = room};
+            size_t before = at;
+
+            assert_non_null(w.ptr);
+            at = json_text_part(&w, text, at);
+            assert_true(at > before);
+            assert_in_range(w.len, at == text.len ? 1 : room - 7, room);
+            assert_memory_equal(w.ptr, whole + sum, w.len);
+            sum += w.len;
+            free(w.ptr);
+        }
+        assert_int_equal(sum, all.len);
+    }
+}
+
+static void without_room_no_part_of_a_text_is_written(void **state)
+{
+    uint8_t none[1];
+    struct writer over = {.ptr = none, .cap = 1, .len = 2}, empty = {0};
+
+    (void)state;
+    assert_int_equal(json_text_part(&over, slice_str("text"), 1), 1);
+    assert_int_equal(json_text_part(&empty, slice_str("text"), 1), 1);
+    assert_int_equal(over.len, 2);
+    assert_int_equal(empty.len, 0);
 }
 
 /* The length of the sequence at p by the definition of UTF-8: decode, then look at the number. */
@@ -240,6 +303,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_are_escaped_as_go_does),
         cmocka_unit_test(many_escapes_in_a_row_are_whole),
+        cmocka_unit_test(a_text_is_written_in_pieces_of_any_length),
+        cmocka_unit_test(without_room_no_part_of_a_text_is_written),
         cmocka_unit_test(every_lead_and_second_byte_is_judged_as_utf8_is_defined),
         cmocka_unit_test(each_single_byte_is_a_string),
         cmocka_unit_test(numbers_are_plain_decimals),

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "store/keymap_entry.h"
+#include "tests/support/key_list.h"
 #include "tests/unit/keymap_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -265,7 +267,7 @@ static void absent_keys_that_are_waited_for_are_no_keys(void **state)
     assert_false(keymap_exists(&w.m, s("/waited")));
     assert_int_equal(w.m.present, 1);
     assert_int_equal(keymap_list_size(&w.m), 8 + 2);
-    keymap_list(&w.m, &out);
+    assert_true(key_list_now(&w.m, &out));
     assert_int_equal(out.len, 8 + 2);
     assert_memory_equal(buf, "\x02\0\0\0\0\0\0\0/k", 10);
     assert_int_equal(keymap_delete(&w.m, s("/waited")), STORE_ABSENT);
@@ -616,7 +618,7 @@ static void the_list_is_in_order_of_creation_whoever_waited(void **state)
     assert_int_equal(keymap_delete(&w.m, s("/a")), STORE_OK);
     set(&w, "/b", "2"); /* it was there, and stays where it was */
     set(&w, "/a", "2");
-    keymap_list(&w.m, &out);
+    assert_true(key_list_now(&w.m, &out));
     assert_memory_equal(buf, "\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c\2\0\0\0\0\0\0\0/a", 30);
     fixture_fini(&w);
 }
@@ -637,7 +639,7 @@ static void absent_keys_are_not_walked(void **state)
     set(&w, "/b", "1");
     assert_ptr_equal(TAILQ_FIRST(&w.m.entries), TAILQ_LAST(&w.m.entries, entry_list));
     assert_int_equal(keymap_list_size(&w.m), 10);
-    keymap_list(&w.m, &out);
+    assert_true(key_list_now(&w.m, &out));
     assert_memory_equal(buf, "\2\0\0\0\0\0\0\0/b", 10);
     assert_int_equal(keymap_delete(&w.m, s("/b")), STORE_OK);
     assert_true(TAILQ_EMPTY(&w.m.entries));
@@ -680,6 +682,49 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
     fixture_fini(&w);
 }
 
+/* A client that waits for many keys and goes does not hold up others: its waiter is freed bit by
+ * bit, and counts no more. */
+static void a_large_waiter_is_freed_bit_by_bit(void **state)
+{
+    enum { KEYS = 1000 };
+    static uint8_t list[KEYS * 16];
+    struct waiter *first, *second;
+    struct graveyard g;
+    struct fixture w;
+
+    (void)state;
+    for (int i = 0; i < KEYS; i++) {
+        bytes_put_u64(list + (size_t)i * 16, 8);
+        snprintf((char *)list + (size_t)i * 16 + 8, 9, "/key%04d", i);
+    }
+    for (int round = 0; round < 3; round++) {
+        graveyard_init(&g);
+        fixture_init(&w, 0);
+        w.m.graveyard = &g;
+        assert_int_equal(keymap_wait(&w.m, (struct slice){list, sizeof list}, KEYS, &w, &first),
+                         STORE_OK);
+        assert_int_equal(keymap_wait(&w.m, (struct slice){list, 16}, 1, &w, &second), STORE_OK);
+        keymap_cancel(&w.m, first);
+        assert_int_equal(w.m.waiters, 1);
+        assert_int_equal(w.m.keys.count, KEYS);
+        graveyard_free(&g, KEYS / 2);
+        assert_int_equal(w.m.keys.count, KEYS / 2);
+        assert_int_equal(keymap_queue_push(&w.m, s("/key0000"), s("v")), STORE_OK);
+        expect_woken(&w, second); /* not the one before it, which has gone */
+        if (round == 1)
+            keymap_clear(&w.m);
+        if (round == 2)
+            graveyard_free(&g, SIZE_MAX);
+        keymap_end_waiters(&w.m);
+        assert_true(TAILQ_EMPTY(&w.m.open_waiters));
+        graveyard_free(&g, SIZE_MAX);
+        assert_true(graveyard_is_empty(&g));
+        w.m.graveyard = NULL;
+        keymap_clear(&w.m);
+        fixture_fini(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -707,6 +752,7 @@ int main(void)
         cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
         cmocka_unit_test(absent_keys_are_not_walked),
         cmocka_unit_test(who_is_told_too_often_loses_the_subscription),
+        cmocka_unit_test(a_large_waiter_is_freed_bit_by_bit),
     };
 
     return cmocka_run_group_tests_name("store/keymap_wait", tests, NULL, NULL);

@@ -1,0 +1,30 @@
+/* A reply that is not finished when its endpoint returns: it is computed in slices, or waits for a
+ * thread. The endpoint starts a job instead of replying; the session keeps it, and the request with
+ * it, and calls it until it is done. Requests behind it wait. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+
+enum http_job_state {
+    HTTP_JOB_DONE,    /* it has replied, as an endpoint does */
+    HTTP_JOB_GOES_ON, /* it is called again in the next costly turn of its connection */
+    HTTP_JOB_WAITS,   /* it is called again after http_wake_job() */
+};
+
+/* The first member of what a job keeps. */
+struct http_job {
+    /* Goes on with the request that started it: `r` has the same bytes, at other addresses. In a
+     * costly turn it takes about HTTP_SLICE_NS. Woken, it has no costly turn, and may begin one. */
+    enum http_job_state (*run)(struct http_job *job, const struct http_request *r);
+    /* The last call: it is done, or its connection ends before. */
+    void (*free)(struct http_job *job);
+};
+
+/* How long a slice may take: others get their turn between two of them. */
+#define HTTP_SLICE_NS 500000u
+
+/* Instead of a reply; `next` is when the job is called. The session owns it from here on. */
+void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next);
+
+/* The job of this connection, which waits, is called in the next iteration. */
+void http_wake_job(struct conn *c);
