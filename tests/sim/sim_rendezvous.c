@@ -526,13 +526,15 @@ static void restart_daemon(void)
 
 static bool all_settled(bool *restless);
 
-/* A node that waits makes all others meet again, also one that is gone, until its heartbeat is
- * old. */
-static bool does_any_node_wait(void)
+/* Nodes meet, or are about to: one that waits makes all others meet again, and the next round may
+ * be completed with one that is gone, as long as its heartbeat is young. */
+static bool does_any_job_meet(void)
 {
     for (size_t k = 0; k < sim.job_count; k++) {
         const struct torch_state *s = &sim.jobs[k].run->run.view.state;
 
+        if (!s->complete)
+            return true;
         for (size_t i = 0; i < s->count; i++) {
             if (s->nodes[i].waiting)
                 return true;
@@ -546,7 +548,7 @@ static void stall_at_rest(void)
 {
     bool restless, rest = all_settled(&restless);
 
-    sim.was_at_rest = rest && !restless && !does_any_node_wait();
+    sim.was_at_rest = rest && !restless && !does_any_job_meet();
     sim.rounds_before = sim.space.counters.rounds_completed;
     stall();
 }

@@ -35,7 +35,7 @@ from job import STOP, JobFailed, out
 from pods import FAULT_SECONDS, Cases, PodJob, PodPeerStore, PodRdzvd, PodRun, Rdzvd, rdzvd_binary
 
 # What no store can repair, and what an agent's log then says.
-TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
+TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError", ("2.6", "call-rolling"): "AssertionError"}
 
 # In 2.6 (2.3 to 2.7) one agent's SIGTERM closes the run for all, unless the store knows better.
 RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
