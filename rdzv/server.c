@@ -237,8 +237,11 @@ static void init_protocols(struct server *s)
     const struct c10d_hooks hooks = rendezvous_hooks(&s->rendezvous);
 
     c10d_init(&s->c10d, s->config, &s->engine, &hooks);
-    s->http = (struct http){
-        .config = s->config, .engine = &s->engine, .routes = http_routes, .backoff = &s->backoff};
+    s->http = (struct http){.config = s->config,
+                            .engine = &s->engine,
+                            .routes = http_routes,
+                            .backoff = &s->backoff,
+                            .hasher = &s->hasher};
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
@@ -260,6 +263,7 @@ int server_init(struct server *s, const struct config *config)
     s->base = new_base();
     engine_init(&s->engine, &options);
     net_init(&s->net, s->base, &s->engine, &config->limits);
+    hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
     init_protocols(s);
     if (s->base == NULL) {
@@ -276,6 +280,7 @@ int server_init(struct server *s, const struct config *config)
 void server_fini(struct server *s)
 {
     transport_close_all(&s->net, "the daemon stops");
+    hasher_fini(&s->hasher);
     rendezvous_fini(&s->rendezvous);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
     if (s->base != NULL) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/etcd/hasher.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
@@ -20,6 +21,7 @@ struct server {
     struct c10d c10d;
     struct http http;
     struct backoff backoff;
+    struct hasher hasher;
     struct protocol c10d_protocol, http_protocol;
     const struct protocol *protocols[3];      /* net.protocols */
     const struct protocol *http_protocols[2]; /* net.http_protocols */

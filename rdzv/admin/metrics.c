@@ -256,6 +256,10 @@ static void write_daemon(FILE *out, const struct net *n)
             log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
+    counter(out, "rdzvd_password_hashes_total", "Hashes of passwords that were computed.",
+            stats->hashes_computed);
+    gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
+          stats->hashes_waiting);
     write_memory_account(out);
 }
 

@@ -36,6 +36,8 @@ struct stats {
     uint64_t c10d_requests;
     uint64_t http_requests;
     uint64_t loop_iterations;
+    uint64_t hashes_computed;  /* of passwords */
+    uint64_t hashes_waiting;   /* now */
     uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
     uint64_t rounds_completed; /* of all runs */
     uint64_t runs_closed;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "proto/etcd.h"
-#include "rdzv/etcd/auth.h"
+#include "rdzv/etcd/sender.h"
 #include "rdzv/http/body.h"
 
 static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
@@ -266,10 +266,24 @@ static bool select_form(const struct http_request *r, struct slice *form, struct
     return false;
 }
 
+static void carry_out(const struct http_request *r, const struct etcd_request *q)
+{
+    struct slice key = key_of(r->path);
+
+    if (q->recursive && q->op != ETCD_OP_WATCH && !conn_begin_costly(r->conn))
+        reply_later(r);
+    else if (q->op == ETCD_OP_GET)
+        reply_get(r, key, q);
+    else if (q->op == ETCD_OP_WATCH)
+        start_watch(r, key, q);
+    else
+        change(r, key, q);
+}
+
 void etcd_keys_handle(const struct http_request *r)
 {
     enum http_method method = r->head->method;
-    struct slice key = key_of(r->path), form;
+    struct slice form;
     struct etcd_refusal why;
     struct etcd_request q;
 
@@ -282,16 +296,14 @@ void etcd_keys_handle(const struct http_request *r)
         reply_error(r, why.code, slice_str(why.cause), 0);
         return;
     }
-    if (!etcd_auth_allows_keys(r, is_write(method), q.recursive)) {
-        reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
-        return;
+    switch (etcd_access_to_keys(r, is_write(method), q.recursive)) {
+    case ETCD_ACCESS_GRANTED:
+        carry_out(r, &q);
+        break;
+    case ETCD_ACCESS_REFUSED:
+        reply_error(r, ETCD_UNAUTHORIZED, slice_str(ETCD_REFUSED_SENDER), 0);
+        break;
+    case ETCD_ACCESS_PENDING:
+        break;
     }
-    if (q.recursive && q.op != ETCD_OP_WATCH && !conn_begin_costly(r->conn))
-        reply_later(r);
-    else if (q.op == ETCD_OP_GET)
-        reply_get(r, key, &q);
-    else if (q.op == ETCD_OP_WATCH)
-        start_watch(r, key, &q);
-    else
-        change(r, key, &q);
 }

@@ -181,26 +181,31 @@ void reply_send(const struct http_request *r, const struct reply *reply)
         account_free(ACCOUNT_ANSWERS, head, room);
 }
 
-void reply_no_memory(const struct http_request *r)
+void reply_unavailable(const struct http_request *r, const char *message)
 {
-    static const char text[] = "rdzvd: out of memory, see --memory-limit";
     uint64_t index = r->space->store->tree.index;
     bool etcd = http_is_below(r->path, "/v2/keys");
     uint8_t bytes[256];
     struct writer w = {.ptr = bytes, .cap = sizeof bytes};
 
     if (etcd) {
-        etcd_write_error(&w, ETCD_INTERNAL, slice_str(text), index);
+        etcd_write_error(&w, ETCD_INTERNAL, slice_str(message), index);
     } else {
         writer_str(&w, "{\"message\":\"");
-        writer_str(&w, text);
+        writer_str(&w, message);
         writer_str(&w, "\"}");
     }
+    assert(w.len <= w.cap);
     reply_send(r, &(struct reply){.status = etcd ? etcd_status(ETCD_INTERNAL) : 503,
                                   .content_type = HTTP_JSON,
                                   .etcd = etcd ? HTTP_ETCD_ERROR : HTTP_ETCD_NONE,
                                   .index = index,
                                   .body = {bytes, w.len}});
+}
+
+void reply_no_memory(const struct http_request *r)
+{
+    reply_unavailable(r, "rdzvd: out of memory, see --memory-limit");
 }
 
 void reply_not_found(const struct http_request *r)

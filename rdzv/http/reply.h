@@ -8,6 +8,8 @@
 #include "rdzv/net/conn.h"
 
 struct backoff;
+struct hasher;
+struct http_job;
 struct http_route;
 struct watch;
 
@@ -17,6 +19,7 @@ struct http {
     struct engine *engine;
     const struct http_route *routes; /* rdzv/routes.c */
     struct backoff *backoff;         /* of wrong passwords and tokens */
+    struct hasher *hasher;           /* of passwords */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
 };
 
@@ -29,6 +32,7 @@ struct http_request {
     struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
     struct slice query; /* still escaped */
     struct slice body;
+    struct http_job *job; /* the one that calls the endpoint again, see job.h; NULL: none does */
 };
 
 static inline struct engine *http_engine(const struct http_request *r)
@@ -80,7 +84,9 @@ void reply_later(const struct http_request *r);
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
 
-/* There is no memory for what was asked: 503 and a message; below /v2/keys an error as etcd's. */
+/* The daemon cannot do now what was asked: 503 and a message, which JSON takes as it is; below
+ * /v2/keys an error as etcd's. The other one: for want of memory. */
+void reply_unavailable(const struct http_request *r, const char *message);
 void reply_no_memory(const struct http_request *r);
 
 /* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:

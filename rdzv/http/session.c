@@ -343,8 +343,35 @@ void http_wake_job(struct conn *c)
 static bool is_costly(const struct http_request *r, const struct http_route *route)
 {
     return !(route->flags & ROUTE_CHEAP) || session_of(r->conn)->raw_at > CHEAP_SIZE ||
-           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES) ||
-           (route->is_costly != NULL && route->is_costly(r));
+           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
+}
+
+static bool is_held_off(const struct http_request *r, const struct http_route *route)
+{
+    return route->is_held_off != NULL && route->is_held_off(r);
+}
+
+/* False: it has to wait for a costly turn. */
+static bool has_its_turn(const struct http_request *r, const struct http_route *route)
+{
+    return !is_costly(r, route) || is_held_off(r, route) || conn_begin_costly(r->conn);
+}
+
+static const struct http_route *route_of(const struct http_request *r)
+{
+    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+}
+
+bool http_handle_again(const struct http_request *r, struct http_job *job)
+{
+    const struct http_route *route = route_of(r);
+    struct http_request again = *r;
+
+    if (!has_its_turn(r, route))
+        return false;
+    again.job = job;
+    route->handle(&again);
+    return true;
 }
 
 static void ask_endpoint(const struct http_request *r, bool moved)
@@ -353,14 +380,14 @@ static void ask_endpoint(const struct http_request *r, bool moved)
 
     if (reply_early(r, moved))
         return;
-    route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    route = route_of(r);
     if (!has_room(r, route))
         return;
     if (route == NULL) {
         reply_not_found(r);
         return;
     }
-    if (is_costly(r, route) && !conn_begin_costly(r->conn)) {
+    if (!has_its_turn(r, route)) {
         reply_later(r);
         return;
     }

@@ -5,11 +5,9 @@
 
 static struct backoff_entry key_of(const struct peer *peer, const void *scope)
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct backoff_entry key = {.scope = scope};
-    bool is_ipv4 = memcmp(peer->address, mapped, sizeof mapped) == 0;
 
-    memcpy(key.address, peer->address, is_ipv4 ? 16 : 8);
+    peer_network(peer, key.address);
     return key;
 }
 

@@ -15,7 +15,7 @@
 
 struct backoff {
     struct backoff_entry {
-        uint8_t address[16]; /* of IPv6 the network's half: one host has all of the other */
+        uint8_t address[16]; /* peer_network() */
         const void *scope;
         uint32_t failures; /* 0: free */
         uint64_t failed_ms;
