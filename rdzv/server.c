@@ -9,6 +9,7 @@
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/operator.h"
+#include "rdzv/memory_hooks.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -259,6 +260,7 @@ int server_init(struct server *s, const struct config *config)
                                            .space_bytes_max = config->limits.space_bytes_max,
                                            .space_idle_timeout_ms = config->space_idle_timeout_ms};
 
+    memory_hooks_set();
     *s = (struct server){.config = config};
     s->base = new_base();
     engine_init(&s->engine, &options);

@@ -1,6 +1,8 @@
 /* The account of memory. See account.h for the contract. */
 #include "store/account.h"
 
+#include <malloc.h>
+
 struct account account = {
     .limit = SIZE_MAX,
     .low = SIZE_MAX,
@@ -84,6 +86,50 @@ void *account_resize(enum account_kind kind, enum account_class class, void *old
     return account_has_room(class, len) ? account_realloc(kind, old, old_len, len) : refused();
 }
 
+/* --- Memory whose length malloc() knows. --- */
+
+void *account_heap_alloc(enum account_kind kind, size_t len)
+{
+    void *p = malloc(len);
+
+    return taken(kind, p, malloc_usable_size(p));
+}
+
+void *account_heap_realloc(enum account_kind kind, void *old, size_t len)
+{
+    size_t before = old == NULL ? 0 : account_cost(malloc_usable_size(old));
+    void *p = realloc(old, len == 0 ? 1 : len);
+
+    if (p == NULL)
+        return refused();
+    account.bytes[kind] -= before;
+    account.total -= before;
+    return taken(kind, p, malloc_usable_size(p));
+}
+
+void *account_heap_request(enum account_kind kind, enum account_class class, size_t len)
+{
+    return account_has_room(class, len) ? account_heap_alloc(kind, len) : refused();
+}
+
+void *account_heap_request_zeroed(enum account_kind kind, enum account_class class, size_t len)
+{
+    void *p = account_has_room(class, len) ? calloc(1, len) : NULL;
+
+    return taken(kind, p, malloc_usable_size(p));
+}
+
+/* While it is moved, both are there. */
+void *account_heap_resize(enum account_kind kind, enum account_class class, void *old, size_t len)
+{
+    return account_has_room(class, len) ? account_heap_realloc(kind, old, len) : refused();
+}
+
+void account_heap_free(enum account_kind kind, void *p)
+{
+    account_free(kind, p, malloc_usable_size(p));
+}
+
 /* --- Names. --- */
 
 const char *account_kind_name(enum account_kind kind)
@@ -94,7 +140,7 @@ const char *account_kind_name(enum account_kind kind)
         [ACCOUNT_USERS] = "users",       [ACCOUNT_RUNS] = "runs",
         [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
         [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
-        [ACCOUNT_SESSIONS] = "sessions",
+        [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_LOOP] = "loop",
     };
 
     return names[kind];

@@ -102,7 +102,7 @@ void etcd_log_level_handle(const struct http_request *r)
     const cJSON *level;
     cJSON *body;
 
-    if (!is_method(r, HTTP_PUT, "PUT"))
+    if (!is_method(r, HTTP_PUT, "PUT") || !json_body_has_room(r))
         return;
     body = json_body_parse(r->body);
     level = cJSON_GetObjectItem(body, "Level");

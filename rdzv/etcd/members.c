@@ -161,7 +161,7 @@ static bool read_urls(const struct http_request *r, struct url_counts *counts)
     const char *problem;
     cJSON *body;
 
-    if (!check_content_type(r))
+    if (!check_content_type(r) || !json_body_has_room(r))
         return false;
     body = json_body_parse(r->body);
     problem = count_urls(r, body, counts);

@@ -4,11 +4,10 @@
  */
 #include "rdzv/etcd/auth_items.h"
 
-#include <stdlib.h>
-
 #include "rdzv/etcd/auth_json.h"
 #include "rdzv/etcd/auth_merge.h"
 #include "rdzv/etcd/auth_reply.h"
+#include "rdzv/etcd/json_body.h"
 
 void etcd_write_roles(struct writer *w, const void *what)
 {
@@ -116,8 +115,8 @@ static void update_role(const struct http_request *r, const struct auth_role_jso
         else
             put_role(r, 200, &merged);
     }
-    free((void *)merged.reads.items);
-    free((void *)merged.writes.items);
+    auth_merge_free(&merged.reads);
+    auth_merge_free(&merged.writes);
 }
 
 static bool is_empty(const struct auth_permissions *p)
@@ -174,6 +173,8 @@ void etcd_role_handle(const struct http_request *r, struct slice name)
         get_role(r, name);
     } else if (r->head->method == HTTP_DELETE) {
         delete_role(r, name);
+    } else if (!json_body_has_room(r)) {
+        return;
     } else if (!auth_json_read_role(r->body, &in)) {
         reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {

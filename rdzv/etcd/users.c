@@ -4,14 +4,13 @@
  */
 #include "rdzv/etcd/auth_items.h"
 
-#include <stdlib.h>
-
 #include "proto/json.h"
 #include "proto/url.h"
 #include "rdzv/etcd/auth_json.h"
 #include "rdzv/etcd/auth_merge.h"
 #include "rdzv/etcd/auth_reply.h"
 #include "rdzv/etcd/hash_wait.h"
+#include "rdzv/etcd/json_body.h"
 
 /* A user with its roles as objects; those that do not exist are left out. */
 static void write_user_with_roles(struct writer *w, const struct auth *a, const struct auth_user *u)
@@ -160,7 +159,8 @@ static void create_user(const struct http_request *r, unsigned status,
     }
     /* The store does the same; it is done here for the sake of the reply. */
     if (slice_is(in->user, "root") && !auth_list_has(&in->roles, slice_str("root"))) {
-        roles = malloc((in->roles.count + 1) * sizeof *roles);
+        roles = account_heap_request(ACCOUNT_INPUT, ACCOUNT_ORDINARY,
+                                     (in->roles.count + 1) * sizeof *roles);
         if (roles == NULL) {
             etcd_auth_reply_failed(r, "out of memory");
             return;
@@ -171,7 +171,7 @@ static void create_user(const struct http_request *r, unsigned status,
         user.roles = (struct command_list){.items = roles, .count = in->roles.count + 1};
     }
     put_user(r, status, &user, in->password);
-    free(roles);
+    account_heap_free(ACCOUNT_INPUT, roles);
 }
 
 static void update_user(const struct http_request *r, const struct auth_user_json *in)
@@ -204,7 +204,7 @@ static void update_user(const struct http_request *r, const struct auth_user_jso
             r, 400, slice_str("User not updated. Use grant/revoke/password to update the user."));
     else
         put_user(r, 200, &(struct auth_user){in->user, old->hash, merged}, in->password);
-    free((void *)merged.items);
+    auth_merge_free(&merged);
 }
 
 /* What etcd makes of a PUT depends on what is in it: roles mean a new user; grants and revocations
@@ -254,6 +254,8 @@ void etcd_user_handle(const struct http_request *r, struct slice name)
         get_user(r, name);
     } else if (r->head->method == HTTP_DELETE) {
         delete_user(r, name);
+    } else if (!json_body_has_room(r)) {
+        return;
     } else if (!auth_json_read_user(r->body, &in)) {
         reply_message(r, 400, "Invalid JSON in request body.", HTTP_ETCD_CLUSTER);
     } else {

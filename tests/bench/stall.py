@@ -358,6 +358,26 @@ def passwords(s):
     send_all(s.http(), request * count)
 
 
+@case("--password-backoff=off")
+def passwords_of_many(s):
+    """Wrong passwords of 50 addresses, none of which has to wait."""
+    s.ask("PUT", "/v2/auth/users/root", b'{"user":"root","password":"p"}')
+    s.ask("PUT", "/v2/auth/enable", b"")
+    count, peers = s.of(500), 50
+    request = http_request("GET", "/v2/keys/", headers="Authorization: Basic cm9vdDp3cm9uZw==\r\n")
+    yield "%d GETs with a wrong password, of %d addresses" % (count, peers)
+    senders = []
+    for i in range(peers):
+        peer = socket.create_connection(("127.0.0.1", s.port), timeout=s.options.patience,
+                                        source_address=("127.0.1.%d" % (i + 1), 0))
+        s.peers.append(peer)
+        senders.append(threading.Thread(target=send_all, args=(peer, request * (count // peers))))
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+
+
 # --- Running. ---
 
 def ms(seconds):
