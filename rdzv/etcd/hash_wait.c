@@ -124,7 +124,7 @@ static void wait_for(const struct http_request *r, struct hash_wait *w, struct s
     if (password.len > 0)
         memcpy(w->job.password, password.ptr, password.len);
     w->job.password[password.len] = '\0';
-    result = hasher_add(r->http->hasher, &w->job, &r->conn->peer);
+    result = hasher_add(r->http->hasher, &w->job, &r->conn->peer, http_is_suspect(r, r->space));
     if (result == HASHER_TAKEN) {
         w->waits = true;
         if (waited(r) == NULL)

@@ -15,7 +15,7 @@
 /* The jobs of one address. */
 struct hash_lane {
     struct table_node node;
-    uint8_t network[16]; /* peer_network(); the node's key */
+    uint8_t who[17]; /* peer_network(), and whether it is a suspect; the node's key */
     TAILQ_ENTRY(hash_lane) entry;
     TAILQ_HEAD(, hash_job) jobs;
     size_t count;
@@ -23,31 +23,36 @@ struct hash_lane {
 
 /* --- Lanes. --- */
 
-static struct hash_lane *lane_of(struct hasher *h, const struct peer *peer)
+static struct hash_lanes *order_of(struct hasher *h, const struct hash_lane *lane)
 {
-    uint8_t network[16];
+    return &h->order[lane->who[16]];
+}
+
+static struct hash_lane *lane_of(struct hasher *h, const struct peer *peer, bool suspect)
+{
+    uint8_t who[17] = {[16] = suspect};
     struct table_node *node;
     struct hash_lane *lane;
 
-    peer_network(peer, network);
-    node = table_find(&h->lanes, (struct slice){network, sizeof network});
+    peer_network(peer, who);
+    node = table_find(&h->lanes, (struct slice){who, sizeof who});
     if (node != NULL)
         return (struct hash_lane *)(void *)node;
     lane = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *lane);
     if (lane == NULL)
         return NULL;
-    memcpy(lane->network, network, sizeof network);
-    lane->node.key = (struct slice){lane->network, sizeof lane->network};
+    memcpy(lane->who, who, sizeof who);
+    lane->node.key = (struct slice){lane->who, sizeof lane->who};
     TAILQ_INIT(&lane->jobs);
     table_add(&h->lanes, &lane->node);
-    TAILQ_INSERT_TAIL(&h->order, lane, entry);
+    TAILQ_INSERT_TAIL(order_of(h, lane), lane, entry);
     return lane;
 }
 
 static enum hasher_result wait_in_lane(struct hasher *h, struct hash_job *job,
-                                       const struct peer *peer)
+                                       const struct peer *peer, bool suspect)
 {
-    struct hash_lane *lane = lane_of(h, peer);
+    struct hash_lane *lane = lane_of(h, peer, suspect);
 
     if (lane == NULL)
         return HASHER_NO_MEMORY;
@@ -72,7 +77,7 @@ static void leave_lane(struct hash_job *job)
     job->state = HASH_IDLE;
     if (--lane->count > 0)
         return;
-    TAILQ_REMOVE(&h->order, lane, entry);
+    TAILQ_REMOVE(order_of(h, lane), lane, entry);
     table_remove(&h->lanes, &lane->node);
     account_free(ACCOUNT_SESSIONS, lane, sizeof *lane);
 }
@@ -80,15 +85,18 @@ static void leave_lane(struct hash_job *job)
 /* The next job of the address whose turn it is; the address goes to the end. */
 static struct hash_job *next_job(struct hasher *h)
 {
-    struct hash_lane *lane = TAILQ_FIRST(&h->order);
+    bool suspects = h->passed >= HASHER_SUSPECTS - 1 || TAILQ_EMPTY(&h->order[0]);
+    struct hash_lanes *order = &h->order[suspects && !TAILQ_EMPTY(&h->order[1])];
+    struct hash_lane *lane = TAILQ_FIRST(order);
     struct hash_job *job;
 
     if (lane == NULL)
         return NULL;
     job = TAILQ_FIRST(&lane->jobs);
-    TAILQ_REMOVE(&h->order, lane, entry);
-    TAILQ_INSERT_TAIL(&h->order, lane, entry);
+    TAILQ_REMOVE(order, lane, entry);
+    TAILQ_INSERT_TAIL(order, lane, entry);
     leave_lane(job);
+    h->passed = order == &h->order[1] ? 0 : h->passed + 1;
     return job;
 }
 
@@ -154,7 +162,8 @@ void hasher_init(struct hasher *h, struct event_base *base, struct stats *stats,
     *h = (struct hasher){.stats = stats, .compute = password_hash};
     worker_init(&h->worker, base, give_more, h);
     table_init(&h->lanes, ACCOUNT_SESSIONS, seed, NULL);
-    TAILQ_INIT(&h->order);
+    TAILQ_INIT(&h->order[0]);
+    TAILQ_INIT(&h->order[1]);
 }
 
 void hasher_fini(struct hasher *h)
@@ -173,14 +182,15 @@ static bool start(struct hasher *h)
 
 /* Whoever waits is behind those who are given, so a new one has nobody before it when there is room
  * for it. */
-enum hasher_result hasher_add(struct hasher *h, struct hash_job *job, const struct peer *peer)
+enum hasher_result hasher_add(struct hasher *h, struct hash_job *job, const struct peer *peer,
+                              bool suspect)
 {
     if (!start(h))
         return HASHER_NO_MEMORY;
     job->hasher = h;
     job->made[0] = '\0';
-    if (h->worker.given == GIVEN_MAX || !TAILQ_EMPTY(&h->order))
-        return wait_in_lane(h, job, peer);
+    if (h->worker.given == GIVEN_MAX || h->lanes.count > 0)
+        return wait_in_lane(h, job, peer, suspect);
     give(h, job);
     return HASHER_TAKEN;
 }

@@ -1,6 +1,7 @@
 /* Password hashes, computed beside the loop: who has to wait for one waits in a queue of its
- * address, and addresses take turns, one hash each. So whoever sends wrong passwords keeps others
- * waiting for one hash of each address that does, however many it sends.
+ * address, and addresses take turns, one hash each. Those who have sent wrong passwords come behind
+ * those who have not, but for a hash now and then. So whoever sends wrong ones keeps others waiting
+ * for some hashes, however many it sends, and from however many addresses.
  *
  * A job is one hash. Its owner embeds it and fills in the first half. */
 #pragma once
@@ -9,6 +10,9 @@
 #include "rdzv/net/peer.h"
 #include "rdzv/net/worker.h"
 #include "store/table.h"
+
+/* Of so many hashes, one is a suspect's, if there is any. */
+#define HASHER_SUSPECTS 4
 
 /* So many jobs of one address may wait. Each is a connection's, so it is a limit of those, too. */
 #define HASHER_WAITING_MAX 1024
@@ -51,8 +55,9 @@ struct hasher {
     void (*compute)(const char *password, const char *setting, struct crypt_data *room,
                     char made[PASSWORD_HASH_MAX]); /* password_hash(), but in tests */
     struct stats *stats;
-    struct table lanes;            /* by address; those that have jobs */
-    TAILQ_HEAD(, hash_lane) order; /* whose turn is next */
+    struct table lanes;                         /* by address and standing; those that have jobs */
+    TAILQ_HEAD(hash_lanes, hash_lane) order[2]; /* whose turn is next; [1]: of suspects */
+    unsigned passed;                            /* hashes since the last one of a suspect */
 };
 
 /* What is passed in outlives the hasher. */
@@ -67,9 +72,10 @@ enum hasher_result {
     HASHER_NO_MEMORY, /* or no thread */
 };
 
-/* Computes job->made for whoever is at that address. Taken, it stays where it is until done() has
- * been called, or it is cancelled. */
-enum hasher_result hasher_add(struct hasher *h, struct hash_job *job, const struct peer *peer);
+/* Computes job->made for whoever is at that address; a suspect has sent wrong passwords. Taken, it
+ * stays where it is until done() has been called, or it is cancelled. */
+enum hasher_result hasher_add(struct hasher *h, struct hash_job *job, const struct peer *peer,
+                              bool suspect);
 
 /* Nobody waits for it any more: it is freed as soon as the thread has done with it. */
 void hasher_cancel(struct hash_job *job);

@@ -18,6 +18,12 @@ bool http_may_attempt(const struct http_request *r, const void *scope)
     return false;
 }
 
+bool http_is_suspect(const struct http_request *r, const void *scope)
+{
+    return backoff_has_failed(r->http->backoff, &r->conn->peer, scope,
+                              engine_now_ms(http_engine(r)));
+}
+
 void http_attempt_failed(const struct http_request *r, const void *scope, enum refusal_reason why,
                          struct slice detail)
 {

@@ -26,4 +26,7 @@ struct backoff {
  * waits there alone. All zero is an empty table. */
 bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
                     uint64_t now_ms);
+/* True until the failures are forgotten. */
+bool backoff_has_failed(const struct backoff *b, const struct peer *peer, const void *scope,
+                        uint64_t now_ms);
 void backoff_failed(struct backoff *b, const struct peer *peer, const void *scope, uint64_t now_ms);

@@ -97,14 +97,19 @@ static struct peer peer_at(const char *text)
     return peer_of((const struct sockaddr *)(const void *)&from);
 }
 
-static enum hasher_result add(struct item *item, const char *from)
+static enum hasher_result add_as(struct item *item, const char *from, bool suspect)
 {
     const struct peer peer = peer_at(from);
 
     item->job.owner = &owner;
     snprintf(item->job.password, sizeof item->job.password, "%zu", (size_t)(item - items));
     strcpy(item->job.setting, "hash");
-    return hasher_add(&hasher, &item->job, &peer);
+    return hasher_add(&hasher, &item->job, &peer, suspect);
+}
+
+static enum hasher_result add(struct item *item, const char *from)
+{
+    return add_as(item, from, false);
 }
 
 /* The loop, until that many jobs have ended; the thread may compute as many as it has begun. */
@@ -162,6 +167,27 @@ static void addresses_take_turns(void **state)
             assert_int_equal(which % 500, at[who]); /* in order of each */
         at[who]++;
     }
+}
+
+/* One who has sent no wrong password does not wait for all who have; nor do they wait for ever. */
+static void suspects_come_behind(void **state)
+{
+    size_t late = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        char from[32];
+
+        snprintf(from, sizeof from, "10.1.0.%zu", i + 1);
+        assert_int_equal(add_as(&items[i], from, true), HASHER_TAKEN);
+    }
+    for (size_t i = 200; i < 230; i++)
+        assert_int_equal(add(&items[i], "10.0.0.3"), HASHER_TAKEN);
+    run_until(230);
+    for (size_t i = 2; i < 42; i++) /* behind the two that were with the thread */
+        late += order[i] < &items[200];
+    assert_int_equal(late, 40 / HASHER_SUSPECTS);
+    assert_ptr_equal(order[2], &items[200]);
 }
 
 static void one_address_has_a_limit(void **state)
@@ -265,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_hash_comes_back_to_the_loop),
         TEST(addresses_take_turns),
+        TEST(suspects_come_behind),
         TEST(one_address_has_a_limit),
         TEST(what_is_cancelled_is_not_done),
         TEST(needless_hashes_are_not_computed),
