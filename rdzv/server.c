@@ -100,6 +100,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    net_spend(&s->net, 0);
     log_tick();
     listen_tick(&s->net);
     if (timeout != 0 && now > timeout)
@@ -169,17 +170,18 @@ int server_run(struct server *s)
     const struct stats *stats = &s->engine.stats;
 
     while (!s->stop) {
-        int how = transport_has_work(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
+        bool goes_on = transport_has_work(&s->net);
 
         s->engine.stats.loop_iterations++;
         transport_begin_iteration(&s->net);
-        if (event_base_loop(s->base, how) < 0) {
+        if (event_base_loop(s->base, goes_on ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0) {
             log_event(LOG_ERROR, "loop_failed", log_errno("reason", errno));
             return 1;
         }
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
         end_iteration(s);
+        pace_end(&s->net.pace, transport_has_work(&s->net));
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats->c10d_requests),
