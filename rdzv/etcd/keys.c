@@ -7,22 +7,7 @@
 
 #include "proto/etcd.h"
 #include "rdzv/etcd/auth.h"
-#include "rdzv/http/body.h"
-
-static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
-                        uint64_t index)
-{
-    struct reply_body body;
-
-    reply_body_begin(&body);
-    etcd_write_error(&body.w, code, cause, index);
-    reply_body_send(r,
-                    &(struct reply){.status = etcd_status(code),
-                                    .content_type = HTTP_JSON,
-                                    .etcd = HTTP_ETCD_ERROR,
-                                    .index = index},
-                    &body);
-}
+#include "rdzv/etcd/get.h"
 
 /* ETCD_INTERNAL, and why. */
 static void reply_not_kept(const struct http_request *r, enum store_status why)
@@ -30,67 +15,14 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str(why == STORE_TOO_LONG
-                                  ? "rdzvd: the path has more than 4096 bytes or 1024 names"
-                                  : "rdzvd: the space is full, see --space-limit"),
-                    r->space->store->tree.index);
+        etcd_reply_error(r, ETCD_INTERNAL,
+                         slice_str(why == STORE_TOO_LONG
+                                       ? "rdzvd: the path has more than 4096 bytes or 1024 names"
+                                       : "rdzvd: the space is full, see --space-limit"),
+                         r->space->store->tree.index);
 }
 
-/* --- Reads. --- */
-
-/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
- * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
- * time. */
-#define TORCH_STORE "/torch/elastic/store"
-
-static bool is_torch_store(const struct http_request *r, struct slice key)
-{
-    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
-}
-
-/* To write a value of that length as JSON takes milliseconds. */
-#define LARGE_VALUE (1u << 20)
-
-/* True: it is too early for a value as long as that. */
-static bool has_to_wait(const struct http_request *r, const struct node *n)
-{
-    if (blob_slice(n->value).len < LARGE_VALUE || conn_begin_costly(r->conn))
-        return false;
-    tree_take_back_get(&r->space->store->tree);
-    reply_later(r);
-    return true;
-}
-
-static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
-{
-    struct tree *t = &r->space->store->tree;
-    const struct reply reply = {
-        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
-    struct reply_body body;
-    const struct node *n;
-    struct slice where;
-    enum etcd_code code = tree_get(t, key, &n, &where);
-    bool torch = code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key);
-
-    if (code != ETCD_OK && !torch) {
-        reply_error(r, code, where, t->index);
-        return;
-    }
-    if (!torch && has_to_wait(r, n))
-        return;
-    reply_body_begin(&body);
-    if (torch)
-        writer_str(&body.w,
-                   "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
-    else if (!tree_write_get(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)),
-                             &body.w)) {
-        reply_body_drop(&body);
-        reply_no_memory(r);
-        return;
-    }
-    reply_body_send(r, &reply, &body);
-}
+/* --- Watches. --- */
 
 static void start_watch(const struct http_request *r, struct slice key,
                         const struct etcd_request *q)
@@ -101,9 +33,9 @@ static void start_watch(const struct http_request *r, struct slice key,
     enum etcd_code code;
 
     if (max != 0 && r->space->store->quota.waiters >= max) {
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
-                    t->index);
+        etcd_reply_error(r, ETCD_INTERNAL,
+                         slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
+                         t->index);
         return;
     }
     if (!tree_path_fits(key)) {
@@ -124,7 +56,7 @@ static void start_watch(const struct http_request *r, struct slice key,
 
         snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
                  (unsigned long long)watch_oldest(&t->hub), (unsigned long long)q->wait_index);
-        reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
+        etcd_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
     }
 }
 
@@ -167,7 +99,8 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
                  (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
         writer_str(&w, text);
     }
-    reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->store->tree.index);
+    etcd_reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len},
+                     r->space->store->tree.index);
     account_free(ACCOUNT_ANSWERS, cause, room);
 }
 
@@ -236,7 +169,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
     else if (result.tree.code == ETCD_INTERNAL)
         reply_not_kept(r, result.status);
     else
-        reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
+        etcd_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
 /* --- The whole. --- */
@@ -279,17 +212,17 @@ void etcd_keys_handle(const struct http_request *r)
         return;
     }
     if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {
-        reply_error(r, why.code, slice_str(why.cause), 0);
+        etcd_reply_error(r, why.code, slice_str(why.cause), 0);
         return;
     }
     if (!etcd_auth_allows_keys(r, is_write(method), q.recursive)) {
-        reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
+        etcd_reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
         return;
     }
-    if (q.recursive && q.op != ETCD_OP_WATCH && !conn_begin_costly(r->conn))
+    if (q.recursive && is_write(method) && !conn_begin_costly(r->conn))
         reply_later(r);
     else if (q.op == ETCD_OP_GET)
-        reply_get(r, key, &q);
+        etcd_reply_get(r, key, &q);
     else if (q.op == ETCD_OP_WATCH)
         start_watch(r, key, &q);
     else
