@@ -358,6 +358,117 @@ def passwords(s):
     send_all(s.http(), request * count)
 
 
+# --- Cases of large trees and values. ---
+
+def pipelined(s, requests):
+    """Sends many small requests on one connection; all are answered when it returns."""
+    peer = s.http()
+    send_all(peer, b"".join(requests))
+    peer.close()
+    s.peers.remove(peer)
+
+
+def many_nodes(s, count, ttl=None):
+    """Keys /t/0/0 to /t/999/…, so that there are that many nodes."""
+    pipelined(s, (http_request(
+        "PUT", "/v2/keys/t/%d/%d?value=v%s" % (i % 1000, i, "" if ttl is None else "&ttl=%d" % ttl))
+                  for i in range(count)))
+
+
+def by_all(peers, data):
+    """Each sends that and reads to the end of the answer, at the same time."""
+    readers = [threading.Thread(target=send_all, args=(peer, data)) for peer in peers]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+
+
+def get_recursive(s, clients, query):
+    many_nodes(s, s.of(1000000))
+    request = http_request("GET", "/v2/keys/t?" + query, headers="Connection: close\r\n")
+    peers = [s.http() for _ in range(clients)]
+    yield "%d GETs of a tree of %d nodes, ?%s" % (clients, s.of(1000000), query)
+    by_all(peers, request)
+
+
+@case()
+def recursive_get(s):
+    """GET of a large tree."""
+    yield from get_recursive(s, 1, "recursive=true")
+
+
+@case()
+def recursive_get_by_ten(s):
+    """The same by ten clients at a time."""
+    yield from get_recursive(s, 10, "recursive=true")
+
+
+@case()
+def sorted_get(s):
+    """GET of one directory with many keys, by name, which is not the order they were made in."""
+    count = s.of(1000000)
+    pipelined(s, (http_request("PUT", "/v2/keys/t/%d?value=v" % (i * 7919 % count))
+                  for i in range(count)))
+    yield "1 GET of a directory of %d keys, ?sorted=true" % count
+    send_all(s.http(), http_request("GET", "/v2/keys/t?sorted=true",
+                                    headers="Connection: close\r\n"))
+
+
+@case()
+def recursive_delete(s):
+    """DELETE of a large tree."""
+    many_nodes(s, s.of(1000000))
+    yield "1 DELETE of a tree of %d nodes" % s.of(1000000)
+    send_all(s.http(), http_request("DELETE", "/v2/keys/t?recursive=true"))
+    while s.memory("VmRSS") > 50 and s.options.scale == 1:
+        time.sleep(0.1)
+
+
+@case()
+def ttls(s):
+    """Many TTLs end at the same time."""
+    count = s.of(300000)
+    began = time.monotonic()
+    many_nodes(s, count, ttl=40)
+    yield "%d keys expire" % count
+    time.sleep(max(0, began + 40 - time.monotonic()))
+    while b'"key":"/t/999/' in s.ask("GET", "/v2/keys/t/999"):
+        time.sleep(0.1)
+
+
+@case()
+def large_put_watchers(s):
+    """PUTs of a large value that many watch."""
+    size, watchers, count = s.of(MIB), s.of(1000), 4
+    request = http_request("GET", "/v2/keys/large?wait=true")
+    peers = [s.http() for _ in range(watchers)]
+    for peer in peers:
+        peer.sendall(request)
+    yield "%d PUTs of %d bytes, %d watchers, each of the next" % (count, size, watchers)
+    body = b"value=" + b"x" * size
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    for i in range(count):
+        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+        for peer in peers:
+            got = b""
+            while not got.endswith(b"0\r\n\r\n"):
+                got = got[-8:] + peer.recv(1 << 20)
+            if i + 1 < count:
+                peer.sendall(request)
+
+
+@case()
+def large_put(s):
+    """PUTs of values that are all control characters: what was is in the answer, too."""
+    size, count = s.of(10 * MIB - 100), 4
+    body = b"value=" + b"\x01" * size
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    yield "%d PUTs of %d bytes" % (count, size)
+    for _ in range(count):
+        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+
+
 # --- Running. ---
 
 def ms(seconds):
