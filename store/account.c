@@ -1,6 +1,8 @@
 /* The account of memory. See account.h for the contract. */
 #include "store/account.h"
 
+#include <sys/mman.h>
+
 struct account account = {
     .limit = SIZE_MAX,
     .low = SIZE_MAX,
@@ -82,6 +84,22 @@ void *account_resize(enum account_kind kind, enum account_class class, void *old
                      size_t len)
 {
     return account_has_room(class, len) ? account_realloc(kind, old, old_len, len) : refused();
+}
+
+void *account_request_pages(enum account_kind kind, size_t len)
+{
+    void *p = MAP_FAILED;
+
+    if (account_has_room(ACCOUNT_ORDINARY, len))
+        p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return taken(kind, p == MAP_FAILED ? NULL : p, len);
+}
+
+void account_free_pages(enum account_kind kind, void *p, size_t len)
+{
+    account.bytes[kind] -= account_cost(len);
+    account.total -= account_cost(len);
+    munmap(p, len);
 }
 
 /* --- Names. --- */

@@ -1,7 +1,7 @@
 /* Bytes in many blobs. See blob_list.h for the contract. */
 #include "store/blob_list.h"
 
-#define FIRST_ITEMS 16
+#define FIRST_ITEMS 16 /* pointers */
 
 void blob_list_init(struct blob_list *l, enum account_kind kind)
 {
@@ -41,21 +41,29 @@ static void seal(struct blob_list *l)
     l->w = (struct writer){0};
 }
 
-/* Of the next one. */
-static size_t next_room(const struct blob_list *l, size_t least)
+static struct blob *alloc(enum account_kind kind, size_t size)
 {
-    size_t room = l->count == 0 ? BLOB_LIST_ROOM_FIRST : 2 * l->items[l->count - 1]->len;
+    struct blob *b;
 
-    room = room < least ? least : room;
-    return room < BLOB_LIST_ROOM ? room : BLOB_LIST_ROOM;
+    if (size < BLOB_LIST_PAGES)
+        return blob_alloc(kind, size - sizeof *b);
+    b = account_request_pages(kind, BLOB_LIST_PAGES);
+    if (b == NULL)
+        return NULL;
+    blob_begin(b, kind, BLOB_LIST_ROOM);
+    b->paged = true;
+    return b;
 }
 
 void blob_list_add(struct blob_list *l, size_t least)
 {
+    size_t size = l->count == 0 ? BLOB_LIST_FIRST : 2 * blob_size(l->items[l->count - 1]);
     struct blob *b;
 
     seal(l);
-    b = l->failed || !widen(l) ? NULL : blob_alloc(l->kind, next_room(l, least));
+    if (size < least + sizeof *b)
+        size = least + sizeof *b;
+    b = l->failed || !widen(l) ? NULL : alloc(l->kind, size);
     if (b == NULL) {
         l->failed = true;
         return;
@@ -64,20 +72,19 @@ void blob_list_add(struct blob_list *l, size_t least)
     l->w = (struct writer){.ptr = b->bytes, .cap = b->len};
 }
 
-/* What is little in the last one is not held in much. */
+/* What is little in the last one is not held in much. Of pages, those that were not used are not
+ * there. */
 static bool shrink(struct blob_list *l)
 {
-    struct blob *b;
-    size_t len = l->w.len;
+    struct blob *b = l->count == 0 ? NULL : l->items[l->count - 1];
 
-    if (l->w.cap == 0)
+    if (b == NULL || b->paged)
         return true;
-    b = account_realloc(l->kind, l->items[l->count - 1], blob_size(l->items[l->count - 1]),
-                        sizeof *b + len);
+    b = account_realloc(l->kind, b, blob_size(b), sizeof *b + l->w.len);
     if (b == NULL)
         return false;
-    l->items[l->count - 1] = blob_begin(b, l->kind, len);
-    l->w.cap = len;
+    l->items[l->count - 1] = blob_begin(b, l->kind, l->w.len);
+    l->w.cap = l->w.len;
     return true;
 }
 

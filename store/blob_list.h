@@ -4,12 +4,13 @@
 
 #include "store/blob.h"
 
-/* What fits into each of them; into the first ones less, so that what is short takes little. The
- * large ones are pages of their own, which malloc() takes and gives back by themselves (see
- * main.c): it gives back what borders on each other in one piece, and a hundred megabytes of that
- * take ten milliseconds. */
-#define BLOB_LIST_ROOM       ((256u << 10) - sizeof(struct blob) - 32)
-#define BLOB_LIST_ROOM_FIRST (16u << 10)
+/* The first is small, each next one twice as long, up to this with struct blob: pages that are
+ * taken and given back by themselves. */
+#define BLOB_LIST_FIRST (16u << 10)
+#define BLOB_LIST_PAGES (256u << 10)
+
+/* The most that blob_list_room() gives. */
+#define BLOB_LIST_ROOM (BLOB_LIST_PAGES - sizeof(struct blob))
 
 struct blob_list {
     struct blob **items;
