@@ -8,6 +8,7 @@
 #include "proto/etcd.h"
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/get.h"
+#include "rdzv/etcd/put.h"
 
 /* ETCD_INTERNAL, and why. */
 static void reply_not_kept(const struct http_request *r, enum store_status why)
@@ -104,35 +105,6 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
     account_free(ACCOUNT_ANSWERS, cause, room);
 }
 
-static void reply_changed(const struct http_request *r, const struct etcd_request *q,
-                          struct tree_event *e)
-{
-    struct reply reply = {.status = 200,
-                          .content_type = HTTP_JSON,
-                          .etcd = HTTP_ETCD_KEYS,
-                          .index = r->space->store->tree.index};
-    bool brief =
-        q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
-                                   e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
-    char text[64];
-
-    if (e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev))
-        reply.status = 201;
-    if (brief) {
-        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
-        reply.body = slice_str(text);
-    } else {
-        reply.shared = tree_event_json(e);
-        if (reply.shared == NULL) {
-            /* The change is made: no error may say that it is not. */
-            conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
-                      r->path);
-            return;
-        }
-    }
-    reply_send(r, &reply);
-}
-
 /* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
 static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
 {
@@ -163,7 +135,7 @@ static void change(const struct http_request *r, struct slice key, const struct 
     command.expected = url_unescape_value(q->prev_value, bytes + command.value.len);
     engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
-        reply_changed(r, q, result.tree.event);
+        etcd_reply_changed(r, q, result.tree.event);
     else if (result.tree.code == ETCD_COMPARE_FAILED)
         reply_compare_failed(r, &command, &result.tree);
     else if (result.tree.code == ETCD_INTERNAL)

@@ -31,7 +31,7 @@ struct twins {
 
 static void side_init(struct side *s)
 {
-    TAILQ_INIT(&s->ready);
+    ready_list_init(&s->ready);
     reserve_init(&s->reserve);
     graveyard_init(&s->graveyard);
     s->quota = (struct quota){0};
