@@ -437,36 +437,49 @@ def ttls(s):
         time.sleep(0.1)
 
 
+def read_to(peers, end):
+    """Reads from all at a time, from each until what came ends so."""
+    poll, left = select.poll(), {}
+    for peer in peers:
+        poll.register(peer, select.POLLIN)
+        left[peer.fileno()] = (peer, b"")
+    while left:
+        for fd, _ in poll.poll(60000) or sys.exit("not all are told"):
+            peer, got = left[fd]
+            got = got[-len(end):] + (peer.recv(1 << 20) or sys.exit("the daemon ended it"))
+            left[fd] = (peer, got)
+            if got.endswith(end):
+                poll.unregister(fd)
+                del left[fd]
+
+
+def put_large(s, key, value):
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    send_all(s.http(), http_request("PUT", "/v2/keys/" + key, b"value=" + value, headers=form))
+
+
 @case()
 def large_put_watchers(s):
     """PUTs of a large value that many watch."""
     size, watchers, count = s.of(MIB), s.of(1000), 4
     request = http_request("GET", "/v2/keys/large?wait=true")
     peers = [s.http() for _ in range(watchers)]
-    for peer in peers:
-        peer.sendall(request)
     yield "%d PUTs of %d bytes, %d watchers, each of the next" % (count, size, watchers)
-    body = b"value=" + b"x" * size
-    form = "Content-Type: application/x-www-form-urlencoded\r\n"
-    for i in range(count):
-        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+    for _ in range(count):
         for peer in peers:
-            got = b""
-            while not got.endswith(b"0\r\n\r\n"):
-                got = got[-8:] + peer.recv(1 << 20)
-            if i + 1 < count:
-                peer.sendall(request)
+            peer.sendall(request)
+        read_to(peers, b"\r\n\r\n")  # the head: it watches
+        put_large(s, "large", b"x" * size)
+        read_to(peers, b"\r\n0\r\n\r\n")
 
 
 @case()
 def large_put(s):
     """PUTs of values that are all control characters: what was is in the answer, too."""
     size, count = s.of(10 * MIB - 100), 4
-    body = b"value=" + b"\x01" * size
-    form = "Content-Type: application/x-www-form-urlencoded\r\n"
     yield "%d PUTs of %d bytes" % (count, size)
     for _ in range(count):
-        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+        put_large(s, "large", b"\x01" * size)
 
 
 # --- Running. ---
