@@ -111,6 +111,24 @@ static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
     return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
 }
 
+/* Most values are sent as they are. False: memory is short. */
+static bool unescape(const struct http_request *r, struct slice value, struct slice expected,
+                     struct command *command)
+{
+    uint8_t *bytes;
+
+    command->value = value;
+    command->expected = expected;
+    if (url_is_plain_value(value) && url_is_plain_value(expected))
+        return true;
+    bytes = net_scratch(conn_net(r->conn), value.len + expected.len);
+    if (bytes == NULL)
+        return false;
+    command->value = url_unescape_value(value, bytes);
+    command->expected = url_unescape_value(expected, bytes + command->value.len);
+    return true;
+}
+
 static void change(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     int64_t now_ns = engine_wall_ns(http_engine(r));
@@ -124,15 +142,12 @@ static void change(const struct http_request *r, struct slice key, const struct 
         .recursive = q->recursive,
         .refresh = q->refresh,
     };
-    uint8_t *bytes = net_scratch(conn_net(r->conn), q->value.len + q->prev_value.len + 1);
     struct store_result result;
 
-    if (bytes == NULL) {
+    if (!unescape(r, q->value, q->prev_value, &command)) {
         reply_no_memory(r);
         return;
     }
-    command.value = url_unescape_value(q->value, bytes);
-    command.expected = url_unescape_value(q->prev_value, bytes + command.value.len);
     engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
         etcd_reply_changed(r, q, result.tree.event);
