@@ -2,6 +2,7 @@
 #include "store/account.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 struct account account = {
     .limit = SIZE_MAX,
@@ -128,6 +129,24 @@ void *account_heap_resize(enum account_kind kind, enum account_class class, void
 void account_heap_free(enum account_kind kind, void *p)
 {
     account_free(kind, p, malloc_usable_size(p));
+}
+
+/* --- Pages. --- */
+
+void *account_request_pages(enum account_kind kind, size_t len)
+{
+    void *p = MAP_FAILED;
+
+    if (account_has_room(ACCOUNT_ORDINARY, len))
+        p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return taken(kind, p == MAP_FAILED ? NULL : p, len);
+}
+
+void account_free_pages(enum account_kind kind, void *p, size_t len)
+{
+    account.bytes[kind] -= account_cost(len);
+    account.total -= account_cost(len);
+    munmap(p, len);
 }
 
 /* --- Names. --- */

@@ -6,6 +6,7 @@
 
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
+#include "store/blob_list.h"
 
 struct backoff;
 struct hasher;
@@ -63,6 +64,7 @@ struct reply {
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
+    const struct blob_list *parts; /* the same, in many */
 };
 
 #define HTTP_JSON "application/json"

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/etcd.h"
@@ -17,6 +18,7 @@
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
+#include "store/event_render.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define TOLD_COST    128u /* the same, for each watch that it tells of a change */
@@ -121,14 +123,37 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     conn_put(r->conn, small, w.len);
 }
 
-static void put_event(struct conn *c, struct blob *event)
+/* One chunk, in parts. When memory was short, the watch ends without it. */
+static void put_large(struct conn *c, const struct event_render *event)
 {
-    struct slice json = watch_json(event);
+    bool chunked = session_of(c)->chunked;
+    char size[24];
 
-    if (session_of(c)->chunked)
-        conn_share(c, event);
-    else
+    if (event->failed)
+        return;
+    snprintf(size, sizeof size, "%zx\r\n", blob_list_len(&event->out));
+    if (chunked)
+        conn_put(c, size, strlen(size));
+    for (size_t i = 0; i < event->out.count; i++)
+        conn_put_blob(c, event->out.items[i]);
+    if (chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+static void put_event(struct conn *c, struct delivery *d)
+{
+    struct slice json;
+
+    if (d->render != NULL) {
+        put_large(c, d->render);
+    } else if (session_of(c)->chunked) {
+        conn_share(c, d->bytes);
+    } else {
+        json = watch_json(d->bytes);
         conn_put(c, json.ptr, json.len);
+    }
+    blob_unref(d->bytes);
+    event_render_unref(d->render);
 }
 
 /* Ends the watch's reply; the connection can take its next request. */
@@ -148,13 +173,12 @@ static void end_watch(struct conn *c)
 static void put_events(struct conn *c, int max)
 {
     struct http_session *h = session_of(c);
-    struct blob *event;
+    struct delivery event;
 
     for (int i = 0; i < max; i++) {
-        if (!conn_can_push(c) || (event = subscription_next(&h->watch->subscription)) == NULL)
+        if (!conn_can_push(c) || !subscription_take(&h->watch->subscription, &event))
             return;
-        put_event(c, event);
-        blob_unref(event);
+        put_event(c, &event);
         conn_charge(c, TOLD_COST);
     }
 }
@@ -167,9 +191,9 @@ static void resume(struct conn *c, struct wake *wake)
     put_events(c, EVENTS_AT_A_TIME);
     if (!conn_is_open(c))
         return;
-    if (h->watch->subscription.queued > 0) {
+    if (subscription_has_next(&h->watch->subscription)) {
         wake_add(&http_of(c)->engine->store.ready, wake);
-    } else if (h->watch->subscription.ended) {
+    } else if (h->watch->subscription.ended && h->watch->subscription.queued == 0) {
         end_watch(c);
         input_process(c); /* what was pipelined behind it */
     }
@@ -730,6 +754,8 @@ static bool eof(struct conn *c)
      * requests that the peer sent behind the watch. */
     while (conn_is_open(c) && h->watch != NULL) {
         put_events(c, INT_MAX);
+        if (conn_is_open(c) && h->watch->subscription.queued > 0)
+            return true; /* an event is being written */
         if (conn_is_open(c))
             end_watch(c);
         input_process(c);

@@ -38,7 +38,8 @@ static inline bool transport_has_output(const struct net *n)
 static inline bool transport_has_work(const struct net *n)
 {
     return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
-           !TAILQ_EMPTY(&n->closed) || !graveyard_is_empty(&n->engine->store.graveyard);
+           !TAILQ_EMPTY(&n->closed) || !TAILQ_EMPTY(&n->engine->store.ready.unfinished) ||
+           !graveyard_is_empty(&n->engine->store.graveyard);
 }
 
 /* Drops connections that have been stalled since `deadline_ms` (monotonic) or earlier. */

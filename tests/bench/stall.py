@@ -378,6 +378,130 @@ def passwords_of_many(s):
         sender.join()
 
 
+# --- Cases of large trees and values. ---
+
+def pipelined(s, requests):
+    """Sends many small requests on one connection; all are answered when it returns."""
+    peer = s.http()
+    send_all(peer, b"".join(requests))
+    peer.close()
+    s.peers.remove(peer)
+
+
+def many_nodes(s, count, ttl=None):
+    """Keys /t/0/0 to /t/999/…, so that there are that many nodes."""
+    pipelined(s, (http_request(
+        "PUT", "/v2/keys/t/%d/%d?value=v%s" % (i % 1000, i, "" if ttl is None else "&ttl=%d" % ttl))
+                  for i in range(count)))
+
+
+def by_all(peers, data):
+    """Each sends that and reads to the end of the answer, at the same time."""
+    readers = [threading.Thread(target=send_all, args=(peer, data)) for peer in peers]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+
+
+def get_recursive(s, clients, query):
+    many_nodes(s, s.of(1000000))
+    request = http_request("GET", "/v2/keys/t?" + query, headers="Connection: close\r\n")
+    peers = [s.http() for _ in range(clients)]
+    yield "%d GETs of a tree of %d nodes, ?%s" % (clients, s.of(1000000), query)
+    by_all(peers, request)
+
+
+@case()
+def recursive_get(s):
+    """GET of a large tree."""
+    yield from get_recursive(s, 1, "recursive=true")
+
+
+@case()
+def recursive_get_by_ten(s):
+    """The same by ten clients at a time."""
+    yield from get_recursive(s, 10, "recursive=true")
+
+
+@case()
+def sorted_get(s):
+    """GET of one directory with many keys, by name, which is not the order they were made in."""
+    count = s.of(1000000)
+    pipelined(s, (http_request("PUT", "/v2/keys/t/%d?value=v" % (i * 7919 % count))
+                  for i in range(count)))
+    yield "1 GET of a directory of %d keys, ?sorted=true" % count
+    send_all(s.http(), http_request("GET", "/v2/keys/t?sorted=true",
+                                    headers="Connection: close\r\n"))
+
+
+@case()
+def recursive_delete(s):
+    """DELETE of a large tree."""
+    many_nodes(s, s.of(1000000))
+    yield "1 DELETE of a tree of %d nodes" % s.of(1000000)
+    send_all(s.http(), http_request("DELETE", "/v2/keys/t?recursive=true"))
+    while s.memory("VmRSS") > 50 and s.options.scale == 1:
+        time.sleep(0.1)
+
+
+@case()
+def ttls(s):
+    """Many TTLs end at the same time."""
+    count = s.of(300000)
+    began = time.monotonic()
+    many_nodes(s, count, ttl=40)
+    yield "%d keys expire" % count
+    time.sleep(max(0, began + 40 - time.monotonic()))
+    while b'"key":"/t/999/' in s.ask("GET", "/v2/keys/t/999"):
+        time.sleep(0.1)
+
+
+def read_to(peers, end):
+    """Reads from all at a time, from each until what came ends so."""
+    poll, left = select.poll(), {}
+    for peer in peers:
+        poll.register(peer, select.POLLIN)
+        left[peer.fileno()] = (peer, b"")
+    while left:
+        for fd, _ in poll.poll(60000) or sys.exit("not all are told"):
+            peer, got = left[fd]
+            got = got[-len(end):] + (peer.recv(1 << 20) or sys.exit("the daemon ended it"))
+            left[fd] = (peer, got)
+            if got.endswith(end):
+                poll.unregister(fd)
+                del left[fd]
+
+
+def put_large(s, key, value):
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    send_all(s.http(), http_request("PUT", "/v2/keys/" + key, b"value=" + value, headers=form))
+
+
+@case()
+def large_put_watchers(s):
+    """PUTs of a large value that many watch."""
+    size, watchers, count = s.of(MIB), s.of(1000), 4
+    request = http_request("GET", "/v2/keys/large?wait=true")
+    peers = [s.http() for _ in range(watchers)]
+    yield "%d PUTs of %d bytes, %d watchers, each of the next" % (count, size, watchers)
+    for _ in range(count):
+        for peer in peers:
+            peer.sendall(request)
+        read_to(peers, b"\r\n\r\n")  # the head: it watches
+        put_large(s, "large", b"x" * size)
+        read_to(peers, b"\r\n0\r\n\r\n")
+
+
+@case()
+def large_put(s):
+    """PUTs of values that are all control characters: what was is in the answer, too."""
+    size, count = s.of(10 * MIB - 100), 4
+    yield "%d PUTs of %d bytes" % (count, size)
+    for _ in range(count):
+        put_large(s, "large", b"\x01" * size)
+
+
 # --- Running. ---
 
 def ms(seconds):

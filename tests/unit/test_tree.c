@@ -26,7 +26,7 @@ struct fixture {
 
 static void fixture_init(struct fixture *w, size_t bytes_max)
 {
-    TAILQ_INIT(&w->ready);
+    ready_list_init(&w->ready);
     reserve_init(&w->reserve);
     w->quota = (struct quota){.max = bytes_max};
     tree_init(&w->t, &w->ready, &w->reserve, 7, &w->quota);
