@@ -488,8 +488,9 @@ def only_operators_change_things():
             status, text = http_get(server.port, HERE, "DELETE", headers=headers)
             check(status == 403 and "--admin-token-file" in text, text)
             check(http_get(server.port, HERE + "/runs/x", "DELETE", headers=headers)[0] == 403, "run")
+            check(http_get(server.port, "/config/local/log", "PUT", headers=headers)[0] == 403, "log")
         server.wait_log(r"event=refused peer=127\S+ reason=operator detail=/rdzv/v1/\S+ hint=")
-        check('rdzvd_refused_total{reason="operator"} 4\n' in http_get(server.port, "/metrics")[1],
+        check('rdzvd_refused_total{reason="operator"} 6\n' in http_get(server.port, "/metrics")[1],
               "counted")
 
 
@@ -510,6 +511,10 @@ def a_token_makes_an_operator():
                           "Bearer firstfirst", "Basic first", "first", "Bearer second"):
                 check(status(wrong) == 403, wrong)
             check(status("Bearer first") == 200 and status("bearer first") == 200, "the token")
+            level = http_get(server.port, "/config/local/log", "PUT", body='{"Level":"DEBUG"}',
+                             headers={"Authorization": "Bearer first"})
+            check(level == (204, ""), level)
+            server.wait_log(r"event=log_level level=DEBUG")
             with open(path, "w", encoding="ascii") as f:
                 f.write("second")
             check(status("Bearer first") == 403 and status("Bearer second") == 200, "read anew")
