@@ -42,6 +42,11 @@ static struct node *node_add(struct tree *t, struct node *parent, struct slice p
     return n;
 }
 
+static struct node *add_root(struct tree *t)
+{
+    return node_add(t, NULL, slice_str("/"), NULL, 0);
+}
+
 void tree_free_node(struct node *n)
 {
     blob_leave(n->value, ACCOUNT_HISTORY);
@@ -108,12 +113,13 @@ static void tell_all(struct tree *t, const struct node *top, struct tree_event *
 {
     struct slice prefix = top->by_path.key, path;
     struct watch_walk walk = {0};
+    bool all = top == t->root; /* whoever watches the root itself is told once, as of any event */
 
     while (watch_next_path(&t->hub, &walk, &path)) {
         bool below = slice_starts_with(path, prefix) &&
                      (path.len == prefix.len || path.ptr[prefix.len] == '/');
 
-        if (below && tree_find(t, path) != NULL)
+        if ((all ? !tree_is_root(path) : below) && tree_find(t, path) != NULL)
             watch_tell_removed(&t->hub, e, path);
     }
 }
@@ -160,17 +166,23 @@ static void uncount(struct tree *t, const struct node *top)
     count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
 }
 
-/* Takes a directory with all below it off the tree. Its nodes stay in the table until they are
+/* A directory with all below it, which is in no list. Its nodes stay in the table until they are
  * freed; they are told from others by having no way up to the root. */
-static void cut(struct tree *t, struct node *top)
+static void drop(struct tree *t, struct node *top)
 {
-    uncount(t, top);
-    TAILQ_REMOVE(&top->parent->children, top, sibling);
     TAILQ_INSERT_TAIL(&t->dead, top, sibling);
     top->parent = NULL;
     t->cuts++;
     t->past_bytes += tree_node_cost(top) + top->below_bytes;
     tree_free_later(t);
+}
+
+/* Takes a directory off the tree. */
+static void cut(struct tree *t, struct node *top)
+{
+    uncount(t, top);
+    TAILQ_REMOVE(&top->parent->children, top, sibling);
+    drop(t, top);
 }
 
 /* The same for a node that snapshots may see. */
@@ -462,19 +474,25 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
         publish(t, change_in_place(t, put), out);
 }
 
+/* As if the root were a directory that is removed, and another one made in its place. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns)
 {
-    struct node *n = TAILQ_FIRST(&t->root->children), *next;
+    struct node *old = t->root;
+    uint64_t count = old->below;
     struct tree_result result;
-    uint64_t count = 0;
+    struct tree_event *e;
 
-    for (; n != NULL; n = next) {
-        next = TAILQ_NEXT(n, sibling);
-        if (tree_is_removed(n))
-            continue;
-        remove_node(t, n, ETCD_DELETE, now_ns, &result);
-        count++;
-    }
+    if (count == 0)
+        return 0;
+    e = event_about(t, ETCD_DELETE, old, now_ns);
+    tell_all(t, old, e);
+    uncount(t, old);
+    t->root = add_root(t);
+    if (t->keeps_past)
+        tree_past_bury(t, old);
+    else
+        drop(t, old);
+    publish(t, e, &result);
     return count;
 }
 
@@ -517,12 +535,7 @@ size_t tree_memory(const struct tree *t, const struct change *change)
 
 size_t tree_clear_memory(const struct tree *t)
 {
-    const struct node *n;
-    size_t sum = 0;
-
-    TAILQ_FOREACH(n, &t->root->children, sibling)
-        sum += tree_is_removed(n) ? 0 : event_memory(t, n->by_path.key);
-    return sum;
+    return event_memory(t, slice_str("/")) + reserve_cost(sizeof(struct node) + 1);
 }
 
 /* --- The whole. --- */
@@ -540,7 +553,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
     table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
     watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
-    t->root = node_add(t, NULL, slice_str("/"), NULL, 0);
+    t->root = add_root(t);
 }
 
 void tree_fini(struct tree *t)

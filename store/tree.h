@@ -103,7 +103,8 @@ size_t tree_memory(const struct tree *t, const struct change *change);
 /* Carries out a change that was checked. */
 void tree_apply(struct tree *t, const struct change *change, struct tree_result *out);
 
-/* Removes everything, one delete event for each child of the root. Returns how many. */
+/* Removes everything at once: one delete event, of the root, which those who watch anything below
+ * it are told, too. Returns how many nodes went. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
 size_t tree_clear_memory(const struct tree *t);
 

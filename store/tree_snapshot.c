@@ -197,7 +197,8 @@ static size_t unlink_node(struct tree *t, const struct tree_past *p)
     struct node *n = p->node;
     size_t bytes = 0;
 
-    TAILQ_REMOVE(&p->dir->children, n, sibling);
+    if (p->dir != NULL)
+        TAILQ_REMOVE(&p->dir->children, n, sibling);
     if (p->cut) {
         TAILQ_INSERT_TAIL(&t->dead, n, sibling);
     } else {

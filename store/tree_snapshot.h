@@ -21,7 +21,7 @@ struct tree_past {
     bool removed;     /* the node is as it was then, and waits in its directory's list */
     bool cut;         /* the same, with what is below it */
     uint32_t next_to; /* snapshots whose `next` is this removed node, which they do not see */
-    struct node *dir; /* of a removed node */
+    struct node *dir; /* of a removed node; NULL: it was the root */
     struct blob *value;
     int64_t expires_ns;
     uint64_t modified;

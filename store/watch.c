@@ -275,7 +275,7 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
     if (e->refresh || h->registered == 0)
         return;
     tell(h, e, slice_str("/"), false);
-    for (size_t i = 1; i <= key.len; i++) {
+    for (size_t i = 1; i <= key.len && key.len > 1; i++) {
         if (i == key.len || key.ptr[i] == '/')
             tell(h, e, (struct slice){key.ptr, i}, false);
     }

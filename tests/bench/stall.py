@@ -445,6 +445,16 @@ def recursive_delete(s):
         time.sleep(0.1)
 
 
+@case(servers.token_flag())
+def clear_root(s):
+    """A space is emptied whose keys are all in the root of etcd's tree."""
+    count = s.of(1000000)
+    pipelined(s, (http_request("PUT", "/v2/keys/%d?value=v" % i) for i in range(count)))
+    yield "1 DELETE of a space with %d keys of etcd" % count
+    token = "".join("%s: %s\r\n" % pair for pair in servers.OPERATOR.items())
+    send_all(s.http(), http_request("DELETE", "/rdzv/v1/spaces/default", headers=token))
+
+
 @case()
 def ttls(s):
     """Many TTLs end at the same time."""
