@@ -126,8 +126,8 @@ static bool find_params(struct params *p, struct slice form, struct slice query)
 
     if (!url_check_form(form, &error) || !url_check_form(query, &error))
         return refuse(p, ETCD_INVALID_FORM, error.text);
-    url_find_params(form, query, param_names, PARAM_COUNT, p->value);
-    return true;
+    return url_find_params(form, query, param_names, PARAM_COUNT, p->value) ||
+           refuse(p, ETCD_INVALID_FORM, "rdzvd: more than 10000 parameters");
 }
 
 /* Which operation it is; the first condition that holds. */

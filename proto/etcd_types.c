@@ -57,38 +57,43 @@ unsigned etcd_status(enum etcd_code code)
     return errors[error_slot(code)].status;
 }
 
-void etcd_write_node_open(struct writer *w, const struct etcd_node *node)
+void etcd_write_node_begin(struct writer *w, const struct etcd_node *node)
 {
-    static const char comma[] = ",";
-    const char *before = "";
-
     writer_u8(w, '{');
     if (node->key.len != 0) {
         writer_str(w, "\"key\":");
         json_string(w, node->key);
-        before = comma;
     }
-    if (node->has_value) {
-        writer_str(w, before);
-        writer_str(w, "\"value\":");
-        json_string(w, node->value);
-        before = comma;
-    }
+    if (node->has_value)
+        writer_str(w, node->key.len != 0 ? ",\"value\":\"" : "\"value\":\"");
+}
+
+void etcd_write_node_rest(struct writer *w, const struct etcd_node *node)
+{
+    bool first = node->key.len == 0 && !node->has_value;
+
+    if (node->has_value)
+        writer_u8(w, '"');
     if (node->dir) {
-        writer_str(w, before);
-        writer_str(w, "\"dir\":true");
-        before = comma;
+        writer_str(w, first ? "\"dir\":true" : ",\"dir\":true");
+        first = false;
     }
     if (node->has_expiration) {
-        writer_str(w, before);
-        writer_str(w, "\"expiration\":");
+        writer_str(w, first ? "\"expiration\":" : ",\"expiration\":");
         json_time(w, node->expires_ns);
-        before = comma;
     }
     if (node->has_expiration && node->ttl_s != 0) {
         writer_str(w, ",\"ttl\":");
         json_i64(w, node->ttl_s);
     }
+}
+
+void etcd_write_node_open(struct writer *w, const struct etcd_node *node)
+{
+    etcd_write_node_begin(w, node);
+    if (node->has_value)
+        json_text(w, node->value);
+    etcd_write_node_rest(w, node);
 }
 
 void etcd_write_node_close(struct writer *w, const struct etcd_node *node)

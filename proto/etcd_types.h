@@ -61,6 +61,14 @@ struct etcd_node {
 void etcd_write_node_open(struct writer *w, const struct etcd_node *node);
 void etcd_write_node_close(struct writer *w, const struct etcd_node *node);
 
+/* The first half in three: up to the value, its text (json_text(), if it has a value), and the
+ * rest. */
+void etcd_write_node_begin(struct writer *w, const struct etcd_node *node);
+void etcd_write_node_rest(struct writer *w, const struct etcd_node *node);
+
+/* What the two halves of a node write beside its value is no longer than this. */
+#define ETCD_NODE_ROOM(key_len) (256 + 6 * (size_t)(key_len))
+
 /* {"action":…,"node":{…},"prevNode":{…}} and a newline; `prev` may be NULL. */
 void etcd_write_event(struct writer *w, enum etcd_action action, const struct etcd_node *node,
                       const struct etcd_node *prev);

@@ -14,16 +14,12 @@ static bool is_digit(uint8_t c)
     return c >= '0' && c <= '9';
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+/* What a hexadecimal digit stands for, and 1 more; 0: it is none. */
+static const uint8_t hex_digits[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 /* What url_write_path() leaves alone: letters, digits and $&+,-./:;=@_~ */
 static const bool is_path_byte[256] = {
@@ -49,32 +45,31 @@ static size_t find_last_byte(struct slice s, char c)
     return s.len;
 }
 
-/* The byte that the escape at s.ptr[at], a '%', stands for; -1 when it is not two hex digits. */
-static int escape_at(struct slice s, size_t at)
+/* True when two hexadecimal digits follow the '%' at s.ptr[at]. */
+static bool is_escape(struct slice s, size_t at)
 {
-    int high, low;
-
-    if (s.len - at < 3)
-        return -1;
-    high = hex_digit(s.ptr[at + 1]);
-    low = hex_digit(s.ptr[at + 2]);
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
+    return s.len - at >= 3 && hex_digits[s.ptr[at + 1]] != 0 && hex_digits[s.ptr[at + 2]] != 0;
 }
 
-/* The place of the first bad escape, or s.len. */
+/* The byte that a good escape stands for. */
+static uint8_t escaped_byte(const uint8_t *escape)
+{
+    return (uint8_t)((hex_digits[escape[1]] - 1) << 4 | (hex_digits[escape[2]] - 1));
+}
+
+/* The place of the first bad escape, or s.len. Escapes mostly come in a row, or not at all. */
 static size_t find_bad_escape(struct slice s)
 {
-    size_t at = 0;
+    size_t at = find_byte(s, '%');
 
     while (at < s.len) {
-        size_t step = find_byte(slice_from(s, at), '%');
-
-        at += step;
-        if (at == s.len)
-            break;
-        if (escape_at(s, at) < 0)
+        if (!is_escape(s, at))
             return at;
         at += 3;
+        for (size_t end = at + 16; at < s.len && at < end && s.ptr[at] != '%';)
+            at++;
+        if (at < s.len && s.ptr[at] != '%')
+            at += find_byte(slice_from(s, at), '%');
     }
     return s.len;
 }
@@ -85,7 +80,7 @@ static uint8_t next_byte(struct slice s, size_t *at, bool plus_is_space)
     uint8_t c = s.ptr[*at];
 
     if (c == '%') {
-        c = (uint8_t)escape_at(s, *at);
+        c = escaped_byte(s.ptr + *at);
         *at += 3;
         return c;
     }
@@ -93,18 +88,35 @@ static uint8_t next_byte(struct slice s, size_t *at, bool plus_is_space)
     return c == '+' && plus_is_space ? ' ' : c;
 }
 
+/* Nothing in it stands for something else. */
+static bool is_plain(struct slice s, bool plus_is_space)
+{
+    return find_byte(s, '%') == s.len && !(plus_is_space && find_byte(s, '+') < s.len);
+}
+
 /* Reading never falls behind writing, so `out` may be the escaped bytes themselves. */
 static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
 {
-    size_t at = 0, len = 0;
+    const uint8_t *in = s.ptr, *end = s.ptr + s.len;
+    uint8_t *to = out;
 
-    if (s.len > 0 && find_byte(s, '%') == s.len && !(plus_is_space && find_byte(s, '+') < s.len)) {
-        memmove(out, s.ptr, s.len);
+    if (s.len == 0 || is_plain(s, plus_is_space)) {
+        if (s.len > 0)
+            memmove(out, s.ptr, s.len);
         return (struct slice){out, s.len};
     }
-    while (at < s.len)
-        out[len++] = next_byte(s, &at, plus_is_space);
-    return (struct slice){out, len};
+    while (in < end) {
+        uint8_t c = *in;
+
+        if (c == '%') {
+            *to++ = escaped_byte(in);
+            in += 3;
+        } else {
+            *to++ = c == '+' && plus_is_space ? ' ' : c;
+            in++;
+        }
+    }
+    return (struct slice){out, (size_t)(to - out)};
 }
 
 /* Takes `scheme:` off the front of *rest, when there is one. False for `:` without a scheme. */
@@ -340,8 +352,8 @@ bool url_check_form(struct slice form, struct url_error *why)
     }
     if (find_bad_escape(form) == form.len)
         return true;
-    while (url_next_param(&rest, &p)) { /* which has it, since Go shows no more than that */
-        size_t bad = find_bad_escape(p.name);
+    for (size_t n = 0; n < URL_PARAMS_MAX && url_next_param(&rest, &p); n++) {
+        size_t bad = find_bad_escape(p.name); /* one has it, and Go shows no more than that */
 
         if (bad < p.name.len) {
             describe_escape(p.name, bad, why);
@@ -353,24 +365,26 @@ bool url_check_form(struct slice form, struct url_error *why)
             return false;
         }
     }
-    return true;
+    *why = (struct url_error){"invalid URL escape"};
+    return false;
 }
 
 bool url_next_param(struct slice *rest, struct url_param *out)
 {
-    while (rest->len > 0) {
-        size_t end = find_byte(*rest, '&');
-        struct slice piece = {rest->ptr, end};
-        size_t equals = find_byte(piece, '=');
+    struct slice piece;
+    size_t empty = 0, equals;
 
-        *rest = slice_from(*rest, end < rest->len ? end + 1 : end);
-        if (piece.len == 0)
-            continue;
-        out->name = (struct slice){piece.ptr, equals};
-        out->value = slice_from(piece, equals < piece.len ? equals + 1 : equals);
-        return true;
-    }
-    return false;
+    while (empty < rest->len && rest->ptr[empty] == '&')
+        empty++;
+    *rest = slice_from(*rest, empty);
+    if (rest->len == 0)
+        return false;
+    piece = (struct slice){rest->ptr, find_byte(*rest, '&')};
+    *rest = slice_from(*rest, piece.len < rest->len ? piece.len + 1 : piece.len);
+    equals = find_byte(piece, '=');
+    out->name = (struct slice){piece.ptr, equals};
+    out->value = slice_from(piece, equals < piece.len ? equals + 1 : equals);
+    return true;
 }
 
 /* True when the unescaped bytes of `escaped` are exactly `name`. */
@@ -385,10 +399,11 @@ static bool is_named(struct slice escaped, const char *name)
     return at == escaped.len && *name == '\0';
 }
 
-void url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
+bool url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
                      struct slice *values)
 {
     struct slice sources[] = {form, query};
+    size_t seen = 0;
 
     for (size_t i = 0; i < count; i++)
         values[i] = (struct slice){0};
@@ -396,12 +411,15 @@ void url_find_params(struct slice form, struct slice query, const char *const *n
         struct url_param p;
 
         while (url_next_param(&sources[i], &p)) {
+            if (seen++ == URL_PARAMS_MAX)
+                return false;
             for (size_t n = 0; n < count; n++) {
                 if (values[n].ptr == NULL && is_named(p.name, names[n]))
                     values[n] = p.value;
             }
         }
     }
+    return true;
 }
 
 bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value)
@@ -417,6 +435,11 @@ size_t url_value_len(struct slice escaped)
     for (size_t at = 0; at < escaped.len; len++)
         at += escaped.ptr[at] == '%' ? 3 : 1;
     return len;
+}
+
+bool url_is_plain_value(struct slice escaped)
+{
+    return is_plain(escaped, true);
 }
 
 struct slice url_unescape_value(struct slice escaped, uint8_t *out)

@@ -8,13 +8,13 @@
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/keys.h"
 #include "rdzv/etcd/members.h"
+#include "rdzv/etcd/sender.h"
 #include "rdzv/etcd/stats.h"
 
 const struct http_route http_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP,
-     etcd_auth_is_costly},
-    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, etcd_auth_is_costly},
-    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, etcd_auth_is_costly},
+    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off},
+    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, etcd_is_held_off},
+    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, etcd_is_held_off},
     {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
     {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
     {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},

@@ -9,6 +9,7 @@
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/operator.h"
+#include "rdzv/memory_hooks.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -105,6 +106,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    net_spend(&s->net, 0);
     log_tick();
     listen_tick(&s->net);
     engine_note_alive(&s->engine);
@@ -182,17 +184,18 @@ int server_run(struct server *s)
     const struct stats *stats = &s->engine.stats;
 
     while (!s->stop) {
-        int how = transport_has_work(&s->net) ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
+        bool goes_on = transport_has_work(&s->net);
 
         s->engine.stats.loop_iterations++;
         transport_begin_iteration(&s->net);
-        if (event_base_loop(s->base, how) < 0) {
+        if (event_base_loop(s->base, goes_on ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0) {
             log_event(LOG_ERROR, "loop_failed", log_errno("reason", errno));
             return 1;
         }
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
         end_iteration(s);
+        pace_end(&s->net.pace, transport_has_work(&s->net));
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats->c10d_requests),
@@ -251,8 +254,11 @@ static void init_protocols(struct server *s)
     const struct c10d_hooks hooks = rendezvous_hooks(&s->rendezvous);
 
     c10d_init(&s->c10d, s->config, &s->engine, &hooks);
-    s->http = (struct http){
-        .config = s->config, .engine = &s->engine, .routes = http_routes, .backoff = &s->backoff};
+    s->http = (struct http){.config = s->config,
+                            .engine = &s->engine,
+                            .routes = http_routes,
+                            .backoff = &s->backoff,
+                            .hasher = &s->hasher};
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
@@ -270,11 +276,13 @@ int server_init(struct server *s, const struct config *config)
                                            .space_bytes_max = config->limits.space_bytes_max,
                                            .space_idle_timeout_ms = config->space_idle_timeout_ms};
 
+    memory_hooks_set();
     *s = (struct server){.config = config};
     s->base = new_base();
     engine_init(&s->engine, &options);
     heap_init(&s->heap, options.clock);
     net_init(&s->net, s->base, &s->engine, &config->limits);
+    hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
     init_protocols(s);
     if (s->base == NULL) {
@@ -291,6 +299,7 @@ int server_init(struct server *s, const struct config *config)
 void server_fini(struct server *s)
 {
     transport_close_all(&s->net, "the daemon stops");
+    hasher_fini(&s->hasher);
     rendezvous_fini(&s->rendezvous);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
     if (s->base != NULL) {

@@ -6,6 +6,7 @@
 
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/heap.h"
+#include "rdzv/etcd/hasher.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
@@ -22,6 +23,7 @@ struct server {
     struct c10d c10d;
     struct http http;
     struct backoff backoff;
+    struct hasher hasher;
     struct protocol c10d_protocol, http_protocol;
     const struct protocol *protocols[3];      /* net.protocols */
     const struct protocol *http_protocols[2]; /* net.http_protocols */

@@ -1,6 +1,9 @@
 /* The account of memory. See account.h for the contract. */
 #include "store/account.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+
 struct account account = {
     .limit = SIZE_MAX,
     .low = SIZE_MAX,
@@ -72,6 +75,68 @@ void *account_resize(enum account_kind kind, enum account_class class, void *old
                                         : account_refused();
 }
 
+/* --- Memory whose length malloc() knows. --- */
+
+void *account_heap_alloc(enum account_kind kind, size_t len)
+{
+    void *p = malloc(len);
+
+    return account_taken(kind, p, malloc_usable_size(p));
+}
+
+void *account_heap_realloc(enum account_kind kind, void *old, size_t len)
+{
+    size_t before = old == NULL ? 0 : account_cost(malloc_usable_size(old));
+    void *p = realloc(old, len == 0 ? 1 : len);
+
+    if (p == NULL)
+        return account_refused();
+    account.bytes[kind] -= before;
+    account.total -= before;
+    return account_taken(kind, p, malloc_usable_size(p));
+}
+
+void *account_heap_request(enum account_kind kind, enum account_class class, size_t len)
+{
+    return account_has_room(class, len) ? account_heap_alloc(kind, len) : account_refused();
+}
+
+void *account_heap_request_zeroed(enum account_kind kind, enum account_class class, size_t len)
+{
+    void *p = account_has_room(class, len) ? calloc(1, len) : NULL;
+
+    return account_taken(kind, p, malloc_usable_size(p));
+}
+
+/* While it is moved, both are there. */
+void *account_heap_resize(enum account_kind kind, enum account_class class, void *old, size_t len)
+{
+    return account_has_room(class, len) ? account_heap_realloc(kind, old, len) : account_refused();
+}
+
+void account_heap_free(enum account_kind kind, void *p)
+{
+    account_free(kind, p, malloc_usable_size(p));
+}
+
+/* --- Pages. --- */
+
+void *account_request_pages(enum account_kind kind, size_t len)
+{
+    void *p = MAP_FAILED;
+
+    if (account_has_room(ACCOUNT_ORDINARY, len))
+        p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return account_taken(kind, p == MAP_FAILED ? NULL : p, len);
+}
+
+void account_free_pages(enum account_kind kind, void *p, size_t len)
+{
+    account.bytes[kind] -= account_cost(len);
+    account.total -= account_cost(len);
+    munmap(p, len);
+}
+
 /* --- Names. --- */
 
 const char *account_kind_name(enum account_kind kind)
@@ -82,7 +147,7 @@ const char *account_kind_name(enum account_kind kind)
         [ACCOUNT_USERS] = "users",       [ACCOUNT_RUNS] = "runs",
         [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
         [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
-        [ACCOUNT_SESSIONS] = "sessions",
+        [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_LOOP] = "loop",
     };
 
     return names[kind];

@@ -38,6 +38,7 @@ enum account_kind {
     ACCOUNT_ANSWERS,       /* what is queued for clients, or is being written for one */
     ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
+    ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
     ACCOUNT_KINDS,
 };
 
@@ -145,6 +146,21 @@ void *account_request(enum account_kind kind, enum account_class class, size_t l
 void *account_request_zeroed(enum account_kind kind, enum account_class class, size_t len);
 void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
                      size_t len);
+
+/* The same for memory whose length nobody keeps, as of libraries that call these instead of
+ * malloc(): that is asked for it. What was taken is given back with the same kind. */
+void *account_heap_alloc(enum account_kind kind, size_t len);
+void *account_heap_realloc(enum account_kind kind, void *old, size_t len);
+void *account_heap_request(enum account_kind kind, enum account_class class, size_t len);
+void *account_heap_request_zeroed(enum account_kind kind, enum account_class class, size_t len);
+void *account_heap_resize(enum account_kind kind, enum account_class class, void *old, size_t len);
+void account_heap_free(enum account_kind kind, void *p);
+
+/* Pages of their own, outside malloc(): they go back to the system one by one. malloc() does so
+ * with all that borders on each other at once, when nothing lies behind it any more, and that takes
+ * some 0.1 ms for each MiB. `len` is best a multiple of pages. */
+void *account_request_pages(enum account_kind kind, size_t len);
+void account_free_pages(enum account_kind kind, void *p, size_t len);
 
 /* It is held for another one from now on. */
 static inline void account_move(enum account_kind from, enum account_kind to, size_t len)

@@ -173,7 +173,7 @@ void graveyard_free(struct graveyard *g, size_t count)
 
         freed = tree_free_dead(t, count, &bytes);
         count -= freed;
-        if (TAILQ_EMPTY(&t->dead))
+        if (!tree_has_dead(t))
             graveyard_forget_tree(g, t, bytes);
         else
             count_freed(g, bytes);

@@ -51,8 +51,7 @@ static bool decide_space(struct space *space, const struct command *c, struct ch
     case COMMAND_SPACE_RESET:
         change->kind = CHANGE_SPACE_RESET;
         change->now_ns = c->now_ns;
-        return !is_empty(space) || !TAILQ_EMPTY(&space->tree.root->children) ||
-               !auth_is_clear(&space->auth);
+        return !is_empty(space) || space->tree.root->below != 0 || !auth_is_clear(&space->auth);
     case COMMAND_WORKER_STORE_OPEN:
         change->kind = CHANGE_WORKER_STORE_OPEN;
         change->store_id = out->count = space->worker_stores.last_id + 1;

@@ -10,7 +10,7 @@ void store_init(struct store *s, const struct store_options *options)
 {
     *s = (struct store){.options = *options};
     TAILQ_INIT(&s->spaces);
-    TAILQ_INIT(&s->ready);
+    ready_list_init(&s->ready);
     reserve_init(&s->reserve);
     graveyard_init(&s->graveyard);
 }

@@ -4,14 +4,9 @@
 
 #include <assert.h>
 
-#include "store/tree_node.h"
+#include "store/tree_snapshot.h"
 
 /* --- Nodes. --- */
-
-static size_t node_cost(const struct node *n)
-{
-    return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
-}
 
 /* There are more nodes below a directory now, which count for so many bytes; or less, since numbers
  * wrap. */
@@ -43,8 +38,19 @@ static struct node *node_add(struct tree *t, struct node *parent, struct slice p
     table_add(&t->nodes, &n->by_path);
     if (parent != NULL)
         TAILQ_INSERT_TAIL(&parent->children, n, sibling);
-    count_below(t, parent, 1, node_cost(n));
+    count_below(t, parent, 1, tree_node_cost(n));
     return n;
+}
+
+static struct node *add_root(struct tree *t)
+{
+    return node_add(t, NULL, slice_str("/"), NULL, 0);
+}
+
+void tree_free_node(struct node *n)
+{
+    blob_leave(n->value, ACCOUNT_HISTORY);
+    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
 /* A node without children, that is counted no more. */
@@ -55,13 +61,12 @@ static void node_release(struct tree *t, struct node *n, struct node_list *sibli
     if (siblings != NULL)
         TAILQ_REMOVE(siblings, n, sibling);
     table_remove(&t->nodes, &n->by_path);
-    blob_leave(n->value, ACCOUNT_HISTORY);
-    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
+    tree_free_node(n);
 }
 
 static void node_free(struct tree *t, struct node *n)
 {
-    count_below(t, n->parent, (size_t)-1, -node_cost(n));
+    count_below(t, n->parent, (size_t)-1, -tree_node_cost(n));
     node_release(t, n, n->parent == NULL ? NULL : &n->parent->children);
 }
 
@@ -108,45 +113,118 @@ static void tell_all(struct tree *t, const struct node *top, struct tree_event *
 {
     struct slice prefix = top->by_path.key, path;
     struct watch_walk walk = {0};
+    bool all = top == t->root; /* whoever watches the root itself is told once, as of any event */
 
     while (watch_next_path(&t->hub, &walk, &path)) {
         bool below = slice_starts_with(path, prefix) &&
                      (path.len == prefix.len || path.ptr[prefix.len] == '/');
 
-        if (below && tree_find(t, path) != NULL)
+        if ((all ? !tree_is_root(path) : below) && tree_find(t, path) != NULL)
             watch_tell_removed(&t->hub, e, path);
     }
 }
 
-/* Takes a directory with all below it off the tree. Its nodes stay in the table until they are
- * freed; they are told from others by having no way up to the root. */
-static void cut(struct tree *t, struct node *top)
+/* The first that is there of a node and those behind it. At most *left are looked at. */
+static struct node *first_living(struct node *n, size_t *left)
 {
-    size_t bytes = node_cost(top) + top->below_bytes;
+    for (; n != NULL && tree_is_removed(n) && *left > 0; --*left)
+        n = TAILQ_NEXT(n, sibling);
+    return *left > 0 ? n : NULL;
+}
 
-    count_below(t, top->parent, -(top->below + 1), -bytes);
-    TAILQ_REMOVE(&top->parent->children, top, sibling);
+/* The node that comes next below `top`, each before what is below it. NULL: there is none, or *left
+ * are looked at. */
+static struct node *next_below(const struct node *top, struct node *n, size_t *left)
+{
+    struct node *next = first_living(TAILQ_FIRST(&n->children), left);
+
+    for (; next == NULL && n != top && *left > 0; n = n->parent)
+        next = first_living(TAILQ_NEXT(n, sibling), left);
+    *left -= next != NULL;
+    return next;
+}
+
+/* The same one by one, when there are but few: else there are fewer who watch. */
+static void tell_below(struct tree *t, struct node *top, struct tree_event *e)
+{
+    size_t left = t->cut_from;
+
+    for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
+        continue;
+    if (left == 0) {
+        tell_all(t, top, e);
+        return;
+    }
+    left = SIZE_MAX;
+    for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
+        watch_tell_removed(&t->hub, e, n->by_path.key);
+}
+
+/* What is removed counts no more. */
+static void uncount(struct tree *t, const struct node *top)
+{
+    count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
+}
+
+/* A directory with all below it, which is in no list. Its nodes stay in the table until they are
+ * freed; they are told from others by having no way up to the root. */
+static void drop(struct tree *t, struct node *top)
+{
     TAILQ_INSERT_TAIL(&t->dead, top, sibling);
     top->parent = NULL;
+    t->cuts++;
+    t->past_bytes += tree_node_cost(top) + top->below_bytes;
+    tree_free_later(t);
+}
+
+/* Takes a directory off the tree. */
+static void cut(struct tree *t, struct node *top)
+{
+    uncount(t, top);
+    TAILQ_REMOVE(&top->parent->children, top, sibling);
+    drop(t, top);
+}
+
+/* The same for a node that snapshots may see. */
+static void bury(struct tree *t, struct node *n)
+{
+    uncount(t, n);
+    tree_past_bury(t, n);
+}
+
+void tree_free_later(struct tree *t)
+{
+    size_t bytes = t->past_bytes;
+
+    t->past_bytes = 0;
     if (t->graveyard != NULL)
         graveyard_add_tree(t->graveyard, t, bytes);
     else
         tree_free_dead(t, SIZE_MAX, &bytes);
 }
 
+bool tree_has_dead(const struct tree *t)
+{
+    return !TAILQ_EMPTY(&t->dead) || tree_past_is_due(t);
+}
+
 size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes)
 {
-    struct node *n = TAILQ_FIRST(&t->dead);
     size_t freed = 0;
+    struct node *n;
 
     *bytes = 0;
+    for (; freed < count && tree_past_is_due(t); freed++)
+        *bytes += tree_past_release(t);
+    n = TAILQ_FIRST(&t->dead);
     for (; n != NULL && freed < count; freed++) {
         struct node *child, *up;
 
         while ((child = TAILQ_FIRST(&n->children)) != NULL)
             n = child;
         up = n->parent;
-        *bytes += node_cost(n);
+        *bytes += tree_node_cost(n);
+        t->cuts -= up == NULL;
         node_release(t, n, up == NULL ? &t->dead : &up->children);
         n = up != NULL ? up : TAILQ_FIRST(&t->dead);
     }
@@ -213,6 +291,7 @@ static struct node *get_or_create_parent(struct tree *t, struct slice path)
 static void set_deadline(struct tree *t, struct node *n, int64_t expires_ns)
 {
     expiry_remove(&t->expiry, &n->expiry);
+    n->expiry.at_ns = 0;
     if (expires_ns != 0)
         expiry_add(&t->expiry, &n->expiry, expires_ns);
 }
@@ -230,7 +309,7 @@ struct node *tree_first_to_expire(struct tree *t)
 {
     struct node *n = first_to_expire(t);
 
-    if (TAILQ_EMPTY(&t->dead))
+    if (t->cuts == 0)
         return n;
     for (int i = 0; i < DEAD_DEADLINES_MAX && n != NULL && !is_living(t, n); i++) {
         expiry_remove(&t->expiry, &n->expiry);
@@ -328,7 +407,10 @@ static struct tree_event *replace(struct tree *t, const struct tree_put *c)
 
     if (old != NULL) {
         e = event_about(t, c->action, old, c->now_ns);
-        node_free(t, old);
+        if (t->keeps_past && tree_past_holds(t, old))
+            bury(t, old);
+        else
+            node_free(t, old);
     } else {
         e = tree_event_new(t->reserve, c->action, c->path);
         e->node.modified = t->index + 1;
@@ -347,6 +429,8 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
     struct node *n = c->node != NULL ? c->node : tree_find(t, c->path);
     struct tree_event *e = event_about(t, c->action, n, c->now_ns);
 
+    if (t->keeps_past)
+        tree_past_note(t, n);
     if (!c->keep_value) {
         count_below(t, n->parent, 0, c->value.len - n->value->len);
         blob_leave(n->value, ACCOUNT_HISTORY);
@@ -364,7 +448,10 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
 {
     struct tree_event *e = event_about(t, action, n, now_ns);
 
-    if (n->below < t->cut_from) {
+    if (t->keeps_past && tree_past_holds(t, n)) {
+        tell_below(t, n, e);
+        bury(t, n);
+    } else if (n->below < t->cut_from) {
         remove_all(t, n, e);
     } else {
         tell_all(t, n, e);
@@ -387,14 +474,25 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
         publish(t, change_in_place(t, put), out);
 }
 
+/* As if the root were a directory that is removed, and another one made in its place. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns)
 {
+    struct node *old = t->root;
+    uint64_t count = old->below;
     struct tree_result result;
-    uint64_t count = 0;
-    struct node *n;
+    struct tree_event *e;
 
-    for (; (n = TAILQ_FIRST(&t->root->children)) != NULL; count++)
-        remove_node(t, n, ETCD_DELETE, now_ns, &result);
+    if (count == 0)
+        return 0;
+    e = event_about(t, ETCD_DELETE, old, now_ns);
+    tell_all(t, old, e);
+    uncount(t, old);
+    t->root = add_root(t);
+    if (t->keeps_past)
+        tree_past_bury(t, old);
+    else
+        drop(t, old);
+    publish(t, e, &result);
     return count;
 }
 
@@ -405,9 +503,11 @@ void tree_bump_index(struct tree *t)
 
 /* --- What changes take. --- */
 
-static size_t event_memory(struct slice path)
+/* The event, and what is left for snapshots. */
+static size_t event_memory(const struct tree *t, struct slice path)
 {
-    return reserve_cost(sizeof(struct tree_event) + path.len);
+    return reserve_cost(sizeof(struct tree_event) + path.len) +
+           (t->keeps_past ? reserve_cost(sizeof(struct tree_past)) : 0);
 }
 
 /* A node, and each directory on the way to it that may be missing. */
@@ -428,19 +528,14 @@ size_t tree_memory(const struct tree *t, const struct change *change)
     const struct tree_put *put = &change->tree_put;
 
     if (change->kind == CHANGE_TREE_REMOVE)
-        return event_memory(change->tree_remove.path);
-    return event_memory(put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +
+        return event_memory(t, change->tree_remove.path);
+    return event_memory(t, put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +
            expiry_memory(&t->expiry);
 }
 
 size_t tree_clear_memory(const struct tree *t)
 {
-    const struct node *n;
-    size_t sum = 0;
-
-    TAILQ_FOREACH(n, &t->root->children, sibling)
-        sum += event_memory(n->by_path.key);
-    return sum;
+    return event_memory(t, slice_str("/")) + reserve_cost(sizeof(struct node) + 1);
 }
 
 /* --- The whole. --- */
@@ -453,16 +548,19 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
     *t = (struct tree){
         .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
     TAILQ_INIT(&t->dead);
+    TAILQ_INIT(&t->snapshots);
+    STAILQ_INIT(&t->pasts);
     table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
     watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
-    t->root = node_add(t, NULL, slice_str("/"), NULL, 0);
+    t->root = add_root(t);
 }
 
 void tree_fini(struct tree *t)
 {
     size_t bytes;
 
+    assert(TAILQ_EMPTY(&t->snapshots));
     tree_free_dead(t, SIZE_MAX, &bytes);
     if (t->graveyard != NULL)
         graveyard_forget_tree(t->graveyard, t, bytes);

@@ -23,16 +23,19 @@
 bool tree_path_fits(struct slice path);
 
 TAILQ_HEAD(node_list, node);
+TAILQ_HEAD(tree_snapshot_list, tree_snapshot);
+STAILQ_HEAD(tree_past_list, tree_past);
 
 struct node {
     struct table_node by_path; /* the whole path; its bytes follow the struct */
     struct node *parent;       /* NULL: the root */
     TAILQ_ENTRY(node) sibling;
     struct node_list children;
-    size_t below;       /* of a directory: nodes below it */
-    size_t below_bytes; /* what they count for */
-    struct blob *value; /* NULL: a directory */
-    struct expiry_node expiry;
+    size_t below;              /* of a directory: nodes below it */
+    size_t below_bytes;        /* what they count for */
+    struct blob *value;        /* NULL: a directory */
+    struct expiry_node expiry; /* at_ns 0: it has no deadline */
+    struct tree_past *past;    /* what snapshots see in its place, the newest first; mostly NULL */
     uint64_t created;
     uint64_t modified;
 };
@@ -60,7 +63,12 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
-    struct node_list dead;       /* tops of what was removed and is not freed yet: of no parent */
+    struct node_list dead; /* tops of what was removed and is not freed yet: of no parent */
+    size_t cuts;           /* those, and those that snapshots hold */
+    struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
+    struct tree_past_list pasts;
+    size_t past_bytes; /* what those counted for that the graveyard does not know of yet */
+    bool keeps_past;   /* either is not empty: a change leaves something behind */
     struct graveyard *graveyard; /* frees that bit by bit; NULL: it is freed at once */
     TAILQ_ENTRY(tree) buried;    /* in the graveyard while it is_buried */
     bool is_buried;
@@ -95,13 +103,17 @@ size_t tree_memory(const struct tree *t, const struct change *change);
 /* Carries out a change that was checked. */
 void tree_apply(struct tree *t, const struct change *change, struct tree_result *out);
 
-/* Removes everything, one delete event for each child of the root. Returns how many. */
+/* Removes everything at once: one delete event, of the root, which those who watch anything below
+ * it are told, too. Returns how many nodes went. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
 size_t tree_clear_memory(const struct tree *t);
 
 /* For graveyard.c: frees at most so many of the nodes that were removed. Returns how many, and what
  * they counted for. */
 size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);
+
+/* True when there are some that may go. */
+bool tree_has_dead(const struct tree *t);
 
 /* An index that something else than a key took (users and roles do, as in etcd). */
 void tree_bump_index(struct tree *t);

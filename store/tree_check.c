@@ -235,7 +235,7 @@ static bool check_delete(struct tree *t, const struct command *c, struct change 
         where = c->key;
         if (!c->dir)
             code = ETCD_NOT_A_FILE;
-        else if (!TAILQ_EMPTY(&n->children))
+        else if (n->below != 0)
             code = ETCD_DIRECTORY_NOT_EMPTY;
     }
     return code == ETCD_OK ? removal(ETCD_DELETE, n, c->now_ns, change)

@@ -12,13 +12,25 @@ static inline struct node *tree_find(const struct tree *t, struct slice path)
 {
     struct node *n = (struct node *)table_find(&t->nodes, path); /* by_path is the first member */
 
-    return TAILQ_EMPTY(&t->dead) ? n : tree_find_living(t, n);
+    return t->cuts == 0 ? n : tree_find_living(t, n);
 }
 
 static inline bool tree_is_root(struct slice path)
 {
     return path.len <= 1;
 }
+
+/* What a node counts for, without those below it. */
+static inline size_t tree_node_cost(const struct node *n)
+{
+    return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
+}
+
+/* The memory of a node that is in no list, table or heap any more. */
+void tree_free_node(struct node *n);
+
+/* There is something to free, of tree->past_bytes. */
+void tree_free_later(struct tree *t);
 
 /* The directory that a path lies in: "/a" is below "/". */
 struct slice tree_parent_path(struct slice path);
@@ -34,5 +46,11 @@ struct node *tree_first_to_expire(struct tree *t);
 /* Which counter an action belongs to; an expiry to none. */
 enum tree_counter tree_counter_of(enum etcd_action action);
 
-/* The node as clients see it at this time, its key and value borrowed from it. */
+/* True for a node that no listing shows: its name begins with '_'. */
+bool tree_is_hidden(const struct node *n);
+
+/* The node as clients see it at this time, its key and value borrowed from it; and with a value, a
+ * deadline (0: none) and an index that it had. */
 void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out);
+void tree_state_view(const struct node *n, const struct blob *value, int64_t expires_ns,
+                     uint64_t modified, int64_t now_ns, struct etcd_node *out);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/json.h"
-#include "store/tree_node.h"
+#include "store/tree_snapshot.h"
 
 /* Seconds until `at`, rounded up, as Go's time.Sub saturates and truncates: 0 in the moment of
  * expiration, -1, -2, … when the removal is late. */
@@ -16,24 +16,28 @@ static int64_t seconds_left(int64_t at_ns, int64_t now_ns)
     return left / 1000000000 + (left % 1000000000 > 0 ? 1 : 0);
 }
 
-void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out)
+void tree_state_view(const struct node *n, const struct blob *value, int64_t expires_ns,
+                     uint64_t modified, int64_t now_ns, struct etcd_node *out)
 {
-    bool expires = n->expiry.slot != 0;
-
     *out = (struct etcd_node){
-        .key = n->parent == NULL ? (struct slice){0} : n->by_path.key,
-        .value = blob_slice(n->value),
-        .has_value = n->value != NULL,
-        .dir = n->value == NULL,
-        .has_expiration = expires,
-        .expires_ns = expires ? n->expiry.at_ns : 0,
-        .ttl_s = expires ? seconds_left(n->expiry.at_ns, now_ns) : 0,
-        .modified = n->modified,
+        .key = tree_is_root(n->by_path.key) ? (struct slice){0} : n->by_path.key,
+        .value = blob_slice(value),
+        .has_value = value != NULL,
+        .dir = value == NULL,
+        .has_expiration = expires_ns != 0,
+        .expires_ns = expires_ns,
+        .ttl_s = expires_ns != 0 ? seconds_left(expires_ns, now_ns) : 0,
+        .modified = modified,
         .created = n->created,
     };
 }
 
-static bool is_hidden(const struct node *n)
+void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out)
+{
+    tree_state_view(n, n->value, n->expiry.at_ns, n->modified, now_ns, out);
+}
+
+bool tree_is_hidden(const struct node *n)
 {
     size_t name = n->by_path.key.len;
 
@@ -63,7 +67,7 @@ static struct node **children(const struct node *n, bool sorted, size_t *room)
         return NULL;
     count = 0;
     TAILQ_FOREACH(child, &n->children, sibling) {
-        if (!is_hidden(child))
+        if (!tree_is_hidden(child) && !tree_is_removed(child))
             list[count++] = child;
     }
     if (sorted)
@@ -176,7 +180,7 @@ bool tree_next_expiry(struct tree *t, int64_t *at_ns)
 {
     const struct expiry_node *first;
 
-    if (!TAILQ_EMPTY(&t->dead))
+    if (t->cuts != 0)
         tree_first_to_expire(t); /* takes those out that were removed */
     first = expiry_first(&t->expiry);
     if (first == NULL)

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "store/event_render.h"
+
 /* Everybody who watches one path. */
 struct watch_point {
     struct table_node node;
@@ -157,6 +159,21 @@ static bool is_hidden(struct slice watched, struct slice key)
     return false;
 }
 
+/* Without memory for it the subscription is lost. */
+static void push(struct watch_hub *h, struct tree_event *e, struct subscription *s)
+{
+    bool spare = reserve_has_spare(h->reserve);
+    struct event_render *r;
+
+    if (!tree_event_is_large(e)) {
+        subscription_push(h->ready, h->reserve, s, spare ? tree_event_chunk(e) : NULL);
+        return;
+    }
+    r = spare ? event_render_of(e, h->ready) : NULL;
+    subscription_push_render(h->ready, h->reserve, s, r);
+    event_render_unref(r);
+}
+
 static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
@@ -166,17 +183,13 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
     if (point == NULL || (!exact && is_hidden(path, e->node.key)))
         return;
     for (w = TAILQ_FIRST(&point->watches); w != NULL; w = next) {
-        struct blob *chunk;
-
         next = TAILQ_NEXT(w, entry);
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
-        chunk = reserve_has_spare(h->reserve) ? tree_event_chunk(e) : NULL;
-        subscription_push(h->ready, h->reserve, &w->subscription, chunk);
+        push(h, e, &w->subscription);
         /* A watch that missed an event must end, as etcd's does. */
         if (!w->stream || w->subscription.lost) {
             w->subscription.ended = true;
-            wake_add(h->ready, &w->subscription.wake);
             unregister(h, w); /* may free the point; then this was the last */
         }
     }
@@ -262,7 +275,7 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
     if (e->refresh || h->registered == 0)
         return;
     tell(h, e, slice_str("/"), false);
-    for (size_t i = 1; i <= key.len; i++) {
+    for (size_t i = 1; i <= key.len && key.len > 1; i++) {
         if (i == key.len || key.ptr[i] == '/')
             tell(h, e, (struct slice){key.ptr, i}, false);
     }
@@ -359,7 +372,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
         *out = w;
         return ETCD_OK;
     }
-    subscription_push(h->ready, h->reserve, &w->subscription, tree_event_chunk(past));
+    push(h, past, &w->subscription);
     if (w->subscription.lost) {
         watch_close(h, w);
         return ETCD_INTERNAL;

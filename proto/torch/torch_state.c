@@ -7,9 +7,16 @@
 
 #include "proto/torch/torch_state_memory.h"
 
+struct torch_memory torch_memory = {.alloc = malloc, .grow = reallocarray, .free = free};
+
+void torch_state_set_memory(const struct torch_memory *memory)
+{
+    torch_memory = *memory;
+}
+
 struct torch_block *torch_block_new(size_t size)
 {
-    return malloc(sizeof(struct torch_block) + size);
+    return torch_memory.alloc(sizeof(struct torch_block) + size);
 }
 
 void torch_state_free(struct torch_state *s)
@@ -17,10 +24,10 @@ void torch_state_free(struct torch_state *s)
     while (s->memory != NULL) {
         struct torch_block *next = s->memory->next;
 
-        free(s->memory);
+        torch_memory.free(s->memory);
         s->memory = next;
     }
-    free(s->nodes);
+    torch_memory.free(s->nodes);
     *s = (struct torch_state){0};
 }
 
@@ -69,7 +76,7 @@ struct torch_node *torch_state_find(const struct torch_state *s, const struct to
 static bool make_room(struct torch_state *s)
 {
     size_t cap = s->cap + s->cap / 2 + 4;
-    struct torch_node *nodes = reallocarray(s->nodes, cap, sizeof *nodes);
+    struct torch_node *nodes = torch_memory.grow(s->nodes, cap, sizeof *nodes);
 
     if (nodes == NULL)
         return false;

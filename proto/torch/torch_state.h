@@ -46,6 +46,15 @@ struct torch_state {
     struct torch_block *memory; /* private: what the addresses point into */
 };
 
+/* What states are kept in, instead of malloc(), reallocarray() and free(); for all that are read
+ * and made from now on. No state is there yet. */
+struct torch_memory {
+    void *(*alloc)(size_t len);
+    void *(*grow)(void *old, size_t count, size_t size);
+    void (*free)(void *p);
+};
+void torch_state_set_memory(const struct torch_memory *memory);
+
 enum torch_state_status {
     TORCH_STATE_OK,
     TORCH_STATE_NOT_MINE,  /* not for certain what torch writes; *out is untouched */

@@ -8,5 +8,8 @@ struct torch_block {
     uint8_t bytes[];
 };
 
-/* NULL: no memory. Freed by the state in whose list it is, or with free(). */
+/* See torch_state_set_memory(). */
+extern struct torch_memory torch_memory;
+
+/* NULL: no memory. Freed by the state in whose list it is, or with torch_memory.free(). */
 struct torch_block *torch_block_new(size_t size);

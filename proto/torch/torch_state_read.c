@@ -89,7 +89,7 @@ static struct torch_node *add_node(struct reading *r)
 {
     if (r->count == r->cap) {
         size_t cap = r->cap == 0 ? 16 : r->cap * 2;
-        struct torch_node *nodes = reallocarray(r->nodes, cap, sizeof *nodes);
+        struct torch_node *nodes = torch_memory.grow(r->nodes, cap, sizeof *nodes);
 
         if (nodes == NULL) {
             r->pickle.no_memory = true;
@@ -421,8 +421,8 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
         s.memory = block;
         *out = s;
     } else {
-        free(r.nodes);
-        free(block);
+        torch_memory.free(r.nodes);
+        torch_memory.free(block);
     }
     no_memory = r.pickle.no_memory;
     pickle_reader_fini(&r.pickle);

@@ -1,24 +1,9 @@
-/* What a request may see and change of the daemon as a whole. See access.h for the contract. */
+/* What a request may see of the daemon as a whole. See access.h for the contract. */
 #include "rdzv/admin/access.h"
 
 #include <string.h>
 
-#include "rdzv/http/message.h"
 #include "rdzv/http/operator.h"
-#include "rdzv/net/refusal.h"
-
-bool admin_may_change(const struct http_request *r)
-{
-    const char *why = http_refuse_operator(r);
-
-    if (why == NULL && r->head->origin.len != 0)
-        why = "This is not for a web page: send no Origin header";
-    if (why == NULL)
-        return true;
-    refusal_note(&http_engine(r)->stats, REFUSAL_OPERATOR, &r->conn->peer, r->path);
-    reply_message(r, 403, why, HTTP_ETCD_NONE);
-    return false;
-}
 
 bool admin_shows_all_spaces(const struct http_request *r)
 {

@@ -1,11 +1,7 @@
-/* What a request may see and change of the daemon as a whole. */
+/* What a request may see of the daemon as a whole. */
 #pragma once
 
 #include "rdzv/http/reply.h"
-
-/* True when the request may change what other clients rely on: an operator's, and not from a web
- * page. Otherwise a 403 has been sent that says why. */
-bool admin_may_change(const struct http_request *r);
 
 /* A listener shows its own space alone, to whoever may come there. Operators see all spaces, as do
  * those who come to a listener for metrics. Asked once for a request: a wrong token counts. */

@@ -218,7 +218,7 @@ static void write_connections(FILE *out, const struct net *n)
     write_refused(out, stats);
 }
 
-static void write_memory_account(FILE *out)
+static void write_memory_account(FILE *out, const struct net *n)
 {
     head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
     for (int i = 0; i < ACCOUNT_KINDS; i++)
@@ -226,9 +226,31 @@ static void write_memory_account(FILE *out)
                 account_kind_name((enum account_kind)i), account.bytes[i]);
     gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
           account.limit == SIZE_MAX ? 0 : account.limit);
+    gauge(out, "rdzvd_memory_removed_bytes",
+          "Memory of what was removed that is not given back yet, about.",
+          n->engine->store.graveyard.bytes);
     counter(out, "rdzvd_memory_refused_total",
             "Times that memory was refused, to keep the limit or since there was none.",
             account.refused);
+}
+
+static void write_iterations(FILE *out, const struct stats *stats)
+{
+    static const char name[] = "rdzvd_loop_iteration_seconds";
+    uint64_t count = 0;
+
+    head(out, name, "histogram", "How long iterations took, without waiting for events.");
+    for (int i = 0; i < ITERATION_BOUNDS; i++) {
+        count += stats->iterations[i];
+        fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)pace_bounds_ns[i] / 1e9,
+                count);
+    }
+    count += stats->iterations[ITERATION_BOUNDS];
+    fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n", name,
+            count, name, (double)stats->iterations_ns / 1e9, name, count);
+    head(out, "rdzvd_loop_iteration_longest_seconds", "gauge", "The longest one since the start.");
+    fprintf(out, "rdzvd_loop_iteration_longest_seconds %.9f\n",
+            (double)stats->longest_iteration_ns / 1e9);
 }
 
 static void write_daemon(FILE *out, const struct net *n)
@@ -241,6 +263,7 @@ static void write_daemon(FILE *out, const struct net *n)
     fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);
     counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
             stats->loop_iterations);
+    write_iterations(out, stats);
     counter(out, "rdzvd_torch_writes_merged_total",
             "Writes of torch's agents that were merged instead of refused.", stats->writes_merged);
     counter(out, "rdzvd_torch_rounds_completed_total",
@@ -259,7 +282,11 @@ static void write_daemon(FILE *out, const struct net *n)
             log_dropped());
     counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
             log_suppressed());
-    write_memory_account(out);
+    counter(out, "rdzvd_password_hashes_total", "Hashes of passwords that were computed.",
+            stats->hashes_computed);
+    gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
+          stats->hashes_waiting);
+    write_memory_account(out, n);
 }
 
 /* --- The process. --- */

@@ -7,6 +7,7 @@
 #include "rdzv/admin/access.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -176,7 +177,7 @@ static void forget_run(const struct http_request *r, struct engine_space *space,
     struct reply_body body;
     uint64_t removed;
 
-    if (!admin_may_change(r))
+    if (!http_may_change_daemon(r))
         return;
     run = rendezvous_find(space, id);
     if (run == NULL) {

@@ -7,6 +7,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
 
 static void write_space(struct writer *w, const struct engine_space *entry)
 {
@@ -87,7 +88,7 @@ static void handle_space(const struct http_request *r, struct slice name)
 
     if (r->head->method != HTTP_DELETE)
         reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
-    else if (!admin_may_change(r))
+    else if (!http_may_change_daemon(r))
         return;
     else if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);

@@ -28,6 +28,8 @@ enum refusal_reason {
     REFUSAL_REASONS,
 };
 
+#define ITERATION_BOUNDS 8 /* see net/pace.h */
+
 struct stats {
     uint64_t accepted;
     uint64_t refused[REFUSAL_REASONS];
@@ -36,6 +38,11 @@ struct stats {
     uint64_t c10d_requests;
     uint64_t http_requests;
     uint64_t loop_iterations;
+    uint64_t iterations[ITERATION_BOUNDS + 1]; /* that took so long */
+    uint64_t iterations_ns;                    /* all of them */
+    uint64_t longest_iteration_ns;
+    uint64_t hashes_computed;  /* of passwords */
+    uint64_t hashes_waiting;   /* now */
     uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
     uint64_t rounds_completed; /* of all runs */
     uint64_t runs_closed;

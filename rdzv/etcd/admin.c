@@ -11,6 +11,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/json_body.h"
 #include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
 #include "rdzv/http/reply.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)
@@ -96,13 +97,14 @@ static void set_level(const struct http_request *r, struct slice name)
     reply_send(r, &(struct reply){.status = 204});
 }
 
-/* {"Level":"INFO"} */
+/* {"Level":"INFO"}. Of an operator alone, other than in etcd: a neighbour could silence the log of
+ * all, or fill the disk. */
 void etcd_log_level_handle(const struct http_request *r)
 {
     const cJSON *level;
     cJSON *body;
 
-    if (!is_method(r, HTTP_PUT, "PUT"))
+    if (!is_method(r, HTTP_PUT, "PUT") || !http_may_change_daemon(r) || !json_body_has_room(r))
         return;
     body = json_body_parse(r->body);
     level = cJSON_GetObjectItem(body, "Level");

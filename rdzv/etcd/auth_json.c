@@ -123,7 +123,8 @@ static bool read_role_member(struct slice **items, const cJSON *member, struct a
 static bool begin(struct slice body, struct auth_json_memory *memory)
 {
     memory->tree = json_body_parse(body);
-    memory->items = calloc(count_elements(body) + 1, sizeof *memory->items);
+    memory->items = account_heap_request_zeroed(ACCOUNT_INPUT, ACCOUNT_ORDINARY,
+                                                (count_elements(body) + 1) * sizeof *memory->items);
     if (memory->items != NULL && (cJSON_IsObject(memory->tree) || cJSON_IsNull(memory->tree)))
         return true;
     auth_json_free(memory);
@@ -175,7 +176,7 @@ bool auth_json_read_role(struct slice body, struct auth_role_json *out)
 void auth_json_free(struct auth_json_memory *memory)
 {
     cJSON_Delete(memory->tree);
-    free(memory->items);
+    account_heap_free(ACCOUNT_INPUT, memory->items);
     *memory = (struct auth_json_memory){0};
 }
 

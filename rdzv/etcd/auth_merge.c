@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "store/account.h"
+
 /* An item, and where it stood; 0 for those of the old list. */
 struct place {
     struct slice text;
@@ -105,7 +107,7 @@ static enum auth_merge_result give(const struct place *set, size_t count, struct
 
     for (size_t i = 0; i < count; i++)
         size += set[i].text.len;
-    items = malloc(size);
+    items = account_heap_request(ACCOUNT_INPUT, ACCOUNT_ORDINARY, size);
     if (items == NULL)
         return AUTH_MERGE_NO_MEMORY;
     bytes = (uint8_t *)(items + count);
@@ -124,7 +126,8 @@ enum auth_merge_result auth_merge(const struct command_list *old, const struct c
                                   struct command_list *out, struct slice *culprit)
 {
     size_t most = old->count + grant->count, count;
-    struct place *places = malloc((2 * most + revoke->count + 1) * sizeof *places);
+    struct place *places = account_heap_request(ACCOUNT_INPUT, ACCOUNT_ORDINARY,
+                                                (2 * most + revoke->count + 1) * sizeof *places);
     struct place *grants, *revoked, *set;
     const struct place *worst = NULL;
     enum auth_merge_result result;
@@ -150,6 +153,12 @@ enum auth_merge_result auth_merge(const struct command_list *old, const struct c
     }
     if (worst != NULL)
         *culprit = worst->text;
-    free(places);
+    account_heap_free(ACCOUNT_INPUT, places);
     return result;
+}
+
+void auth_merge_free(struct command_list *merged)
+{
+    account_heap_free(ACCOUNT_INPUT, (void *)(uintptr_t)merged->items);
+    merged->items = NULL;
 }

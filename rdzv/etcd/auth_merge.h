@@ -4,7 +4,7 @@
 #include "store/command.h"
 
 enum auth_merge_result {
-    AUTH_MERGE_DONE,      /* *out is a copy, which the caller frees with its items */
+    AUTH_MERGE_DONE,      /* *out is a copy, which auth_merge_free() ends */
     AUTH_MERGE_DUPLICATE, /* *culprit was granted and is there already */
     AUTH_MERGE_UNGRANTED, /* *culprit was revoked and is not there; with `strict` only */
     AUTH_MERGE_NO_MEMORY,
@@ -15,3 +15,6 @@ enum auth_merge_result {
 enum auth_merge_result auth_merge(const struct command_list *old, const struct command_list *grant,
                                   const struct command_list *revoke, bool strict,
                                   struct command_list *out, struct slice *culprit);
+
+/* Of an empty list, too. */
+void auth_merge_free(struct command_list *merged);

@@ -6,23 +6,9 @@
 #include <stdio.h>
 
 #include "proto/etcd.h"
-#include "rdzv/etcd/auth.h"
-#include "rdzv/http/body.h"
-
-static void reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
-                        uint64_t index)
-{
-    struct reply_body body;
-
-    reply_body_begin(&body);
-    etcd_write_error(&body.w, code, cause, index);
-    reply_body_send(r,
-                    &(struct reply){.status = etcd_status(code),
-                                    .content_type = HTTP_JSON,
-                                    .etcd = HTTP_ETCD_ERROR,
-                                    .index = index},
-                    &body);
-}
+#include "rdzv/etcd/get.h"
+#include "rdzv/etcd/put.h"
+#include "rdzv/etcd/sender.h"
 
 /* ETCD_INTERNAL, and why. */
 static void reply_not_kept(const struct http_request *r, enum store_status why)
@@ -30,67 +16,14 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str(why == STORE_TOO_LONG
-                                  ? "rdzvd: the path has more than 4096 bytes or 1024 names"
-                                  : "rdzvd: the space is full, see --space-limit"),
-                    r->space->store->tree.index);
+        etcd_reply_error(r, ETCD_INTERNAL,
+                         slice_str(why == STORE_TOO_LONG
+                                       ? "rdzvd: the path has more than 4096 bytes or 1024 names"
+                                       : "rdzvd: the space is full, see --space-limit"),
+                         r->space->store->tree.index);
 }
 
-/* --- Reads. --- */
-
-/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
- * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
- * time. */
-#define TORCH_STORE "/torch/elastic/store"
-
-static bool is_torch_store(const struct http_request *r, struct slice key)
-{
-    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
-}
-
-/* To write a value of that length as JSON takes milliseconds. */
-#define LARGE_VALUE (1u << 20)
-
-/* True: it is too early for a value as long as that. */
-static bool has_to_wait(const struct http_request *r, const struct node *n)
-{
-    if (blob_slice(n->value).len < LARGE_VALUE || conn_begin_costly(r->conn))
-        return false;
-    tree_take_back_get(&r->space->store->tree);
-    reply_later(r);
-    return true;
-}
-
-static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
-{
-    struct tree *t = &r->space->store->tree;
-    const struct reply reply = {
-        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = t->index};
-    struct reply_body body;
-    const struct node *n;
-    struct slice where;
-    enum etcd_code code = tree_get(t, key, &n, &where);
-    bool torch = code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key);
-
-    if (code != ETCD_OK && !torch) {
-        reply_error(r, code, where, t->index);
-        return;
-    }
-    if (!torch && has_to_wait(r, n))
-        return;
-    reply_body_begin(&body);
-    if (torch)
-        writer_str(&body.w,
-                   "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
-    else if (!tree_write_get(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)),
-                             &body.w)) {
-        reply_body_drop(&body);
-        reply_no_memory(r);
-        return;
-    }
-    reply_body_send(r, &reply, &body);
-}
+/* --- Watches. --- */
 
 static void start_watch(const struct http_request *r, struct slice key,
                         const struct etcd_request *q)
@@ -101,9 +34,9 @@ static void start_watch(const struct http_request *r, struct slice key,
     enum etcd_code code;
 
     if (max != 0 && r->space->store->quota.waiters >= max) {
-        reply_error(r, ETCD_INTERNAL,
-                    slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
-                    t->index);
+        etcd_reply_error(r, ETCD_INTERNAL,
+                         slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
+                         t->index);
         return;
     }
     if (!tree_path_fits(key)) {
@@ -124,7 +57,7 @@ static void start_watch(const struct http_request *r, struct slice key,
 
         snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
                  (unsigned long long)watch_oldest(&t->hub), (unsigned long long)q->wait_index);
-        reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
+        etcd_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
     }
 }
 
@@ -167,43 +100,33 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
                  (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
         writer_str(&w, text);
     }
-    reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len}, r->space->store->tree.index);
+    etcd_reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len},
+                     r->space->store->tree.index);
     account_free(ACCOUNT_ANSWERS, cause, room);
-}
-
-static void reply_changed(const struct http_request *r, const struct etcd_request *q,
-                          struct tree_event *e)
-{
-    struct reply reply = {.status = 200,
-                          .content_type = HTTP_JSON,
-                          .etcd = HTTP_ETCD_KEYS,
-                          .index = r->space->store->tree.index};
-    bool brief =
-        q->no_value_on_success && (e->action == ETCD_SET || e->action == ETCD_CREATE ||
-                                   e->action == ETCD_UPDATE || e->action == ETCD_COMPARE_AND_SWAP);
-    char text[64];
-
-    if (e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev))
-        reply.status = 201;
-    if (brief) {
-        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
-        reply.body = slice_str(text);
-    } else {
-        reply.shared = tree_event_json(e);
-        if (reply.shared == NULL) {
-            /* The change is made: no error may say that it is not. */
-            conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
-                      r->path);
-            return;
-        }
-    }
-    reply_send(r, &reply);
 }
 
 /* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
 static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
 {
     return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
+}
+
+/* Most values are sent as they are. False: memory is short. */
+static bool unescape(const struct http_request *r, struct slice value, struct slice expected,
+                     struct command *command)
+{
+    uint8_t *bytes;
+
+    command->value = value;
+    command->expected = expected;
+    if (url_is_plain_value(value) && url_is_plain_value(expected))
+        return true;
+    bytes = net_scratch(conn_net(r->conn), value.len + expected.len);
+    if (bytes == NULL)
+        return false;
+    command->value = url_unescape_value(value, bytes);
+    command->expected = url_unescape_value(expected, bytes + command->value.len);
+    return true;
 }
 
 static void change(const struct http_request *r, struct slice key, const struct etcd_request *q)
@@ -219,24 +142,21 @@ static void change(const struct http_request *r, struct slice key, const struct 
         .recursive = q->recursive,
         .refresh = q->refresh,
     };
-    uint8_t *bytes = net_scratch(conn_net(r->conn), q->value.len + q->prev_value.len + 1);
     struct store_result result;
 
-    if (bytes == NULL) {
+    if (!unescape(r, q->value, q->prev_value, &command)) {
         reply_no_memory(r);
         return;
     }
-    command.value = url_unescape_value(q->value, bytes);
-    command.expected = url_unescape_value(q->prev_value, bytes + command.value.len);
     engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
-        reply_changed(r, q, result.tree.event);
+        etcd_reply_changed(r, q, result.tree.event);
     else if (result.tree.code == ETCD_COMPARE_FAILED)
         reply_compare_failed(r, &command, &result.tree);
     else if (result.tree.code == ETCD_INTERNAL)
         reply_not_kept(r, result.status);
     else
-        reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
+        etcd_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
 /* --- The whole. --- */
@@ -266,10 +186,24 @@ static bool select_form(const struct http_request *r, struct slice *form, struct
     return false;
 }
 
+static void carry_out(const struct http_request *r, const struct etcd_request *q)
+{
+    struct slice key = key_of(r->path);
+
+    if (q->recursive && is_write(r->head->method) && !conn_begin_costly(r->conn))
+        reply_later(r);
+    else if (q->op == ETCD_OP_GET)
+        etcd_reply_get(r, key, q);
+    else if (q->op == ETCD_OP_WATCH)
+        start_watch(r, key, q);
+    else
+        change(r, key, q);
+}
+
 void etcd_keys_handle(const struct http_request *r)
 {
     enum http_method method = r->head->method;
-    struct slice key = key_of(r->path), form;
+    struct slice form;
     struct etcd_refusal why;
     struct etcd_request q;
 
@@ -279,19 +213,17 @@ void etcd_keys_handle(const struct http_request *r)
         return;
     }
     if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {
-        reply_error(r, why.code, slice_str(why.cause), 0);
+        etcd_reply_error(r, why.code, slice_str(why.cause), 0);
         return;
     }
-    if (!etcd_auth_allows_keys(r, is_write(method), q.recursive)) {
-        reply_error(r, ETCD_UNAUTHORIZED, slice_str("Insufficient credentials"), 0);
-        return;
+    switch (etcd_access_to_keys(r, is_write(method), q.recursive)) {
+    case ETCD_ACCESS_GRANTED:
+        carry_out(r, &q);
+        break;
+    case ETCD_ACCESS_REFUSED:
+        etcd_reply_error(r, ETCD_UNAUTHORIZED, slice_str(ETCD_REFUSED_SENDER), 0);
+        break;
+    case ETCD_ACCESS_PENDING:
+        break;
     }
-    if (q.recursive && q.op != ETCD_OP_WATCH && !conn_begin_costly(r->conn))
-        reply_later(r);
-    else if (q.op == ETCD_OP_GET)
-        reply_get(r, key, &q);
-    else if (q.op == ETCD_OP_WATCH)
-        start_watch(r, key, &q);
-    else
-        change(r, key, &q);
 }

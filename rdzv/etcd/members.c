@@ -11,8 +11,8 @@
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/config/etcd_url.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/json_body.h"
+#include "rdzv/etcd/sender.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
 
@@ -161,7 +161,7 @@ static bool read_urls(const struct http_request *r, struct url_counts *counts)
     const char *problem;
     cJSON *body;
 
-    if (!check_content_type(r))
+    if (!check_content_type(r) || !json_body_has_room(r))
         return false;
     body = json_body_parse(r->body);
     problem = count_urls(r, body, counts);
@@ -231,6 +231,23 @@ static void change_member(const struct http_request *r, struct slice name)
         reply_refused(r);
 }
 
+static void change(const struct http_request *r, struct slice name)
+{
+    switch (etcd_access_as_root(r)) {
+    case ETCD_ACCESS_GRANTED:
+        if (r->head->method == HTTP_POST)
+            add_member(r);
+        else
+            change_member(r, name);
+        break;
+    case ETCD_ACCESS_REFUSED:
+        reply_message(r, 401, ETCD_REFUSED_SENDER, HTTP_ETCD_NONE);
+        break;
+    case ETCD_ACCESS_PENDING:
+        break;
+    }
+}
+
 /* --- The endpoints. --- */
 
 void etcd_members_handle(const struct http_request *r)
@@ -242,12 +259,8 @@ void etcd_members_handle(const struct http_request *r)
         name = slice_from(name, 1);
     if (method != HTTP_GET && method != HTTP_POST && method != HTTP_DELETE && method != HTTP_PUT)
         reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
-    else if (method != HTTP_GET && !etcd_auth_is_root(r))
-        etcd_auth_reply_refused(r);
-    else if (method == HTTP_POST)
-        add_member(r);
     else if (method != HTTP_GET)
-        change_member(r, name);
+        change(r, name);
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else

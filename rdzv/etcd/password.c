@@ -2,16 +2,15 @@
 #include "rdzv/etcd/password.h"
 
 #include <crypt.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
 
 _Static_assert(PASSWORD_MAX == CRYPT_MAX_PASSPHRASE_SIZE - 1, "what crypt() takes");
-_Static_assert(PASSWORD_HASH_MAX <= CRYPT_OUTPUT_SIZE,
-               "what crypt() writes is checked for its length");
+_Static_assert(PASSWORD_HASH_MAX <= CRYPT_OUTPUT_SIZE &&
+                   PASSWORD_HASH_MAX >= CRYPT_GENSALT_OUTPUT_SIZE,
+               "what crypt() writes is checked for its length, what makes salts fits");
 
-/* SHA-512 crypt with its default of 5000 rounds: 2 to 4 ms, which an event loop can spare once for
- * each login. yescrypt, the distributions' default, takes ten times that and megabytes. */
+/* SHA-512 crypt with its default of 5000 rounds: 2 to 4 ms, and no memory. yescrypt, the
+ * distributions' default, takes ten times that and megabytes. */
 #define METHOD "$6$"
 
 /* --- What has been right. --- */
@@ -87,39 +86,46 @@ bool password_is_usable(struct slice password)
            (password.len == 0 || memchr(password.ptr, 0, password.len) == NULL);
 }
 
-/* The hash of a password with the method and salt of `setting`, which may be a whole hash. */
-static bool make_hash(struct slice password, const char *setting, char hash[PASSWORD_HASH_MAX])
+bool password_new_setting(char setting[PASSWORD_HASH_MAX])
 {
-    struct crypt_data *data = NULL;
-    char phrase[PASSWORD_MAX + 1] = "";
-    const char *made;
-    bool ok;
+    char random[16];
 
-    if (password_is_usable(password))
-        data = calloc(1, sizeof *data);
-    if (data == NULL)
-        return false;
-    if (password.len > 0)
-        memcpy(phrase, password.ptr, password.len);
-    made = crypt_r(phrase, setting, data);
-    ok = made != NULL && made[0] != '*' && strlen(made) < PASSWORD_HASH_MAX;
-    if (ok)
-        memcpy(hash, made, strlen(made) + 1);
-    explicit_bzero(phrase, sizeof phrase);
-    explicit_bzero(data, sizeof *data);
-    free(data);
-    return ok;
+    return getrandom(random, sizeof random, 0) == (ssize_t)sizeof random &&
+           crypt_gensalt_rn(METHOD, 0, random, sizeof random, setting, PASSWORD_HASH_MAX) != NULL;
 }
 
-bool password_hash(struct slice password, char hash[PASSWORD_HASH_MAX])
+static bool is_usable_hash(struct slice hash)
 {
-    char random[16], setting[CRYPT_GENSALT_OUTPUT_SIZE];
+    return hash.len != 0 && hash.len < PASSWORD_HASH_MAX && memchr(hash.ptr, 0, hash.len) == NULL;
+}
 
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+bool password_setting_of(struct slice hash, char setting[PASSWORD_HASH_MAX])
+{
+    if (!is_usable_hash(hash))
         return false;
-    if (crypt_gensalt_rn(METHOD, 0, random, sizeof random, setting, sizeof setting) == NULL)
-        return false;
-    return make_hash(password, setting, hash);
+    memcpy(setting, hash.ptr, hash.len);
+    setting[hash.len] = '\0';
+    return true;
+}
+
+void password_hash(const char *password, const char *setting, struct crypt_data *room,
+                   char made[PASSWORD_HASH_MAX])
+{
+    const char *hash = crypt_r(password, setting, room);
+
+    made[0] = '\0';
+    if (hash != NULL && hash[0] != '*' && strlen(hash) < PASSWORD_HASH_MAX)
+        memcpy(made, hash, strlen(hash) + 1);
+    explicit_bzero(room, sizeof *room);
+}
+
+bool password_hash_is(struct slice a, struct slice b)
+{
+    unsigned difference = a.len != b.len;
+
+    for (size_t i = 0; i < a.len && i < b.len; i++)
+        difference |= (unsigned)(a.ptr[i] ^ b.ptr[i]);
+    return difference == 0;
 }
 
 struct slice password_decoy(void)
@@ -130,19 +136,12 @@ struct slice password_decoy(void)
         "6VDr.VOUw//ngUNxqqeA5hP0gozHFYRi32nMsq6XTn7XSjlx1LIARq8ybMG7LNThrSJ8sbgZoWGvsURx9sYdp1");
 }
 
-/* Takes as long whatever is different. */
-static bool is_same(const char *a, const char *b, size_t len)
+void password_remember(struct slice password, struct slice hash)
 {
-    unsigned difference = 0;
+    uint64_t digest = is_usable_hash(hash) ? digest_of(password, hash) : 0;
 
-    for (size_t i = 0; i < len; i++)
-        difference |= (unsigned)(a[i] ^ b[i]);
-    return difference == 0;
-}
-
-static bool is_usable_hash(struct slice hash)
-{
-    return hash.len != 0 && hash.len < PASSWORD_HASH_MAX && memchr(hash.ptr, 0, hash.len) == NULL;
+    if (digest != 0)
+        right[digest % REMEMBERED] = digest;
 }
 
 bool password_is_remembered(struct slice password, struct slice hash)
@@ -150,23 +149,4 @@ bool password_is_remembered(struct slice password, struct slice hash)
     uint64_t digest = is_usable_hash(hash) ? digest_of(password, hash) : 0;
 
     return digest != 0 && right[digest % REMEMBERED] == digest;
-}
-
-bool password_verify(struct slice password, struct slice hash)
-{
-    char wanted[PASSWORD_HASH_MAX], made[PASSWORD_HASH_MAX];
-    uint64_t digest;
-
-    if (!is_usable_hash(hash))
-        return false;
-    if (password_is_remembered(password, hash))
-        return true;
-    digest = digest_of(password, hash);
-    memcpy(wanted, hash.ptr, hash.len);
-    wanted[hash.len] = '\0';
-    if (!make_hash(password, wanted, made) || strlen(made) != hash.len ||
-        !is_same(made, wanted, hash.len))
-        return false;
-    right[digest % REMEMBERED] = digest;
-    return true;
 }

@@ -5,7 +5,9 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/http/attempt.h"
+#include "rdzv/http/message.h"
 #include "rdzv/http/token.h"
+#include "rdzv/net/refusal.h"
 
 static void warn_of_file(const char *path, int error)
 {
@@ -46,6 +48,19 @@ const char *http_refuse_operator(const struct http_request *r)
         return "This is only for operators: send the token of --admin-token-file, as in "
                "Authorization: Bearer TOKEN";
     return refuse_token(r, path);
+}
+
+bool http_may_change_daemon(const struct http_request *r)
+{
+    const char *why = http_refuse_operator(r);
+
+    if (why == NULL && r->head->origin.len != 0)
+        why = "This is not for a web page: send no Origin header";
+    if (why == NULL)
+        return true;
+    refusal_note(&http_engine(r)->stats, REFUSAL_OPERATOR, &r->conn->peer, r->path);
+    reply_message(r, 403, why, HTTP_ETCD_NONE);
+    return false;
 }
 
 void http_check_token_file(const struct config *config)

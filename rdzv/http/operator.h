@@ -14,5 +14,9 @@ static inline bool http_is_operator(const struct http_request *r)
     return http_refuse_operator(r) == NULL;
 }
 
+/* True when the request may change what other clients rely on: an operator's, and not from a web
+ * page. Otherwise a 403 has been sent that says why. */
+bool http_may_change_daemon(const struct http_request *r);
+
 /* Once at the start: warns when the token's file is of no use. */
 void http_check_token_file(const struct config *config);

@@ -111,7 +111,7 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
     header_u64(w, "X-Etcd-Index: ", index);
     if (which == HTTP_ETCD_ERROR)
         return;
-    header_u64(w, "X-Raft-Index: ", r->space->store->tree.index + 1);
+    header_u64(w, "X-Raft-Index: ", index + 1);
     writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
 }
 
@@ -145,9 +145,27 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
         writer_str(w, "Connection: keep-alive\r\n");
 }
 
+static size_t body_len(const struct reply *reply)
+{
+    if (reply->parts != NULL)
+        return blob_list_len(reply->parts);
+    return reply->shared != NULL ? reply->shared->len : reply->body.len;
+}
+
+static void put_body(struct conn *c, const struct reply *reply)
+{
+    if (reply->parts != NULL) {
+        for (size_t i = 0; i < reply->parts->count; i++)
+            conn_put_blob(c, reply->parts->items[i]);
+    } else if (reply->shared != NULL) {
+        conn_put_blob(c, reply->shared);
+    } else {
+        conn_put(c, reply->body.ptr, reply->body.len);
+    }
+}
+
 void reply_send(const struct http_request *r, const struct reply *reply)
 {
-    struct slice body = reply->shared != NULL ? blob_slice(reply->shared) : reply->body;
     size_t room = REPLY_HEAD_ROOM + r->head->origin.len;
     uint8_t small[2048];
     uint8_t *head = room <= sizeof small
@@ -162,7 +180,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     }
     reply_write_head(&w, r, reply);
     if (reply->status != 204 && !(reply->status == 301 && r->head->method == HTTP_HEAD))
-        header_u64(&w, "Content-Length: ", body.len);
+        header_u64(&w, "Content-Length: ", body_len(reply));
     assert(w.len + 2 <= w.cap);
     if (reply->location.len != 0) {
         conn_put(r->conn, head, w.len);
@@ -173,34 +191,37 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     }
     writer_str(&w, "\r\n");
     conn_put(r->conn, head, w.len);
-    if (r->head->method != HTTP_HEAD && reply->shared != NULL)
-        conn_put_blob(r->conn, reply->shared);
-    else if (r->head->method != HTTP_HEAD)
-        conn_put(r->conn, body.ptr, body.len);
+    if (r->head->method != HTTP_HEAD)
+        put_body(r->conn, reply);
     if (head != small)
         account_free(ACCOUNT_ANSWERS, head, room);
 }
 
-void reply_no_memory(const struct http_request *r)
+void reply_unavailable(const struct http_request *r, const char *message)
 {
-    static const char text[] = "rdzvd: out of memory, see --memory-limit";
     uint64_t index = r->space->store->tree.index;
     bool etcd = http_is_below(r->path, "/v2/keys");
     uint8_t bytes[256];
     struct writer w = {.ptr = bytes, .cap = sizeof bytes};
 
     if (etcd) {
-        etcd_write_error(&w, ETCD_INTERNAL, slice_str(text), index);
+        etcd_write_error(&w, ETCD_INTERNAL, slice_str(message), index);
     } else {
         writer_str(&w, "{\"message\":\"");
-        writer_str(&w, text);
+        writer_str(&w, message);
         writer_str(&w, "\"}");
     }
+    assert(w.len <= w.cap);
     reply_send(r, &(struct reply){.status = etcd ? etcd_status(ETCD_INTERNAL) : 503,
                                   .content_type = HTTP_JSON,
                                   .etcd = etcd ? HTTP_ETCD_ERROR : HTTP_ETCD_NONE,
                                   .index = index,
                                   .body = {bytes, w.len}});
+}
+
+void reply_no_memory(const struct http_request *r)
+{
+    reply_unavailable(r, "rdzvd: out of memory, see --memory-limit");
 }
 
 void reply_not_found(const struct http_request *r)

@@ -6,8 +6,11 @@
 
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
+#include "store/blob_list.h"
 
 struct backoff;
+struct hasher;
+struct http_job;
 struct http_route;
 struct watch;
 
@@ -17,6 +20,7 @@ struct http {
     struct engine *engine;
     const struct http_route *routes; /* rdzv/routes.c */
     struct backoff *backoff;         /* of wrong passwords and tokens */
+    struct hasher *hasher;           /* of passwords */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
 };
 
@@ -29,6 +33,7 @@ struct http_request {
     struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
     struct slice query; /* still escaped */
     struct slice body;
+    struct http_job *job; /* the one that calls the endpoint again, see job.h; NULL: none does */
 };
 
 static inline struct engine *http_engine(const struct http_request *r)
@@ -59,6 +64,7 @@ struct reply {
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
+    const struct blob_list *parts; /* the same, in many */
 };
 
 #define HTTP_JSON "application/json"
@@ -80,7 +86,9 @@ void reply_later(const struct http_request *r);
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
 
-/* There is no memory for what was asked: 503 and a message; below /v2/keys an error as etcd's. */
+/* The daemon cannot do now what was asked: 503 and a message, which JSON takes as it is; below
+ * /v2/keys an error as etcd's. The other one: for want of memory. */
+void reply_unavailable(const struct http_request *r, const char *message);
 void reply_no_memory(const struct http_request *r);
 
 /* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:

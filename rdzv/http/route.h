@@ -14,7 +14,7 @@ enum http_route_flags {
     ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
     ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
     ROUTE_IS_PROBE = 1 << 2, /* is served when there is no room for more connections, too */
-    ROUTE_CHEAP = 1 << 3,    /* takes microseconds, unless `is_costly` says otherwise */
+    ROUTE_CHEAP = 1 << 3,    /* takes microseconds */
 };
 
 struct http_route {
@@ -23,9 +23,9 @@ struct http_route {
     /* Replies once, or starts a watch: see reply.h. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */
-    /* True: to handle this request takes milliseconds; see conn_begin_costly(). NULL: as the flags
-     * say. */
-    bool (*is_costly)(const struct http_request *r);
+    /* True: it will be refused at once, so that it needs no turn among those that are costly. NULL:
+     * there are none of these. */
+    bool (*is_held_off)(const struct http_request *r);
 };
 
 /* The first route of a table (which ends with a NULL path) that covers a path; NULL: there is none.

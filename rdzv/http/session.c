@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/etcd.h"
@@ -17,6 +18,7 @@
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
+#include "store/event_render.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define TOLD_COST    128u /* the same, for each watch that it tells of a change */
@@ -126,14 +128,35 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     conn_put(r->conn, small, w.len);
 }
 
-static void put_event(struct conn *c, struct blob *event)
+/* One chunk, in parts. When memory was short, the watch ends without it. */
+static void put_large(struct conn *c, const struct event_render *event)
 {
-    struct slice json = watch_json(event);
+    bool chunked = session_of(c)->chunked;
+    char size[24];
 
-    if (session_of(c)->chunked)
-        conn_share(c, event);
-    else
+    if (event->failed)
+        return;
+    snprintf(size, sizeof size, "%zx\r\n", blob_list_len(&event->out));
+    if (chunked)
+        conn_put(c, size, strlen(size));
+    for (size_t i = 0; i < event->out.count; i++)
+        conn_put_blob(c, event->out.items[i]);
+    if (chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+static void put_event(struct conn *c, const struct delivery *d)
+{
+    struct slice json;
+
+    if (d->render != NULL) {
+        put_large(c, d->render);
+    } else if (session_of(c)->chunked) {
+        conn_share(c, d->bytes);
+    } else {
+        json = watch_json(d->bytes);
         conn_put(c, json.ptr, json.len);
+    }
 }
 
 /* Ends the watch's reply; the connection can take its next request. */
@@ -149,10 +172,12 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
-static bool is_behind(const struct conn *c, const struct blob *event)
+static bool is_behind(const struct conn *c, const struct delivery *event)
 {
+    size_t len = event->render == NULL ? event->bytes->len : blob_list_len(&event->render->out);
+
     return c->output == OUTPUT_BLOCKED && c->out.bytes > BEHIND_BYTES &&
-           c->out.bytes / BEHIND_EVENTS > event->len;
+           c->out.bytes / BEHIND_EVENTS > len;
 }
 
 /* The client gets what is queued for it, and then the end. */
@@ -160,10 +185,8 @@ static void lose_watch(struct conn *c)
 {
     struct subscription *s = &session_of(c)->watch->subscription;
     char peer[CONN_PEER_MAX];
-    struct blob *event;
 
-    while ((event = subscription_next(s)) != NULL)
-        blob_unref(event);
+    subscription_clear(s);
     s->ended = s->lost = true;
     log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
                 log_str("space", conn_space(c)->store->name),
@@ -174,16 +197,16 @@ static void lose_watch(struct conn *c)
 static void put_events(struct conn *c, int max)
 {
     struct http_session *h = session_of(c);
-    struct blob *event;
+    struct delivery event;
 
     for (int i = 0; i < max; i++) {
-        if (!conn_can_push(c) || (event = subscription_next(&h->watch->subscription)) == NULL)
+        if (!conn_can_push(c) || !subscription_take(&h->watch->subscription, &event))
             return;
-        if (is_behind(c, event))
+        if (is_behind(c, &event))
             lose_watch(c);
         else
-            put_event(c, event);
-        blob_unref(event);
+            put_event(c, &event);
+        delivery_drop(&event);
         conn_charge(c, TOLD_COST);
     }
 }
@@ -196,9 +219,9 @@ static void resume(struct conn *c, struct wake *wake)
     put_events(c, EVENTS_AT_A_TIME);
     if (!conn_is_open(c))
         return;
-    if (h->watch->subscription.queued > 0) {
+    if (subscription_has_next(&h->watch->subscription)) {
         wake_add(&http_of(c)->engine->store.ready, wake);
-    } else if (h->watch->subscription.ended) {
+    } else if (h->watch->subscription.ended && h->watch->subscription.queued == 0) {
         end_watch(c);
         input_process(c); /* what was pipelined behind it */
     }
@@ -372,8 +395,35 @@ void http_wake_job(struct conn *c)
 static bool is_costly(const struct http_request *r, const struct http_route *route)
 {
     return !(route->flags & ROUTE_CHEAP) || session_of(r->conn)->raw_at > CHEAP_SIZE ||
-           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES) ||
-           (route->is_costly != NULL && route->is_costly(r));
+           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
+}
+
+static bool is_held_off(const struct http_request *r, const struct http_route *route)
+{
+    return route->is_held_off != NULL && route->is_held_off(r);
+}
+
+/* False: it has to wait for a costly turn. */
+static bool has_its_turn(const struct http_request *r, const struct http_route *route)
+{
+    return !is_costly(r, route) || is_held_off(r, route) || conn_begin_costly(r->conn);
+}
+
+static const struct http_route *route_of(const struct http_request *r)
+{
+    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+}
+
+bool http_handle_again(const struct http_request *r, struct http_job *job)
+{
+    const struct http_route *route = route_of(r);
+    struct http_request again = *r;
+
+    if (!has_its_turn(r, route))
+        return false;
+    again.job = job;
+    route->handle(&again);
+    return true;
 }
 
 static void ask_endpoint(const struct http_request *r, bool moved)
@@ -382,14 +432,14 @@ static void ask_endpoint(const struct http_request *r, bool moved)
 
     if (reply_early(r, moved))
         return;
-    route = http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+    route = route_of(r);
     if (!has_room(r, route))
         return;
     if (route == NULL) {
         reply_not_found(r);
         return;
     }
-    if (is_costly(r, route) && !conn_begin_costly(r->conn)) {
+    if (!has_its_turn(r, route)) {
         reply_later(r);
         return;
     }
@@ -732,6 +782,8 @@ static bool eof(struct conn *c)
      * requests that the peer sent behind the watch. */
     while (conn_is_open(c) && h->watch != NULL) {
         put_events(c, INT_MAX);
+        if (conn_is_open(c) && h->watch->subscription.queued > 0)
+            return true; /* an event is being written */
         if (conn_is_open(c))
             end_watch(c);
         input_process(c);

@@ -5,11 +5,9 @@
 
 static struct backoff_entry key_of(const struct peer *peer, const void *scope)
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct backoff_entry key = {.scope = scope};
-    bool is_ipv4 = memcmp(peer->address, mapped, sizeof mapped) == 0;
 
-    memcpy(key.address, peer->address, is_ipv4 ? 16 : 8);
+    peer_network(peer, key.address);
     return key;
 }
 
@@ -45,16 +43,33 @@ static uint64_t wait_ms(const struct backoff_entry *e)
                : BACKOFF_MOST_MS;
 }
 
-bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
-                    uint64_t now_ms)
+/* NULL: there is none. */
+static const struct backoff_entry *find(const struct backoff *b, const struct peer *peer,
+                                        const void *scope)
 {
     const struct backoff_entry key = key_of(peer, scope), *set = b->entries[set_of(&key)];
 
     for (size_t i = 0; i < BACKOFF_WAYS; i++) {
         if (is_of(&set[i], &key))
-            return age_ms(&set[i], now_ms) >= wait_ms(&set[i]);
+            return &set[i];
     }
-    return true;
+    return NULL;
+}
+
+bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
+                    uint64_t now_ms)
+{
+    const struct backoff_entry *e = find(b, peer, scope);
+
+    return e == NULL || age_ms(e, now_ms) >= wait_ms(e);
+}
+
+bool backoff_has_failed(const struct backoff *b, const struct peer *peer, const void *scope,
+                        uint64_t now_ms)
+{
+    const struct backoff_entry *e = find(b, peer, scope);
+
+    return e != NULL && age_ms(e, now_ms) < BACKOFF_KEEP_MS;
 }
 
 void backoff_failed(struct backoff *b, const struct peer *peer, const void *scope, uint64_t now_ms)

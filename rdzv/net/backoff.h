@@ -15,7 +15,7 @@
 
 struct backoff {
     struct backoff_entry {
-        uint8_t address[16]; /* of IPv6 the network's half: one host has all of the other */
+        uint8_t address[16]; /* peer_network() */
         const void *scope;
         uint32_t failures; /* 0: free */
         uint64_t failed_ms;
@@ -26,4 +26,7 @@ struct backoff {
  * waits there alone. All zero is an empty table. */
 bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
                     uint64_t now_ms);
+/* True until the failures are forgotten. */
+bool backoff_has_failed(const struct backoff *b, const struct peer *peer, const void *scope,
+                        uint64_t now_ms);
 void backoff_failed(struct backoff *b, const struct peer *peer, const void *scope, uint64_t now_ms);

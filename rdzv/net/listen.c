@@ -169,7 +169,7 @@ static bool is_on_loopback(int fd)
 static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
                             listen_accept_fn accept)
 {
-    struct listener *l = malloc(sizeof *l);
+    struct listener *l = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *l);
 
     if (l == NULL) {
         close(fd);
@@ -186,7 +186,7 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
         int error = errno;
 
         close(fd);
-        free(l);
+        account_free(ACCOUNT_SESSIONS, l, sizeof *l);
         errno = error;
         return NULL;
     }
@@ -408,7 +408,7 @@ static void free_if_done(struct listener *l)
     if (!l->temporary || l->owner != NULL || l->open || l->conns != 0)
         return;
     TAILQ_REMOVE(&l->net->listeners, l, entry);
-    free(l);
+    account_free(ACCOUNT_SESSIONS, l, sizeof *l);
 }
 
 void listen_close_one(struct listener *l)
@@ -431,6 +431,6 @@ void listen_free_all(struct net *n)
     listen_close_all(n);
     while ((l = TAILQ_FIRST(&n->listeners)) != NULL) {
         TAILQ_REMOVE(&n->listeners, l, entry);
-        free(l);
+        account_free(ACCOUNT_SESSIONS, l, sizeof *l);
     }
 }

@@ -9,6 +9,7 @@
 #include "rdzv/engine/engine.h"
 #include "rdzv/net/budget.h"
 #include "rdzv/net/outq.h"
+#include "rdzv/net/pace.h"
 
 struct conn;
 struct listener;
@@ -46,6 +47,7 @@ struct net {
     const struct conn *costly_turn; /* goes on just now, and was in `costly` */
     const struct conn *measured;    /* carries out a costly request just now */
     struct budget budget;
+    struct pace pace;
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */
     /* Open ones that may only ask for a probe; the oldest first. */
@@ -73,6 +75,7 @@ void net_fini(struct net *n);
  * them in this iteration; it does in the next, in the same order. */
 static inline void net_spend(struct net *n, uint64_t ns)
 {
+    pace_note(&n->pace);
     budget_spend(&n->budget, ns);
     if (n->budget.over)
         event_base_loopbreak(n->base);

@@ -66,3 +66,12 @@ const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX])
     snprintf(text, PEER_TEXT_MAX, is_mapped(p) ? "%s:%u" : "[%s]:%u", peer_host(p, host), p->port);
     return text;
 }
+
+/* Of ::1 all, or it would be that of Unix sockets. */
+void peer_network(const struct peer *p, uint8_t network[16])
+{
+    size_t len = is_mapped(p) || peer_is_loopback(p) ? 16 : 8;
+
+    memset(network, 0, 16);
+    memcpy(network, p->address, len);
+}

@@ -24,3 +24,7 @@ const char *peer_host(const struct peer *p, char text[PEER_HOST_MAX]);
 /* With its port: "127.0.0.1:4711", "[::1]:4711", "unix". */
 #define PEER_TEXT_MAX 64
 const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX]);
+
+/* What of an address stands for whoever is there: of IPv6 the network's half, since one host has
+ * all of the other. Zero behind it. */
+void peer_network(const struct peer *p, uint8_t network[16]);

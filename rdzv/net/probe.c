@@ -25,7 +25,7 @@ void probe_cancel(struct probe *p)
     if (p->event != NULL)
         event_free(p->event);
     close(p->fd);
-    free(p);
+    account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -63,7 +63,7 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
     bool v4 = memcmp(address, mapped, sizeof mapped) == 0;
     const struct timeval patience = {.tv_sec = patience_ms / 1000,
                                      .tv_usec = patience_ms % 1000 * 1000};
-    struct probe *p = calloc(1, sizeof *p);
+    struct probe *p = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *p);
 
     if (p == NULL)
         return NULL;
@@ -71,7 +71,7 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
     p->arg = arg;
     p->fd = socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (p->fd < 0) {
-        free(p);
+        account_free(ACCOUNT_SESSIONS, p, sizeof *p);
         return NULL;
     }
     p->error = dial(p->fd, address, port, v4);

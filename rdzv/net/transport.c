@@ -7,6 +7,7 @@
 #include "rdzv/net/conn.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
+#include "store/event_render.h"
 
 /* Nanoseconds, see budget.h. */
 #define RECEIVE_COST 1000u
@@ -17,6 +18,9 @@
 #define BYTES_A_NS   4u       /* sent */
 #define CLOSING_NS   1000000u /* what closing gets of an iteration beside its other parts */
 #define FREEING_NS   1000000u /* and what giving memory back gets */
+
+#define RENDERING_NS          1000000u /* and what large events get */
+#define RENDERED_AT_A_TIME_NS 100000u
 
 /* A connection with more than this to send waits until those with less have sent. */
 #define BULK_FROM (64u << 10)
@@ -290,6 +294,18 @@ static void wake_some(struct net *n)
     }
 }
 
+/* Large events that somebody is to be told. */
+static void render_events(struct net *n)
+{
+    struct render_list *list = &n->engine->store.ready.unfinished;
+
+    budget_begin_part(&n->budget, RENDERING_NS);
+    while (!n->budget.over && !TAILQ_EMPTY(list)) {
+        event_render_run(TAILQ_FIRST(list), RENDERED_AT_A_TIME_NS);
+        budget_spend(&n->budget, RENDERED_AT_A_TIME_NS);
+    }
+}
+
 static void free_closed(struct net *n)
 {
     struct conn *c;
@@ -321,6 +337,8 @@ void transport_end_iteration(struct net *n)
 
     if (n->stalled_until_ms != 0)
         drop_stalled(n);
+    if (!TAILQ_EMPTY(&e->store.ready.unfinished))
+        render_events(n);
     budget_begin_part(&n->budget, BUDGET_END_NS);
     do {
         if (!TAILQ_EMPTY(&e->store.ready))

@@ -39,6 +39,7 @@ static inline bool transport_has_work(const struct net *n)
 {
     return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
            !TAILQ_EMPTY(&n->closed) || n->stalled_until_ms != 0 ||
+           !TAILQ_EMPTY(&n->engine->store.ready.unfinished) ||
            !graveyard_is_empty(&n->engine->store.graveyard);
 }
 

@@ -102,12 +102,12 @@ static struct worker_use *find_use(const struct rendezvous_space *home, uint64_t
 static void free_use(struct rendezvous_space *home, struct worker_use *use)
 {
     table_remove(&home->worker_stores, &use->node);
-    free(use);
+    account_free(ACCOUNT_RUNS, use, sizeof *use);
 }
 
 static void open_worker_store(struct live_run *run, uint64_t id)
 {
-    struct worker_use *use = calloc(1, sizeof *use);
+    struct worker_use *use = account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *use);
 
     if (use == NULL) {
         run->stale = true;
@@ -117,7 +117,7 @@ static void open_worker_store(struct live_run *run, uint64_t id)
     bytes_put_u64(use->key, id);
     use->node.key = (struct slice){use->key, sizeof use->key};
     if (!apply(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
-        free(use);
+        account_free(ACCOUNT_RUNS, use, sizeof *use);
         return;
     }
     table_add(&run->home->worker_stores, &use->node);

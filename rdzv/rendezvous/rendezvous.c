@@ -95,7 +95,7 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
 
     if (found != NULL)
         return live_run_of(found);
-    run = calloc(1, sizeof *run + key.len);
+    run = account_heap_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *run + key.len);
     if (run == NULL)
         return NULL;
     name = (uint8_t *)(run + 1);
@@ -105,7 +105,7 @@ static struct live_run *need_run(struct rendezvous_space *home, struct slice key
     run->home = home;
     if (!add_due(run)) {
         run_fini(&run->run);
-        free(run);
+        account_heap_free(ACCOUNT_RUNS, run);
         return NULL;
     }
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
@@ -129,7 +129,7 @@ static void free_run(struct live_run *run)
     run_views_remove(&home->runs, &run->run.view);
     home->space->guarded = runs_left(home) == 0;
     run_fini(&run->run);
-    free(run);
+    account_heap_free(ACCOUNT_RUNS, run);
 }
 
 /* --- Steps. --- */
@@ -374,7 +374,8 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     struct slice run_key = run_key_of(&home->runs, key, compared);
     bool is_left = runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
     struct live_run *run = is_left ? need_run(home, run_key) : NULL;
-    struct conn_agent *a = run == NULL ? NULL : calloc(1, sizeof *a);
+    struct conn_agent *a =
+        run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
     struct peer local;
@@ -434,7 +435,7 @@ static void unbind_session(void *arg, struct conn *c)
         shell_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
                                                  .agent = &a->agent,
                                                  .daemon_drains = r->net->draining});
-        free(a);
+        account_free(ACCOUNT_RUNS, a, sizeof *a);
     }
 }
 
@@ -518,16 +519,18 @@ const struct run *rendezvous_find(const struct engine_space *space, struct slice
 {
     const struct rendezvous_space *home = space->rendezvous;
     const size_t prefix = strlen(RUN_PREFIX);
-    uint8_t *key = home == NULL ? NULL : malloc(prefix + id.len);
+    uint8_t *key = NULL;
     struct run_view *v;
 
+    if (home != NULL)
+        key = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, prefix + id.len);
     if (key == NULL)
         return NULL;
     memcpy(key, RUN_PREFIX, prefix);
     if (id.len != 0)
         memcpy(key + prefix, id.ptr, id.len);
     v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
-    free(key);
+    account_free(ACCOUNT_ANSWERS, key, prefix + id.len);
     return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
 }
 

@@ -2,7 +2,6 @@
 #include "rdzv/rendezvous/run.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
               uint64_t seed, uint64_t now_ms)
@@ -75,7 +74,7 @@ void run_forget_node(struct run *run, struct agent *a)
 {
     if (a->is_listed)
         table_remove(&run->by_node, &a->by_node);
-    free((void *)(uintptr_t)a->by_node.key.ptr);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->by_node.key.ptr);
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
     a->has_node = a->is_listed = false;
@@ -102,7 +101,7 @@ bool run_list_again(struct run *run, struct agent *before, struct agent *a)
 
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node)
 {
-    uint8_t *key = malloc(NODE_HEAD + node->addr.len);
+    uint8_t *key = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, NODE_HEAD + node->addr.len);
 
     if (key == NULL)
         return;

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 void run_view_init(struct run_view *v, struct slice key)
 {
@@ -15,7 +14,7 @@ static void clear(struct run_view *v)
     torch_state_free(&v->state);
     torch_state_free(&v->before);
     torch_state_free(&v->last_completed);
-    free((void *)(uintptr_t)v->record.address.ptr);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
     v->exists = v->is_state = v->has_completed = v->unread = false;
 }
@@ -76,13 +75,13 @@ void run_view_update(struct run_view *v, struct slice value)
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)
 {
-    uint8_t *address = malloc(record->address.len + 1);
+    uint8_t *address = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, record->address.len + 1);
 
     if (address == NULL)
         return false;
     if (record->address.len != 0)
         memcpy(address, record->address.ptr, record->address.len);
-    free((void *)(uintptr_t)v->record.address.ptr);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = *record;
     v->record.address.ptr = address;
     return true;

@@ -33,7 +33,7 @@ static const char *const place_names[PLACES] = {"MASTER_ADDR", "MASTER_PORT"};
 static void forget_proposal(struct worker_endpoint *e)
 {
     for (int i = 0; i < PLACES; i++) {
-        free((void *)(uintptr_t)e->proposed[i].ptr);
+        account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[i].ptr);
         e->proposed[i] = (struct slice){0};
     }
 }
@@ -353,13 +353,13 @@ static int place_of(const struct run_view *v, const struct policy_event *event)
 
 static bool propose(struct worker_endpoint *e, int place, struct slice value)
 {
-    uint8_t *copy = malloc(value.len + 1);
+    uint8_t *copy = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, value.len + 1);
 
     if (copy == NULL)
         return false;
     if (value.len != 0)
         memcpy(copy, value.ptr, value.len);
-    free((void *)(uintptr_t)e->proposed[place].ptr);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[place].ptr);
     e->proposed[place] = (struct slice){copy, value.len};
     return true;
 }

@@ -148,6 +148,10 @@ REQUESTS = {
     "http_watch_past": ([http("PUT", "/v2/keys/a?value=v")],
                         http("GET", "/v2/keys/a?wait=true&waitIndex=%INDEX%")),
     "http_user": ([], user("PUT", "users/u", {"user": "u", "roles": ["a", "b"]})),
+    "http_user_password": ([], user("PUT", "users/u", {"user": "u", "password": "p"})),
+    "http_login": ([user("PUT", "users/root", {"user": "root", "password": "p"}),
+                    http("PUT", "/v2/auth/enable")],
+                   http("PUT", "/v2/keys/a?value=v", headers=(("Authorization", "Basic cm9vdDpw"),))),
     "http_role": ([], user("PUT", "roles/r", {"role": "r", "permissions":
                                               {"kv": {"read": ["/*"], "write": ["/a"]}}})),
     "http_role_grant": ([user("PUT", "roles/r", {"role": "r", "permissions":

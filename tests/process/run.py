@@ -284,6 +284,25 @@ def exit_when_idle():
 
 
 @case
+def iterations_are_counted_by_their_length():
+    with Rdzvd() as server:
+        for _ in range(20):
+            http_get(server.port, "/livez")
+        metrics = http_get(server.port, "/metrics")[1]
+        buckets = [int(n) for n in re.findall(r'(?m)^rdzvd_loop_iteration_seconds_bucket\{le="[^"]+"\} (\d+)$', metrics)]
+        value = {name: float(re.search(r"(?m)^rdzvd_loop_%s (\S+)$" % name, metrics).group(1))
+                 for name in ("iterations_total", "iteration_seconds_count", "iteration_seconds_sum",
+                              "iteration_longest_seconds")}
+        check(buckets == sorted(buckets) and len(buckets) == 9, metrics)
+        check('le="0.01"' in metrics and 'le="+Inf"' in metrics, metrics)
+        check(buckets[-1] == value["iteration_seconds_count"], metrics)
+        # the present one is not over yet
+        check(value["iteration_seconds_count"] == value["iterations_total"] - 1 >= 20, metrics)
+        check(0 < value["iteration_longest_seconds"] <= value["iteration_seconds_sum"], metrics)
+        check("rdzvd_memory_removed_bytes 0\n" in metrics, metrics)
+
+
+@case
 def dropped_connections_are_counted_by_reason():
     with Rdzvd("--watcher-limit", "1") as server:
         for data in (HS + b"\x7f", HS + b"\1" + struct.pack("<Q", 1 << 40), b"GET / HTTP/9\r\n\r\n"):
@@ -469,8 +488,9 @@ def only_operators_change_things():
             status, text = http_get(server.port, HERE, "DELETE", headers=headers)
             check(status == 403 and "--admin-token-file" in text, text)
             check(http_get(server.port, HERE + "/runs/x", "DELETE", headers=headers)[0] == 403, "run")
+            check(http_get(server.port, "/config/local/log", "PUT", headers=headers)[0] == 403, "log")
         server.wait_log(r"event=refused peer=127\S+ reason=operator detail=/rdzv/v1/\S+ hint=")
-        check('rdzvd_refused_total{reason="operator"} 4\n' in http_get(server.port, "/metrics")[1],
+        check('rdzvd_refused_total{reason="operator"} 6\n' in http_get(server.port, "/metrics")[1],
               "counted")
 
 
@@ -491,6 +511,10 @@ def a_token_makes_an_operator():
                           "Bearer firstfirst", "Basic first", "first", "Bearer second"):
                 check(status(wrong) == 403, wrong)
             check(status("Bearer first") == 200 and status("bearer first") == 200, "the token")
+            level = http_get(server.port, "/config/local/log", "PUT", body='{"Level":"DEBUG"}',
+                             headers={"Authorization": "Bearer first"})
+            check(level == (204, ""), level)
+            server.wait_log(r"event=log_level level=DEBUG")
             with open(path, "w", encoding="ascii") as f:
                 f.write("second")
             check(status("Bearer first") == 403 and status("Bearer second") == 200, "read anew")

@@ -440,6 +440,19 @@ static struct model_result change_in_place(struct model *m, struct model_node *n
                 c->refresh);
 }
 
+/* With the key of the root, too, which listings do not show. */
+static char *named_text(const struct model_node *n, bool with_value, uint64_t modified,
+                        int64_t now_ns)
+{
+    char *text = node_text(n, with_value, modified, now_ns, ""), *named;
+
+    if (strcmp(n->path, "/") != 0)
+        return text;
+    named = format("{\"key\":\"/\",%s", text + 1);
+    free(text);
+    return named;
+}
+
 static struct model_result remove_tree(struct model *m, const char *key, const char *action,
                                        int64_t now_ns)
 {
@@ -447,15 +460,16 @@ static struct model_result remove_tree(struct model *m, const char *key, const c
     struct model_event e = {.index = m->index + 1,
                             .key = format("%s", key),
                             .removed_dir = n->dir && strcmp(action, "compareAndDelete") != 0};
-    char *prev = node_text(n, true, n->modified, now_ns, "");
+    char *prev = named_text(n, true, n->modified, now_ns);
 
     gone.path = e.key;
     gone.expires = false;
-    e.json = event_text(action, node_text(&gone, false, e.index, now_ns, ""), prev);
+    e.json = event_text(action, named_text(&gone, false, e.index, now_ns), prev);
     for (size_t i = m->node_count; i-- > 0;) { /* free_node() moves the last one here */
         if (strcmp(m->nodes[i].path, e.key) != 0 && !is_below(m->nodes[i].path, e.key))
             continue;
-        tell_removed(m, &e, m->nodes[i].path);
+        if (strcmp(m->nodes[i].path, "/") != 0)
+            tell_removed(m, &e, m->nodes[i].path);
         free_node(m, &m->nodes[i]);
     }
     publish(m, e);
@@ -587,37 +601,29 @@ size_t model_expire(struct model *m, int64_t now_ns)
     }
 }
 
+static void add_root(struct model *m)
+{
+    add_node(m, "/", true, "");
+    m->nodes[m->node_count - 1].created = m->nodes[m->node_count - 1].modified = 0;
+}
+
 size_t model_clear(struct model *m, int64_t now_ns)
 {
-    size_t count = 0;
+    size_t count = m->node_count - 1;
 
-    for (;; count++) {
-        struct model_node *first = NULL; /* the oldest child of the root */
-        char *path;
-
-        for (size_t i = 0; i < m->node_count; i++) {
-            struct model_node *n = &m->nodes[i];
-
-            if (strcmp(n->path, "/") != 0 && strchr(n->path + 1, '/') == NULL &&
-                (first == NULL || n->created < first->created))
-                first = n;
-        }
-        if (first == NULL)
-            return count;
-        path = format("%s", first->path);
-        free(remove_tree(m, path, "delete", now_ns).text);
-        free(path);
-    }
+    if (count == 0)
+        return 0;
+    free(remove_tree(m, "/", "delete", now_ns).text);
+    add_root(m);
+    return count;
 }
 
 /* --- The whole. --- */
 
 void model_init(struct model *m)
 {
-    *m = (struct model){.index = 2};
-    add_node(m, "/", true, "");
-    m->nodes[0].created = m->nodes[0].modified = 0;
-    m->index = 3;
+    *m = (struct model){.index = 3};
+    add_root(m);
 }
 
 void model_fini(struct model *m)

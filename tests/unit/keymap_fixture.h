@@ -21,7 +21,7 @@ struct fixture {
 
 static inline void fixture_init(struct fixture *w, size_t bytes_max)
 {
-    TAILQ_INIT(&w->ready);
+    ready_list_init(&w->ready);
     reserve_init(&w->reserve);
     w->quota = (struct quota){.max = bytes_max};
     keymap_init(&w->m, ACCOUNT_KEYS, &w->ready, &w->reserve, 7, &w->quota);

@@ -259,9 +259,42 @@ static void values_change_hands(void **state)
     store_fini(&s);
 }
 
+/* Lengths that nobody keeps. */
+static void the_heap_knows_how_long_it_is(void **state)
+{
+    size_t before = account.total;
+    void *p, *q;
+
+    (void)state;
+    p = account_heap_alloc(ACCOUNT_LOOP, 1000);
+    assert_in_range(account.total - before, 1000, 1100);
+    p = account_heap_realloc(ACCOUNT_LOOP, p, 5000);
+    assert_in_range(account.bytes[ACCOUNT_LOOP], 5000, 5100);
+    q = account_heap_realloc(ACCOUNT_LOOP, NULL, 100);
+    assert_in_range(account.bytes[ACCOUNT_LOOP], 5100, 5300);
+    account_heap_free(ACCOUNT_LOOP, p);
+    account_heap_free(ACCOUNT_LOOP, q);
+    account_heap_free(ACCOUNT_LOOP, NULL);
+    assert_int_equal(account.bytes[ACCOUNT_LOOP], 0);
+    assert_int_equal(account.total, before);
+
+    account_set_limit(2 * ACCOUNT_KEPT_MIN);
+    assert_null(account_heap_request(ACCOUNT_LOOP, ACCOUNT_ORDINARY, ACCOUNT_KEPT_MIN + 1));
+    assert_null(account_heap_request_zeroed(ACCOUNT_LOOP, ACCOUNT_ORDINARY, ACCOUNT_KEPT_MIN + 1));
+    p = account_heap_request_zeroed(ACCOUNT_LOOP, ACCOUNT_ORDINARY, 100);
+    assert_non_null(p);
+    assert_null(account_heap_resize(ACCOUNT_LOOP, ACCOUNT_ORDINARY, p, ACCOUNT_KEPT_MIN + 1));
+    p = account_heap_resize(ACCOUNT_LOOP, ACCOUNT_ORDINARY, p, 200);
+    assert_non_null(p);
+    account_heap_free(ACCOUNT_LOOP, p);
+    account_set_limit(0);
+    assert_int_equal(account.total, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_heap_knows_how_long_it_is),
         cmocka_unit_test_setup_teardown(what_malloc_takes_is_counted, begin, end),
 #ifdef __GLIBC__
         cmocka_unit_test(the_cost_is_that_of_malloc),

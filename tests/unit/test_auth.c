@@ -32,7 +32,7 @@ static int set_up(void **state)
     struct fixture *w = calloc(1, sizeof *w);
 
     assert_non_null(w);
-    TAILQ_INIT(&w->ready);
+    ready_list_init(&w->ready);
     reserve_init(&w->reserve);
     w->quota = (struct quota){0};
     tree_init(&w->tree, &w->ready, &w->reserve, 1, &w->quota);

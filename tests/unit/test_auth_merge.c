@@ -57,7 +57,7 @@ static void merge(const char *old, const char *grant, const char *revoke, bool s
             writer_str(&w, i == 0 ? "" : ",");
             writer_slice(&w, merged.items[i]);
         }
-        free((void *)merged.items);
+        auth_merge_free(&merged);
     }
     assert_true(w.len <= w.cap);
     out[w.len] = '\0';

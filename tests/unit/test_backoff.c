@@ -64,9 +64,15 @@ static void some_are_free_and_then_the_wait_doubles(void **state)
 
 static void failures_are_forgotten_in_the_end(void **state)
 {
+    const struct peer p = peer("10.0.0.1");
+
+    table = (struct backoff){0};
     (void)state;
+    assert_false(backoff_has_failed(&table, &p, &one_space, 1000));
     for (int i = 0; i < 100; i++)
         guess("10.0.0.1", &one_space, 1000);
+    assert_true(backoff_has_failed(&table, &p, &one_space, 1000 + BACKOFF_KEEP_MS - 1));
+    assert_false(backoff_has_failed(&table, &p, &one_space, 1000 + BACKOFF_KEEP_MS));
     assert_true(allows("10.0.0.1", &one_space, 1000 + BACKOFF_MOST_MS));
     guess("10.0.0.1", &one_space, 1000 + BACKOFF_KEEP_MS);
     assert_true(allows("10.0.0.1", &one_space, 1000 + BACKOFF_KEEP_MS));

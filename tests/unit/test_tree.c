@@ -26,7 +26,7 @@ struct fixture {
 
 static void fixture_init(struct fixture *w, size_t bytes_max)
 {
-    TAILQ_INIT(&w->ready);
+    ready_list_init(&w->ready);
     reserve_init(&w->reserve);
     w->quota = (struct quota){.max = bytes_max};
     tree_init(&w->t, &w->ready, &w->reserve, 7, &w->quota);
@@ -39,7 +39,8 @@ static void fixture_fini(struct fixture *w)
     tree_clear(&w->t, NOW);
     assert_int_equal(w->t.bytes, w->bytes);
     assert_int_equal(w->t.count, 1);
-    assert_int_equal(w->t.expiry.count, 0);
+    if (w->t.graveyard == NULL)
+        assert_int_equal(w->t.expiry.count, 0);
     assert_int_equal(w->t.hub.registered, 0);
     tree_fini(&w->t);
     reserve_fini(&w->reserve);
@@ -800,7 +801,7 @@ static void no_more_than_the_limit_is_ever_held(void **state)
 
 /* --- The whole. --- */
 
-static void clearing_is_one_delete_for_each_child_of_the_root(void **state)
+static void clearing_is_one_delete_of_the_root(void **state)
 {
     struct fixture w;
 
@@ -809,12 +810,49 @@ static void clearing_is_one_delete_for_each_child_of_the_root(void **state)
     must(&w, COMMAND_TREE_SET, "/a/b/c", "1", NONE);
     must(&w, COMMAND_TREE_SET, "/d", "1", WITH(.expires_ns = NOW + SECOND));
     must(&w, COMMAND_TREE_SET, "/_hidden", "1", NONE);
-    assert_int_equal(tree_clear(&w.t, NOW), 3);
-    assert_int_equal(w.t.index, 9);
-    assert_true(slice_is(w.t.hub.history[7]->node.key, "/a"));
+    assert_int_equal(tree_clear(&w.t, NOW), 5);
+    assert_int_equal(w.t.index, 7);
+    assert_true(slice_is(w.t.hub.history[7]->node.key, "/"));
     assert_int_equal(w.t.hub.history[7]->action, ETCD_DELETE);
+    assert_int_equal(w.t.count, 1);
     assert_int_equal(tree_clear(&w.t, NOW), 0);
-    assert_int_equal(w.t.index, 9);
+    assert_int_equal(w.t.index, 7);
+    must(&w, COMMAND_TREE_SET, "/a", "2", NONE);
+    assert_int_equal(w.t.count, 2);
+    fixture_fini(&w);
+}
+
+/* As of a directory that is removed with all below it: the same event for all, once for each. */
+static void who_watches_below_is_told_of_a_clearing(void **state)
+{
+    static const struct {
+        const char *path;
+        bool recursive, told;
+    } rows[] = {
+        {"/", true, true},      {"/", false, true},     {"/a", false, true},
+        {"/a/b/c", true, true}, {"/_h/x", false, true}, {"/absent", true, false},
+    };
+    struct watch *watches[COUNT(rows)], *past;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    must(&w, COMMAND_TREE_SET, "/a/b/c", "1", NONE);
+    must(&w, COMMAND_TREE_SET, "/_h/x", "1", NONE);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(
+            tree_watch(&w.t, slice_str(rows[i].path), rows[i].recursive, true, 0, &w, &watches[i]),
+            ETCD_OK);
+    assert_int_equal(tree_clear(&w.t, NOW), 5);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (watches[i]->subscription.queued != rows[i].told)
+            fail_msg("%s was told %zu times", rows[i].path, watches[i]->subscription.queued);
+        watch_close(&w.t.hub, watches[i]);
+    }
+    assert_int_equal(tree_watch(&w.t, slice_str("/a/b/c"), false, false, w.t.index, &w, &past),
+                     ETCD_OK);
+    assert_int_equal(past->subscription.queued, 1); /* the history has it, too */
+    watch_close(&w.t.hub, past);
     fixture_fini(&w);
 }
 
@@ -939,7 +977,8 @@ int main(void)
         cmocka_unit_test(paths_are_deep_up_to_the_limit),
         cmocka_unit_test(a_full_space_refuses_and_stays_as_it_was),
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
-        cmocka_unit_test(clearing_is_one_delete_for_each_child_of_the_root),
+        cmocka_unit_test(clearing_is_one_delete_of_the_root),
+        cmocka_unit_test(who_watches_below_is_told_of_a_clearing),
         cmocka_unit_test(operations_are_counted_as_they_end),
     };
 

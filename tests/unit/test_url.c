@@ -321,6 +321,51 @@ static void every_byte_survives_its_escape(void **state)
     }
 }
 
+/* However the escapes lie among other bytes, the first bad one is found, and no good one is. */
+static void each_bad_escape_is_found_wherever_it_is(void **state)
+{
+    enum { LEN = 80 };
+    uint8_t form[LEN];
+
+    (void)state;
+    for (size_t step = 3; step < 40; step++) {
+        for (size_t bad = 0; bad < LEN - 3; bad++) {
+            struct url_error why;
+
+            memset(form, 'x', sizeof form);
+            for (size_t at = 0; at + 3 <= LEN; at += step)
+                memcpy(form + at, "%4a", 3);
+            assert_true(url_check_form((struct slice){form, LEN}, &why));
+            memcpy(form + bad, "%g1", 3);
+            if (bad % step > 0 && bad % step < 3)
+                memcpy(form + bad - bad % step, "xx", bad % step);
+            assert_false(url_check_form((struct slice){form, LEN}, &why));
+            assert_string_equal(why.text, "invalid URL escape \"%g1\"");
+        }
+    }
+}
+
+/* Empty ones do not count. */
+static void too_many_parameters_are_refused(void **state)
+{
+    static const char *const names[] = {"b"};
+    size_t len = 3 * (URL_PARAMS_MAX + 1);
+    uint8_t *form = malloc(len);
+    struct slice value;
+
+    (void)state;
+    assert_non_null(form);
+    for (size_t i = 0; i < len; i++)
+        form[i] = (uint8_t) "a&&"[i % 3];
+    form[len - 6] = 'b';
+    assert_true(
+        url_find_params((struct slice){form, len - 3}, (struct slice){0}, names, 1, &value));
+    assert_ptr_equal(value.ptr, form + len - 5);
+    assert_false(url_find_params((struct slice){form, len}, (struct slice){0}, names, 1, &value));
+    assert_false(url_find_params((struct slice){form, len - 3}, slice_str("a"), names, 1, &value));
+    free(form);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +376,8 @@ int main(void)
         cmocka_unit_test(bad_forms_are_described_in_gos_words),
         cmocka_unit_test(the_first_parameter_of_a_name_counts),
         cmocka_unit_test(every_byte_survives_its_escape),
+        cmocka_unit_test(each_bad_escape_is_found_wherever_it_is),
+        cmocka_unit_test(too_many_parameters_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ struct fixture {
 
 static void fixture_init(struct fixture *w)
 {
-    TAILQ_INIT(&w->ready);
+    ready_list_init(&w->ready);
     reserve_init(&w->reserve);
     w->quota = (struct quota){0};
     tree_init(&w->t, &w->ready, &w->reserve, 7, &w->quota);

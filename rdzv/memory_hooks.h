@@ -1,0 +1,7 @@
+/* What libraries take of memory goes through the account (store/account.h), too. */
+#pragma once
+
+/* Once, before any of them has taken some; again does nothing. libevent's is counted alone: it
+ * grows with connections, which are refused before. cJSON and the reader of torch's states are
+ * refused what is over the limit. */
+void memory_hooks_set(void);

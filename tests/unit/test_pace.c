@@ -1,0 +1,91 @@
+/* How long iterations took, with a clock in hand. */
+#include "rdzv/net/pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define MS UINT64_C(1000000)
+
+static uint64_t now_ns;
+static struct stats stats;
+static struct pace pace;
+
+static uint64_t read_monotonic(void *arg)
+{
+    (void)arg;
+    return now_ns;
+}
+
+static const struct clock hand = {.monotonic_ns = read_monotonic};
+
+static int set_up(void **state)
+{
+    (void)state;
+    now_ns = 5000 * MS;
+    stats = (struct stats){0};
+    pace = (struct pace){.clock = &hand, .stats = &stats};
+    return 0;
+}
+
+static void waiting_for_events_does_not_count(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        now_ns += 1000 * MS; /* asleep */
+        pace_note(&pace);
+        now_ns += 4 * MS;
+        pace_note(&pace);
+        now_ns += 3 * MS;
+        pace_end(&pace, false);
+    }
+    assert_int_equal(stats.iterations[3], 3); /* up to 10 ms */
+    assert_int_equal(stats.iterations_ns, 21 * MS);
+    assert_int_equal(stats.longest_iteration_ns, 7 * MS);
+}
+
+/* An iteration that goes on with what others left does not wait, whether anything is called or not.
+ */
+static void what_was_left_counts_from_the_end_of_the_last_one(void **state)
+{
+    (void)state;
+    pace_note(&pace);
+    pace_end(&pace, true);
+    now_ns += 15 * MS;
+    pace_end(&pace, false);
+    pace_end(&pace, false); /* nothing was called */
+    assert_int_equal(stats.iterations[0], 2);
+    assert_int_equal(stats.iterations[4], 1);
+    assert_int_equal(stats.iterations_ns, 15 * MS);
+}
+
+static void each_length_has_its_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ITERATION_BOUNDS; i++) {
+        pace_note(&pace);
+        now_ns += pace_bounds_ns[i];
+        pace_end(&pace, false);
+        pace_note(&pace);
+        now_ns += pace_bounds_ns[i] + 1;
+        pace_end(&pace, false);
+    }
+    assert_int_equal(stats.iterations[0], 1);
+    for (int i = 1; i < ITERATION_BOUNDS; i++)
+        assert_int_equal(stats.iterations[i], 2);
+    assert_int_equal(stats.iterations[ITERATION_BOUNDS], 1);
+    assert_int_equal(stats.longest_iteration_ns, pace_bounds_ns[ITERATION_BOUNDS - 1] + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(waiting_for_events_does_not_count, set_up),
+        cmocka_unit_test_setup(what_was_left_counts_from_the_end_of_the_last_one, set_up),
+        cmocka_unit_test_setup(each_length_has_its_place, set_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
