@@ -97,7 +97,7 @@ static bool is_plain(struct slice s, bool plus_is_space)
 /* Reading never falls behind writing, so `out` may be the escaped bytes themselves. */
 static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
 {
-    const uint8_t *in = s.ptr, *end = s.ptr + s.len;
+    const uint8_t *in = s.ptr, *end;
     uint8_t *to = out;
 
     if (s.len == 0 || is_plain(s, plus_is_space)) {
@@ -105,6 +105,7 @@ static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
             memmove(out, s.ptr, s.len);
         return (struct slice){out, s.len};
     }
+    end = s.ptr + s.len;
     while (in < end) {
         uint8_t c = *in;
 
