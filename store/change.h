@@ -96,6 +96,7 @@ struct key_delete {
 /* KEY_PUT_ALL: a checked list of blobs: key, value, key, value. */
 struct key_put_all {
     struct slice pairs;
+    struct key_picks *picks; /* live: the same, found and prepared; NULL: not */
 };
 
 /* QUEUE_PUSH. */

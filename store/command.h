@@ -83,13 +83,14 @@ enum worker_store_placement {
 /* Slices are borrowed for the call that takes the command. What a kind does not use stays zero. */
 struct command {
     enum command_kind kind;
-    struct slice key;      /* key, queue, barrier, etcd path, user, role or run */
-    struct slice value;    /* value, desired value, password hash. RUN_PUT: the address */
-    struct slice expected; /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
-    struct slice items;    /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
-    int64_t number;        /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round */
-    uint64_t worker_store; /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
-                              WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
+    struct slice key;        /* key, queue, barrier, etcd path, user, role or run */
+    struct slice value;      /* value, desired value, password hash. RUN_PUT: the address */
+    struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
+    struct slice items;      /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
+    struct key_picks *picks; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
+    int64_t number;          /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round */
+    uint64_t worker_store;   /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
+                                WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
     enum worker_store_placement placement; /* RUN_PUT */
     uint16_t port;                         /* RUN_PUT */
     uint64_t prev_index;                   /* TREE_COMPARE_…: compared when not 0 */

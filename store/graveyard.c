@@ -7,7 +7,7 @@
 static bool is_empty(const struct graveyard *g)
 {
     return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
-           TAILQ_EMPTY(&g->trees);
+           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->trees);
 }
 
 void graveyard_init(struct graveyard *g)
@@ -16,6 +16,7 @@ void graveyard_init(struct graveyard *g)
     TAILQ_INIT(&g->entries);
     TAILQ_INIT(&g->queues);
     TAILQ_INIT(&g->lists);
+    TAILQ_INIT(&g->picks);
     TAILQ_INIT(&g->trees);
 }
 
@@ -91,6 +92,32 @@ static void free_element(struct graveyard *g, struct queue *q)
     account_free(kind, q, sizeof *q + q->node.key.len);
 }
 
+static size_t picks_bytes(const struct key_picks *p)
+{
+    return sizeof *p + p->room * sizeof(struct entry *);
+}
+
+void graveyard_add_picks(struct graveyard *g, struct key_picks *p)
+{
+    p->is_buried = true;
+    TAILQ_INSERT_TAIL(&g->picks, p, buried);
+    g->bytes += picks_bytes(p);
+}
+
+void graveyard_forget_picks(struct graveyard *g, struct key_picks *p)
+{
+    TAILQ_REMOVE(&g->picks, p, buried);
+    p->is_buried = false;
+    count_freed(g, picks_bytes(p));
+}
+
+static void free_pick(struct graveyard *g, struct key_picks *p)
+{
+    if (p->freed == p->count)
+        graveyard_forget_picks(g, p);
+    key_picks_free_one(p);
+}
+
 static void free_chunk(struct graveyard *g, struct key_list *l)
 {
     size_t size = sizeof *l + l->size;
@@ -111,6 +138,8 @@ void graveyard_free(struct graveyard *g, size_t count)
         free_element(g, TAILQ_FIRST(&g->queues));
     for (; count > 0 && !TAILQ_EMPTY(&g->lists); count--)
         free_chunk(g, TAILQ_FIRST(&g->lists));
+    for (; count > 0 && !TAILQ_EMPTY(&g->picks); count--)
+        free_pick(g, TAILQ_FIRST(&g->picks));
     while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
         struct tree *t = TAILQ_FIRST(&g->trees);
         size_t freed, bytes;

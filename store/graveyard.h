@@ -8,6 +8,7 @@
 
 struct entry;
 struct key_list;
+struct key_picks;
 struct queue;
 struct tree;
 
@@ -15,13 +16,15 @@ TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
 TAILQ_HEAD(tree_list, tree);
 TAILQ_HEAD(key_lists, key_list);
+TAILQ_HEAD(buried_picks, key_picks);
 
 struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
-    struct key_lists lists; /* what LIST_KEYS answered, and nobody asks for any more */
-    struct tree_list trees; /* that have nodes to free, see tree_free_dead() */
-    size_t bytes;           /* about what all of that takes; 0: there is nothing */
+    struct key_lists lists;    /* what LIST_KEYS answered, and nobody asks for any more */
+    struct buried_picks picks; /* what requests with many keys held */
+    struct tree_list trees;    /* that have nodes to free, see tree_free_dead() */
+    size_t bytes;              /* about what all of that takes; 0: there is nothing */
 };
 
 void graveyard_init(struct graveyard *g);
@@ -38,6 +41,10 @@ static inline bool graveyard_is_empty(const struct graveyard *g)
 
 /* Takes over a list. */
 void graveyard_add_list(struct graveyard *g, struct key_list *l);
+
+/* Takes over picks; their keymap ends, and takes them back. */
+void graveyard_add_picks(struct graveyard *g, struct key_picks *p);
+void graveyard_forget_picks(struct graveyard *g, struct key_picks *p);
 
 /* The tree has nodes to free, which counted for so many bytes. */
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);

@@ -1,6 +1,7 @@
 /* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
  * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
- * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers. */
+ * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers,
+ * keymap_pick.c requests with many keys. */
 #include "store/keymap.h"
 
 #include <assert.h>
@@ -20,6 +21,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     TAILQ_INIT(&m->queue_order);
     TAILQ_INIT(&m->open_waiters);
     TAILQ_INIT(&m->watches);
+    TAILQ_INIT(&m->picks);
 }
 
 /* --- Entries. --- */
@@ -50,7 +52,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
 {
     uint8_t *name = (uint8_t *)&e->groups[groups];
 
-    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups};
+    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = (uint32_t)groups};
     if (key.len != 0)
         memcpy(name, key.ptr, key.len);
     TAILQ_INIT(&e->waiting);
@@ -92,16 +94,15 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 
 void keymap_release(struct keymap *m, struct entry *e)
 {
-    if (e->value != NULL || !TAILQ_EMPTY(&e->waiting) || !TAILQ_EMPTY(&e->barrier) ||
-        !TAILQ_EMPTY(&e->watching))
+    if (e->value != NULL || e->pins != 0 || !TAILQ_EMPTY(&e->waiting) ||
+        !TAILQ_EMPTY(&e->barrier) || !TAILQ_EMPTY(&e->watching))
         return;
     keymap_wait_bytes(m, 0, entry_cost(e));
     table_remove(&m->keys, &e->node);
     account_free(m->kind, e, entry_cost(e));
 }
 
-/* Puts `value` (whose reference it takes) in the place of what was there. */
-static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
@@ -116,7 +117,12 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     }
     keymap_keep_bytes(m, value->len, blob_slice(old).len);
     e->value = value;
-    blob_leave(old, ACCOUNT_ANSWERS);
+    return old;
+}
+
+static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
+{
+    blob_leave(keymap_exchange(m, e, value), ACCOUNT_ANSWERS);
 }
 
 /* --- Reads. --- */
@@ -282,7 +288,10 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
         entry_delete(m, entry_at(m, change->delete.entry, change->delete.key));
         break;
     case CHANGE_KEY_PUT_ALL:
-        apply_put_all(m, change->put_all.pairs);
+        if (change->put_all.picks != NULL)
+            keymap_put_picks(m, change->put_all.picks);
+        else
+            apply_put_all(m, change->put_all.pairs);
         break;
     case CHANGE_QUEUE_PUSH:
         keymap_push(m, &change->push);
@@ -347,7 +356,7 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
     case CHANGE_KEY_APPEND:
         return append_memory(m, &change->append);
     case CHANGE_KEY_PUT_ALL:
-        return put_all_memory(m, change->put_all.pairs);
+        return change->put_all.picks != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
         return keymap_push_memory(&change->push);
     default:
@@ -371,6 +380,7 @@ static void keep(struct keymap *m, struct table *old, struct entry *e)
 static void keep_waited(struct keymap *m, struct table *old)
 {
     const struct key_watch *watch;
+    const struct key_picks *p;
     const struct waiter *w;
 
     TAILQ_FOREACH(w, &m->open_waiters, entry) {
@@ -381,6 +391,10 @@ static void keep_waited(struct keymap *m, struct table *old)
     }
     TAILQ_FOREACH(watch, &m->watches, all)
         keep(m, old, watch->at);
+    TAILQ_FOREACH(p, &m->picks, entry) {
+        for (size_t i = p->freed; i < p->count; i++)
+            keep(m, old, p->entries[i]);
+    }
 }
 
 /* Gives away all that has a value, whose nodes stand in a table that has gone already. */
@@ -413,6 +427,7 @@ void keymap_clear(struct keymap *m)
 
 void keymap_fini(struct keymap *m)
 {
+    keymap_end_picks(m);
     keymap_clear(m);
     assert(m->keys.count == 0);
     table_fini(&m->keys);

@@ -56,7 +56,8 @@ struct entry {
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
-    size_t group_count;
+    uint32_t group_count;
+    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
     struct key_link groups[];
 };
 
@@ -86,6 +87,22 @@ struct key_list {
     struct blob *chunks[];
 };
 
+/* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
+struct key_picks {
+    TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
+    TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
+    struct keymap *map;
+    struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. NULL: another */
+    size_t room;
+    size_t count;
+    size_t freed;     /* so many are let go of */
+    size_t cost;      /* of keys and values, as if none were there */
+    bool has_grouped; /* one of the keys begins as those that are found in groups */
+    bool is_buried;
+    struct entry *entries[]; /* and the values */
+};
+
+TAILQ_HEAD(picks_list, key_picks);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(key_watch_list, key_watch);
 
@@ -109,6 +126,7 @@ struct keymap {
     struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
     struct waiter_list open_waiters;
     struct key_watch_list watches;
+    struct picks_list picks;
     enum account_kind kind; /* what its keys and queues are counted as */
     size_t present;         /* keys that have a value */
     size_t present_bytes;   /* of their names */
@@ -166,6 +184,38 @@ void keymap_trim(struct keymap *m);
  */
 bool key_list_free_chunk(struct key_list *l);
 
+/* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
+
+/* NULL: memory is short. `with_values`: for a MULTI_SET. */
+struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
+
+/* One more key; false: memory is short. */
+bool keymap_pick(struct key_picks *p, struct slice key);
+bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
+
+/* Lets go of them: not at once if there is a graveyard. Takes NULL. */
+void keymap_pick_end(struct key_picks *p);
+
+/* Lets go of one, or when there is none, frees the picks: false. */
+bool key_picks_free_one(struct key_picks *p);
+
+/* The value that the key has now. Those of the next ones are fetched into the cache: entries first,
+ * then values. */
+static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
+{
+    if (i + 32 < p->count)
+        __builtin_prefetch(&p->entries[i + 32]->value);
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->entries[i + 16]->value);
+    return p->entries[i]->value;
+}
+
+/* True when keymap_exists() says so of the key that was picked last. */
+bool key_picks_last_exists(const struct key_picks *p);
+
+/* True when it does of all. */
+bool keymap_all_exist(const struct key_picks *p);
+
 /* What a new key counts for in the limit of bytes, without its value. */
 size_t keymap_key_cost(const struct keymap *m, struct slice key);
 
@@ -205,6 +255,8 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
  * waiting takes as much as it may. A BARRIER that has to wait has been checked for that before. */
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
+enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p, void *owner,
+                                     struct waiter **out);
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 

@@ -237,18 +237,23 @@ static enum store_status check_append(const struct keymap *m, const struct comma
     return STORE_OK;
 }
 
-static enum store_status check_multi_set(const struct keymap *m, struct slice pairs,
+static size_t pairs_cost(const struct keymap *m, struct slice pairs)
+{
+    struct slice key, value;
+    size_t cost = 0;
+
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
+        cost += keymap_key_cost(m, key) + value.len;
+    return cost;
+}
+
+static enum store_status check_multi_set(const struct keymap *m, const struct command *c,
                                          struct change *change)
 {
-    struct slice rest = pairs, key, value;
-    size_t more = 0;
-
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-        more += keymap_key_cost(m, key) + value.len;
-    if (!quota_has_room(m->quota, 0, more))
+    if (!quota_has_room(m->quota, 0, c->picks != NULL ? c->picks->cost : pairs_cost(m, c->items)))
         return STORE_FULL;
     change->kind = CHANGE_KEY_PUT_ALL;
-    change->put_all.pairs = pairs;
+    change->put_all = (struct key_put_all){.pairs = c->items, .picks = c->picks};
     return STORE_OK;
 }
 
@@ -314,7 +319,7 @@ enum store_status keymap_check(const struct keymap *m, const struct command *c,
     case COMMAND_KEY_DELETE:
         return check_delete(m, c->key, change);
     case COMMAND_KEY_MULTI_SET:
-        return check_multi_set(m, c->items, change);
+        return check_multi_set(m, c, change);
     case COMMAND_QUEUE_PUSH:
         return check_push(m, c, change);
     case COMMAND_QUEUE_POP:

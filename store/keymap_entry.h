@@ -118,6 +118,16 @@ static inline size_t append_spare(size_t old_len, size_t len)
  * what follows is ignored. False without digits and out of range. */
 bool keymap_parse_number(struct slice text, int64_t *out);
 
+/* Puts `value` (whose reference it takes) in the place of what was there, whose reference is the
+ * caller's. */
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
+
+/* MULTI_SET of what was picked. */
+void keymap_put_picks(struct keymap *m, struct key_picks *p);
+
+/* The keymap ends, or has no keys any more. */
+void keymap_end_picks(struct keymap *m);
+
 /* The list that there is goes; who waits for it begins anew. */
 void keymap_forget_list(struct keymap *m);
 

@@ -188,6 +188,36 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
     return STORE_OK;
 }
 
+static bool is_missing(const struct key_picks *p, size_t i)
+{
+    return key_picks_value(p, i) == NULL &&
+           keymap_find_queue(p->map, p->entries[i]->node.key) == NULL;
+}
+
+enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p, void *owner,
+                                     struct waiter **out)
+{
+    uint64_t absent = 0;
+    struct waiter *w;
+
+    *out = NULL;
+    for (size_t i = 0; i < p->count; i++)
+        absent += is_missing(p, i);
+    if (absent == 0)
+        return STORE_OK;
+    if (!quota_may_wait(m->quota, waiter_cost(absent))) /* the keys are counted already */
+        return STORE_FULL;
+    w = waiter_new(m, absent, owner);
+    if (w == NULL)
+        return STORE_NO_MEMORY;
+    for (size_t i = 0; i < p->count; i++) {
+        if (is_missing(p, i) && !is_registered(w, p->entries[i]))
+            waiter_add(w, p->entries[i]);
+    }
+    *out = w;
+    return STORE_OK;
+}
+
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out)
 {

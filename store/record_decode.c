@@ -124,7 +124,7 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
         c->append.bytes = slice_of(m->key_append->bytes);
         return is_whole(&m->key_append->base);
     case CHANGE_KEY_PUT_ALL:
-        c->put_all.pairs = slice_of(m->key_put_all);
+        c->put_all = (struct key_put_all){.pairs = slice_of(m->key_put_all)};
         return are_pairs(c->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
         c->push.queue = slice_of(m->queue_push->queue);

@@ -21,6 +21,12 @@
 /* So many keys of a list are written in one costly turn. */
 #define LISTED_AT_A_TIME 4096u
 
+/* A request that is not cheap, with so many keys, finds so many in one costly turn, of so many
+ * bytes. */
+#define MANY_KEYS              256u
+#define PICKED_AT_A_TIME       1024u
+#define PICKED_BYTES_AT_A_TIME (256u << 10)
+
 #define EVENTS_AT_A_TIME 256
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
@@ -29,6 +35,16 @@ struct c10d_watches {
     struct key_watch **items;
     size_t count;
     size_t room; /* of `items` */
+};
+
+/* A request with many keys: all are found before it is carried out at one moment. */
+struct c10d_job {
+    struct key_picks *picks;
+    struct c10d_request request; /* its slices as they were when it began */
+    size_t size;                 /* of the request */
+    size_t items_at;             /* in the request */
+    size_t done;                 /* bytes of its items */
+    bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
 };
 
 static struct c10d *c10d_of(const struct conn *c)
@@ -57,13 +73,17 @@ static void drop_wait(struct conn *c)
     s->waiter = NULL;
 }
 
-static void end_list(struct conn *c)
+static void end_work(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
 
-    if (s->list_ticket != 0)
-        keymap_leave_list(keys_of(c), s->list_ticket);
-    s->list_ticket = 0;
+    if (s->busy == C10D_LISTS) {
+        keymap_leave_list(keys_of(c), s->work.list_ticket);
+    } else if (s->busy == C10D_PICKS) {
+        keymap_pick_end(s->work.job->picks);
+        account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
+    }
+    s->busy = C10D_IDLE;
 }
 
 static void end(struct conn *c)
@@ -73,7 +93,7 @@ static void end(struct conn *c)
     struct c10d_watches *w = s->watches;
 
     drop_wait(c);
-    end_list(c);
+    end_work(c);
     if (w != NULL) {
         for (size_t i = 0; i < w->count; i++)
             keymap_unwatch(keys_of(c), w->items[i]);
@@ -186,22 +206,28 @@ static bool watchers_left(struct conn *c)
     return false;
 }
 
-static void handle_wait(struct conn *c, const struct c10d_request *req)
+static bool may_wait(struct conn *c)
 {
-    enum store_status status;
+    if (c10d_session(c)->waiter == NULL)
+        return watchers_left(c);
+    conn_drop(c, DROP_MALFORMED, "a second WAIT before the first was answered", (struct slice){0});
+    return false;
+}
 
-    if (c10d_session(c)->waiter != NULL) {
-        conn_drop(c, DROP_MALFORMED, "a second WAIT before the first was answered",
-                  (struct slice){0});
-        return;
-    }
-    if (!watchers_left(c))
-        return;
-    status = keymap_wait(keys_of(c), req->items, req->count, c, &c10d_session(c)->waiter);
+static void reply_wait(struct conn *c, enum store_status status)
+{
     if (status != STORE_OK)
         c10d_reject(c, status, (struct slice){0});
     else if (c10d_session(c)->waiter == NULL)
         reply_u8(c, C10D_STOP_WAITING);
+}
+
+static void handle_wait(struct conn *c, const struct c10d_request *req)
+{
+    struct waiter **w = &c10d_session(c)->waiter;
+
+    if (may_wait(c))
+        reply_wait(c, keymap_wait(keys_of(c), req->items, req->count, c, w));
 }
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
@@ -254,9 +280,11 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     const struct key_list *list;
 
     (void)req;
-    if (s->list_ticket == 0)
-        s->list_ticket = keymap_ask_list(m);
-    if (keymap_make_list(m, s->list_ticket, LISTED_AT_A_TIME, &list) != STORE_OK) {
+    if (s->busy == C10D_IDLE) {
+        s->work.list_ticket = keymap_ask_list(m);
+        s->busy = C10D_LISTS;
+    }
+    if (keymap_make_list(m, s->work.list_ticket, LISTED_AT_A_TIME, &list) != STORE_OK) {
         c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
         return;
     }
@@ -266,7 +294,7 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     for (size_t i = 0; i < list->chunk_count; i++)
         conn_put_blob(c, list->chunks[i]);
     conn_charge(c, list->size);
-    end_list(c);
+    end_work(c);
 }
 
 static void handle_pop(struct conn *c, const struct c10d_request *req)
@@ -401,6 +429,109 @@ static void handle_ping(struct conn *c, const struct c10d_request *req)
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
 }
 
+/* --- Requests with many keys. --- */
+
+static bool begin_job(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                      size_t size)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
+    struct key_picks *picks =
+        job == NULL ? NULL
+                    : keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
+
+    if (picks == NULL) {
+        account_free(ACCOUNT_SESSIONS, job, sizeof *job);
+        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+        return false;
+    }
+    *job = (struct c10d_job){.picks = picks,
+                             .request = *req,
+                             .size = size,
+                             .items_at = (size_t)(req->items.ptr - start)};
+    s->work.job = job;
+    s->busy = C10D_PICKS;
+    return true;
+}
+
+/* The request of the job, now that its bytes begin here. */
+static struct c10d_request request_of(const struct c10d_job *job, const uint8_t *start)
+{
+    struct c10d_request req = job->request;
+
+    req.items.ptr = start + job->items_at;
+    return req;
+}
+
+static bool pick_one(struct c10d_job *job, struct slice *rest, struct slice key)
+{
+    struct slice value;
+
+    if (job->request.op == C10D_MULTI_SET)
+        return c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
+    if (!keymap_pick(job->picks, key))
+        return false;
+    job->refuted = job->request.op == C10D_CHECK && !key_picks_last_exists(job->picks);
+    return true;
+}
+
+/* Some keys more. False: memory is short. */
+static bool pick_some(struct c10d_job *job, struct slice items)
+{
+    struct slice rest = slice_from(items, job->done), key;
+    const uint8_t *end = rest.ptr + PICKED_BYTES_AT_A_TIME;
+
+    for (size_t i = 0; i < PICKED_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
+        if (!c10d_next_blob(&rest, &key))
+            break;
+        if (!pick_one(job, &rest, key))
+            return false;
+    }
+    job->done = items.len - rest.len;
+    return true;
+}
+
+/* All its keys are found. */
+static void finish_job(struct conn *c, const struct c10d_request *req)
+{
+    struct key_picks *p = c10d_session(c)->work.job->picks;
+    struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .picks = p};
+    struct store_result result;
+
+    switch (req->op) {
+    case C10D_CHECK:
+        reply_u8(c, keymap_all_exist(p) ? C10D_READY : C10D_NOT_READY);
+        break;
+    case C10D_MULTI_GET:
+        for (size_t i = 0; i < p->count; i++)
+            c10d_reply_blob(c, key_picks_value(p, i));
+        break;
+    case C10D_WAIT:
+        reply_wait(c, keymap_wait_picked(keys_of(c), p, c, &c10d_session(c)->waiter));
+        break;
+    default: /* C10D_MULTI_SET */
+        apply(c, &command, &result);
+    }
+}
+
+static void run_job(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_job *job = c10d_session(c)->work.job;
+
+    if (!pick_some(job, req->items)) {
+        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+        return;
+    }
+    if (job->refuted)
+        reply_u8(c, C10D_NOT_READY);
+    else if (job->done == req->items.len)
+        finish_job(c, req);
+    else
+        return;
+    if (c->protocol != NULL)
+        end_work(c);
+}
+
 /* What the parser lets through. */
 static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_request *req) = {
     [C10D_SET] = handle_silent,
@@ -456,26 +587,51 @@ static bool is_busy(const struct conn *c)
 {
     const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
 
-    return s->list_ticket != 0;
+    return s->busy != C10D_IDLE;
 }
 
-/* Goes on with it. The daemon may have waited for its end. */
-static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
+/* What follows from one turn of a request. */
+static enum protocol_result end_turn(struct conn *c)
 {
-    handlers[req->op](c, req);
     if (!conn_is_open(c))
         return PROTOCOL_ENDED;
-    if (is_busy(c)) {
-        conn_wait_for_costly(c);
-        return PROTOCOL_DEFERRED;
-    }
-    if (conn_net(c)->draining)
-        conn_finish(c);
-    return conn_is_open(c) ? PROTOCOL_MORE : PROTOCOL_ENDED;
+    if (!is_busy(c))
+        return PROTOCOL_MORE;
+    conn_wait_for_costly(c);
+    return PROTOCOL_DEFERRED;
 }
 
-/* One whole request of `size` bytes. */
-static enum protocol_result run_request(struct conn *c, const struct c10d_request *req, size_t size)
+/* One more turn of the request that has begun. The daemon may have waited for its end. */
+static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
+{
+    if (c10d_session(c)->busy == C10D_PICKS)
+        run_job(c, req);
+    else
+        handle_list(c, req);
+    if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
+        conn_finish(c);
+    return end_turn(c);
+}
+
+static bool has_many_keys(const struct c10d_request *req, size_t size)
+{
+    return size > CHEAP_SIZE && req->count > MANY_KEYS;
+}
+
+static void handle(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                   size_t size)
+{
+    bool waits = req->op == C10D_WAIT;
+
+    if (!has_many_keys(req, size))
+        handlers[req->op](c, req);
+    else if ((!waits || may_wait(c)) && begin_job(c, req, start, size))
+        run_job(c, req);
+}
+
+/* One whole request of `size` bytes, which begins there. */
+static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
+                                        const uint8_t *start, size_t size)
 {
     struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
     uint64_t worked = engine->work, told = engine->store.ready.told;
@@ -488,15 +644,10 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
         return PROTOCOL_PARKED;
     engine->stats.c10d_requests++;
     if (verdict == C10D_PROCEED)
-        handlers[req->op](c, req);
+        handle(c, req, start, size);
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
                        (engine->store.ready.told - told) * TOLD_COST);
-    if (!conn_is_open(c))
-        return PROTOCOL_ENDED;
-    if (!is_busy(c))
-        return PROTOCOL_MORE;
-    conn_wait_for_costly(c);
-    return PROTOCOL_DEFERRED;
+    return end_turn(c);
 }
 
 static bool is_costly(struct conn *c, const struct c10d_request *req, size_t size)
@@ -512,18 +663,45 @@ static void give_up_wait(struct conn *c)
         drop_wait(c);
 }
 
+/* The next request: the one that has begun, or the next to be read. */
+static enum parse_result next_request(struct conn *c, struct slice in, struct c10d_request *req,
+                                      size_t *size, struct c10d_refusal *refusal)
+{
+    struct c10d_session *s = c10d_session(c);
+
+    if (s->busy != C10D_PICKS)
+        return c10d_parse(in, (enum c10d_version)s->version, &c10d_of(c)->limits, &s->progress, req,
+                          size, refusal);
+    *req = request_of(s->work.job, in.ptr);
+    *size = s->work.job->size;
+    return PARSE_DONE;
+}
+
+/* A whole request. It stays where it is if it is held, or goes on in another turn. */
+static enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
+                                         const uint8_t *start, size_t size)
+{
+    bool costly = is_costly(c, req, size);
+    enum protocol_result result;
+
+    if (req->op == C10D_LIST_KEYS && !is_busy(c) && !conn_has_room(c, keymap_list_size(keys_of(c))))
+        return PROTOCOL_PAUSED;
+    if (costly && !conn_begin_costly(c))
+        return PROTOCOL_DEFERRED;
+    result = run_request(c, req, start, size);
+    if (costly)
+        conn_end_costly(c);
+    return result;
+}
+
 static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
                                           struct protocol_progress *progress)
 {
-    const struct c10d *c10d = c10d_of(c);
-    struct c10d_session *s = c10d_session(c);
-
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
         enum protocol_result result;
         struct c10d_request req;
         struct c10d_refusal refusal;
-        bool costly;
         size_t size;
 
         give_up_wait(c);
@@ -531,20 +709,12 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             return PROTOCOL_PAUSED;
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
-        switch (c10d_parse(rest, (enum c10d_version)s->version, &c10d->limits, &s->progress, &req,
-                           &size, &refusal)) {
+        switch (next_request(c, rest, &req, &size, &refusal)) {
         case PARSE_DONE:
-            if (req.op == C10D_LIST_KEYS && !is_busy(c) &&
-                !conn_has_room(c, keymap_list_size(keys_of(c))))
-                return PROTOCOL_PAUSED;
-            costly = is_costly(c, &req, size);
-            result =
-                costly && !conn_begin_costly(c) ? PROTOCOL_DEFERRED : run_request(c, &req, size);
-            if (costly)
-                conn_end_costly(c);
+            result = take_request(c, &req, rest.ptr, size);
             if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
                 progress->need = progress->used + size; /* and more may come behind it */
-            else
+            else if (result != PROTOCOL_PAUSED)
                 progress->used += size;
             if (result != PROTOCOL_MORE)
                 return result;

@@ -13,17 +13,28 @@ enum c10d_role {
     C10D_WORKER,  /* those of a worker store */
 };
 
+/* A request that has begun, and takes more than one turn. */
+enum c10d_busy {
+    C10D_IDLE, /* there is none */
+    C10D_LISTS,
+    C10D_PICKS, /* finds its keys, one after the other */
+};
+
 struct c10d_session {
     struct c10d_progress progress;
     struct waiter *waiter;        /* an open WAIT or BARRIER; NULL: none */
     struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
-    uint64_t list_ticket;         /* a LIST_KEYS has begun, and is not answered yet; 0: none */
+    union {
+        uint64_t list_ticket; /* of LIST_KEYS */
+        struct c10d_job *job; /* of a request with many keys */
+    } work;                   /* the request that `busy` is about */
     union {
         void *agent;           /* C10D_AGENT: the hooks' own */
         uint64_t worker_store; /* C10D_WORKER: whose keys, by number */
     } bound;
     uint8_t version; /* enum c10d_version */
     uint8_t role;    /* enum c10d_role */
+    uint8_t busy;    /* enum c10d_busy */
     bool pinged;     /* has sent PING: a client of torch 2.5 or later */
 };
 

@@ -319,6 +319,8 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
         key_changed(home, command->key);
         return;
     }
+    if (command->picks != NULL && !command->picks->has_grouped)
+        return;
     /* Of several values for one key the last is there: it is read once, not once for each. */
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
         if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
@@ -344,6 +346,8 @@ static bool admits(void *arg, struct engine_space *space, const struct command *
         return true;
     if (command->kind != COMMAND_KEY_MULTI_SET)
         return !command_makes_key(command->kind) || left > 0 || !makes_run(home, command->key);
+    if (command->picks != NULL && !command->picks->has_grouped)
+        return true;
     while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
         more += makes_run(home, key);
         if (more > left)
