@@ -1,5 +1,6 @@
 /* rdzvd: from argv to an exit code. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,14 @@ static void log_start(const struct config *config)
                           "to the data directory, and a restart starts empty"));
 }
 
+/* malloc() keeps small blocks that were freed apart, and joins all of them at once when it wants
+ * memory in one piece: a million of them take it a quarter of a second. Without that it joins each
+ * when it is freed. */
+static void keep_malloc_even(void)
+{
+    mallopt(M_MXFAST, 0);
+}
+
 static void limit_memory(const struct config *config)
 {
     const struct memory_limit limit =
@@ -133,6 +142,7 @@ static int run(struct config *config)
     if (server == NULL)
         return 1;
     log_start(config);
+    keep_malloc_even();
     limit_memory(config);
     if (server_init(server, config) == 0) {
         log_event(LOG_INFO, "ready", log_str("msg", "ready to serve client requests"));

@@ -5,16 +5,28 @@
 
 #define FIRST_BUCKETS 64
 
+/* So many buckets of the old array move with each node that is added: they have all moved long
+ * before the new one is too small. */
+#define MOVED_AT_A_TIME 4
+
 void table_init(struct table *t, enum account_kind kind, uint64_t seed,
                 const struct reserve *reserve)
 {
     *t = (struct table){.buckets = &t->first, .kind = kind, .seed = seed, .reserve = reserve};
 }
 
+static void free_old(struct table *t)
+{
+    if (t->old != NULL && t->old != &t->first)
+        account_free(t->kind, t->old, (t->old_mask + 1) * sizeof(struct table_node *));
+    t->old = NULL;
+}
+
 void table_fini(struct table *t)
 {
     if (t->buckets != &t->first)
         account_free(t->kind, t->buckets, (t->mask + 1) * sizeof(struct table_node *));
+    free_old(t);
     table_init(t, t->kind, t->seed, t->reserve);
 }
 
@@ -47,27 +59,61 @@ static uint64_t hash_bytes(struct slice key, uint64_t seed)
     return mix(h ^ seed, odd2);
 }
 
-struct table_node *table_find(const struct table *t, struct slice key)
+/* The first of these nodes that has the key. */
+static struct table_node *find_in(struct table_node *n, uint64_t hash, struct slice key)
 {
-    uint64_t hash;
-
-    if (t->count == 0)
-        return NULL;
-    hash = hash_bytes(key, t->seed);
-    for (struct table_node *n = t->buckets[hash & t->mask]; n != NULL; n = n->next) {
+    for (; n != NULL; n = n->next) {
         if (n->hash == hash && slice_equal(n->key, key))
             return n;
     }
     return NULL;
 }
 
-struct table_node *table_find_next(const struct table_node *node)
+struct table_node *table_find(const struct table *t, struct slice key)
 {
-    for (struct table_node *n = node->next; n != NULL; n = n->next) {
-        if (n->hash == node->hash && slice_equal(n->key, node->key))
-            return n;
-    }
-    return NULL;
+    struct table_node *found;
+    uint64_t hash;
+
+    if (t->count == 0)
+        return NULL;
+    hash = hash_bytes(key, t->seed);
+    found = find_in(t->buckets[hash & t->mask], hash, key);
+    if (found == NULL && t->old != NULL)
+        found = find_in(t->old[hash & t->old_mask], hash, key);
+    return found;
+}
+
+/* The link that leads to the node. */
+static struct table_node **find_link(struct table *t, const struct table_node *node)
+{
+    struct table_node **link = &t->buckets[node->hash & t->mask];
+
+    while (*link != NULL && *link != node)
+        link = &(*link)->next;
+    if (*link != NULL)
+        return link;
+    assert(t->old != NULL);
+    for (link = &t->old[node->hash & t->old_mask]; *link != node; link = &(*link)->next)
+        assert(*link != NULL);
+    return link;
+}
+
+static bool is_moved(const struct table *t, const struct table_node *node)
+{
+    const struct table_node *n = t->buckets[node->hash & t->mask];
+
+    while (n != NULL && n != node)
+        n = n->next;
+    return n != NULL;
+}
+
+struct table_node *table_find_next(const struct table *t, const struct table_node *node)
+{
+    struct table_node *found = find_in(node->next, node->hash, node->key);
+
+    if (found == NULL && t->old != NULL && is_moved(t, node))
+        found = find_in(t->old[node->hash & t->old_mask], node->hash, node->key);
+    return found;
 }
 
 static void push(struct table_node **buckets, size_t mask, struct table_node *node)
@@ -78,6 +124,32 @@ static void push(struct table_node **buckets, size_t mask, struct table_node *no
     *bucket = node;
 }
 
+/* Behind those that have been added since, so that of one key the newest is found first. */
+static void move_bucket(struct table *t)
+{
+    struct table_node *n = t->old[t->moved], *next;
+
+    t->old[t->moved++] = NULL;
+    for (; n != NULL; n = next) {
+        struct table_node **end = &t->buckets[n->hash & t->mask];
+
+        while (*end != NULL)
+            end = &(*end)->next;
+        next = n->next;
+        n->next = NULL;
+        *end = n;
+    }
+}
+
+static void move_some(struct table *t, size_t count)
+{
+    while (count-- > 0 && t->moved <= t->old_mask)
+        move_bucket(t);
+    if (t->moved > t->old_mask)
+        free_old(t);
+}
+
+/* A small table moves at once. */
 static void grow(struct table *t)
 {
     size_t count = t->mask + 1 < FIRST_BUCKETS ? FIRST_BUCKETS : (t->mask + 1) * 2;
@@ -88,23 +160,20 @@ static void grow(struct table *t)
     wider = account_request_zeroed(t->kind, ACCOUNT_ORDINARY, count * sizeof(struct table_node *));
     if (wider == NULL)
         return;
-    for (size_t i = 0; i <= t->mask; i++) {
-        struct table_node *next;
-
-        for (struct table_node *n = t->buckets[i]; n != NULL; n = next) {
-            next = n->next;
-            push(wider, count - 1, n);
-        }
-    }
-    if (t->buckets != &t->first)
-        account_free(t->kind, t->buckets, (t->mask + 1) * sizeof(struct table_node *));
+    t->old = t->buckets;
+    t->old_mask = t->mask;
+    t->moved = 0;
     t->buckets = wider;
     t->mask = count - 1;
+    if (count <= TABLE_SMALL)
+        move_some(t, SIZE_MAX);
 }
 
 void table_add(struct table *t, struct table_node *node)
 {
-    if (t->count > t->mask)
+    if (t->old != NULL)
+        move_some(t, MOVED_AT_A_TIME);
+    else if (t->count > t->mask)
         grow(t);
     node->hash = hash_bytes(node->key, t->seed);
     push(t->buckets, t->mask, node);
@@ -113,12 +182,16 @@ void table_add(struct table *t, struct table_node *node)
 
 void table_remove(struct table *t, struct table_node *node)
 {
-    struct table_node **link = &t->buckets[node->hash & t->mask];
-
-    while (*link != node) {
-        assert(*link != NULL);
-        link = &(*link)->next;
-    }
-    *link = node->next;
+    *find_link(t, node) = node->next;
     t->count--;
+}
+
+size_t table_bucket_count(const struct table *t)
+{
+    return t->mask + 1 + (t->old == NULL ? 0 : t->old_mask + 1);
+}
+
+struct table_node *table_bucket(const struct table *t, size_t i)
+{
+    return i <= t->mask ? t->buckets[i] : t->old[i - t->mask - 1];
 }

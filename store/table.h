@@ -15,6 +15,9 @@ struct table {
     struct table_node **buckets;
     struct table_node *first; /* the one bucket of a table that has not grown yet */
     size_t mask;              /* number of buckets - 1 */
+    struct table_node **old;  /* while the table grows: those that have not moved yet; or NULL */
+    size_t old_mask;
+    size_t moved; /* so many buckets of `old` are empty now */
     size_t count;
     enum account_kind kind;
     uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
@@ -33,11 +36,18 @@ void table_fini(struct table *t);
 struct table_node *table_find(const struct table *t, struct slice key);
 
 /* Another node of the same key, behind this one; NULL when there is none. */
-struct table_node *table_find_next(const struct table_node *node);
+struct table_node *table_find_next(const struct table *t, const struct table_node *node);
 
-/* Adds a node whose key is set and is not in the table yet. Grows the array when it can; when
- * memory is short, chains get longer instead. */
+/* Adds a node whose key is set and is not in the table yet. Grows the array when it can, and moves
+ * a few nodes at a time if there are many; when memory is short, chains get longer instead. */
 void table_add(struct table *t, struct table_node *node);
 
 /* Removes a node that is in the table. */
 void table_remove(struct table *t, struct table_node *node);
+
+/* All nodes are in one of these, until one is added. */
+size_t table_bucket_count(const struct table *t);
+struct table_node *table_bucket(const struct table *t, size_t i);
+
+/* A table of up to so many buckets moves all its nodes at once. */
+#define TABLE_SMALL 4096u

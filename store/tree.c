@@ -99,7 +99,7 @@ static bool is_living(const struct tree *t, const struct node *n)
 struct node *tree_find_living(const struct tree *t, struct node *n)
 {
     while (n != NULL && !is_living(t, n))
-        n = (struct node *)table_find_next(&n->by_path);
+        n = (struct node *)table_find_next(&t->nodes, &n->by_path);
     return n;
 }
 

@@ -192,8 +192,8 @@ bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct 
 {
     const struct table *points = &h->points;
 
-    while (walk->next == NULL && walk->bucket <= points->mask)
-        walk->next = points->buckets[walk->bucket++];
+    while (walk->next == NULL && walk->bucket < table_bucket_count(points))
+        walk->next = table_bucket(points, walk->bucket++);
     if (walk->next == NULL)
         return false;
     *path = walk->next->key;

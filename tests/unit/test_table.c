@@ -124,10 +124,10 @@ static void chains_stay_short(void **state)
         items[i] = (struct item){.node.key = exact(name, (size_t)len)};
         table_add(&t, &items[i].node);
     }
-    for (size_t b = 0; b <= t.mask; b++) {
+    for (size_t b = 0; b < table_bucket_count(&t); b++) {
         size_t length = 0;
 
-        for (const struct table_node *n = t.buckets[b]; n != NULL; n = n->next)
+        for (const struct table_node *n = table_bucket(&t, b); n != NULL; n = n->next)
             length++;
         longest = length > longest ? length : longest;
     }
@@ -135,6 +135,52 @@ static void chains_stay_short(void **state)
     assert_in_range(longest, 1, 10);
     table_fini(&t);
     items_free(items);
+}
+
+/* A large table moves to its new array with what is added; meanwhile it finds and removes all. */
+static void a_large_table_grows_bit_by_bit(void **state)
+{
+    enum { COUNT = 6 * TABLE_SMALL };
+    static struct table_node nodes[COUNT], twins[COUNT];
+    static char names[COUNT][16];
+    struct table t;
+    size_t growing = 0;
+
+    (void)state;
+    table_init(&t, ACCOUNT_KEYS, 7, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t before = t.old == NULL ? 0 : t.moved, other = i * 7919 % (i + 1);
+
+        snprintf(names[i], sizeof names[i], "%zu", i);
+        nodes[i] = twins[i] = (struct table_node){.key = slice_str(names[i])};
+        table_add(&t, &nodes[i]);
+        assert_ptr_equal(table_find(&t, nodes[i].key), &nodes[i]);
+        if (t.old == NULL)
+            continue;
+        growing++;
+        assert_in_range(t.moved, before, before + 4);
+        assert_ptr_equal(table_find(&t, nodes[other].key), &nodes[other]);
+        assert_null(table_find_next(&t, &nodes[other]));
+        table_remove(&t, &nodes[other]);
+        assert_null(table_find(&t, nodes[other].key));
+        table_add(&t, &nodes[other]);
+        if (twins[other].hash != 0)
+            continue;
+        table_add(&t, &twins[other]); /* of the same key: it is found first */
+        assert_ptr_equal(table_find(&t, nodes[other].key), &twins[other]);
+        assert_ptr_equal(table_find_next(&t, &twins[other]), &nodes[other]);
+        assert_null(table_find_next(&t, &nodes[other]));
+        table_remove(&t, &twins[other]);
+    }
+    assert_in_range(growing, 1000, COUNT / 2);
+    assert_int_equal(t.count, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_ptr_equal(table_find(&t, nodes[i].key), &nodes[i]);
+        table_remove(&t, &nodes[i]);
+    }
+    assert_int_equal(t.count, 0);
+    table_fini(&t);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS], 0);
 }
 
 static void another_seed_gives_other_chains(void **state)
@@ -159,6 +205,7 @@ int main(void)
         cmocka_unit_test(the_empty_key_is_a_key),
         cmocka_unit_test(it_holds_what_was_added_and_not_removed),
         cmocka_unit_test(chains_stay_short),
+        cmocka_unit_test(a_large_table_grows_bit_by_bit),
         cmocka_unit_test(another_seed_gives_other_chains),
     };
 
