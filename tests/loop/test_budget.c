@@ -453,6 +453,145 @@ static void a_list_that_has_begun_is_answered_when_the_daemon_stops(void **state
     loop_close(&loop);
 }
 
+/* --- Requests with many keys. --- */
+
+enum { MANY = 20000, ITEM = 8 + 11, PAIR = ITEM + 8 + 1 };
+static uint8_t many[9 + MANY * PAIR];
+
+/* A request of /key/000000 and so on, each with a value of "w" if `pairs`. Its length. */
+static size_t make_many(uint8_t op, bool pairs)
+{
+    uint8_t *at = many + 9;
+
+    many[0] = op;
+    bytes_put_u64(many + 1, MANY);
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "/key/%06d", i);
+        bytes_put_u64(at, 11);
+        memcpy(at + 8, name, 11);
+        at += ITEM;
+        if (!pairs)
+            continue;
+        bytes_put_u64(at, 1);
+        at[8] = 'w';
+        at += 9;
+    }
+    return (size_t)(at - many);
+}
+
+static void set_many(int fd)
+{
+    size_t len = make_many(0x0b, true);
+
+    loop_send(&loop, fd, many, len);
+    loop_send(&loop, fd, TEXT(PING));
+    loop_expect(&loop, fd, "abcd", 4);
+}
+
+static struct keymap *keys_of_loop(void)
+{
+    return &TAILQ_FIRST(&loop.server.engine.spaces)->store->keys;
+}
+
+#define LAST_KEY   "\x0b\0\0\0\0\0\0\0/key/019999"
+#define FIRST_KEY  "\x0b\0\0\0\0\0\0\0/key/000000"
+#define ONE_MORE_V "\1\0\0\0\0\0\0\0v"
+
+/* Sends a request of that many keys and a PING behind it, and at its half does what `meanwhile`
+ * says.
+ */
+static void ask_many(int fd, int other, uint8_t op, const char *meanwhile, size_t len)
+{
+    size_t size = make_many(op, op == 0x0b);
+    uint64_t before;
+
+    loop_send(&loop, fd, many, size);
+    tell(fd, TEXT(PING));
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->input == INPUT_DEFERRED);
+    before = loop.server.engine.stats.loop_iterations;
+    assert_false(has_answer(fd));
+    tell(other, meanwhile, len);
+    tell(other, TEXT(PING));
+    if (meanwhile[0] == 8)
+        loop_expect(&loop, other, "\1\0\0\0\0\0\0\0", 8);
+    loop_expect(&loop, other, "abcd", 4);
+    assert_in_range(loop.server.engine.stats.loop_iterations - before, 1, 10);
+}
+
+/* They take many iterations, in which others are answered, and show the moment of their end. */
+static void a_request_with_many_keys_takes_several_iterations(void **state)
+{
+    int fd, other;
+
+    (void)state;
+    open_loop(NULL);
+    fd = open_modern();
+    other = open_modern();
+    loop_send(&loop, fd, many, make_many(0x05, false)); /* CHECK */
+    loop_expect(&loop, fd, "\1", 1);
+    set_many(fd);
+    assert_int_equal(keys_of_loop()->present, MANY);
+
+    ask_many(fd, other, 0x05, TEXT("\1" FIRST_KEY ONE_MORE_V));
+    loop_expect(&loop, fd, "\0abcd", 5);
+    ask_many(fd, other, 0x05, TEXT("\x08" FIRST_KEY)); /* it has been found already */
+    loop_expect(&loop, fd, "\1abcd", 5);
+
+    ask_many(fd, other, 0x0a, TEXT("\1" FIRST_KEY ONE_MORE_V)); /* MULTI_GET */
+    loop_expect(&loop, fd, ONE_MORE_V, 9);
+    for (int i = 1; i < MANY; i++)
+        loop_expect(&loop, fd, "\1\0\0\0\0\0\0\0w", 9);
+    loop_expect(&loop, fd, "abcd", 4);
+
+    ask_many(fd, other, 0x06, TEXT("\x08" LAST_KEY)); /* WAIT */
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_int_equal(keys_of_loop()->waiters, 1);
+    assert_false(has_answer(fd));
+    tell(other, TEXT("\1" LAST_KEY ONE_MORE_V));
+    loop_expect(&loop, fd, "\0", 1);
+
+    ask_many(fd, other, 0x0b, TEXT("\1" FIRST_KEY ONE_MORE_V)); /* MULTI_SET */
+    assert_true(slice_is(blob_slice(keymap_get(keys_of_loop(), slice_str("/key/000000"))), "v"));
+    loop_expect(&loop, fd, "abcd", 4);
+    assert_true(slice_is(blob_slice(keymap_get(keys_of_loop(), slice_str("/key/000000"))), "w"));
+    LOOP_UNTIL(&loop, !transport_has_work(&loop.server.net));
+    assert_true(TAILQ_EMPTY(&keys_of_loop()->picks));
+    loop_leave(&loop, fd);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* Who leaves before the answer leaves nothing behind; who is asked to stop answers. */
+static void a_request_with_many_keys_may_be_left(void **state)
+{
+    int fd, leaver, other;
+
+    (void)state;
+    open_loop(NULL);
+    other = open_modern();
+    for (int op = 0x0a; op <= 0x0b; op++) {
+        leaver = open_modern();
+        ask_many(leaver, other, (uint8_t)op, TEXT("\1" FIRST_KEY ONE_MORE_V));
+        assert_false(TAILQ_EMPTY(&keys_of_loop()->picks));
+        conn_close(loop_conn(&loop, leaver), "test");
+        loop_expect_end(&loop, leaver);
+        close(leaver);
+        LOOP_UNTIL(&loop, TAILQ_EMPTY(&keys_of_loop()->picks));
+        assert_int_equal(keys_of_loop()->present, 1);
+        assert_int_equal(keys_of_loop()->keys.count, 1);
+    }
+    fd = open_modern();
+    ask_many(fd, other, 0x0b, TEXT("\1" FIRST_KEY ONE_MORE_V));
+    transport_drain(&loop.server.net);
+    loop_expect_end(&loop, fd);
+    assert_int_equal(keys_of_loop()->present, MANY);
+    close(fd);
+    close(other);
+    loop_close(&loop);
+}
+
 /* --- Those who do not go on. --- */
 
 /* Many stall at the same time: they are dropped over several iterations, and others are answered
@@ -648,6 +787,8 @@ int main(void)
         cmocka_unit_test(a_list_that_has_begun_is_answered_when_the_daemon_stops),
         cmocka_unit_test(those_who_are_woken_take_several_iterations),
         cmocka_unit_test(those_who_stall_are_dropped_over_several_iterations),
+        cmocka_unit_test(a_request_with_many_keys_takes_several_iterations),
+        cmocka_unit_test(a_request_with_many_keys_may_be_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,279 @@
+/* Many keys at one moment: they are found one by one, and what counts is how they stand at the end,
+ * whatever happens meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/keymap_entry.h"
+#include "tests/unit/keymap_fixture.h"
+
+static struct key_picks *begin(struct fixture *w, const char *const *keys, bool with_values)
+{
+    size_t count = 0;
+    struct key_picks *p;
+
+    while (keys[count] != NULL)
+        count++;
+    p = keymap_pick_begin(&w->m, count, with_values);
+    assert_non_null(p);
+    for (size_t i = 0; i < count && !with_values; i++)
+        assert_true(keymap_pick(p, s(keys[i])));
+    return p;
+}
+
+static void check_pick(const struct key_picks *p, size_t i, const char *value)
+{
+    const struct blob *b = key_picks_value(p, i);
+
+    if (value == NULL)
+        assert_null(b);
+    else
+        assert_true(b != NULL && slice_is(blob_slice(b), value));
+}
+
+static void delete_key(struct fixture *w, const char *key)
+{
+    assert_int_equal(keymap_delete(&w->m, s(key)), STORE_OK);
+}
+
+static void values_are_those_of_the_last_moment(void **state)
+{
+    const char *const keys[] = {"/stays",   "/changes", "/goes", "/comes",
+                                "/returns", "/comes",   NULL};
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/stays", "1");
+    set(&w, "/changes", "1");
+    set(&w, "/goes", "1");
+    set(&w, "/returns", "1");
+    p = begin(&w, keys, false);
+    set(&w, "/changes", "2");
+    delete_key(&w, "/goes");
+    set(&w, "/comes", "new");
+    delete_key(&w, "/returns");
+    set(&w, "/returns", "again");
+    check_pick(p, 0, "1");
+    check_pick(p, 1, "2");
+    check_pick(p, 2, NULL);
+    check_pick(p, 3, "new");
+    check_pick(p, 4, "again");
+    check_pick(p, 5, "new");
+    keymap_clear(&w.m);
+    for (size_t i = 0; i < p->count; i++)
+        check_pick(p, i, NULL);
+    set(&w, "/goes", "after");
+    check_pick(p, 2, "after");
+    keymap_pick_end(p);
+    assert_int_equal(w.m.keys.count, 1);
+    fixture_fini(&w);
+}
+
+static void all_exist_or_not(void **state)
+{
+    const char *const keys[] = {"/key", "/queue", NULL};
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/key", "1");
+    p = begin(&w, keys, false);
+    assert_false(key_picks_last_exists(p));
+    assert_false(keymap_all_exist(p));
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_true(key_picks_last_exists(p));
+    assert_true(keymap_all_exist(p));
+    delete_key(&w, "/key");
+    assert_false(keymap_all_exist(p));
+    keymap_pick_end(p);
+    keymap_clear(&w.m);
+    fixture_fini(&w);
+}
+
+/* Who waits for what was picked waits as by keymap_wait(). */
+static void a_wait_begins_at_the_last_moment(void **state)
+{
+    const char *const keys[] = {"/there", "/goes", "/comes", "/absent", "/absent", NULL};
+    struct waiter *waiter;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/there", "1");
+    set(&w, "/goes", "1");
+    p = begin(&w, keys, false);
+    delete_key(&w, "/goes");
+    set(&w, "/comes", "1");
+    assert_int_equal(keymap_wait_picked(&w.m, p, &w, &waiter), STORE_OK);
+    keymap_pick_end(p);
+    assert_non_null(waiter);
+    assert_ptr_equal(waiter->wake.owner, &w);
+    assert_int_equal(waiter->missing, 2);
+    set(&w, "/absent", "1");
+    assert_int_equal(waiter->missing, 1);
+    set(&w, "/goes", "1");
+    assert_int_equal(waiter->missing, 0);
+    assert_ptr_equal(TAILQ_FIRST(&w.ready), &waiter->wake);
+    keymap_cancel(&w.m, waiter);
+
+    p = begin(&w, keys, false);
+    assert_int_equal(keymap_wait_picked(&w.m, p, &w, &waiter), STORE_OK);
+    assert_null(waiter); /* all are there */
+    keymap_pick_end(p);
+    fixture_fini(&w);
+}
+
+static void a_wait_over_the_limit_is_refused(void **state)
+{
+    const char *const keys[] = {"/absent", NULL};
+    struct waiter *waiter;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, sizeof(struct entry) + 10);
+    p = begin(&w, keys, false);
+    assert_int_equal(keymap_wait_picked(&w.m, p, &w, &waiter), STORE_FULL);
+    keymap_pick_end(p);
+    fixture_fini(&w);
+}
+
+static enum store_status set_picked(struct fixture *w, struct key_picks *p)
+{
+    const struct command c = {.kind = COMMAND_KEY_MULTI_SET, .picks = p};
+    struct store_result r;
+
+    return execute(&w->m, &c, &r);
+}
+
+/* Nothing is seen of it before the moment, and all of it then: also by those who wait or watch. */
+static void many_values_are_set_at_once(void **state)
+{
+    const char *const keys[] = {"/old", "/new", "/twice", "/twice", NULL};
+    const char *const values[] = {"o", "n", "first", "second"};
+    struct subscription subscription;
+    struct key_watch *watch;
+    struct blob *held, *event;
+    struct waiter *waiter;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/old", "before");
+    held = blob_ref(keymap_get(&w.m, s("/old")));
+    p = begin(&w, keys, true);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(keymap_pick_value(p, s(keys[i]), s(values[i])));
+    assert_int_equal(w.m.present, 1);
+    assert_false(keymap_exists(&w.m, s("/new")));
+    subscription_init(&subscription, NULL);
+    assert_int_equal(keymap_watch(&w.m, s("/old"), &subscription, &watch), STORE_OK);
+    assert_int_equal(keymap_wait(&w.m, (struct slice){(const uint8_t *)"\4\0\0\0\0\0\0\0/new", 12},
+                                 1, &w, &waiter),
+                     STORE_OK);
+    set(&w, "/old", "changed meanwhile");
+    blob_unref(subscription_next(&subscription));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    check_value(&w, "/old", "o");
+    check_value(&w, "/new", "n");
+    check_value(&w, "/twice", "second");
+    assert_int_equal(w.m.present, 3);
+    assert_true(slice_is(blob_slice(held), "before"));
+    blob_unref(held);
+    assert_int_equal(waiter->missing, 0);
+    keymap_cancel(&w.m, waiter);
+    event = subscription_next(&subscription);
+    assert_non_null(event);
+    assert_int_equal(event->bytes[0], 0); /* updated */
+    blob_unref(event);
+    keymap_unwatch(&w.m, watch);
+    subscription_fini(&w.ready, &subscription);
+    set(&w, "/new", "1234567890"); /* it has room for a number, as all values have */
+    fixture_fini(&w);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
+}
+
+static void what_does_not_fit_is_not_set(void **state)
+{
+    const char *const keys[] = {"/a", "/b", NULL};
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 2 * (sizeof(struct entry) + 2) + 1); /* and "v" */
+    for (int more = 0; more <= 1; more++) {
+        p = begin(&w, keys, true);
+        assert_true(keymap_pick_value(p, s("/a"), s("v")));
+        assert_true(keymap_pick_value(p, s("/b"), s(more ? "" : "v")));
+        assert_int_equal(set_picked(&w, p), more ? STORE_OK : STORE_FULL);
+        assert_int_equal(w.m.present, more ? 2 : 0);
+        keymap_pick_end(p);
+    }
+    fixture_fini(&w);
+}
+
+static void without_memory_nothing_is_picked(void **state)
+{
+    const char *const keys[] = {"/a", "/b", NULL};
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/a", "1");
+    p = begin(&w, keys, true);
+    account_set_limit(1);
+    assert_null(keymap_pick_begin(&w.m, 1, false));
+    assert_false(keymap_pick_value(p, s("/a"), s("2")));
+    assert_false(keymap_pick(p, s("/b")));
+    account_set_limit(0);
+    keymap_pick_end(p);
+    check_value(&w, "/a", "1");
+    fixture_fini(&w);
+}
+
+/* A keymap that ends lets go of what its requests held, though a graveyard has it. */
+static void picks_end_with_their_keymap(void **state)
+{
+    const char *const keys[] = {"/a", "/b", "/c", NULL};
+    struct graveyard g;
+    struct fixture w;
+
+    (void)state;
+    for (size_t freed = 0; freed <= 4; freed++) {
+        graveyard_init(&g);
+        fixture_init(&w, 0);
+        w.m.graveyard = &g;
+        set(&w, "/a", "1");
+        keymap_pick_end(begin(&w, keys, false));
+        assert_false(graveyard_is_empty(&g));
+        graveyard_free(&g, freed);
+        assert_true(graveyard_is_empty(&g) == (freed == 4));
+        keymap_end_picks(&w.m);
+        assert_true(graveyard_is_empty(&g));
+        assert_int_equal(w.m.keys.count, 1);
+        w.m.graveyard = NULL;
+        fixture_fini(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_those_of_the_last_moment),
+        cmocka_unit_test(all_exist_or_not),
+        cmocka_unit_test(a_wait_begins_at_the_last_moment),
+        cmocka_unit_test(a_wait_over_the_limit_is_refused),
+        cmocka_unit_test(many_values_are_set_at_once),
+        cmocka_unit_test(what_does_not_fit_is_not_set),
+        cmocka_unit_test(without_memory_nothing_is_picked),
+        cmocka_unit_test(picks_end_with_their_keymap),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
