@@ -7,7 +7,7 @@
 static bool is_empty(const struct graveyard *g)
 {
     return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
-           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->trees);
+           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->waiters) && TAILQ_EMPTY(&g->trees);
 }
 
 void graveyard_init(struct graveyard *g)
@@ -17,6 +17,7 @@ void graveyard_init(struct graveyard *g)
     TAILQ_INIT(&g->queues);
     TAILQ_INIT(&g->lists);
     TAILQ_INIT(&g->picks);
+    TAILQ_INIT(&g->waiters);
     TAILQ_INIT(&g->trees);
 }
 
@@ -92,6 +93,30 @@ static void free_element(struct graveyard *g, struct queue *q)
     account_free(kind, q, sizeof *q + q->node.key.len);
 }
 
+static size_t waiter_bytes(const struct waiter *w)
+{
+    return sizeof *w + w->cap * sizeof(struct wait_link);
+}
+
+void graveyard_add_waiter(struct graveyard *g, struct waiter *w)
+{
+    TAILQ_INSERT_TAIL(&g->waiters, &w->wake, entry);
+    g->bytes += waiter_bytes(w);
+}
+
+void graveyard_forget_waiter(struct graveyard *g, struct waiter *w)
+{
+    TAILQ_REMOVE(&g->waiters, &w->wake, entry);
+    count_freed(g, waiter_bytes(w));
+}
+
+static void free_waiter(struct graveyard *g, struct waiter *w)
+{
+    if (w->count == 0)
+        graveyard_forget_waiter(g, w);
+    waiter_free_some(w);
+}
+
 static size_t picks_bytes(const struct key_picks *p)
 {
     return sizeof *p + p->room * sizeof(struct entry *);
@@ -138,6 +163,8 @@ void graveyard_free(struct graveyard *g, size_t count)
         free_element(g, TAILQ_FIRST(&g->queues));
     for (; count > 0 && !TAILQ_EMPTY(&g->lists); count--)
         free_chunk(g, TAILQ_FIRST(&g->lists));
+    for (; count > 0 && !TAILQ_EMPTY(&g->waiters); count--)
+        free_waiter(g, (struct waiter *)TAILQ_FIRST(&g->waiters)); /* wake is the first member */
     for (; count > 0 && !TAILQ_EMPTY(&g->picks); count--)
         free_pick(g, TAILQ_FIRST(&g->picks));
     while (count > 0 && !TAILQ_EMPTY(&g->trees)) {

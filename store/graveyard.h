@@ -11,20 +11,24 @@ struct key_list;
 struct key_picks;
 struct queue;
 struct tree;
+struct waiter;
+struct wake;
 
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
 TAILQ_HEAD(tree_list, tree);
 TAILQ_HEAD(key_lists, key_list);
 TAILQ_HEAD(buried_picks, key_picks);
+TAILQ_HEAD(buried_waiters, wake);
 
 struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
-    struct key_lists lists;    /* what LIST_KEYS answered, and nobody asks for any more */
-    struct buried_picks picks; /* what requests with many keys held */
-    struct tree_list trees;    /* that have nodes to free, see tree_free_dead() */
-    size_t bytes;              /* about what all of that takes; 0: there is nothing */
+    struct key_lists lists;        /* what LIST_KEYS answered, and nobody asks for any more */
+    struct buried_waiters waiters; /* whose clients have gone */
+    struct buried_picks picks;     /* what requests with many keys held */
+    struct tree_list trees;        /* that have nodes to free, see tree_free_dead() */
+    size_t bytes;                  /* about what all of that takes; 0: there is nothing */
 };
 
 void graveyard_init(struct graveyard *g);
@@ -41,6 +45,10 @@ static inline bool graveyard_is_empty(const struct graveyard *g)
 
 /* Takes over a list. */
 void graveyard_add_list(struct graveyard *g, struct key_list *l);
+
+/* Takes over a waiter that was ended; its keymap ends, and takes it back. */
+void graveyard_add_waiter(struct graveyard *g, struct waiter *w);
+void graveyard_forget_waiter(struct graveyard *g, struct waiter *w);
 
 /* Takes over picks; their keymap ends, and takes them back. */
 void graveyard_add_picks(struct graveyard *g, struct key_picks *p);

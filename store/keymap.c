@@ -428,6 +428,7 @@ void keymap_clear(struct keymap *m)
 void keymap_fini(struct keymap *m)
 {
     keymap_end_picks(m);
+    keymap_end_waiters(m);
     keymap_clear(m);
     assert(m->keys.count == 0);
     table_fini(&m->keys);

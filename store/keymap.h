@@ -260,8 +260,12 @@ enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 
-/* Ends a waiter: unregisters and frees it. Takes NULL. */
+/* Ends a waiter: it counts no more, and is unregistered and freed, not all at once if there is a
+ * graveyard. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
+
+/* Frees a part of a waiter that was ended; the last part, and the waiter is gone: false. */
+bool waiter_free_some(struct waiter *w);
 
 /* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
  * keymap_unwatch(), which frees *out. STORE_FULL: waiting takes as much as it may. STORE_NO_MEMORY:

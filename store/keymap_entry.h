@@ -125,7 +125,8 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
 /* MULTI_SET of what was picked. */
 void keymap_put_picks(struct keymap *m, struct key_picks *p);
 
-/* The keymap ends, or has no keys any more. */
+/* The keymap ends: what is not freed yet of those who waited, and of requests, is freed. */
+void keymap_end_waiters(struct keymap *m);
 void keymap_end_picks(struct keymap *m);
 
 /* The list that there is goes; who waits for it begins anew. */

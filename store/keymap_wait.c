@@ -5,6 +5,9 @@
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
 
+/* A waiter with more registrations than that is freed one at a time. */
+#define FREED_AT_ONCE 256
+
 /* --- Telling. --- */
 
 /* One registration has counted. True when its waiter lacks nothing any more. */
@@ -12,7 +15,7 @@ static bool count_link(struct keymap *m, struct wait_link *link)
 {
     link->at = NULL;
     m->ready->told++;
-    if (--link->waiter->missing != 0)
+    if (--link->waiter->missing != 0 || link->waiter->wake.kind == WAKE_ENDED)
         return false;
     wake_add(m->ready, &link->waiter->wake);
     return true;
@@ -235,27 +238,65 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
     return STORE_OK;
 }
 
+static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *link)
+{
+    struct entry *e = link->at;
+
+    if (e == NULL)
+        return;
+    if (w->barrier)
+        TAILQ_REMOVE(&e->barrier, link, entry);
+    else
+        TAILQ_REMOVE(&e->waiting, link, entry);
+    keymap_release(m, e);
+}
+
+/* Ends some registrations, or if there are none, the waiter: false. */
+static bool free_some(struct keymap *m, struct waiter *w, uint64_t max)
+{
+    if (w->count > 0) {
+        for (; max > 0 && w->count > 0; max--)
+            unlink_wait(m, w, &w->links[--w->count]);
+        return true;
+    }
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
+    keymap_wait_bytes(m, 0, waiter_cost(w->cap));
+    account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
+    return false;
+}
+
+/* While a waiter is in the graveyard, its owner is the keymap. */
+bool waiter_free_some(struct waiter *w)
+{
+    return free_some(w->wake.owner, w, 1);
+}
+
 void keymap_cancel(struct keymap *m, struct waiter *w)
 {
     if (w == NULL)
         return;
     wake_remove(m->ready, &w->wake);
-    for (uint64_t i = 0; i < w->count; i++) {
-        struct wait_link *link = &w->links[i];
-        struct entry *e = link->at;
-
-        if (e == NULL)
-            continue;
-        if (w->barrier)
-            TAILQ_REMOVE(&e->barrier, link, entry);
-        else
-            TAILQ_REMOVE(&e->waiting, link, entry);
-        keymap_release(m, e);
-    }
-    TAILQ_REMOVE(&m->open_waiters, w, entry);
     keymap_count_waiter(m, false);
-    keymap_wait_bytes(m, 0, waiter_cost(w->cap));
-    account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
+    if (w->count > FREED_AT_ONCE && m->graveyard != NULL) {
+        w->wake.kind = WAKE_ENDED;
+        w->wake.owner = m;
+        graveyard_add_waiter(m->graveyard, w);
+        return;
+    }
+    while (free_some(m, w, UINT64_MAX))
+        continue;
+}
+
+void keymap_end_waiters(struct keymap *m)
+{
+    struct waiter *w;
+
+    while ((w = TAILQ_FIRST(&m->open_waiters)) != NULL) {
+        assert(w->wake.kind == WAKE_ENDED);
+        graveyard_forget_waiter(m->graveyard, w);
+        while (free_some(m, w, UINT64_MAX))
+            continue;
+    }
 }
 
 enum store_status keymap_watch(struct keymap *m, struct slice key,

@@ -28,6 +28,11 @@
 
 #define EVENTS_AT_A_TIME 256
 
+/* A watch whose client leaves so much unread, and so many events, ends; etcd's does after a hundred
+ * events. */
+#define BEHIND_BYTES  (1u << 20)
+#define BEHIND_EVENTS 100u
+
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* as it was before the present head, to read that head again */
@@ -144,6 +149,27 @@ static void end_watch(struct conn *c)
         conn_finish(c);
 }
 
+static bool is_behind(const struct conn *c, const struct blob *event)
+{
+    return c->output == OUTPUT_BLOCKED && c->out.bytes > BEHIND_BYTES &&
+           c->out.bytes / BEHIND_EVENTS > event->len;
+}
+
+/* The client gets what is queued for it, and then the end. */
+static void lose_watch(struct conn *c)
+{
+    struct subscription *s = &session_of(c)->watch->subscription;
+    char peer[CONN_PEER_MAX];
+    struct blob *event;
+
+    while ((event = subscription_next(s)) != NULL)
+        blob_unref(event);
+    s->ended = s->lost = true;
+    log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
+                log_str("space", conn_space(c)->store->name),
+                log_str("reason", "its client does not read events as fast as they come"));
+}
+
 /* Sends events that the watch has collected, as far as the client reads them. */
 static void put_events(struct conn *c, int max)
 {
@@ -153,7 +179,10 @@ static void put_events(struct conn *c, int max)
     for (int i = 0; i < max; i++) {
         if (!conn_can_push(c) || (event = subscription_next(&h->watch->subscription)) == NULL)
             return;
-        put_event(c, event);
+        if (is_behind(c, event))
+            lose_watch(c);
+        else
+            put_event(c, event);
         blob_unref(event);
         conn_charge(c, TOLD_COST);
     }

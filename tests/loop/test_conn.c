@@ -451,6 +451,47 @@ static void a_stream_that_is_not_read_is_cut(void **state)
     loop_close(&loop);
 }
 
+/* As etcd's does: its client gets what was queued, and then the end; the connection stays. */
+static void a_watch_that_cannot_keep_up_ends(void **state)
+{
+    static uint8_t value[5000];
+    struct command set = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")};
+    struct space *space;
+    struct conn *c;
+    char body[20000];
+    uint8_t last[5] = "";
+    int fd, events = 0;
+
+    (void)state;
+    memset(value, 'x', sizeof value);
+    set.value = (struct slice){value, sizeof value};
+    loop_open(&loop, NULL);
+    fd = loop_connect(&loop, true);
+    space = TAILQ_FIRST(&loop.server.engine.store.spaces);
+    loop_send_text(&loop, fd, "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n");
+    LOOP_UNTIL(&loop, space->tree.hub.registered == 1);
+    c = loop_conn(&loop, fd);
+    for (; space->tree.hub.registered == 1; events++) {
+        struct store_result result;
+
+        assert_in_range(events, 0, 20000);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &set, &result);
+        loop_iterate(&loop);
+    }
+    assert_true(loop_logged(&loop, "event=watch_lost"));
+    assert_ptr_equal(loop_conn(&loop, fd), c);
+    assert_in_range(c->out.bytes, 1 << 20, (1 << 20) + 3 * sizeof value);
+    assert_in_range(events, 100, 20000);
+    while (memcmp(last, "0\r\n\r\n", 5) != 0) {
+        memmove(last, last + 1, 4);
+        last[4] = loop_next_byte(&loop, fd);
+    }
+    loop_send_text(&loop, fd, "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
+    loop_leave(&loop, fd);
+    loop_close(&loop);
+}
+
 /* --- Parked. --- */
 
 #define WATCH "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -1423,6 +1464,7 @@ int main(void)
         cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),
+        cmocka_unit_test(a_watch_that_cannot_keep_up_ends),
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
         cmocka_unit_test(a_watch_behind_a_watch_is_opened_after_it),
         cmocka_unit_test(a_half_closed_watch_ends_properly),

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "store/keymap_entry.h"
 #include "tests/support/key_list.h"
 #include "tests/unit/keymap_fixture.h"
 
@@ -681,6 +682,49 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
     fixture_fini(&w);
 }
 
+/* A client that waits for many keys and goes does not hold up others: its waiter is freed bit by
+ * bit, and counts no more. */
+static void a_large_waiter_is_freed_bit_by_bit(void **state)
+{
+    enum { KEYS = 1000 };
+    static uint8_t list[KEYS * 16];
+    struct waiter *first, *second;
+    struct graveyard g;
+    struct fixture w;
+
+    (void)state;
+    for (int i = 0; i < KEYS; i++) {
+        bytes_put_u64(list + (size_t)i * 16, 8);
+        snprintf((char *)list + (size_t)i * 16 + 8, 9, "/key%04d", i);
+    }
+    for (int round = 0; round < 3; round++) {
+        graveyard_init(&g);
+        fixture_init(&w, 0);
+        w.m.graveyard = &g;
+        assert_int_equal(keymap_wait(&w.m, (struct slice){list, sizeof list}, KEYS, &w, &first),
+                         STORE_OK);
+        assert_int_equal(keymap_wait(&w.m, (struct slice){list, 16}, 1, &w, &second), STORE_OK);
+        keymap_cancel(&w.m, first);
+        assert_int_equal(w.m.waiters, 1);
+        assert_int_equal(w.m.keys.count, KEYS);
+        graveyard_free(&g, KEYS / 2);
+        assert_int_equal(w.m.keys.count, KEYS / 2);
+        assert_int_equal(keymap_queue_push(&w.m, s("/key0000"), s("v")), STORE_OK);
+        expect_woken(&w, second); /* not the one before it, which has gone */
+        if (round == 1)
+            keymap_clear(&w.m);
+        if (round == 2)
+            graveyard_free(&g, SIZE_MAX);
+        keymap_end_waiters(&w.m);
+        assert_true(TAILQ_EMPTY(&w.m.open_waiters));
+        graveyard_free(&g, SIZE_MAX);
+        assert_true(graveyard_is_empty(&g));
+        w.m.graveyard = NULL;
+        keymap_clear(&w.m);
+        fixture_fini(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -708,6 +752,7 @@ int main(void)
         cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
         cmocka_unit_test(absent_keys_are_not_walked),
         cmocka_unit_test(who_is_told_too_often_loses_the_subscription),
+        cmocka_unit_test(a_large_waiter_is_freed_bit_by_bit),
     };
 
     return cmocka_run_group_tests_name("store/keymap_wait", tests, NULL, NULL);

@@ -41,7 +41,7 @@ static const struct change changes[] = {
      .patch = {.key = BYTES("/k"), .offset = UINT64_MAX, .removed = UINT64_MAX}},
     {.kind = CHANGE_KEY_APPEND, .append = {.key = BYTES("/k"), .bytes = BYTES("more")}},
     {.kind = CHANGE_KEY_DELETE, .delete = {.key = BYTES("/k")}},
-    {.kind = CHANGE_KEY_PUT_ALL, .put_all = {BYTES(PAIRS)}},
+    {.kind = CHANGE_KEY_PUT_ALL, .put_all = {.pairs = BYTES(PAIRS)}},
     {.kind = CHANGE_KEY_PUT_ALL},
     {.kind = CHANGE_QUEUE_PUSH, .push = {.queue = BYTES("/q"), .value = BYTES("")}},
     {.kind = CHANGE_QUEUE_POP, .pop = {.queue = BYTES("/q")}},
@@ -485,7 +485,7 @@ static void items_that_are_no_pairs_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        const struct change c = {.kind = CHANGE_KEY_PUT_ALL, .put_all = {rows[i].items}};
+        const struct change c = {.kind = CHANGE_KEY_PUT_ALL, .put_all = {.pairs = rows[i].items}};
         struct batch batch;
         struct store s;
 
