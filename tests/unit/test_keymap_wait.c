@@ -687,7 +687,7 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
 static void a_large_waiter_is_freed_bit_by_bit(void **state)
 {
     enum { KEYS = 1000 };
-    static uint8_t list[KEYS * 16];
+    static uint8_t list[KEYS * 16 + 1]; /* and the NUL of the last one */
     struct waiter *first, *second;
     struct graveyard g;
     struct fixture w;
@@ -701,7 +701,7 @@ static void a_large_waiter_is_freed_bit_by_bit(void **state)
         graveyard_init(&g);
         fixture_init(&w, 0);
         w.m.graveyard = &g;
-        assert_int_equal(keymap_wait(&w.m, (struct slice){list, sizeof list}, KEYS, &w, &first),
+        assert_int_equal(keymap_wait(&w.m, (struct slice){list, KEYS * 16}, KEYS, &w, &first),
                          STORE_OK);
         assert_int_equal(keymap_wait(&w.m, (struct slice){list, 16}, 1, &w, &second), STORE_OK);
         keymap_cancel(&w.m, first);
