@@ -50,6 +50,7 @@ SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT, DELETE, APPEND, MULTI_GET, MULTI
 HELLO = b"\0" + struct.pack("<I", 0x3C85F7CE) + PING + b"hey!"
 PONG = b"hey!"
 BIG = b"v" * 5000
+MANY = [(b"k%d" % i + b"." * 60, b"v") for i in range(270)]  # its requests take several turns
 
 
 def put_pairs(*pairs):
@@ -115,6 +116,10 @@ REQUESTS = {
     "c10d_get": ([SET + text(b"k") + text(BIG)], GET + text(b"k")),
     "c10d_multi_get": ([SET + text(b"k") + text(BIG)], MULTI_GET + many(*[b"k"] * 50)),
     "c10d_multi_set": ([], put_pairs(*[(b"k%d" % i, b"v" * 50) for i in range(10)])),
+    "c10d_many_get": ([put_pairs(*MANY)], MULTI_GET + many(*[k for k, _ in MANY])),
+    "c10d_many_set": ([put_pairs(*MANY)], put_pairs(*[(k, b"new") for k, _ in MANY])),
+    "c10d_many_check": ([put_pairs(*MANY)], CHECK + many(*[k for k, _ in MANY])),
+    "c10d_many_wait": ([put_pairs(*MANY)], WAIT + many(b"absent", *[k for k, _ in MANY]) + CANCEL),
     "c10d_wait": ([], WAIT + many(b"a", b"b") + CANCEL),
     "c10d_barrier": ([], BARRIER + text(b"b") + number(2) + BARRIER[:0] + CANCEL),
     "c10d_push": ([], PUSH + text(b"q") + text(b"element")),
