@@ -637,8 +637,6 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     uint64_t worked = engine->work, told = engine->store.ready.told;
     enum c10d_verdict verdict;
 
-    if (is_busy(c))
-        return go_on(c, req);
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
@@ -663,28 +661,35 @@ static void give_up_wait(struct conn *c)
         drop_wait(c);
 }
 
-/* The next request: the one that has begun, or the next to be read. */
-static enum parse_result next_request(struct conn *c, struct slice in, struct c10d_request *req,
-                                      size_t *size, struct c10d_refusal *refusal)
+/* The request that has begun gets one more turn; its bytes begin there. */
+static enum protocol_result resume_request(struct conn *c, const uint8_t *start, size_t *size)
 {
-    struct c10d_session *s = c10d_session(c);
+    const struct c10d_session *s = c10d_session(c);
+    struct c10d_request req = {.op = C10D_LIST_KEYS};
+    enum protocol_result result;
 
-    if (s->busy != C10D_PICKS)
-        return c10d_parse(in, (enum c10d_version)s->version, &c10d_of(c)->limits, &s->progress, req,
-                          size, refusal);
-    *req = request_of(s->work.job, in.ptr);
-    *size = s->work.job->size;
-    return PARSE_DONE;
+    *size = 1;
+    if (s->busy == C10D_PICKS) {
+        *size = s->work.job->size;
+        req = request_of(s->work.job, start);
+    }
+    if (!conn_has_budget(c) || !conn_begin_costly(c)) {
+        conn_wait_for_costly(c);
+        return PROTOCOL_DEFERRED;
+    }
+    result = go_on(c, &req);
+    conn_end_costly(c);
+    return result;
 }
 
-/* A whole request. It stays where it is if it is held, or goes on in another turn. */
+/* A whole request. It stays where it is if it is held, or takes more turns. */
 static enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
                                          const uint8_t *start, size_t size)
 {
     bool costly = is_costly(c, req, size);
     enum protocol_result result;
 
-    if (req->op == C10D_LIST_KEYS && !is_busy(c) && !conn_has_room(c, keymap_list_size(keys_of(c))))
+    if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
         return PROTOCOL_PAUSED;
     if (costly && !conn_begin_costly(c))
         return PROTOCOL_DEFERRED;
@@ -694,39 +699,55 @@ static enum protocol_result take_request(struct conn *c, const struct c10d_reque
     return result;
 }
 
+/* Reads the next request and carries it out. PARSE_DONE: *result says what came of it. */
+static enum parse_result next_request(struct conn *c, struct slice in, size_t *size,
+                                      enum protocol_result *result)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct c10d_refusal refusal;
+    struct c10d_request req;
+    enum parse_result parsed = c10d_parse(in, (enum c10d_version)s->version, &c10d_of(c)->limits,
+                                          &s->progress, &req, size, &refusal);
+
+    if (parsed == PARSE_DONE)
+        *result = take_request(c, &req, in.ptr, *size);
+    else if (parsed == PARSE_BAD)
+        conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
+                  (struct slice){in.ptr, 1});
+    return parsed;
+}
+
 static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
                                           struct protocol_progress *progress)
 {
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
-        enum protocol_result result;
-        struct c10d_request req;
-        struct c10d_refusal refusal;
+        enum protocol_result result = PROTOCOL_ENDED;
+        enum parse_result parsed;
         size_t size;
 
-        give_up_wait(c);
-        if (!is_busy(c) && !conn_can_reply(c))
-            return PROTOCOL_PAUSED;
-        if (!conn_has_budget(c))
-            return PROTOCOL_DEFERRED;
-        switch (next_request(c, rest, &req, &size, &refusal)) {
-        case PARSE_DONE:
-            result = take_request(c, &req, rest.ptr, size);
-            if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
-                progress->need = progress->used + size; /* and more may come behind it */
-            else if (result != PROTOCOL_PAUSED)
-                progress->used += size;
-            if (result != PROTOCOL_MORE)
-                return result;
-            break;
-        case PARSE_MORE:
-            progress->need = progress->used + size;
-            return PROTOCOL_MORE;
-        case PARSE_BAD:
-            conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
-                      (struct slice){rest.ptr, 1});
-            return PROTOCOL_ENDED;
+        if (is_busy(c)) {
+            result = resume_request(c, rest.ptr, &size);
+        } else {
+            give_up_wait(c);
+            if (!conn_can_reply(c))
+                return PROTOCOL_PAUSED;
+            if (!conn_has_budget(c))
+                return PROTOCOL_DEFERRED;
+            parsed = next_request(c, rest, &size, &result);
+            if (parsed == PARSE_BAD)
+                return PROTOCOL_ENDED;
+            if (parsed == PARSE_MORE) {
+                progress->need = progress->used + size;
+                return PROTOCOL_MORE;
+            }
         }
+        if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
+            progress->need = progress->used + size; /* and more may come behind it */
+        else if (result != PROTOCOL_PAUSED)
+            progress->used += size;
+        if (result != PROTOCOL_MORE)
+            return result;
     }
     return PROTOCOL_MORE;
 }
