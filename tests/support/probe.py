@@ -105,7 +105,8 @@ class Asker:
         count = len(self.left) // 8
         for (number,), (due, (ran_then, daemon_then), own_then) in zip(
                 struct.iter_unpack("<q", self.left[:8 * count]), self.sent):
-            self.waits.append((due, now - due, daemon - daemon_then + own - own_then, ran - ran_then))
+            core = max(daemon - daemon_then, own - own_then)  # at the same time, perhaps
+            self.waits.append((due, now - due, core, ran - ran_then))
             if number != self.last + 1 if self.known else number <= self.last:
                 self.wrong.append("%d came behind %d" % (number, self.last))
             self.last, self.known = number, True
