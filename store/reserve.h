@@ -14,7 +14,8 @@
 
 struct reserve {
     void *block;
-    size_t size; /* for changes of that cost; 0: it has been given back, since malloc() has none left */
+    size_t size; /* for changes of that cost; 0: it has been given back, since malloc() has none
+                    left */
 };
 
 /* Takes the standing block, if there is memory. */
