@@ -173,7 +173,7 @@ static void end_iteration(struct server *s)
         &s->engine); /* the rendezvous may write then, so it comes before the commit */
     transport_end_iteration(&s->net);
     arm_expiry(s);
-    if (s->engine.stats.loop_iterations % LOOK_AT_HEAP == 0)
+    if (s->engine.stats.loop_iterations % LOOK_AT_HEAP == 0 || heap_has_shrunk(&s->heap))
         heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;

@@ -15,16 +15,10 @@ void reserve_fini(struct reserve *r)
     *r = (struct reserve){0};
 }
 
-/* A large block has pages of its own. When it goes, the heap has to grow for small pieces in its
- * place, which it does by 128 KiB more than it needs just then; and large pieces are whole pages.
- */
-#define HEAP_STEP  (256u << 10)
-#define PAGES(len) ((len) / 16)
-
 bool reserve_grow(struct reserve *r, size_t need)
 {
     size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
-    void *block = malloc(size == RESERVE_STANDING ? size : size + PAGES(size) + HEAP_STEP);
+    void *block = malloc(size);
 
     if (block == NULL)
         return false;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "store/account.h"
-
 #define LOOK_NS     10000000u  /* between two looks */
 #define HOLES_LEAST (8u << 20) /* bytes that are worth it */
 #define PATIENCE    1000u      /* so many times as long as it took, when it was of little use */
@@ -48,6 +46,7 @@ void heap_trim(struct heap *h, uint64_t now_ns)
     size_t resident = heap_resident(h), known = account.total + h->own;
     size_t holes = resident > known ? resident - known : 0;
 
+    h->total = account.total;
     h->next_ns = now_ns + LOOK_NS;
     if (holes < HOLES_LEAST + account.total / 8)
         return;

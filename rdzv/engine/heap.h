@@ -8,16 +8,19 @@
  * little, it is not tried again before a thousand times as long as it took. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "rdzv/engine/clock.h"
+#include "store/account.h"
 
 struct heap {
     const struct clock *clock;
     int statm;        /* /proc/self/statm, -1: there is none, and nothing is ever given back */
     size_t page;      /* bytes */
     size_t own;       /* resident bytes that the account knows nothing of */
+    size_t total;     /* of the account, at the last look */
     uint64_t next_ns; /* not before that time */
 };
 
@@ -30,9 +33,17 @@ size_t heap_resident(const struct heap *h);
 /* For heap_look(). */
 void heap_trim(struct heap *h, uint64_t now_ns);
 
+/* True when so much was freed since the last look that the next one should not wait: what is given
+ * back at once takes its time. */
+#define HEAP_FREED_MOST (32u << 20)
+static inline bool heap_has_shrunk(const struct heap *h)
+{
+    return h->total > account.total && h->total - account.total > HEAP_FREED_MOST;
+}
+
 /* From time to time, at the end of an iteration. */
 static inline void heap_look(struct heap *h, uint64_t now_ns)
 {
-    if (now_ns >= h->next_ns)
+    if (now_ns >= h->next_ns || heap_has_shrunk(h))
         heap_trim(h, now_ns);
 }

@@ -35,6 +35,9 @@
 /* So many things are freed before the next look at the time. */
 #define FREED_AT_A_TIME 64
 
+/* And so many bytes in one iteration: that the kernel gets their pages back takes time, too. */
+#define FREED_BYTES_MOST (16u << 20)
+
 /* So many are woken before what they are told is sent. */
 #define WAKES_AT_A_TIME 64
 
@@ -324,9 +327,10 @@ static void free_closed(struct net *n)
 static void free_forgotten(struct net *n)
 {
     struct graveyard *g = &n->engine->store.graveyard;
+    size_t total = account.total;
 
     budget_begin_part(&n->budget, FREEING_NS);
-    while (!n->budget.over && !graveyard_is_empty(g)) {
+    while (!n->budget.over && !graveyard_is_empty(g) && total - account.total < FREED_BYTES_MOST) {
         graveyard_free(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
     }

@@ -7,9 +7,9 @@ take.
 Each case has a rdzvd of its own ($RDZVD), makes a state, and sends what costs much. Meanwhile
 another process sends an ADD each millisecond, on time whether the last one has been answered or
 not (probe.py). Printed are its longest wait and the 99.9th percentile, without the attack and with
-it, and what is left of the latter without the time in which daemon and probe had no core to run on;
-what the daemon computed meanwhile, and the CPU time of its longest iteration (iterations.py), which
-says most on a busy machine; and its memory: before, the most, and when all clients have gone.
+it, and how much of them is the daemon's doing; what the daemon computed meanwhile, and the CPU time
+of its longest iteration (iterations.py), which says most on a busy machine; and its memory: before,
+the most, and when all clients have gone.
 
 --scale makes states and attacks smaller, for a quick look. Nothing here passes or fails.
 """
@@ -919,7 +919,7 @@ HEAD = ("case", "computed", "iteration", "longest", "p99.9", "own longest", "own
 
 
 def table(results):
-    """One line for each case. `iteration` is the longest one's CPU time; `own` is without the time in which there was no core to run on."""
+    """One line for each case. `iteration` is the CPU time of the longest; `own`, the daemon's part."""
     rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], "%.1f" % r["iteration"],
                       ms(r["longest"]), ms(r["p999"]),
                       ms(r["longest_own"]), ms(r["p999_own"]), *("%.0f" % r[key] for key in (

@@ -1,9 +1,9 @@
 """Another process that sends an ADD each millisecond, on time whether the last one has been answered or
 not, and says for how long each of them waited.
 
-A wait may be the machine's doing: on a busy one, processes wait for a core. The kernel counts that
-for each process, so it is told beside each wait how much of it the daemon and the probe stood in
-line for a core; what is left is the daemon's doing.
+A wait may be the machine's doing: on a busy one, processes wait for a core. The kernel counts for each
+process how long it ran and how long it stood in line for a core. What daemon and probe stood in line
+is not the daemon's doing, and what is left is so for as long as the daemon ran.
 
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """
@@ -34,13 +34,18 @@ class Line:
         except OSError:
             self.file = None
 
-    def stood(self):
+    def times(self):
+        """(for how long it ran, for how long it stood in line)"""
         if self.file is None:
-            return 0
+            return 0, 0
         try:
-            return int(os.pread(self.file, 100, 0).split()[1]) / 1e9
+            ran, stood, _ = os.pread(self.file, 100, 0).split()
         except OSError:
-            return 0
+            return 0, 0
+        return int(ran) / 1e9, int(stood) / 1e9
+
+    def stood(self):
+        return self.times()[1]
 
 
 class Asker:
@@ -49,7 +54,8 @@ class Asker:
     def __init__(self, port, pid):
         self.port = port
         self.daemon, self.own = Line(pid), Line(os.getpid())
-        self.waits = []  # [when it was due, how long it waited, how much of that for a core]
+        self.waits = []  # [when it was due, how long it waited, how much of that for a core, how long
+                         # the daemon ran meanwhile]
         self.closed = []  # when the daemon ended the connection, and our name then
         self.wrong = []
         self.last = 0
@@ -83,7 +89,7 @@ class Asker:
             self.socket.send(ADD)
         except OSError:
             return self.reconnect()
-        self.sent.append((due, self.daemon.stood(), own))
+        self.sent.append((due, self.daemon.times(), own))
 
     def read(self):
         try:
@@ -95,11 +101,12 @@ class Asker:
         if not got:
             return self.reconnect()
         self.left += got
-        now, daemon, own = time.monotonic(), self.daemon.stood(), self.own.stood()
+        now, (ran, daemon), own = time.monotonic(), self.daemon.times(), self.own.stood()
         count = len(self.left) // 8
-        for (number,), (due, daemon_then, own_then) in zip(
+        for (number,), (due, (ran_then, daemon_then), own_then) in zip(
                 struct.iter_unpack("<q", self.left[:8 * count]), self.sent):
-            self.waits.append((due, now - due, daemon - daemon_then + own - own_then))
+            core = max(daemon - daemon_then, own - own_then)  # at the same time, perhaps
+            self.waits.append((due, now - due, core, ran - ran_then))
             if number != self.last + 1 if self.known else number <= self.last:
                 self.wrong.append("%d came behind %d" % (number, self.last))
             self.last, self.known = number, True
@@ -137,14 +144,14 @@ class Waits:
     def __init__(self, found, pauses=()):
         self.closed, self.wrong = found["closed"], found["wrong"]
         all_of, own = [], []
-        for due, wait, core in found["waits"]:
+        for due, wait, core, ran in found["waits"]:
             for began, ended in pauses:
                 wait -= max(0, min(due + wait, ended) - max(due, began))
             all_of.append(wait)
-            own.append(max(0, wait - core))
+            own.append(max(0, min(wait - core, ran)))
         self.count = len(all_of)
         self.longest, self.p999 = self.most(all_of)
-        self.longest_own, self.p999_own = self.most(own)  # without what was spent in line for a core
+        self.longest_own, self.p999_own = self.most(own)
 
     @staticmethod
     def most(waits):
@@ -154,7 +161,7 @@ class Waits:
         return waits[-1], waits[int(len(waits) * 0.999)]
 
     def text(self):
-        return "longest %.1f ms, p99.9 %.1f ms (without waiting for a core: %.1f, %.1f)" % tuple(
+        return "longest %.1f ms, p99.9 %.1f ms (by the daemon: %.1f, %.1f)" % tuple(
             1000 * s for s in (self.longest, self.p999, self.longest_own, self.p999_own))
 
 

