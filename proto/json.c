@@ -124,9 +124,9 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
             memcpy(out, text.ptr + at, 8);
             at += plain;
             out += plain;
-        } else if (escapes[text.ptr[at]].len == 0) {
-            *out++ = text.ptr[at++];
-            continue;
+        } else {
+            while (at < text.len && out < end && escapes[text.ptr[at]].len == 0)
+                *out++ = text.ptr[at++];
         }
         while (at < text.len && end - out >= ROOM && escapes[text.ptr[at]].len != 0)
             write_character(text, &at, &out);

@@ -57,11 +57,10 @@ static uint8_t escaped_byte(const uint8_t *escape)
     return (uint8_t)((hex_digits[escape[1]] - 1) << 4 | (hex_digits[escape[2]] - 1));
 }
 
-/* The place of the first bad escape, or s.len. Escapes mostly come in a row, or not at all. */
-static size_t find_bad_escape(struct slice s)
+/* The place of the first bad escape from `at` on, where there is a '%'; or s.len. Escapes mostly
+ * come in a row. */
+__attribute__((noinline)) static size_t check_escapes(struct slice s, size_t at)
 {
-    size_t at = find_byte(s, '%');
-
     while (at < s.len) {
         if (!is_escape(s, at))
             return at;
@@ -72,6 +71,14 @@ static size_t find_bad_escape(struct slice s)
             at += find_byte(slice_from(s, at), '%');
     }
     return s.len;
+}
+
+/* The place of the first bad escape, or s.len. */
+static size_t find_bad_escape(struct slice s)
+{
+    size_t at = find_byte(s, '%');
+
+    return at == s.len ? at : check_escapes(s, at);
 }
 
 /* The next unescaped byte, with *at moved behind it. Every escape in `s` is good. */
@@ -97,7 +104,7 @@ static bool is_plain(struct slice s, bool plus_is_space)
 /* Reading never falls behind writing, so `out` may be the escaped bytes themselves. */
 static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
 {
-    const uint8_t *in = s.ptr, *end = s.ptr + s.len;
+    const uint8_t *in = s.ptr, *end;
     uint8_t *to = out;
 
     if (s.len == 0 || is_plain(s, plus_is_space)) {
@@ -105,6 +112,7 @@ static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
             memmove(out, s.ptr, s.len);
         return (struct slice){out, s.len};
     }
+    end = s.ptr + s.len;
     while (in < end) {
         uint8_t c = *in;
 

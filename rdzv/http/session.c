@@ -123,14 +123,18 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     conn_put(r->conn, small, w.len);
 }
 
-/* One chunk, in parts. When memory was short, the watch ends without it. */
+/* One chunk, in parts. When memory was short, a watch that ended as if it were whole would be a
+ * wrong answer. */
 static void put_large(struct conn *c, const struct event_render *event)
 {
     bool chunked = session_of(c)->chunked;
     char size[24];
 
-    if (event->failed)
+    if (event->failed) {
+        conn_drop(c, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+                  (struct slice){0});
         return;
+    }
     snprintf(size, sizeof size, "%zx\r\n", blob_list_len(&event->out));
     if (chunked)
         conn_put(c, size, strlen(size));
@@ -179,6 +183,8 @@ static void put_events(struct conn *c, int max)
         if (!conn_can_push(c) || !subscription_take(&h->watch->subscription, &event))
             return;
         put_event(c, &event);
+        if (!conn_is_open(c))
+            return;
         conn_charge(c, TOLD_COST);
     }
 }

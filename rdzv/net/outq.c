@@ -130,16 +130,24 @@ static void drop_first(struct outq *q, struct out_pool *pool)
     shelf->count++;
 }
 
-void outq_fini(struct outq *q, struct out_pool *pool)
+bool outq_drop(struct outq *q, struct out_pool *pool, size_t max)
 {
     struct out_part *p;
 
-    while ((p = TAILQ_FIRST(&q->parts)) != NULL) {
-        while (p->kind != PART_COPIED && p->start < p->end)
-            drop_first_blob(p);
-        drop_first(q, pool);
-    }
     q->bytes = 0;
+    while (max > 0 && (p = TAILQ_FIRST(&q->parts)) != NULL) {
+        for (; max > 0 && p->kind != PART_COPIED && p->start < p->end; max--)
+            drop_first_blob(p);
+        if (p->kind == PART_COPIED || p->start == p->end)
+            drop_first(q, pool);
+        max -= max > 0;
+    }
+    return TAILQ_EMPTY(&q->parts);
+}
+
+void outq_fini(struct outq *q, struct out_pool *pool)
+{
+    outq_drop(q, pool, SIZE_MAX);
 }
 
 /* The last part of that kind with room for that much; a new one when there is none. A queue whose

@@ -39,6 +39,10 @@ void out_pool_fini(struct out_pool *pool);
 
 void outq_init(struct outq *q);
 
+/* Drops at most so many values and pieces of bytes, of a queue that is not used any more. True when
+ * it is empty. */
+bool outq_drop(struct outq *q, struct out_pool *pool, size_t max);
+
 /* Drops everything. */
 void outq_fini(struct outq *q, struct out_pool *pool);
 

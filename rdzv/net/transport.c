@@ -29,6 +29,9 @@
 #define BULK_SENT_MAX (16u << 20)
 #define BULK_TURN     (1u << 20)
 
+/* So much of what was queued for a closed connection goes for the cost of closing one. */
+#define DROPPED_AT_A_TIME 8
+
 /* So many things are freed before the next look at the time. */
 #define FREED_AT_A_TIME 64
 
@@ -273,7 +276,8 @@ static void free_closed(struct net *n)
 
     budget_begin_part(&n->budget, CLOSING_NS);
     while (!n->budget.over && (c = TAILQ_FIRST(&n->closed)) != NULL) {
-        conn_free(c);
+        if (outq_drop(&c->out, &n->pool, DROPPED_AT_A_TIME))
+            conn_free(c);
         budget_spend(&n->budget, CLOSE_COST);
     }
 }

@@ -441,8 +441,7 @@ def recursive_delete(s):
     many_nodes(s, s.of(1000000))
     yield "1 DELETE of a tree of %d nodes" % s.of(1000000)
     send_all(s.http(), http_request("DELETE", "/v2/keys/t?recursive=true"))
-    while s.memory("VmRSS") > 50 and s.options.scale == 1:
-        time.sleep(0.1)
+    time.sleep(1)  # what is left of it is freed
 
 
 @case(servers.token_flag())

@@ -393,6 +393,32 @@ static void many_shared_values_take_a_pointer_each(void **state)
     wire_close(&w);
 }
 
+/* What a peer that went did not read goes a piece at a time, some of it sent already. */
+static void a_long_queue_is_dropped_in_pieces(void **state)
+{
+    enum { VALUES = 1000, AT_A_TIME = 10 };
+    struct blob *value = value_of(LARGE, 'v');
+    struct wire w;
+    size_t calls = 1;
+
+    (void)state;
+    wire_open(&w);
+    for (int i = 0; i < VALUES; i++) {
+        outq_put(&w.q, &w.pool, "head", 4);
+        outq_put_blob(&w.q, &w.pool, value);
+    }
+    assert_int_equal(outq_send(&w.q, &w.pool, w.near, SIZE_MAX), -EAGAIN);
+    assert_in_range(value->refs, VALUES / 2, VALUES + 1);
+    for (uint32_t before = value->refs; !outq_drop(&w.q, &w.pool, AT_A_TIME); calls++) {
+        assert_in_range(before - value->refs, 1, AT_A_TIME);
+        before = value->refs;
+    }
+    assert_in_range(calls, VALUES / AT_A_TIME / 2, 4 * VALUES / AT_A_TIME);
+    assert_int_equal(value->refs, 1);
+    blob_unref(value);
+    wire_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(the_pool_is_bounded),
         cmocka_unit_test(a_value_is_sent_with_its_length),
         cmocka_unit_test(many_shared_values_take_a_pointer_each),
+        cmocka_unit_test(a_long_queue_is_dropped_in_pieces),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);

@@ -509,10 +509,91 @@ def a_thundering_herd_is_served(options):
         scene.serves()
 
 
+# ---- large reads
+
+TREE = 20000
+
+
+def a_large_tree_is_read_as_one_moment(options):
+    """GETs of a tree, while another client changes it in an order that the index tells; one client
+    goes away meanwhile. At the end all of it goes while it is read."""
+    def put(i):
+        return "PUT /v2/keys/t/%05d?value=v HTTP/1.1\r\nHost: x\r\n\r\n" % i
+
+    def delete(i):
+        return "DELETE /v2/keys/t/%05d HTTP/1.1\r\nHost: x\r\n\r\n" % i
+
+    get = b"GET /v2/keys/t?recursive=true&sorted=true HTTP/1.1\r\nHost: x\r\n\r\n"
+    with Scene(options) as scene:
+        writer, reader = scene.peer(), scene.peer()
+        for first in range(0, TREE, 1000):
+            writer.send("".join(put(i) for i in range(first, first + 1000)).encode())
+            for _ in range(1000):
+                writer.expect_http(wire.parse_expectation("http:201")[1], {})
+        base, between = 3 + TREE, 0
+        for round_ in range(4):  # each deletes 500 keys at places of its own
+            gone = [(round_ + 4 * i) * 7 % TREE for i in range(500)]
+            reader.send(get)
+            leaver = scene.peer(get)
+            writer.send("".join(delete(i) for i in gone).encode())
+            scene.leave(leaver)
+            index, keys = read_tree(reader)
+            done = index - base
+            check(0 <= done <= len(gone), "index %d, and %d was the first" % (index, base))
+            between += done < len(gone)
+            expected = ["/t/%05d" % i for i in sorted(set(range(TREE)) - set(gone[:done]))]
+            check(keys == expected, "at index %d: %d keys of %d" % (index, len(keys), len(expected)))
+            for _ in gone:
+                writer.expect_http(wire.parse_expectation("http:200")[1], {})
+            writer.send("".join(put(i) for i in gone).encode())
+            for _ in gone:
+                writer.expect_http(wire.parse_expectation("http:201")[1], {})
+            base += 2 * len(gone)
+        check(between > 0, "no change came while a tree was read")
+        whole_directory_goes_while_it_is_read(scene, reader, writer, get, base)
+        scene.serves()
+
+
+def read_tree(reader, status=b" 200 "):
+    """The index and the keys of the next answer."""
+    while b"\r\n\r\n" not in reader.got:
+        reader.wait_for(len(reader.got) + 1, "a head")
+    head, _, _ = bytes(reader.got).partition(b"\r\n\r\n")
+    check(status in head, "answered %s" % head)
+    length = int(re.search(rb"Content-Length: (\d+)", head).group(1))
+    size = len(head) + 4 + length
+    reader.wait_for(size, "a body")
+    body = json.loads(bytes(reader.got[len(head) + 4:size]))
+    del reader.got[:size]
+    index = int(re.search(rb"X-Etcd-Index: (\d+)", head).group(1))
+    return index, [node["key"] for node in body["node"]["nodes"]]
+
+
+def whole_directory_goes_while_it_is_read(scene, reader, writer, get, base):
+    """All of it at once, when the first slice is done; requests behind the GET wait for it."""
+    reader.send(get + b"GET /v2/keys/t HTTP/1.1\r\nHost: x\r\n\r\n")
+    while b"rdzvd_" not in metrics(scene):  # an answer: the GET has begun
+        pass
+    writer.send(b"DELETE /v2/keys/t?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n")
+    index, keys = read_tree(reader)
+    check((index, len(keys)) == (base, TREE), "index %d, %d keys" % (index, len(keys)))
+    writer.expect_http(wire.parse_expectation("http:200")[1], {})
+    reader.wait_for(1, "the next answer")
+
+
+def metrics(scene):
+    peer = scene.peer(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    peer.wait_for(2000, "metrics")
+    answer = bytes(peer.got)
+    scene.leave(peer)
+    return answer
+
+
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
          memory_follows_no_announcement, slow_readers_are_cut, a_stream_that_is_told_much_has_no_gap,
          each_close_is_logged,
-         a_flood_of_closes_is_counted, a_thundering_herd_is_served]
+         a_flood_of_closes_is_counted, a_thundering_herd_is_served,
+         a_large_tree_is_read_as_one_moment]
 
 
 def main():
