@@ -846,7 +846,7 @@ static void who_watches_below_is_told_of_a_clearing(void **state)
     assert_int_equal(tree_clear(&w.t, NOW), 5);
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (watches[i]->subscription.queued != rows[i].told)
-            fail_msg("%s was told %zu times", rows[i].path, watches[i]->subscription.queued);
+            fail_msg("%s was told %u times", rows[i].path, watches[i]->subscription.queued);
         watch_close(&w.t.hub, watches[i]);
     }
     assert_int_equal(tree_watch(&w.t, slice_str("/a/b/c"), false, false, w.t.index, &w, &past),
