@@ -526,14 +526,17 @@ static void restart_daemon(void)
 
 static bool all_settled(bool *restless);
 
-/* Nodes meet, or are about to: one that waits makes all others meet again, and the next round may
- * be completed with one that is gone, as long as its heartbeat is young. */
+/* Nodes meet, or are about to: the workers of a round that has lost one fail; one that waits makes
+ * all others meet again, and the next round may be completed with one that is gone, as long as its
+ * heartbeat is young. */
 static bool does_any_job_meet(void)
 {
     for (size_t k = 0; k < sim.job_count; k++) {
-        const struct torch_state *s = &sim.jobs[k].run->run.view.state;
+        const struct run_view *v = &sim.jobs[k].run->run.view;
+        const struct torch_state *s = &v->state;
 
-        if (!s->complete)
+        if (!s->complete ||
+            torch_state_participants(s) != torch_state_participants(&v->last_completed))
             return true;
         for (size_t i = 0; i < s->count; i++) {
             if (s->nodes[i].waiting)
