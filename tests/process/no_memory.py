@@ -307,7 +307,8 @@ class Lab:
     def __init__(self, directory):
         self.page = Page(os.path.join(directory, "page"))
         environment = dict(os.environ, LD_PRELOAD=LIBRARY, FAIL_MALLOC=self.page.file.name)
-        self.server = Rdzvd(token_flag(), env=environment)
+        # The end of an agent's connection changes the state, too, and is no request.
+        self.server = Rdzvd(token_flag(), "--drop-disconnected=off", env=environment)
         self.port = self.server.port
         self.reset("http", [user("PUT", "roles/r", {"role": "r"})])  # the first takes more indexes
 

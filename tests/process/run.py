@@ -344,7 +344,7 @@ def the_measurement_of_stalls_runs():
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     check(done.returncode == 0, done.stdout)
     for name in names:
-        check(re.search(r"(?m)^%s: .*\n    took .*\n    others wait: longest [0-9.]+ ms" % name,
+        check(re.search(r"(?m)^%s: .*\n    took .*\n    .*\n    others waited: longest [0-9.]+ ms" % name,
                         done.stdout), (name, done.stdout))
     check("not to the end" not in done.stdout, done.stdout)
 

@@ -328,25 +328,20 @@ def metric(scene, name):
     return int(float(re.search(rb"^%s (\S+)" % name.encode(), text, re.MULTILINE).group(1)))
 
 
-def put_value(scene, key, value):
-    peer = scene.peer(fields('head:"PUT /v2/keys/%s?noValueOnSuccess=true HTTP/1.1","Host: x",'
-                             '"Content-Type: application/x-www-form-urlencoded",'
-                             '"Content-Length: %d"' % (key, 6 + len(value))) + b"value=" + value)
-    peer.expect_http(wire.parse_expectation("http:2xx")[1], {})
-    scene.leave(peer)
-
-
 def an_answer_grows_in_large_steps(options):
     """Where there is no room for twice as much, an answer whose length nobody knows before grows by
     less, but not by a few bytes each time: each step may copy what is there, and takes memory that
     may be refused, which is counted."""
     with Scene(options, "--memory-limit=64MiB") as scene:
-        put_value(scene, "controls", b"\x01" * 3200000)  # each is 6 bytes of JSON
+        for i in range(500):  # each byte of their ids is 6 of JSON
+            key = b"/torch.rendezvous." + b"%d" % i + b"\x01" * 6000
+            scene.control.send(fields("M:SET") + struct.pack("<Q", len(key)) + key +
+                               fields('str:"Y2FuaW1hZGFt"'))
         for key, size in (("1", 8000000), ("2", 4500000)):
             scene.control.send(fields('M:SET str:"%s"' % key) + struct.pack("<Q", size) + b"v" * size)
         scene.sync()
         before = metric(scene, "rdzvd_memory_refused_total")
-        reader = scene.peer(fields('head:"GET /v2/keys/controls HTTP/1.1","Host: x"'))
+        reader = scene.peer(fields('head:"GET /rdzv/v1/spaces/bad/runs HTTP/1.1","Host: x"'))
         reader.expect_http(wire.parse_expectation("http:200")[1], {})
         refused = metric(scene, "rdzvd_memory_refused_total") - before
         print("     memory was refused %d times on the way to 19 MB" % refused)
