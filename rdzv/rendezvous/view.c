@@ -48,6 +48,18 @@ static bool note_completed(struct run_view *v, struct slice value)
     return true;
 }
 
+/* A round that was to be completed, and then its value could not be kept. */
+static void forget_unkept_round(struct run_view *v)
+{
+    const struct torch_state *state = &v->state, *last = &v->last_completed;
+
+    if (!v->has_completed || last->round < state->round ||
+        (last->round == state->round && state->complete))
+        return;
+    torch_state_free(&v->last_completed);
+    v->has_completed = false;
+}
+
 void run_view_update(struct run_view *v, struct slice value)
 {
     struct torch_state next = {0};
@@ -71,6 +83,7 @@ void run_view_update(struct run_view *v, struct slice value)
     torch_state_free(&v->before);
     v->before = v->state;
     v->state = next;
+    forget_unkept_round(v);
 }
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)
