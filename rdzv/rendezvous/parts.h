@@ -97,6 +97,8 @@ void worker_store_on_completed(struct step *s, struct agent *by);
 void worker_store_intercept_set(struct step *s, const struct policy_event *event);
 void worker_store_on_probed(struct step *s, const struct policy_event *event);
 void worker_store_on_port_opened(struct step *s, const struct policy_event *event);
+/* The agent no longer exists. */
+void worker_store_leave(struct step *s, const struct agent *a);
 /* Does what the space had no room for. */
 void worker_store_retry(struct step *s);
 /* The run needs no place for workers any more. */

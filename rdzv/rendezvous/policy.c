@@ -21,6 +21,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
     rejoin_leave(s, a);
+    worker_store_leave(s, a);
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
     run_forget_node(s->run, a);

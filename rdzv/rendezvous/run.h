@@ -76,9 +76,10 @@ struct write_slot {
 struct worker_endpoint {
     struct slice proposed[2]; /* MASTER_ADDR and MASTER_PORT as agent 0 says; owned; NULL: unsaid */
     bool probing;             /* the host of agent 0 is being asked */
-    bool opening_port;        /* a port of the run's own has been asked for */
-    uint16_t own_port;        /* 0: none */
-    uint16_t agents_port;     /* the one that agent 0 connects to */
+    const struct agent *asked; /* that agent 0; NULL: it is gone, and with it what listened there */
+    bool opening_port;         /* a port of the run's own has been asked for */
+    uint16_t own_port;         /* 0: none */
+    uint16_t agents_port;      /* the one that agent 0 connects to */
     enum worker_store_placement pending; /* decided while the space had no room for it */
     const char *pending_reason;
     bool pending_open; /* the same: a worker store for the newest round */

@@ -230,11 +230,19 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
     run->endpoint.probing = false;
     if (!run->view.exists || run->view.record.placement != WORKER_STORE_UNKNOWN)
         return;
-    if (event->probed == PROBED_REFUSED)
+    if (TAILQ_EMPTY(&run->agents)) /* none is left to ask, or to be answered */
+        forget_proposal(&run->endpoint);
+    else if (event->probed == PROBED_REFUSED && run->endpoint.asked != NULL)
         decide_worker0(s, "agent 0 hosts no store: worker 0 will "
                           "(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
     else
         decide_rdzvd(s); /* without a clear answer too: both sorts of agents can live with it */
+}
+
+void worker_store_leave(struct step *s, const struct agent *a)
+{
+    if (s->run->endpoint.asked == a)
+        s->run->endpoint.asked = NULL;
 }
 
 /* --- A store for each round. --- */
@@ -377,6 +385,7 @@ static void ask(struct step *s, struct agent *agent0)
         return;
     }
     e->probing = true;
+    e->asked = agent0;
     probe = step_agent(s, POLICY_PROBE, agent0);
     probe->port = (uint16_t)port;
 }

@@ -294,6 +294,31 @@ static void an_old_round_has_our_place_too(void **state)
     scene_fini(&s);
 }
 
+/* Nothing listens where it says, since its process has ended: that tells nothing. */
+static void an_agent_0_that_is_gone_is_no_answer(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "agent-0");
+    scene_set(&s, &s.agents[0], 0, "MASTER_PORT", "1234");
+    scene_disconnect(&s, &s.agents[0]);
+    scene_step(&s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_REFUSED});
+    assert_int_equal(s.run.view.record.placement, WORKER_STORE_RDZVD);
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "agent-0");
+    scene_set(&s, &s.agents[0], 0, "MASTER_PORT", "1234");
+    scene_disconnect(&s, &s.agents[0]);
+    scene_step(&s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+    assert_int_equal(s.run.view.record.placement, WORKER_STORE_UNKNOWN);
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_store_that_could_not_be_opened_is_opened_later),
         cmocka_unit_test(a_run_that_ends_cancels_its_probe),
         cmocka_unit_test(an_old_round_has_our_place_too),
+        cmocka_unit_test(an_agent_0_that_is_gone_is_no_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
