@@ -11,10 +11,8 @@
 /* How many nodes a round is to have; 0: unknown. */
 static uint64_t wanted(const struct run *run)
 {
-    uint64_t nodes = run->view.has_completed ? torch_state_participants(&run->view.last_completed)
-                                             : run->settings->expected_nodes;
-
-    return nodes;
+    return run->view.has_completed ? torch_state_participants(&run->view.last_completed)
+                                   : run->settings->expected_nodes;
 }
 
 /* Every agent that is connected has joined, so nobody is about to. */

@@ -119,20 +119,17 @@ static void remove_from_round(struct torch_state *state, struct torch_node *node
         state->round++;
 }
 
-static void remove_lost(struct step *s, const struct agent *gone, struct torch_state *next,
-                        struct torch_node *node)
+static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    const struct policy_settings *settings = s->run->settings;
-    bool tell = node->participant && !gone->closes, told = false;
+    bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
 
     remove_from_round(next, node);
-    if (tell && settings->restart_on_loss != RESTART_NEVER && should_tell(s->run, next)) {
+    tell = tell && should_tell(s->run, next);
+    if (tell)
         set_mark(next);
-        told = true;
-    }
     if (!next->complete)
         clear_mark(next);
-    if (step_put_state(s, next, 0) && told)
+    if (step_put_state(s, next, 0) && tell)
         tell_survivors(s, "the connection of one of them has ended");
 }
 
@@ -147,7 +144,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
         return;
     node = torch_state_find(&next, &gone->node);
     if (node != NULL)
-        remove_lost(s, gone, &next, node);
+        remove_lost(s, &next, node);
     torch_state_free(&next);
 }
 

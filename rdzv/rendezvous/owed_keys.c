@@ -9,26 +9,26 @@
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 
-#define NAME_ROOM 96
-
 static void owe(struct step *s, const char *name, const char *value)
 {
     const struct run_view *v = &s->run->view;
-    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM + NAME_ROOM);
+    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
     uint8_t *copy = step_alloc(s, strlen(value));
     struct policy_output *put;
-    size_t cost;
+    size_t len, cost;
 
     if (key == NULL || copy == NULL)
         return;
     memcpy(copy, value, strlen(value));
-    cost = run_view_round_key(v, v->last_completed.round, name, key);
-    put = step_emit(s, POLICY_PUT_IF_ABSENT);
-    put->key = (struct slice){key, cost};
-    put->value = (struct slice){copy, strlen(value)};
-    cost += s->now->key_cost + strlen(value);
+    len = run_view_round_key(v, v->last_completed.round, name, key);
+    cost = s->now->key_cost + len + strlen(value);
+    if (cost > s->room)
+        return; /* they wait for their minute */
     if (s->room != SIZE_MAX)
-        s->room -= cost < s->room ? cost : s->room;
+        s->room -= cost;
+    put = step_emit(s, POLICY_PUT_IF_ABSENT);
+    put->key = (struct slice){key, len};
+    put->value = (struct slice){copy, strlen(value)};
 }
 
 static void owe_ranked(struct step *s, const char *name, int64_t rank, const char *value)

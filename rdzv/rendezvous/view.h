@@ -55,7 +55,7 @@ bool run_view_has_record(const struct run_view *v);
 
 /* Writes "/torch.rendezvous.R.<round>/<name>" into `out`, which has RUN_KEY_ROOM bytes more than
  * the run's key; returns its length. */
-#define RUN_KEY_ROOM 64
+#define RUN_KEY_ROOM 128
 size_t run_view_round_key(const struct run_view *v, int64_t round, const char *name, uint8_t *out);
 
 /* --- All runs of a space. --- */
