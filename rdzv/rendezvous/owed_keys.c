@@ -9,6 +9,9 @@
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 
+/* A larger round waits: so many keys would keep all others waiting. */
+#define NODES_MOST 16384
+
 static void owe(struct step *s, const char *name, const char *value)
 {
     const struct run_view *v = &s->run->view;
@@ -92,7 +95,7 @@ void owed_keys_put(struct step *s)
     const struct run_view *v = &s->run->view;
     const struct torch_state *then = &v->last_completed;
 
-    if (!v->has_completed || then->round != v->state.round ||
+    if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
         clock_elapsed_ms(s->run->completed_ms, s->now->ms) > TORCH_READ_TIMEOUT_MS)
         return;
     for (size_t i = 0; i < then->count; i++) {
