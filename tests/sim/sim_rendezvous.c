@@ -164,6 +164,17 @@ static bool is_reachable(const struct pod *p)
     return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && sim.stalled_until_ms <= now();
 }
 
+/* For how long it has been, when it is. */
+static uint64_t reachable_for(const struct pod *p)
+{
+    uint64_t since = p->reachable_since_ms;
+    const uint64_t ends[] = {p->frozen_until_ms, p->cut_until_ms, sim.stalled_until_ms};
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        since = ends[i] > since ? ends[i] : since;
+    return now() - since;
+}
+
 static void orphan(struct model_link *link, uint64_t after_ms)
 {
     if (link == NULL)
@@ -330,7 +341,7 @@ static void connect_workers(struct pod *p)
 
     if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD ||
         now() - p->agent.entered_ms < WORKERS_MS || !is_reachable(p) ||
-        now() - p->reachable_since_ms < WORKERS_MS)
+        reachable_for(p) < WORKERS_MS)
         return;
     p->worker_store = record->worker_store;
     check_world(p);
@@ -624,7 +635,7 @@ static void check_ranks(const struct job *job)
 
 static bool is_live(const struct pod *p)
 {
-    return p->training && is_reachable(p) && now() - p->reachable_since_ms >= SPLIT_MS;
+    return p->training && is_reachable(p) && reachable_for(p) >= SPLIT_MS;
 }
 
 static void check_worlds(struct job *job)
