@@ -165,16 +165,17 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 /* --- The iteration. --- */
 
-#define LOOK_AT_HEAP 4 /* iterations between two readings of the clock */
-
 static void end_iteration(struct server *s)
 {
+    uint64_t now_ns;
+
     engine_note_alive(
         &s->engine); /* the rendezvous may write then, so it comes before the commit */
     transport_end_iteration(&s->net);
     arm_expiry(s);
-    if (s->engine.stats.loop_iterations % LOOK_AT_HEAP == 0 || heap_has_shrunk(&s->heap))
-        heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
+    now_ns = clock_monotonic_ns(s->engine.options.clock);
+    heap_look(&s->heap, now_ns);
+    pace_end(&s->net.pace, now_ns, transport_has_work(&s->net));
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
 }
@@ -195,7 +196,6 @@ int server_run(struct server *s)
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
         end_iteration(s);
-        pace_end(&s->net.pace, transport_has_work(&s->net));
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats->c10d_requests),

@@ -295,7 +295,7 @@ static size_t entry_memory(const struct keymap *m, struct slice key)
     return reserve_cost(keymap_key_cost(m, key));
 }
 
-static size_t put_memory(const struct keymap *m, const struct key_put *c)
+static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
 {
     size_t blob = reserve_blob_cost(entry_room(c->value.len));
 

@@ -50,40 +50,46 @@ static uint64_t last_bytes(struct slice key, size_t left)
     return v;
 }
 
-static const uint64_t odd1 = 0x9e3779b97f4a7c15u, odd2 = 0xd1342543de82ef95u;
+#define ODD1 UINT64_C(0x9e3779b97f4a7c15)
+#define ODD2 UINT64_C(0xd1342543de82ef95)
+
+static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p, size_t left,
+                                 uint64_t seed)
+{
+    for (; left >= 8; left -= 8, p += 8)
+        h = mix(h ^ bytes_get_u64(p), ODD1);
+    if (left > 0)
+        h = mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), ODD1);
+    return mix(h ^ seed, ODD2);
+}
 
 /* Of long keys, four words a step, in four sums: a product has to wait for the one before it, and
- * products of different sums do not. Returns the sums as one, and moves on to the last few bytes.
- */
+ * products of different sums do not. */
 #define LONG_KEY 128
-static uint64_t hash_long(uint64_t h, const uint8_t **p, size_t *left)
+__attribute__((cold, noinline)) static uint64_t hash_long(uint64_t h, struct slice key,
+                                                          uint64_t seed)
 {
-    uint64_t sums[4] = {h, mix(h ^ odd1, odd2), mix(h ^ odd2, odd1), h ^ odd2};
+    uint64_t sums[4] = {h, mix(h ^ ODD1, ODD2), mix(h ^ ODD2, ODD1), h ^ ODD2};
+    const uint8_t *p = key.ptr;
+    size_t left = key.len;
 
-    for (; *left >= 32; *left -= 32, *p += 32) {
+    for (; left >= 32; left -= 32, p += 32) {
         for (int i = 0; i < 4; i++)
-            sums[i] = mix(sums[i] ^ bytes_get_u64(*p + 8 * i), odd1);
+            sums[i] = mix(sums[i] ^ bytes_get_u64(p + 8 * i), ODD1);
     }
     for (int i = 1; i < 4; i++)
-        h = mix(h ^ sums[i], odd1) ^ sums[0];
-    return h;
+        h = mix(h ^ sums[i], ODD1) ^ sums[0];
+    return hash_rest(h, key, p, left, seed);
 }
 
 /* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
  * multiplications are for; the seed keeps peers from choosing keys that collide. */
 static uint64_t hash_bytes(struct slice key, uint64_t seed)
 {
-    uint64_t h = seed ^ mix(key.len ^ odd1, odd2);
-    const uint8_t *p = key.ptr;
-    size_t left = key.len;
+    uint64_t h = seed ^ mix(key.len ^ ODD1, ODD2);
 
-    if (left >= LONG_KEY)
-        h = hash_long(h, &p, &left);
-    for (; left >= 8; left -= 8, p += 8)
-        h = mix(h ^ bytes_get_u64(p), odd1);
-    if (left > 0)
-        h = mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), odd1);
-    return mix(h ^ seed, odd2);
+    return key.len >= LONG_KEY ? hash_long(h, key, seed)
+                               : hash_rest(h, key, key.ptr, key.len, seed);
 }
 
 /* The first of these nodes that has the key. */

@@ -683,26 +683,34 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
     return result;
 }
 
-/* A whole request that is large. It stays where it is if it is held, or takes more turns. */
-static enum protocol_result run_large(struct conn *c, const struct c10d_request *req,
-                                      const uint8_t *start, size_t size)
+/* Before a request that is large. PROTOCOL_MORE: there is room and time for it, until
+ * conn_end_costly(). */
+static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
 {
-    enum protocol_result result;
-
     if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
         return PROTOCOL_PAUSED;
     if (size <= CHEAP_SIZE && keys_of(c)->present <= CHEAP_LIST)
-        return run_request(c, req, start, size);
-    if (!conn_begin_costly(c))
-        return PROTOCOL_DEFERRED;
-    result = run_request(c, req, start, size);
-    conn_end_costly(c);
+        return PROTOCOL_MORE;
+    return conn_begin_costly(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
+}
+
+/* A whole request. It stays where it is if it is held, or takes more turns. */
+static inline enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
+                                                const uint8_t *start, size_t size)
+{
+    bool large = is_large(req, size);
+    enum protocol_result result = large ? begin_large(c, req, size) : PROTOCOL_MORE;
+
+    if (result == PROTOCOL_MORE)
+        result = run_request(c, req, start, size);
+    if (large)
+        conn_end_costly(c);
     return result;
 }
 
 /* Reads the next request and carries it out. PARSE_DONE: *result says what came of it. */
-static enum parse_result next_request(struct conn *c, struct slice in, size_t *size,
-                                      enum protocol_result *result)
+static inline enum parse_result next_request(struct conn *c, struct slice in, size_t *size,
+                                             enum protocol_result *result)
 {
     struct c10d_session *s = c10d_session(c);
     struct c10d_refusal refusal;
@@ -711,8 +719,7 @@ static enum parse_result next_request(struct conn *c, struct slice in, size_t *s
                                           &s->progress, &req, size, &refusal);
 
     if (parsed == PARSE_DONE)
-        *result = is_large(&req, *size) ? run_large(c, &req, in.ptr, *size)
-                                        : run_request(c, &req, in.ptr, *size);
+        *result = take_request(c, &req, in.ptr, *size);
     else if (parsed == PARSE_BAD)
         conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
                   (struct slice){in.ptr, 1});

@@ -23,10 +23,8 @@ static void record(struct stats *s, uint64_t took_ns)
         s->longest_iteration_ns = took_ns;
 }
 
-void pace_end(struct pace *p, bool goes_on)
+void pace_end(struct pace *p, uint64_t now_ns, bool goes_on)
 {
-    uint64_t now_ns = clock_monotonic_ns(p->clock);
-
     if (p->began_ns == 0)
         record(p->stats, 0);
     else

@@ -23,9 +23,9 @@ static inline void pace_note(struct pace *p)
         pace_begin(p);
 }
 
-/* The iteration is over. `goes_on`: the next one begins now, since there is more to do; else it
- * begins with the next pace_note(). */
-void pace_end(struct pace *p, bool goes_on);
+/* The iteration is over, at that time. `goes_on`: the next one begins now, since there is more to
+ * do; else it begins with the next pace_note(). */
+void pace_end(struct pace *p, uint64_t now_ns, bool goes_on);
 
 /* The upper bounds of stats.iterations, in nanoseconds; those that took longer are in the last. */
 extern const uint64_t pace_bounds_ns[ITERATION_BOUNDS];

@@ -39,7 +39,7 @@ static void waiting_for_events_does_not_count(void **state)
         now_ns += 4 * MS;
         pace_note(&pace);
         now_ns += 3 * MS;
-        pace_end(&pace, false);
+        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
     }
     assert_int_equal(stats.iterations[3], 3); /* up to 10 ms */
     assert_int_equal(stats.iterations_ns, 21 * MS);
@@ -52,10 +52,10 @@ static void what_was_left_counts_from_the_end_of_the_last_one(void **state)
 {
     (void)state;
     pace_note(&pace);
-    pace_end(&pace, true);
+    pace_end(&pace, clock_monotonic_ns(pace.clock), true);
     now_ns += 15 * MS;
-    pace_end(&pace, false);
-    pace_end(&pace, false); /* nothing was called */
+    pace_end(&pace, clock_monotonic_ns(pace.clock), false);
+    pace_end(&pace, clock_monotonic_ns(pace.clock), false); /* nothing was called */
     assert_int_equal(stats.iterations[0], 2);
     assert_int_equal(stats.iterations[4], 1);
     assert_int_equal(stats.iterations_ns, 15 * MS);
@@ -67,10 +67,10 @@ static void each_length_has_its_place(void **state)
     for (int i = 0; i < ITERATION_BOUNDS; i++) {
         pace_note(&pace);
         now_ns += pace_bounds_ns[i];
-        pace_end(&pace, false);
+        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
         pace_note(&pace);
         now_ns += pace_bounds_ns[i] + 1;
-        pace_end(&pace, false);
+        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
     }
     assert_int_equal(stats.iterations[0], 1);
     for (int i = 1; i < ITERATION_BOUNDS; i++)
