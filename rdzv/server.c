@@ -169,11 +169,11 @@ static void end_iteration(struct server *s)
 {
     uint64_t now_ns;
 
-    engine_note_alive(
-        &s->engine); /* the rendezvous may write then, so it comes before the commit */
     transport_end_iteration(&s->net);
-    arm_expiry(s);
     now_ns = clock_monotonic_ns(s->engine.options.clock);
+    if (engine_is_alive(&s->engine, clock_ms_of(now_ns)))
+        transport_end_iteration(&s->net); /* the rendezvous may have written */
+    arm_expiry(s);
     heap_look(&s->heap, now_ns);
     pace_end(&s->net.pace, now_ns, transport_has_work(&s->net));
     if (s->net.draining && s->net.conn_count == 0)

@@ -22,10 +22,15 @@ static inline uint64_t clock_monotonic_ns(const struct clock *c)
     return c->monotonic_ns(c->arg);
 }
 
-/* Never 0. */
+/* The same in milliseconds, never 0. */
+static inline uint64_t clock_ms_of(uint64_t monotonic_ns)
+{
+    return monotonic_ns / 1000000 + 1;
+}
+
 static inline uint64_t clock_monotonic_ms(const struct clock *c)
 {
-    return clock_monotonic_ns(c) / 1000000 + 1;
+    return clock_ms_of(clock_monotonic_ns(c));
 }
 
 /* Milliseconds from `then` to `now`; 0 when `then` is later. Every interval is computed here, since

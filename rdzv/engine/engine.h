@@ -112,8 +112,20 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 /* The loop goes round at least once a second; if so much is between two looks, it was paused. */
 #define ENGINE_PAUSE_MS 2000u
 
-/* At the end of each iteration; and before anything that depends on how long it took. */
+/* Before anything that depends on how long a pause took. */
 void engine_note_alive(struct engine *e);
+
+/* The same at the end of each iteration, which is at that time of engine_now_ms(). True: there was
+ * a pause, and whoever observes the engine may have changed something. */
+static inline bool engine_is_alive(struct engine *e, uint64_t now_ms)
+{
+    if (clock_elapsed_ms(e->alive_ms, now_ms) < ENGINE_PAUSE_MS) {
+        e->alive_ms = now_ms;
+        return false;
+    }
+    engine_note_alive(e);
+    return true;
+}
 
 /* As engine_now_ms(), by a clock that stands while the process is paused: for what others have to
  * do within some time. Never 0. */
