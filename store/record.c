@@ -261,8 +261,10 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     struct packed p = {.lists = lists};
     bool ok;
 
-    if (count != 0 && lists == NULL)
+    if (b->refuses || (count != 0 && lists == NULL)) {
+        free(lists);
         return false;
+    }
     pack(space, change, &p);
     size = rdzv__record__get_packed_size(&p.record);
     ok = make_room(b, size + 2 * (1 + VARINT_MAX));

@@ -12,6 +12,7 @@ struct batch {
     uint8_t *bytes;
     size_t len;
     size_t cap;
+    bool refuses; /* whoever keeps batches takes no changes at present */
 };
 
 void batch_init(struct batch *b);
@@ -20,8 +21,8 @@ void batch_fini(struct batch *b);
 /* Empties the batch and gives it its number. Keeps the memory. */
 void batch_begin(struct batch *b, uint64_t number);
 
-/* Adds a change of a space. False when memory is short: the batch is as it was, and the change must
- * not be applied. */
+/* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
+ * was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
 
 /* The encoded batch, until it changes. */

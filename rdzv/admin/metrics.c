@@ -186,7 +186,7 @@ static void write_dropped(FILE *out, const struct stats *stats)
 {
     static const char *const reasons[DROP_REASONS] = {
         [DROP_MALFORMED] = "malformed", [DROP_LIMIT] = "limit",
-        [DROP_STALLED] = "stalled",     [DROP_SPACE_FULL] = "space_full",
+        [DROP_STALLED] = "stalled",     [DROP_SPACE_FULL] = "space_full", [DROP_READ_ONLY] = "read_only",
         [DROP_NO_MEMORY] = "no_memory", [DROP_RUN] = "run",
     };
 

@@ -154,6 +154,10 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_TOO_MANY:
         conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
         break;
+    case STORE_READ_ONLY:
+        conn_drop(c, DROP_READ_ONLY, "the data directory takes no changes, see /readyz?verbose",
+                  key);
+        break;
     case STORE_FULL:
         conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;

@@ -25,7 +25,6 @@
 #include <stdio.h>
 
 #define CONFIG_DEFAULT_SPACE  "default"
-#define CONFIG_SPACE_NAME_MAX 253
 
 /* Owned strings; config_parse() makes them, config_free() frees them. */
 struct string_list {
@@ -50,6 +49,14 @@ enum config_action {
     CONFIG_CHECK,   /* config_write_check() to stdout, exit 0 */
     CONFIG_HELP,    /* config_write_help() to stdout, exit 0 */
     CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK_DATA, /* read a data directory, say what is in it; exit 0 when it is whole */
+};
+
+/* What a change has survived once it is answered. The order is that of `choices`. */
+enum config_sync {
+    CONFIG_SYNC_ALWAYS, /* the machine's end, too */
+    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last sync_interval_ms */
+    CONFIG_SYNC_OFF,    /* nothing: as without a data directory */
 };
 
 enum config_snapshot_opcodes {
@@ -126,7 +133,10 @@ struct config {
     size_t listener_count;
 
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
-    char *data_dir; /* NULL: none was named */
+    char *data_dir;   /* NULL: state is in memory only */
+    char *check_data; /* CONFIG_CHECK_DATA: that directory */
+    enum config_sync sync;
+    uint64_t sync_interval_ms;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */

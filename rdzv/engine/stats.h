@@ -9,6 +9,7 @@ enum drop_reason {
     DROP_LIMIT,      /* more than a setting allows */
     DROP_STALLED,    /* half a request, or answers that the peer does not read */
     DROP_SPACE_FULL, /* --space-limit */
+    DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
     DROP_RUN, /* an agent whose run was forgotten, or goes on without it */
     DROP_REASONS,

@@ -10,16 +10,25 @@
 #include "rdzv/etcd/put.h"
 #include "rdzv/etcd/sender.h"
 
+static const char *why_not_kept(enum store_status why)
+{
+    switch (why) {
+    case STORE_TOO_LONG:
+        return "rdzvd: the path has more than 4096 bytes or 1024 names";
+    case STORE_READ_ONLY:
+        return "rdzvd: the data directory takes no changes, see /readyz?verbose";
+    default:
+        return "rdzvd: the space is full, see --space-limit";
+    }
+}
+
 /* ETCD_INTERNAL, and why. */
 static void reply_not_kept(const struct http_request *r, enum store_status why)
 {
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        etcd_reply_error(r, ETCD_INTERNAL,
-                         slice_str(why == STORE_TOO_LONG
-                                       ? "rdzvd: the path has more than 4096 bytes or 1024 names"
-                                       : "rdzvd: the space is full, see --space-limit"),
+        etcd_reply_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
                          r->space->store->tree.index);
 }
 

@@ -13,8 +13,7 @@ enum policy_event_kind {
     AGENT_ASKED,         /* any other request, but the next two */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
-    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys; sent once there
-                            is a journal */
+    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */

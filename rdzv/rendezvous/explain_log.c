@@ -148,6 +148,14 @@ static void node_repaired(struct line *l)
               log_str("action", n->action), log_str("reason", n->reason));
 }
 
+static void nodes_lost(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "nodes_lost", RUN(l), log_i64("round", n->round),
+              log_u64("nodes", n->number), log_str("reason", n->reason));
+}
+
 static void agents_waiting(struct line *l)
 {
     const struct note *n = l->note;
@@ -217,6 +225,8 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return node_disconnected;
     case NOTE_NODES_RESTARTED:
         return nodes_restarted;
+    case NOTE_NODES_LOST:
+        return nodes_lost;
     case NOTE_LAST_CALL:
         return last_call;
     case NOTE_LAST_CALL_ENDED:

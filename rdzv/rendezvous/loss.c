@@ -148,6 +148,40 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     torch_state_free(&next);
 }
 
+/* --- All of them. --- */
+
+static size_t take_out_absent(const struct run *run, struct torch_state *state)
+{
+    size_t gone = 0;
+
+    for (size_t i = 0; i < state->count; i++) {
+        struct torch_node *node = &state->nodes[i];
+
+        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL)
+            continue;
+        remove_from_round(state, node);
+        gone++;
+    }
+    return gone;
+}
+
+void loss_on_restore(struct step *s)
+{
+    struct torch_state next;
+    struct note *note;
+    size_t gone;
+
+    if (!s->run->settings->drop_disconnected || !step_is_open(s) || !step_read_state(s, &next))
+        return;
+    gone = take_out_absent(s->run, &next);
+    if (gone > 0 && step_put_state(s, &next, 0)) {
+        note = explain_note(s, NOTE_NODES_LOST);
+        note->number = gone;
+        note->reason = "rdzvd was started again, and agents of torch do not connect again";
+    }
+    torch_state_free(&next);
+}
+
 /* --- A node that is silent. --- */
 
 /* True: the others have presumed one of them dead, or are about to. */

@@ -54,6 +54,8 @@ bool presence_misses_heartbeats(const struct step *s);
 /* The connection of that agent has ended, and it is counted out: takes its node out of the run, and
  * tells the others. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
+/* The daemon was started again: nodes whose agents are not connected are lost. */
+void loss_on_restore(struct step *s);
 /* Once a second: tells the others of a node that is silent. */
 void loss_on_tick(struct step *s);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
@@ -97,6 +99,8 @@ void worker_store_on_completed(struct step *s, struct agent *by);
 void worker_store_intercept_set(struct step *s, const struct policy_event *event);
 void worker_store_on_probed(struct step *s, const struct policy_event *event);
 void worker_store_on_port_opened(struct step *s, const struct policy_event *event);
+/* The daemon was started again: workers find their store where it was. */
+void worker_store_on_restore(struct step *s);
 /* The agent no longer exists. */
 void worker_store_leave(struct step *s, const struct agent *a);
 /* Does what the space had no room for. */

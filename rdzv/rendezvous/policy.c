@@ -75,6 +75,8 @@ static void restored(struct step *s, const struct policy_event *event)
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
     loss_clear_mark(s);
+    loss_on_restore(s);
+    worker_store_on_restore(s);
 }
 
 static void changed(struct step *s, const struct policy_event *event)

@@ -85,8 +85,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     shell_step(arg, (struct policy_event){.kind = RUN_TIMER});
 }
 
-/* The run of that key, made when there is none. NULL: no memory. */
-static struct live_run *need_run(struct rendezvous_space *home, struct slice key)
+struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *found = run_views_find(&home->runs, key);
     struct rendezvous *r = home->rdzv;
@@ -304,7 +303,7 @@ static void key_changed(struct rendezvous_space *home, struct slice key)
     if (v == NULL && (run_views_owner(&home->runs, key) != NULL ||
                       keymap_get(&home->space->store->keys, key) == NULL))
         return; /* of a round, or gone */
-    run = v == NULL ? need_run(home, key) : live_run_of(v);
+    run = v == NULL ? shell_need_run(home, key) : live_run_of(v);
     if (run != NULL && run->steps == 0) /* else the run's own step has done it */
         shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
 }
@@ -373,7 +372,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
 {
     struct slice run_key = run_key_of(&home->runs, key, compared);
     bool is_left = runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
-    struct live_run *run = is_left ? need_run(home, run_key) : NULL;
+    struct live_run *run = is_left ? shell_need_run(home, run_key) : NULL;
     struct conn_agent *a =
         run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
     struct sockaddr_storage at;
