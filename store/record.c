@@ -220,6 +220,8 @@ void batch_begin(struct batch *b, uint64_t number)
 #define VARINT_MAX 10
 #define TAG_NUMBER 0x08 /* field 1, a varint */
 #define TAG_RECORD 0x12 /* field 2, bytes of some length */
+#define TAG_TIME   0x19 /* field 3, eight bytes, little-endian */
+#define TIME_SIZE  9
 
 static bool make_room(struct batch *b, size_t more)
 {
@@ -246,6 +248,23 @@ static void put_field(struct batch *b, uint8_t tag, uint64_t v)
     b->bytes[b->len++] = (uint8_t)v;
 }
 
+static void put_number(struct batch *b)
+{
+    if (b->len == 0)
+        put_field(b, TAG_NUMBER, b->number);
+}
+
+bool batch_end(struct batch *b, int64_t time_ns)
+{
+    if (!make_room(b, (b->len == 0 ? 1 + VARINT_MAX : 0) + TIME_SIZE))
+        return false;
+    put_number(b);
+    b->bytes[b->len++] = TAG_TIME;
+    bytes_put_u64(b->bytes + b->len, (uint64_t)time_ns);
+    b->len += 8;
+    return true;
+}
+
 /* How many names and patterns a change has. */
 static size_t count_lists(const struct change *c)
 {
@@ -267,10 +286,9 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     }
     pack(space, change, &p);
     size = rdzv__record__get_packed_size(&p.record);
-    ok = make_room(b, size + 2 * (1 + VARINT_MAX));
+    ok = make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE);
     if (ok) {
-        if (b->len == 0)
-            put_field(b, TAG_NUMBER, b->number);
+        put_number(b);
         put_field(b, TAG_RECORD, size);
         b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
         b->count++;

@@ -25,6 +25,11 @@ void batch_begin(struct batch *b, uint64_t number);
  * was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
 
+/* Writes down the wall clock (ns since 1970) before the commit; no change is added after that. Of a
+ * batch with changes it does not fail: batch_add() has kept the room. False: memory is short for a
+ * batch without changes, which then says nothing but the time. */
+bool batch_end(struct batch *b, int64_t time_ns);
+
 /* The encoded batch, until it changes. */
 static inline struct slice batch_bytes(const struct batch *b)
 {
@@ -40,6 +45,7 @@ struct record {
 /* A decoded batch. Slices point into memory that ends with record_free(). */
 struct record_batch {
     uint64_t number;
+    int64_t time_ns; /* of the commit; 0: unknown */
     struct record *records;
     size_t count;
     struct slice *lists;

@@ -203,7 +203,8 @@ bool record_decode(struct slice in, struct record_batch *out)
 
     if (m == NULL)
         return false;
-    b = (struct record_batch){.number = m->number, .count = m->n_records, .memory = m};
+    b = (struct record_batch){
+        .number = m->number, .time_ns = m->time_ns, .count = m->n_records, .memory = m};
     b.records = calloc(b.count + 1, sizeof *b.records);
     b.lists = calloc(count_names(m) + 1, sizeof *b.lists);
     if (b.records == NULL || b.lists == NULL || !unpack_all(m, &b)) {

@@ -227,6 +227,31 @@ static void a_batch_has_all_changes_of_its_iteration(void **state)
     batch_fini(&batch);
 }
 
+/* What batch_end() writes comes back, with changes before it and without. */
+static void a_batch_says_when_it_was_committed(void **state)
+{
+    static const int64_t times[] = {1, -1, INT64_MAX, INT64_MIN, 1800000000123456789};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(times); i++) {
+        for (size_t count = 0; count < 3; count++) {
+            struct record_batch records;
+            struct batch batch;
+
+            batch_init(&batch);
+            batch_begin(&batch, 5);
+            for (size_t k = 0; k < count; k++)
+                assert_true(batch_add(&batch, "s", &changes[k]));
+            assert_true(batch_end(&batch, times[i]));
+            assert_true(record_decode(batch_bytes(&batch), &records));
+            assert_true(records.time_ns == times[i] && records.number == 5);
+            assert_int_equal(records.count, count);
+            record_free(&records);
+            batch_fini(&batch);
+        }
+    }
+}
+
 /* --- Bytes that are no batch. --- */
 
 /* A store with something of everything in it. */
@@ -542,6 +567,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_comes_back_as_it_was),
         cmocka_unit_test(a_batch_has_all_changes_of_its_iteration),
+        cmocka_unit_test(a_batch_says_when_it_was_committed),
         cmocka_unit_test(they_apply_in_their_order),
         cmocka_unit_test(a_part_of_a_record_does_no_harm),
         cmocka_unit_test(a_record_with_any_bit_wrong_does_no_harm),

@@ -1,0 +1,50 @@
+/* The whole store as it is at one moment, encoded bit by bit while it goes on changing; and the way
+ * back.
+ *
+ * A snapshot is a row of batches (record.h) that are loaded in their order. Its moment is that of
+ * snapshot_begin(): call it between two batches of changes, so that the snapshot has all of the
+ * one and nothing of the other. What it holds of the store it holds by itself: a change that comes
+ * while it is open never waits for it, never fails for it and comes to the same without it. When
+ * memory is short it is the snapshot that fails.
+ *
+ * In it are all spaces: c10d keys and queues, worker stores, run records, etcd's trees with their
+ * indexes, deadlines, counters and events, users and roles. Not in it: who waits, and what waiting
+ * takes. */
+#pragma once
+
+#include "store/record.h"
+
+struct store;
+struct snapshot;
+
+/* Takes time for each space and worker store and for each event of etcd's, and none for what else
+ * there is. One at a time. NULL: memory is short, there is another one, or the process has made
+ * half a billion of them. */
+struct snapshot *snapshot_begin(struct store *s);
+
+enum snapshot_state {
+    SNAPSHOT_GOES_ON,
+    SNAPSHOT_DONE,   /* this was the last batch of it */
+    SNAPSHOT_FAILED, /* memory is short, and *out is nothing; it is to be ended, and made later */
+};
+
+/* Writes the next of its batches to *out, which becomes that batch: about `bytes` long, or as long
+ * as one value is. Its number is 0. The caller may batch_end() it with the time. Not from within a
+ * change. */
+enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out);
+
+/* Ends it before its time or after it; what it still holds is freed bit by bit, by
+ * graveyard_free(). Takes NULL. Before store_fini(). */
+void snapshot_end(struct snapshot *s);
+
+/* Loads the next batch into a store, which was empty before the first one. The last of them has
+ * said so when snapshot_is_loaded(). False: it is no batch of a snapshot, or not the next one, or
+ * memory is short; the store is then of no use any more. A store that loads takes no commands.
+ *
+ * Spaces are made as they come (store_space()). Loaded with another --space-limit than it had, a
+ * space may be over it, as after a replay. c10d keys may come in another order than they had, and
+ * LIST_KEYS then lists them so; all else is as it was. */
+bool snapshot_load(struct store *s, struct slice batch_bytes);
+
+/* All batches of a snapshot have been loaded. False while some are missing, and when none came. */
+bool snapshot_is_loaded(const struct store *s);
