@@ -217,6 +217,16 @@ void batch_begin(struct batch *b, uint64_t number)
     b->count = b->len = 0;
 }
 
+uint8_t *batch_take(struct batch *b, size_t *cap)
+{
+    uint8_t *bytes = b->bytes;
+
+    *cap = b->cap;
+    b->bytes = NULL;
+    b->count = b->len = b->cap = 0;
+    return bytes;
+}
+
 #define VARINT_MAX 10
 #define TAG_NUMBER 0x08 /* field 1, a varint */
 #define TAG_RECORD 0x12 /* field 2, bytes of some length */

@@ -36,6 +36,10 @@ static inline struct slice batch_bytes(const struct batch *b)
     return (struct slice){b->bytes, b->len};
 }
 
+/* Takes the memory of the bytes out of the batch, which is then empty: the caller frees it. *cap is
+ * how large it is. */
+uint8_t *batch_take(struct batch *b, size_t *cap);
+
 /* One change that was decoded. */
 struct record {
     struct slice space;

@@ -15,10 +15,10 @@
 /* Where batches are kept, once there is a journal. `commit` NULL, as today: nowhere, memory is all
  * there is. */
 struct engine_journal {
-    /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
-     * newest batch that is as durable as promised: this one's, or an earlier one while the disk is
-     * slow. Later progress is reported with engine_committed(). */
-    uint64_t (*commit)(void *arg, const struct batch *batch);
+    /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
+     * Returns the number of the newest batch that is as durable as promised: this one's, or an
+     * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
+    uint64_t (*commit)(void *arg, struct batch *batch);
     void *arg;
 };
 
