@@ -83,8 +83,10 @@ void engine_commit(struct engine *e)
 
     if (!e->batch_changed)
         return;
-    if (e->options.journal.commit != NULL)
+    if (e->options.journal.commit != NULL) {
+        batch_end(&e->batch, engine_wall_ns(e));
         durable = e->options.journal.commit(e->options.journal.arg, &e->batch);
+    }
     batch_begin(&e->batch, e->batch.number + 1);
     e->batch_changed = false;
     engine_committed(e, durable);

@@ -22,6 +22,8 @@ struct engine_journal {
     void *arg;
 };
 
+struct data_dir;
+
 struct engine_options {
     const struct clock *clock;
     uint64_t seed;                       /* of the hash tables; unguessable by peers */
@@ -77,6 +79,8 @@ struct engine {
     uint64_t used_ms; /* the end of the last one */
 
     bool expiry_moved; /* engine_next_expiry() may say something new since it was set to false */
+
+    struct data_dir *data_dir; /* NULL: there is none */
 
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
