@@ -4,16 +4,31 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
 #include "store/snapshot.h"
+#include "store/xalloc.h"
 
 /* A part of a snapshot, and what one iteration gives to it. */
 #define PART_SIZE (64u << 10)
 #define WORK_NS   1000000u
 
 #define TEXT_MAX 600
+
+/* The files are in a directory of their own below the one that the user names, as etcd's are: that
+ * one may be the root of a volume, which belongs to others. */
+#define SUBDIRECTORY "/rdzvd"
+
+static char *path_below(const char *named)
+{
+    size_t size = strlen(named) + sizeof SUBDIRECTORY;
+    char *path = xcalloc(1, size);
+
+    snprintf(path, size, "%s%s", named, SUBDIRECTORY);
+    return path;
+}
 
 /* --- The commit. --- */
 
@@ -163,11 +178,13 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
     char why[TEXT_MAX];
     int error;
 
-    *d = (struct data_dir){.engine = engine, .path = options->path};
+    *d = (struct data_dir){.engine = engine};
     batch_init(&d->part);
     if (options->path == NULL)
         return 0;
-    d->fs = fs_posix_open(options->path, FS_MAY_CREATE, &error, why, sizeof why);
+    d->path = path_below(options->path);
+    mkdir(options->path, 0700); /* if it fails, so does what follows, and says why */
+    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
     if (d->fs == NULL) {
         log_failed(d->path, why, NULL);
         return -1;
@@ -304,6 +321,8 @@ void data_dir_close(struct data_dir *d)
     if (d->fs != NULL)
         d->fs->free(d->fs);
     d->fs = NULL;
+    free(d->path);
+    d->path = NULL;
 }
 
 /* --- --check-data. --- */
@@ -355,19 +374,19 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
     return ok;
 }
 
-bool data_dir_check(const char *path, FILE *out)
+bool data_dir_check(const char *named, FILE *out)
 {
-    char why[TEXT_MAX];
-    struct fs *fs;
+    char *path = path_below(named), why[TEXT_MAX];
     int error;
-    bool ok;
+    struct fs *fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
+    bool ok = false;
 
-    fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
     if (fs == NULL) {
         fprintf(out, "%s\n", why);
-        return false;
+    } else {
+        ok = check_files(path, fs, out);
+        fs->free(fs);
     }
-    ok = check_files(path, fs, out);
-    fs->free(fs);
+    free(path);
     return ok;
 }

@@ -14,14 +14,15 @@
 struct snapshot;
 
 struct data_dir_options {
-    const char *path; /* NULL: there is none, and nothing below does anything */
+    const char *path; /* NULL: there is none, and nothing below does anything. The files are in
+                         its subdirectory rdzvd */
     enum journal_writer_mode mode;
     uint64_t sync_interval_ms;
 };
 
 struct data_dir {
     struct engine *engine;
-    const char *path;
+    char *path; /* of the files */
     struct fs *fs;
     struct journal_writer *writer; /* NULL: there is no directory */
     struct engine_journal journal; /* the writer's */
@@ -35,8 +36,7 @@ struct data_dir {
     uint64_t away_ms; /* from the last commit of the process before to this start */
 };
 
-/* Fills the engine, which is empty, and makes the directory its journal. `options.path` lives as
- * long. 0, or -1 after it logged why not; data_dir_close() either way. */
+/* Fills the engine, which is empty, and makes the directory its journal. 0, or -1 after it logged why not; data_dir_close() either way. */
 int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
                   struct engine *engine);
 
@@ -64,4 +64,4 @@ void data_dir_close(struct data_dir *d);
 
 /* For --check-data: reads all of it, as a start does, and changes nothing; writes what it found to
  * `out`. True when a start would take it. */
-bool data_dir_check(const char *path, FILE *out);
+bool data_dir_check(const char *named, FILE *out);
