@@ -325,8 +325,10 @@ int server_init(struct server *s, const struct config *config)
     if (open_data(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
         return -1;
     rendezvous_add_spaces(&s->rendezvous);
-    if (s->data.found)
+    if (s->data.found) {
+        engine_postpone_expiry(&s->engine, s->data.away_ms);
         rendezvous_restore(&s->rendezvous, s->data.away_ms);
+    }
     return 0;
 }
 

@@ -26,6 +26,7 @@ enum change_kind {
     CHANGE_QUEUE_POP = 16,
     CHANGE_TREE_PUT = 20,
     CHANGE_TREE_REMOVE = 21,
+    CHANGE_TREE_POSTPONE = 22,
     CHANGE_AUTH_USER_PUT = 30,
     CHANGE_AUTH_USER_DELETE = 31,
     CHANGE_AUTH_ROLE_PUT = 32,
@@ -46,7 +47,7 @@ static inline enum space_part change_part(enum change_kind kind)
 {
     if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP)
         return PART_KEYS;
-    if (kind == CHANGE_TREE_PUT || kind == CHANGE_TREE_REMOVE)
+    if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
         return PART_TREE;
     if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
         return PART_AUTH;
@@ -178,6 +179,7 @@ struct change {
         struct auth_role_put role_put;
         bool auth_enabled; /* AUTH_SWITCH */
         int64_t now_ns;    /* SPACE_RESET */
+        int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
         uint64_t store_id; /* WORKER_STORE_… */
         struct run_put run_put;
     };

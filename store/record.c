@@ -176,6 +176,9 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SPACE_RESET:
         p->record.space_reset = c->now_ns;
         break;
+    case CHANGE_TREE_POSTPONE:
+        p->record.tree_postpone = c->by_ns;
+        break;
     case CHANGE_SPACE_FORGET:
         p->record.space_forget = true;
         break;

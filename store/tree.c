@@ -465,7 +465,9 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
     const struct tree_remove *gone = &change->tree_remove;
     const struct tree_put *put = &change->tree_put;
 
-    if (change->kind == CHANGE_TREE_REMOVE)
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        expiry_postpone(&t->expiry, change->by_ns);
+    else if (change->kind == CHANGE_TREE_REMOVE)
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);
     else if (put->action == ETCD_SET || put->action == ETCD_CREATE)
@@ -527,6 +529,8 @@ size_t tree_memory(const struct tree *t, const struct change *change)
 {
     const struct tree_put *put = &change->tree_put;
 
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        return 0;
     if (change->kind == CHANGE_TREE_REMOVE)
         return event_memory(t, change->tree_remove.path);
     return event_memory(t, put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +

@@ -276,6 +276,9 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
         return check_delete(t, c, change, out);
     case COMMAND_TREE_COMPARE_AND_DELETE:
         return check_swap_delete(t, c, change, out);
+    case COMMAND_TREE_POSTPONE:
+        *change = (struct change){.kind = CHANGE_TREE_POSTPONE, .by_ns = c->number};
+        return c->number > 0 && t->expiry.count > 0;
     default: /* COMMAND_TREE_EXPIRE */
         return check_expire(t, c->now_ns, change);
     }
@@ -322,6 +325,8 @@ static bool can_put(const struct tree *t, const struct tree_put *c)
 
 bool tree_can_apply(const struct tree *t, const struct change *change)
 {
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        return true;
     if (change->kind == CHANGE_TREE_REMOVE)
         return is_path(change->tree_remove.path) && tree_find(t, change->tree_remove.path) != NULL;
     return is_path(change->tree_put.path) && can_put(t, &change->tree_put);

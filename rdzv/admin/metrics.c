@@ -197,8 +197,9 @@ static void write_journal(FILE *out, const struct data_dir *data)
     gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.", s->snapshot_bytes);
     counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.", s->snapshots);
     head(out, "rdzvd_journal_sync_seconds", "summary", "Syncs of the journal, and their time.");
-    fprintf(out, "rdzvd_journal_sync_seconds_sum %.6f\nrdzvd_journal_sync_seconds_count %" PRIu64
-                 "\n", (double)s->sync_ns / 1e9, s->syncs);
+    fprintf(out,
+            "rdzvd_journal_sync_seconds_sum %.6f\nrdzvd_journal_sync_seconds_count %" PRIu64 "\n",
+            (double)s->sync_ns / 1e9, s->syncs);
     head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
     fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
     gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
@@ -210,9 +211,13 @@ static void write_journal(FILE *out, const struct data_dir *data)
 static void write_dropped(FILE *out, const struct stats *stats)
 {
     static const char *const reasons[DROP_REASONS] = {
-        [DROP_MALFORMED] = "malformed", [DROP_LIMIT] = "limit",
-        [DROP_STALLED] = "stalled",     [DROP_SPACE_FULL] = "space_full", [DROP_READ_ONLY] = "read_only",
-        [DROP_NO_MEMORY] = "no_memory", [DROP_RUN] = "run",
+        [DROP_MALFORMED] = "malformed",
+        [DROP_LIMIT] = "limit",
+        [DROP_STALLED] = "stalled",
+        [DROP_SPACE_FULL] = "space_full",
+        [DROP_READ_ONLY] = "read_only",
+        [DROP_NO_MEMORY] = "no_memory",
+        [DROP_RUN] = "run",
     };
 
     head(out, "rdzvd_connections_dropped_total", "counter",

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CONFIG_DEFAULT_SPACE  "default"
+#define CONFIG_DEFAULT_SPACE "default"
 
 /* Owned strings; config_parse() makes them, config_free() frees them. */
 struct string_list {
@@ -46,9 +46,9 @@ struct listen_spec {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,   /* config_write_check() to stdout, exit 0 */
-    CONFIG_HELP,    /* config_write_help() to stdout, exit 0 */
-    CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK,      /* config_write_check() to stdout, exit 0 */
+    CONFIG_HELP,       /* config_write_help() to stdout, exit 0 */
+    CONFIG_VERSION,    /* config_write_version() to stdout, exit 0 */
     CONFIG_CHECK_DATA, /* read a data directory, say what is in it; exit 0 when it is whole */
 };
 
@@ -132,7 +132,7 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
-    char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
+    char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir;   /* NULL: state is in memory only */
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
     enum config_sync sync;

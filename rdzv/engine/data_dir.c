@@ -152,10 +152,10 @@ static struct journal *read_all(struct data_dir *d)
     char text[TEXT_MAX];
 
     recovery_begin(&recovery, d->engine);
-    journal = journal_open(&options,
-                           &(struct journal_reader){
-                               .part = take_part, .batch = take_batch, .arg = &recovery},
-                           &report);
+    journal = journal_open(
+        &options,
+        &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
+        &report);
     if (journal == NULL) {
         journal_report_text(&report, d->path, text, sizeof text);
         log_failed(d->path, text, recovery.trouble);
@@ -169,8 +169,7 @@ static struct journal *read_all(struct data_dir *d)
     return journal;
 }
 
-int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
-                  struct engine *engine)
+int data_dir_open(struct data_dir *d, const struct data_dir_options *options, struct engine *engine)
 {
     struct journal_writer_options writer = {.mode = options->mode,
                                             .sync_interval_ms = options->sync_interval_ms,
@@ -360,8 +359,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
     engine_init(&engine, &options);
     recovery_begin(&recovery, &engine);
     ok = journal_check(
-        fs,
-        &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
+        fs, &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
         &report);
     recovery_end(&recovery);
     journal_report_text(&report, path, text, sizeof text);

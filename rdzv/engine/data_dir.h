@@ -36,7 +36,8 @@ struct data_dir {
     uint64_t away_ms; /* from the last commit of the process before to this start */
 };
 
-/* Fills the engine, which is empty, and makes the directory its journal. 0, or -1 after it logged why not; data_dir_close() either way. */
+/* Fills the engine, which is empty, and makes the directory its journal. 0, or -1 after it logged
+ * why not; data_dir_close() either way. */
 int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
                   struct engine *engine);
 

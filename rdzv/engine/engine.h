@@ -179,6 +179,9 @@ uint64_t engine_unused_ms(const struct engine *e);
 /* Removes what has expired in etcd's trees, at most `max` nodes. True: there is more. */
 bool engine_expire(struct engine *e, size_t max);
 
+/* Gives all TTLs so much more time: their clients could not refresh them meanwhile. */
+void engine_postpone_expiry(struct engine *e, uint64_t by_ms);
+
 /* When the next TTL ends, by the wall clock; false: none is pending. */
 bool engine_next_expiry(struct engine *e, int64_t *at_ns);
 

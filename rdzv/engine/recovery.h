@@ -1,5 +1,6 @@
 /* Fills an engine with what a data directory holds: the frames of a snapshot, then the batches that
- * came after it, in their order. Pure but for the engine: whoever reads the files hands them over. */
+ * came after it, in their order. Pure but for the engine: whoever reads the files hands them over.
+ */
 #pragma once
 
 #include "rdzv/engine/engine.h"

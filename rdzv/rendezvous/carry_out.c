@@ -42,8 +42,7 @@ static bool apply(struct live_run *run, const struct command *command)
     if (result.status == STORE_OK || (deletes && result.status == STORE_ABSENT))
         return true;
     log_event(LOG_ERROR, "repair_failed", log_str("space", run->home->space->store->name),
-              log_bytes("run", run->run.view.id),
-              log_str("reason", why_not(result.status)));
+              log_bytes("run", run->run.view.id), log_str("reason", why_not(result.status)));
     return false;
 }
 
