@@ -39,6 +39,7 @@ enum account_kind {
     ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
     ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
+    ACCOUNT_SNAPSHOT,      /* what a snapshot that is being written has to keep until then */
     ACCOUNT_KINDS,
 };
 
