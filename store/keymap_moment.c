@@ -254,11 +254,27 @@ bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
     return true;
 }
 
+/* So many keys are kept at once; the snapshot fails for more, as that would take milliseconds. */
+#define PICKS_KEPT_MAX 4096
+
+static void keep_picks(struct keymap_moment *k, const struct held_picks *held)
+{
+    const struct key_picks *p = held->picks;
+
+    k->ahead->failed = k->ahead->failed || p->count - held->next > PICKS_KEPT_MAX;
+    for (size_t i = held->next; i < p->count && may_keep(k); i++) {
+        if (held->is_kept[i / 8] & 1u << i % 8) {
+            const struct change change = put_of(k, p->entries[i], p->values[i]);
+
+            ahead_put(k->ahead, k->name, &change, p->values[i], false);
+        }
+    }
+}
+
 void keymap_moment_drops_picks(struct keymap_moment *k)
 {
-    k->ahead->failed = k->ahead->failed || !STAILQ_EMPTY(&k->picks);
-    while (!STAILQ_EMPTY(&k->picks))
-        let_go_of_picks(k);
+    for (; !STAILQ_EMPTY(&k->picks); let_go_of_picks(k))
+        keep_picks(k, STAILQ_FIRST(&k->picks));
 }
 
 void keymap_moment_leaves(struct keymap_moment *k)

@@ -64,6 +64,6 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q);
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes);
 
-/* The keymap ends: before its picks go, with which the snapshot fails, and when all else has. */
+/* The keymap ends: before its picks go, and when all else has. */
 void keymap_moment_drops_picks(struct keymap_moment *k);
 void keymap_moment_leaves(struct keymap_moment *k);
