@@ -40,6 +40,7 @@ enum account_kind {
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
     ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
     ACCOUNT_JOURNAL,       /* batches that are not synced yet, parts of a snapshot on their way */
+    ACCOUNT_SNAPSHOT,      /* what a snapshot that is being written has to keep until then */
     ACCOUNT_KINDS,
 };
 

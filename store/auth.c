@@ -83,14 +83,38 @@ static size_t bytes_of_role(const struct auth_role *r)
            bytes_of_list(&r->writes);
 }
 
-static void free_user(const struct auth_user *u)
+/* The number is all that changes of one that is kept. */
+static uint32_t *refs_of_user(const struct auth_user *u)
 {
-    account_free(ACCOUNT_USERS, (void *)u, bytes_of_user(u));
+    return &((struct auth_user *)(uintptr_t)u)->refs;
 }
 
-static void free_role(const struct auth_role *r)
+static uint32_t *refs_of_role(const struct auth_role *r)
 {
-    account_free(ACCOUNT_USERS, (void *)r, bytes_of_role(r));
+    return &((struct auth_role *)(uintptr_t)r)->refs;
+}
+
+void auth_user_ref(const struct auth_user *u)
+{
+    ++*refs_of_user(u);
+}
+
+void auth_user_unref(const struct auth_user *u)
+{
+    if (--*refs_of_user(u) == 0)
+        account_free(ACCOUNT_USERS, (void *)(uintptr_t)u, bytes_of_user(u));
+}
+
+void auth_role_ref(const struct auth_role *r)
+{
+    if (r != &root_role)
+        ++*refs_of_role(r);
+}
+
+void auth_role_unref(const struct auth_role *r)
+{
+    if (r != &root_role && --*refs_of_role(r) == 0)
+        account_free(ACCOUNT_USERS, (void *)(uintptr_t)r, bytes_of_role(r));
 }
 
 /* Where the copy goes: slices grow from the front of the room, bytes follow behind them. */
@@ -126,6 +150,7 @@ static struct auth_user *copy_user(struct reserve *reserve, const struct auth_us
 
     room.slices = (struct slice *)(copy + 1);
     room.bytes = (uint8_t *)(room.slices + u->roles.count + needs_root_role(u));
+    copy->refs = 1;
     copy->name = keep(&room, u->name);
     copy->hash = keep(&room, u->hash);
     copy->roles = keep_list(&room, &u->roles);
@@ -144,6 +169,7 @@ static struct auth_role *copy_role(struct reserve *reserve, const struct auth_ro
 
     room.slices = (struct slice *)(copy + 1);
     room.bytes = (uint8_t *)(room.slices + r->reads.count + r->writes.count);
+    copy->refs = 1;
     copy->name = keep(&room, r->name);
     copy->reads = keep_list(&room, &r->reads);
     copy->writes = keep_list(&room, &r->writes);
@@ -306,6 +332,16 @@ bool auth_can_apply(const struct auth *a, const struct change *change)
     return change->kind == CHANGE_AUTH_TOUCH ? !a->exists : judge(a, change) == AUTH_OK;
 }
 
+static size_t user_memory(const struct auth *a, const struct auth_user *user)
+{
+    return reserve_cost(bytes_of_user(user)) + reserve_cost((a->user_count + 1) * sizeof *a->users);
+}
+
+static size_t role_memory(const struct auth *a, const struct auth_role *role)
+{
+    return reserve_cost(bytes_of_role(role)) + reserve_cost((a->role_count + 1) * sizeof *a->roles);
+}
+
 size_t auth_memory(const struct auth *a, const struct change *change)
 {
     const struct auth_role guest = guest_role();
@@ -314,14 +350,12 @@ size_t auth_memory(const struct auth *a, const struct change *change)
 
     if (change->kind == CHANGE_AUTH_USER_PUT) {
         user = user_of(&change->user_put);
-        return reserve_cost(bytes_of_user(&user)) +
-               reserve_cost((a->user_count + 1) * sizeof *a->users);
+        return user_memory(a, &user);
     }
     if (change->kind != CHANGE_AUTH_ROLE_PUT && change->kind != CHANGE_AUTH_SWITCH)
         return 0;
     role = change->kind == CHANGE_AUTH_SWITCH ? guest : role_of(&change->role_put);
-    return reserve_cost(bytes_of_role(&role)) +
-           reserve_cost((a->role_count + 1) * sizeof *a->roles);
+    return role_memory(a, &role);
 }
 
 /* --- Changes. --- */
@@ -352,7 +386,7 @@ static void put_user(struct auth *a, struct reserve *reserve, const struct auth_
 
     if (find_user(a, user->name, &at)) {
         quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
-        free_user(a->users[at]);
+        auth_user_unref(a->users[at]);
     } else {
         a->users = make_place(reserve, a->users, a->user_count, &a->user_room, at);
         a->user_count++;
@@ -368,7 +402,7 @@ static void put_role(struct auth *a, struct reserve *reserve, const struct auth_
 
     if (find_role(a, role->name, &at)) {
         quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
-        free_role(a->roles[at]);
+        auth_role_unref(a->roles[at]);
     } else {
         a->roles = make_place(reserve, a->roles, a->role_count, &a->role_room, at);
         a->role_count++;
@@ -383,7 +417,7 @@ static void delete_user(struct auth *a, struct slice name)
 
     find_user(a, name, &at);
     quota_keep(a->quota, &a->bytes, 0, bytes_of_user(a->users[at]));
-    free_user(a->users[at]);
+    auth_user_unref(a->users[at]);
     close_gap(a->users, a->user_count--, at);
 }
 
@@ -393,7 +427,7 @@ static void delete_role(struct auth *a, struct slice name)
 
     find_role(a, name, &at);
     quota_keep(a->quota, &a->bytes, 0, bytes_of_role(a->roles[at]));
-    free_role(a->roles[at]);
+    auth_role_unref(a->roles[at]);
     close_gap(a->roles, a->role_count--, at);
 }
 
@@ -446,6 +480,26 @@ void auth_apply(struct auth *a, struct tree *t, const struct change *change)
     a->exists = true;
     if (change->kind != CHANGE_AUTH_TOUCH)
         tree_bump_index(t);
+}
+
+bool auth_load(struct auth *a, struct reserve *reserve, const struct change *change)
+{
+    struct auth_user user;
+    struct auth_role role;
+
+    if (change->kind == CHANGE_SNAPSHOT_USER) {
+        user = user_of(&change->user_put);
+        if (auth_find_user(a, user.name) != NULL || !reserve_hold(reserve, user_memory(a, &user)))
+            return false;
+        put_user(a, reserve, &user);
+    } else {
+        role = role_of(&change->role_put);
+        if (auth_find_role(a, role.name) != NULL || !reserve_hold(reserve, role_memory(a, &role)))
+            return false;
+        put_role(a, reserve, &role);
+    }
+    reserve_settle(reserve);
+    return true;
 }
 
 /* --- Reads. --- */
@@ -536,11 +590,9 @@ bool auth_is_clear(const struct auth *a)
 static void free_all(struct auth *a)
 {
     for (size_t i = 0; i < a->user_count; i++)
-        free_user(a->users[i]);
-    for (size_t i = 0; i < a->role_count; i++) {
-        if (a->roles[i] != &root_role)
-            free_role(a->roles[i]);
-    }
+        auth_user_unref(a->users[i]);
+    for (size_t i = 0; i < a->role_count; i++)
+        auth_role_unref(a->roles[i]);
 }
 
 void auth_clear(struct auth *a)

@@ -21,6 +21,7 @@ struct auth_user {
     struct slice hash;
     struct command_list roles; /* names, in the order they were given; need not exist. The user
                                   root always has the role root */
+    uint32_t refs;             /* the array, and a snapshot that is being written */
 };
 
 struct auth_role {
@@ -28,6 +29,7 @@ struct auth_role {
     struct command_list reads; /* patterns of keys; see auth_allows() */
     struct command_list writes;
     struct slice shown; /* JSON members that etcd shows behind the permissions; mostly empty */
+    uint32_t refs;      /* 0: it is built in */
 };
 
 struct auth {
@@ -66,6 +68,16 @@ void auth_clear(struct auth *a);
 
 /* Carries out a change that was checked. */
 void auth_apply(struct auth *a, struct tree *t, const struct change *change);
+
+/* Puts what a snapshot has of users and roles, which is no change: no index is taken. False: it is
+ * none, or memory is short. */
+bool auth_load(struct auth *a, struct reserve *reserve, const struct change *change);
+
+/* One holder more or less. */
+void auth_user_ref(const struct auth_user *u);
+void auth_user_unref(const struct auth_user *u);
+void auth_role_ref(const struct auth_role *r);
+void auth_role_unref(const struct auth_role *r);
 
 /* --- Reads. --- */
 

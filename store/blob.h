@@ -84,13 +84,18 @@ static inline void blob_unref(struct blob *b)
         blob_free(b);
 }
 
+/* It is held for `kind` from now on. */
+static inline void blob_hold(struct blob *b, enum account_kind kind)
+{
+    account_move((enum account_kind)b->kind, kind, blob_size(b));
+    b->kind = (unsigned)kind & 15u;
+}
+
 /* One holder lets go of it; when there are others, it is held for `kind` from now on. */
 static inline void blob_leave(struct blob *b, enum account_kind kind)
 {
-    if (b != NULL && b->refs > 1 && b->kind != (unsigned)kind) {
-        account_move((enum account_kind)b->kind, kind, blob_size(b));
-        b->kind = (unsigned)kind & 15u;
-    }
+    if (b != NULL && b->refs > 1 && b->kind != (unsigned)kind)
+        blob_hold(b, kind);
     blob_unref(b);
 }
 

@@ -39,6 +39,13 @@ enum change_kind {
     CHANGE_WORKER_STORE_DROP = 51,
     CHANGE_RUN_PUT = 60,
     CHANGE_RUN_DELETE = 61,
+    /* Only in snapshots, for snapshot_load(); no store_apply() takes them. */
+    CHANGE_SNAPSHOT_SPACE = 70,
+    CHANGE_SNAPSHOT_NODE = 71,
+    CHANGE_SNAPSHOT_EVENT = 72,
+    CHANGE_SNAPSHOT_USER = 73,
+    CHANGE_SNAPSHOT_ROLE = 74,
+    CHANGE_SNAPSHOT_END = 75,
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes
@@ -159,6 +166,40 @@ struct run_put {
     int64_t round;
 };
 
+/* SNAPSHOT_SPACE: what a space is beside its keys, nodes, events, users and roles. */
+#define SPACE_STATE_COUNTERS 7
+struct space_state {
+    uint64_t last_worker_store;
+    uint64_t tree_index;
+    uint64_t oldest_event;  /* nothing before this index is kept */
+    uint64_t next_deadline; /* struct expiry */
+    uint64_t expired;
+    uint64_t succeeded[SPACE_STATE_COUNTERS]; /* enum tree_counter */
+    uint64_t failed[SPACE_STATE_COUNTERS];
+    bool auth_enabled;
+    bool auth_exists;
+};
+
+/* SNAPSHOT_NODE: behind its directory and its elder siblings. */
+struct node_state {
+    struct slice path;
+    struct slice value;
+    bool dir;
+    uint64_t created;
+    uint64_t modified;
+    int64_t expires_ns; /* 0: never */
+    uint64_t deadline;  /* expiry_node.order */
+};
+
+/* SNAPSHOT_EVENT: the keys of both nodes are the same. */
+struct event_state {
+    enum etcd_action action;
+    bool refresh;
+    bool has_prev;
+    struct etcd_node node;
+    struct etcd_node prev;
+};
+
 #define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
 
 struct change {
@@ -182,6 +223,10 @@ struct change {
         int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
         uint64_t store_id; /* WORKER_STORE_… */
         struct run_put run_put;
+        const struct space_state *space_state;
+        struct node_state node_state;
+        const struct event_state *event_state;
+        uint64_t records; /* SNAPSHOT_END: how many came before it */
     };
     uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
                                           points; so a change is not copied */

@@ -74,6 +74,11 @@ size_t expiry_memory(const struct expiry *e)
 
 void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns)
 {
+    expiry_add_again(e, node, at_ns, e->next_order++);
+}
+
+void expiry_add_again(struct expiry *e, struct expiry_node *node, int64_t at_ns, uint64_t order)
+{
     if (e->count == e->cap) {
         e->heap = reserve_realloc(e->reserve, ACCOUNT_TREES, e->heap,
                                   e->cap * sizeof(struct expiry_node *),
@@ -81,7 +86,7 @@ void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns)
         e->cap = next_cap(e);
     }
     node->at_ns = at_ns;
-    node->order = e->next_order++;
+    node->order = order;
     e->count++;
     sift_up(e, e->count - 1, node);
 }

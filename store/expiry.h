@@ -33,6 +33,9 @@ size_t expiry_memory(const struct expiry *e);
 /* Adds a node that is in no heap. */
 void expiry_add(struct expiry *e, struct expiry_node *node, int64_t at_ns);
 
+/* The same with an order that it had; expiry->next_order is the caller's to set. */
+void expiry_add_again(struct expiry *e, struct expiry_node *node, int64_t at_ns, uint64_t order);
+
 /* Takes a node out; nothing happens when it is not in. */
 void expiry_remove(struct expiry *e, struct expiry_node *node);
 

@@ -2,12 +2,14 @@
 #include "store/graveyard.h"
 
 #include "store/keymap_entry.h"
+#include "store/snapshot.h"
 #include "store/tree.h"
 
 static bool is_empty(const struct graveyard *g)
 {
     return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
-           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->waiters) && TAILQ_EMPTY(&g->trees);
+           TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->waiters) && TAILQ_EMPTY(&g->trees) &&
+           g->snapshots == NULL;
 }
 
 void graveyard_init(struct graveyard *g)
@@ -155,8 +157,27 @@ static void free_chunk(struct graveyard *g, struct key_list *l)
         count_freed(g, size);
 }
 
+void graveyard_add_snapshot(struct graveyard *g, struct snapshot *s, size_t bytes)
+{
+    *snapshot_next_buried(s) = g->snapshots;
+    g->snapshots = s;
+    g->bytes += bytes + 1;
+}
+
+static void free_of_snapshot(struct graveyard *g)
+{
+    struct snapshot *next = *snapshot_next_buried(g->snapshots);
+    size_t bytes = snapshot_free_one(g->snapshots);
+
+    if (bytes == 0)
+        g->snapshots = next;
+    count_freed(g, bytes);
+}
+
 void graveyard_free(struct graveyard *g, size_t count)
 {
+    for (; count > 0 && g->snapshots != NULL; count--)
+        free_of_snapshot(g);
     for (; count > 0 && !TAILQ_EMPTY(&g->entries); count--)
         free_entry(g, TAILQ_FIRST(&g->entries));
     for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)

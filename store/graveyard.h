@@ -10,6 +10,7 @@ struct entry;
 struct key_list;
 struct key_picks;
 struct queue;
+struct snapshot;
 struct tree;
 struct waiter;
 struct wake;
@@ -27,6 +28,7 @@ struct graveyard {
     struct key_lists lists;        /* what LIST_KEYS answered, and nobody asks for any more */
     struct buried_waiters waiters; /* whose clients have gone */
     struct buried_picks picks;     /* what requests with many keys held */
+    struct snapshot *snapshots;    /* that have ended; the next one of each is its own business */
     struct tree_list trees;        /* that have nodes to free, see tree_free_dead() */
     size_t bytes;                  /* about what all of that takes; 0: there is nothing */
 };
@@ -53,6 +55,9 @@ void graveyard_forget_waiter(struct graveyard *g, struct waiter *w);
 /* Takes over picks; their keymap ends, and takes them back. */
 void graveyard_add_picks(struct graveyard *g, struct key_picks *p);
 void graveyard_forget_picks(struct graveyard *g, struct key_picks *p);
+
+/* Takes over a snapshot that has ended, which keeps about so many bytes. */
+void graveyard_add_snapshot(struct graveyard *g, struct snapshot *s, size_t bytes);
 
 /* The tree has nodes to free, which counted for so many bytes. */
 void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);

@@ -8,6 +8,7 @@
 
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
+#include "store/keymap_moment.h"
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota)
@@ -37,7 +38,7 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
 {
     uint8_t *name = (uint8_t *)&e->groups[groups];
 
-    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = (uint32_t)groups};
+    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups & 7u};
     if (key.len != 0)
         memcpy(name, key.ptr, key.len);
     TAILQ_INIT(&e->waiting);
@@ -134,11 +135,20 @@ static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
         keymap_wake_all(m, e);
 }
 
+/* Before each change of an entry's value. */
+static inline void note_change(struct keymap *m, struct entry *e, bool overwritten)
+{
+    if (m->moment != NULL)
+        keymap_moment_changes(m->moment, e, overwritten);
+}
+
 static void put_value(struct keymap *m, struct entry *e, struct slice value)
 {
+    bool fits = entry_fits(e, value.len);
     struct blob *b = e->value;
 
-    if (entry_fits(e, value.len)) {
+    note_change(m, e, fits);
+    if (fits) {
         keymap_keep_bytes(m, value.len, b->len);
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
@@ -181,9 +191,11 @@ static void apply_patch(struct keymap *m, const struct key_patch *c)
     struct entry *e = entry_at(m, c->entry, c->key);
     struct slice old = entry_value(e);
     size_t behind = c->offset + c->removed;
+    bool fits = patch_fits(e, c);
     struct blob *b;
 
-    if (patch_fits(e, c)) {
+    note_change(m, e, fits);
+    if (fits) {
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
     } else {
@@ -211,10 +223,12 @@ static void apply_append(struct keymap *m, const struct key_append *c)
     struct entry *e = c->entry != NULL ? c->entry : get_or_create(m, c->key);
     struct slice old = entry_value(e);
     size_t len = old.len + c->bytes.len;
+    bool fits = append_fits(e, c->bytes.len);
     struct blob *b = e->value;
 
     keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
-    if (append_fits(e, c->bytes.len)) {
+    note_change(m, e, fits);
+    if (fits) {
         blob_leave_spare(b, b->spare - c->bytes.len);
         keymap_keep_bytes(m, c->bytes.len, 0);
     } else {
@@ -236,6 +250,8 @@ static void entry_delete(struct keymap *m, struct entry *e)
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     keymap_note_gone(m, e);
+    if (m->moment != NULL)
+        keymap_moment_loses(m->moment, e);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
     keymap_leave_groups(m, e);
@@ -390,7 +406,9 @@ static void bury(struct keymap *m)
     struct graveyard here, *g = m->graveyard != NULL ? m->graveyard : &here;
 
     graveyard_init(&here);
-    graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
+    if (m->moment == NULL ||
+        !keymap_moment_takes(m->moment, &m->entries, &m->queue_order, m->bytes))
+        graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
     graveyard_free(&here, SIZE_MAX);
     m->present = m->present_bytes = 0;
     keymap_keep_bytes(m, 0, m->bytes);
@@ -414,9 +432,13 @@ void keymap_clear(struct keymap *m)
 
 void keymap_fini(struct keymap *m)
 {
+    if (m->moment != NULL)
+        keymap_moment_drops_picks(m->moment);
     keymap_end_picks(m);
     keymap_end_waiters(m);
     keymap_clear(m);
+    if (m->moment != NULL)
+        keymap_moment_leaves(m->moment);
     assert(m->keys.count == 0);
     table_fini(&m->keys);
     table_fini(&m->queues);

@@ -56,14 +56,19 @@ struct entry {
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
-    uint32_t group_count;
-    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
+    unsigned group_count : 3;
+    unsigned snapshot : 29; /* the number of the one that has its value already */
+    uint32_t pins;          /* of key_picks: it stays where it is, with a value or without */
     struct key_link groups[];
 };
+
+/* No snapshot has a higher number. */
+#define SNAPSHOT_NUMBER_MAX ((1u << 29) - 1)
 
 struct element {
     STAILQ_ENTRY(element) entry;
     struct blob *value;
+    uint64_t number; /* keymap.pushes when it came: they grow along its queue */
 };
 
 struct queue {
@@ -71,6 +76,7 @@ struct queue {
     TAILQ_ENTRY(queue) order;
     STAILQ_HEAD(, element) elements;
     uint64_t len;
+    uint64_t number; /* of its first element: they grow along the list of queues */
 };
 
 /* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
@@ -99,12 +105,16 @@ struct key_picks {
     size_t cost;      /* of keys and values, as if none were there */
     bool has_grouped; /* one of the keys begins as those that are found in groups */
     bool is_buried;
+    bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
+    bool is_ended;           /* by keymap_pick_end(), but is held */
     struct entry *entries[]; /* and the values */
 };
 
 TAILQ_HEAD(picks_list, key_picks);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(key_watch_list, key_watch);
+
+struct keymap_moment;
 
 /* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
  * the same of the same key: the lengths of prefixes of it, of different ones. */
@@ -127,16 +137,18 @@ struct keymap {
     struct waiter_list open_waiters;
     struct key_watch_list watches;
     struct picks_list picks;
-    enum account_kind kind; /* what its keys and queues are counted as */
-    size_t present;         /* keys that have a value */
-    size_t present_bytes;   /* of their names */
-    uint64_t changes;       /* how often a key came or went; not 0 */
-    struct key_list *list;  /* in the making, asked for, or still true; NULL: none */
-    uint64_t list_askers;   /* who asked for one and has not left */
-    uint64_t waiters;       /* open WAITs, BARRIERs and watches */
-    size_t bytes;           /* of keys that have a value, and of queues */
-    size_t waiting_bytes;   /* of waiters and watches, and of absent keys that they wait for */
-    struct quota *quota;    /* of the space: what of the two there may be */
+    enum account_kind kind;       /* what its keys and queues are counted as */
+    size_t present;               /* keys that have a value */
+    size_t present_bytes;         /* of their names */
+    uint64_t changes;             /* how often a key came or went; not 0 */
+    uint64_t pushes;              /* how many elements came */
+    struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
+    struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
+    uint64_t list_askers;         /* who asked for one and has not left */
+    uint64_t waiters;             /* open WAITs, BARRIERs and watches */
+    size_t bytes;                 /* of keys that have a value, and of queues */
+    size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
+    struct quota *quota;  /* of the space: what of the two there may be */
 };
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,

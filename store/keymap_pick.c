@@ -9,6 +9,7 @@
 
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
+#include "store/keymap_moment.h"
 
 static size_t picks_size(size_t room, bool with_values)
 {
@@ -92,7 +93,9 @@ void keymap_pick_end(struct key_picks *p)
 {
     struct graveyard *g = p == NULL ? NULL : p->map->graveyard;
 
-    if (g != NULL)
+    if (p != NULL && p->is_held)
+        p->is_ended = true;
+    else if (g != NULL)
         graveyard_add_picks(g, p);
     else
         while (p != NULL && key_picks_free_one(p))
@@ -136,6 +139,8 @@ bool keymap_all_exist(const struct key_picks *p)
 
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
+    if (m->moment != NULL)
+        keymap_moment_picks(m->moment, p);
     for (size_t i = 0; i < p->count; i++) {
         struct blob *value = p->values[i], *old = key_picks_value(p, i);
         struct entry *e = p->entries[i];

@@ -1,5 +1,6 @@
 /* The c10d queues of a space (torch 2.8 on). See keymap.h for the contract. */
 #include "store/keymap_entry.h"
+#include "store/keymap_moment.h"
 
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name)
 {
@@ -22,7 +23,7 @@ static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
         return q;
     q = reserve_alloc(m->reserve, m->kind, sizeof *q + name.len);
     copy = (uint8_t *)(q + 1);
-    *q = (struct queue){.node = {.key = {copy, name.len}}};
+    *q = (struct queue){.node = {.key = {copy, name.len}}, .number = m->pushes};
     if (name.len != 0)
         memcpy(copy, name.ptr, name.len);
     STAILQ_INIT(&q->elements);
@@ -41,8 +42,10 @@ size_t keymap_push_memory(const struct queue_push *c)
 void keymap_push(struct keymap *m, const struct queue_push *c)
 {
     struct element *element = reserve_alloc(m->reserve, m->kind, sizeof *element);
-    struct queue *q = queue_get_or_create(m, c->queue);
+    struct queue *q;
 
+    element->number = ++m->pushes;
+    q = queue_get_or_create(m, c->queue);
     element->value = reserve_blob(m->reserve, m->kind, c->value);
     STAILQ_INSERT_TAIL(&q->elements, element, entry);
     q->len++;
@@ -55,6 +58,8 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q)
     struct element *element = STAILQ_FIRST(&q->elements);
     struct blob *value = element->value;
 
+    if (m->moment != NULL)
+        keymap_moment_pops(m->moment, q);
     STAILQ_REMOVE_HEAD(&q->elements, entry);
     account_free(m->kind, element, sizeof *element);
     keymap_keep_bytes(m, 0, ELEMENT_COST + value->len);

@@ -23,6 +23,12 @@ struct packed {
         Rdzv__AuthUserPut user_put;
         Rdzv__AuthRolePut role_put;
         Rdzv__RunPut run_put;
+        Rdzv__SpaceState space_state;
+        Rdzv__TreeNode tree_node;
+        struct {
+            Rdzv__TreeEvent event;
+            Rdzv__EventNode node, prev;
+        } tree_event;
     };
     ProtobufCBinaryData *lists; /* room for the names and patterns of a change */
 };
@@ -131,6 +137,79 @@ static void pack_run(const struct run_put *c, struct packed *p)
     p->record.run_put = &p->run_put;
 }
 
+static void pack_space(const struct space_state *c, struct packed *p)
+{
+    rdzv__space_state__init(&p->space_state);
+    p->space_state.last_worker_store = c->last_worker_store;
+    p->space_state.tree_index = c->tree_index;
+    p->space_state.oldest_event = c->oldest_event;
+    p->space_state.next_deadline = c->next_deadline;
+    p->space_state.expired = c->expired;
+    p->space_state.succeeded = (uint64_t *)(uintptr_t)c->succeeded;
+    p->space_state.n_succeeded = SPACE_STATE_COUNTERS;
+    p->space_state.failed = (uint64_t *)(uintptr_t)c->failed;
+    p->space_state.n_failed = SPACE_STATE_COUNTERS;
+    p->space_state.auth_enabled = c->auth_enabled;
+    p->space_state.auth_exists = c->auth_exists;
+    p->record.snapshot_space = &p->space_state;
+}
+
+static void pack_node(const struct node_state *c, struct packed *p)
+{
+    rdzv__tree_node__init(&p->tree_node);
+    p->tree_node.path = bytes_of(c->path);
+    p->tree_node.value = bytes_of(c->value);
+    p->tree_node.dir = c->dir;
+    p->tree_node.created = c->created;
+    p->tree_node.modified = c->modified;
+    p->tree_node.expires_ns = c->expires_ns;
+    p->tree_node.deadline = c->deadline;
+    p->record.snapshot_node = &p->tree_node;
+}
+
+static void pack_event_node(const struct etcd_node *c, Rdzv__EventNode *m)
+{
+    rdzv__event_node__init(m);
+    m->value = bytes_of(c->value);
+    m->has_value = c->has_value;
+    m->dir = c->dir;
+    m->has_expiration = c->has_expiration;
+    m->expires_ns = c->expires_ns;
+    m->ttl_s = c->ttl_s;
+    m->modified = c->modified;
+    m->created = c->created;
+}
+
+static void pack_event(const struct event_state *c, struct packed *p)
+{
+    Rdzv__TreeEvent *m = &p->tree_event.event;
+
+    rdzv__tree_event__init(m);
+    m->action = (Rdzv__TreeAction)c->action;
+    m->path = bytes_of(c->node.key);
+    m->refresh = c->refresh;
+    pack_event_node(&c->node, &p->tree_event.node);
+    m->node = &p->tree_event.node;
+    if (c->has_prev) {
+        pack_event_node(&c->prev, &p->tree_event.prev);
+        m->prev = &p->tree_event.prev;
+    }
+    p->record.snapshot_event = m;
+}
+
+/* What only snapshots have. */
+static void pack_state(const struct change *c, struct packed *p)
+{
+    if (c->kind == CHANGE_SNAPSHOT_SPACE)
+        pack_space(c->space_state, p);
+    else if (c->kind == CHANGE_SNAPSHOT_NODE)
+        pack_node(&c->node_state, p);
+    else if (c->kind == CHANGE_SNAPSHOT_EVENT)
+        pack_event(c->event_state, p);
+    else
+        p->record.snapshot_end = c->records;
+}
+
 static void pack(const char *space, const struct change *c, struct packed *p)
 {
     rdzv__record__init(&p->record);
@@ -162,9 +241,11 @@ static void pack(const char *space, const struct change *c, struct packed *p)
         pack_tree_remove(&c->tree_remove, p);
         break;
     case CHANGE_AUTH_USER_PUT:
+    case CHANGE_SNAPSHOT_USER:
         pack_user(&c->user_put, p);
         break;
     case CHANGE_AUTH_ROLE_PUT:
+    case CHANGE_SNAPSHOT_ROLE:
         pack_role(&c->role_put, p);
         break;
     case CHANGE_AUTH_SWITCH:
@@ -200,6 +281,12 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_RUN_DELETE:
         p->record.run_delete = bytes_of(c->name); /* here too */
         break;
+    case CHANGE_SNAPSHOT_SPACE:
+    case CHANGE_SNAPSHOT_NODE:
+    case CHANGE_SNAPSHOT_EVENT:
+    case CHANGE_SNAPSHOT_END:
+        pack_state(c, p);
+        break;
     }
 }
 
@@ -208,9 +295,15 @@ void batch_init(struct batch *b)
     *b = (struct batch){0};
 }
 
+void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap)
+{
+    *b = (struct batch){.bytes = bytes, .cap = cap, .fixed = true};
+}
+
 void batch_fini(struct batch *b)
 {
-    free(b->bytes);
+    if (!b->fixed)
+        free(b->bytes);
     *b = (struct batch){0};
 }
 
@@ -243,6 +336,8 @@ static bool make_room(struct batch *b, size_t more)
 
     if (more <= b->cap - b->len)
         return true;
+    if (b->fixed)
+        return false;
     while (cap - b->len < more)
         cap *= 2;
     wider = realloc(b->bytes, cap);
@@ -278,12 +373,26 @@ bool batch_end(struct batch *b, int64_t time_ns)
     return true;
 }
 
+/* Messages that stand behind each other are one, with the records of both. */
+bool batch_append(struct batch *b, const struct batch *other)
+{
+    if (!make_room(b, other->len + TIME_SIZE))
+        return false;
+    if (other->len != 0)
+        memcpy(b->bytes + b->len, other->bytes, other->len);
+    b->len += other->len;
+    b->count += other->count;
+    return true;
+}
+
 /* How many names and patterns a change has. */
 static size_t count_lists(const struct change *c)
 {
-    if (c->kind == CHANGE_AUTH_USER_PUT)
+    if (c->kind == CHANGE_AUTH_USER_PUT || c->kind == CHANGE_SNAPSHOT_USER)
         return c->user_put.roles.count;
-    return c->kind == CHANGE_AUTH_ROLE_PUT ? c->role_put.reads.count + c->role_put.writes.count : 0;
+    if (c->kind == CHANGE_AUTH_ROLE_PUT || c->kind == CHANGE_SNAPSHOT_ROLE)
+        return c->role_put.reads.count + c->role_put.writes.count;
+    return 0;
 }
 
 bool batch_add(struct batch *b, const char *space, const struct change *change)

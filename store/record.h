@@ -13,10 +13,14 @@ struct batch {
     size_t len;
     size_t cap;
     bool refuses; /* whoever keeps batches takes no changes at present */
+    bool fixed; /* the memory is the caller's, and does not grow */
 };
 
 void batch_init(struct batch *b);
 void batch_fini(struct batch *b);
+
+/* A batch in memory of the caller's: what does not fit is not added. It needs no batch_fini(). */
+void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap);
 
 /* Empties the batch and gives it its number. Keeps the memory. */
 void batch_begin(struct batch *b, uint64_t number);
@@ -24,6 +28,9 @@ void batch_begin(struct batch *b, uint64_t number);
 /* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
  * was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
+
+/* Adds all changes of another batch, of the same number. False when memory is short. */
+bool batch_append(struct batch *b, const struct batch *other);
 
 /* Writes down the wall clock (ns since 1970) before the commit; no change is added after that. Of a
  * batch with changes it does not fail: batch_add() has kept the room. False: memory is short for a
@@ -46,6 +53,8 @@ struct record {
     struct change change;
 };
 
+union record_state;
+
 /* A decoded batch. Slices point into memory that ends with record_free(). */
 struct record_batch {
     uint64_t number;
@@ -53,6 +62,7 @@ struct record_batch {
     struct record *records;
     size_t count;
     struct slice *lists;
+    union record_state *states;
     void *memory;
 };
 

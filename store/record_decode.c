@@ -99,9 +99,87 @@ static bool unpack_run(const Rdzv__RunPut *m, struct change *c)
            m->placement >= RDZV__PLACEMENT__UNKNOWN && m->placement <= RDZV__PLACEMENT__WORKER0;
 }
 
+/* What the changes of a snapshot point to. */
+union record_state {
+    struct space_state space;
+    struct event_state event;
+};
+
+static bool unpack_space(const Rdzv__SpaceState *m, struct change *c, union record_state **states)
+{
+    struct space_state *s = &(*states)++->space;
+
+    if (!is_whole(&m->base) || m->n_succeeded != SPACE_STATE_COUNTERS ||
+        m->n_failed != SPACE_STATE_COUNTERS)
+        return false;
+    *s = (struct space_state){
+        .last_worker_store = m->last_worker_store,
+        .tree_index = m->tree_index,
+        .oldest_event = m->oldest_event,
+        .next_deadline = m->next_deadline,
+        .expired = m->expired,
+        .auth_enabled = m->auth_enabled != 0,
+        .auth_exists = m->auth_exists != 0,
+    };
+    for (size_t i = 0; i < SPACE_STATE_COUNTERS; i++) {
+        s->succeeded[i] = m->succeeded[i];
+        s->failed[i] = m->failed[i];
+    }
+    c->space_state = s;
+    return true;
+}
+
+static bool unpack_node(const Rdzv__TreeNode *m, struct change *c)
+{
+    c->node_state = (struct node_state){
+        .path = slice_of(m->path),
+        .value = slice_of(m->value),
+        .dir = m->dir != 0,
+        .created = m->created,
+        .modified = m->modified,
+        .expires_ns = m->expires_ns,
+        .deadline = m->deadline,
+    };
+    return is_whole(&m->base) && !(m->dir && m->value.len != 0);
+}
+
+static bool unpack_event_node(const Rdzv__EventNode *m, struct slice path, struct etcd_node *n)
+{
+    *n = (struct etcd_node){
+        .key = path,
+        .value = slice_of(m->value),
+        .has_value = m->has_value != 0,
+        .dir = m->dir != 0,
+        .has_expiration = m->has_expiration != 0,
+        .expires_ns = m->expires_ns,
+        .ttl_s = m->ttl_s,
+        .modified = m->modified,
+        .created = m->created,
+    };
+    return is_whole(&m->base) && (m->has_value || m->value.len == 0);
+}
+
+static bool unpack_event(const Rdzv__TreeEvent *m, struct change *c, union record_state **states)
+{
+    struct event_state *s = &(*states)++->event;
+    struct slice path = slice_of(m->path);
+
+    *s = (struct event_state){
+        .action = (enum etcd_action)m->action,
+        .refresh = m->refresh != 0,
+        .has_prev = m->prev != NULL,
+    };
+    c->event_state = s;
+    return is_whole(&m->base) && m->action >= RDZV__TREE_ACTION__SET &&
+           m->action <= RDZV__TREE_ACTION__EXPIRE && m->node != NULL &&
+           unpack_event_node(m->node, path, &s->node) &&
+           (m->prev == NULL || unpack_event_node(m->prev, path, &s->prev));
+}
+
 /* False: what a newer version has written, or no version; half of a record is not taken for a whole
  * one. */
-static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists)
+static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists,
+                   union record_state **states)
 {
     *c = (struct change){.kind = (enum change_kind)m->change_case, .worker_store = m->worker_store};
     if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS))
@@ -135,8 +213,10 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_TREE_REMOVE:
         return unpack_tree_remove(m->tree_remove, c);
     case CHANGE_AUTH_USER_PUT:
+    case CHANGE_SNAPSHOT_USER:
         return unpack_user(m->auth_user_put, c, lists);
     case CHANGE_AUTH_ROLE_PUT:
+    case CHANGE_SNAPSHOT_ROLE:
         return unpack_role(m->auth_role_put, c, lists);
     case CHANGE_AUTH_SWITCH:
         c->auth_enabled = m->auth_switch != 0;
@@ -168,8 +248,27 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_RUN_DELETE:
         c->name = slice_of(m->run_delete);
         return true;
+    case CHANGE_SNAPSHOT_SPACE:
+        return unpack_space(m->snapshot_space, c, states);
+    case CHANGE_SNAPSHOT_NODE:
+        return unpack_node(m->snapshot_node, c);
+    case CHANGE_SNAPSHOT_EVENT:
+        return unpack_event(m->snapshot_event, c, states);
+    case CHANGE_SNAPSHOT_END:
+        c->records = m->snapshot_end;
+        return true;
     }
     return false;
+}
+
+static size_t count_states(const Rdzv__Batch *m)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < m->n_records; i++)
+        count += m->records[i]->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_SPACE ||
+                 m->records[i]->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_EVENT;
+    return count;
 }
 
 static size_t count_names(const Rdzv__Batch *m)
@@ -179,9 +278,11 @@ static size_t count_names(const Rdzv__Batch *m)
     for (size_t i = 0; i < m->n_records; i++) {
         const Rdzv__Record *r = m->records[i];
 
-        if (r->change_case == RDZV__RECORD__CHANGE_AUTH_USER_PUT)
+        if (r->change_case == RDZV__RECORD__CHANGE_AUTH_USER_PUT ||
+            r->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_USER)
             count += r->auth_user_put->n_roles;
-        else if (r->change_case == RDZV__RECORD__CHANGE_AUTH_ROLE_PUT)
+        else if (r->change_case == RDZV__RECORD__CHANGE_AUTH_ROLE_PUT ||
+                 r->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_ROLE)
             count += r->auth_role_put->n_reads + r->auth_role_put->n_writes;
     }
     return count;
@@ -190,10 +291,11 @@ static size_t count_names(const Rdzv__Batch *m)
 static bool unpack_all(const Rdzv__Batch *m, struct record_batch *b)
 {
     struct slice *lists = b->lists;
+    union record_state *states = b->states;
 
     for (size_t i = 0; i < m->n_records; i++) {
         b->records[i].space = slice_of(m->records[i]->space);
-        if (!unpack(m->records[i], &b->records[i].change, &lists))
+        if (!unpack(m->records[i], &b->records[i].change, &lists, &states))
             return false;
     }
     return is_whole(&m->base);
@@ -210,7 +312,8 @@ bool record_decode(struct slice in, struct record_batch *out)
         .number = m->number, .time_ns = m->time_ns, .count = m->n_records, .memory = m};
     b.records = calloc(b.count + 1, sizeof *b.records);
     b.lists = calloc(count_names(m) + 1, sizeof *b.lists);
-    if (b.records == NULL || b.lists == NULL || !unpack_all(m, &b)) {
+    b.states = calloc(count_states(m) + 1, sizeof *b.states);
+    if (b.records == NULL || b.lists == NULL || b.states == NULL || !unpack_all(m, &b)) {
         record_free(&b);
         return false;
     }
@@ -224,5 +327,6 @@ void record_free(struct record_batch *b)
         rdzv__batch__free_unpacked(b->memory, NULL);
     free(b->records);
     free(b->lists);
+    free(b->states);
     *b = (struct record_batch){0};
 }

@@ -3,6 +3,7 @@
 #include "store/store.h"
 
 #include "store/part.h"
+#include "store/snapshot.h"
 
 /* --- Spaces. --- */
 
@@ -66,6 +67,8 @@ static bool forget_event(struct store *s)
 
 bool store_spare_history(struct store *s)
 {
+    if (s->snapshot != NULL && account_is_short())
+        snapshot_yield(s->snapshot, 0);
     while (account_is_short() && forget_event(s))
         continue;
     return !account_is_short();
@@ -73,6 +76,8 @@ bool store_spare_history(struct store *s)
 
 bool store_make_room(struct store *s, enum account_class class, size_t len)
 {
+    if (s->snapshot != NULL && !account_has_room(class, len))
+        snapshot_yield(s->snapshot, len);
     while (!account_has_room(class, len)) {
         if (len > account_room(class) + account.bytes[ACCOUNT_HISTORY] || !forget_event(s))
             return false;

@@ -24,6 +24,12 @@ struct store {
     struct ready_list ready;
     struct reserve reserve;
     struct graveyard graveyard; /* what was forgotten, and is not freed yet: graveyard_free() */
+    struct snapshot *snapshot;  /* the one that is being written; NULL: none */
+    uint32_t snapshots;         /* how many there were */
+    struct snapshot_loading {
+        uint64_t records; /* so many have been loaded */
+        bool is_done;     /* the last one, too */
+    } loading;
 };
 
 void store_init(struct store *s, const struct store_options *options);

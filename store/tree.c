@@ -20,10 +20,8 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
     }
 }
 
-/* Makes a node and hangs it in. `value` NULL: a directory; else the reference is taken. The parent
- * is there and has no such child. */
-static struct node *node_add(struct tree *t, struct node *parent, struct slice path,
-                             struct blob *value, uint64_t index)
+struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
+                           struct blob *value, uint64_t index)
 {
     struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
     uint8_t *copy = (uint8_t *)(n + 1);
@@ -44,7 +42,7 @@ static struct node *node_add(struct tree *t, struct node *parent, struct slice p
 
 static struct node *add_root(struct tree *t)
 {
-    return node_add(t, NULL, slice_str("/"), NULL, 0);
+    return tree_add_node(t, NULL, slice_str("/"), NULL, 0);
 }
 
 void tree_free_node(struct node *n)
@@ -281,7 +279,7 @@ static struct node *get_or_create_parent(struct tree *t, struct slice path)
         if (i < above.len && above.ptr[i] != '/')
             continue;
         next = tree_find(t, part);
-        n = next != NULL ? next : node_add(t, n, part, NULL, t->index + 1);
+        n = next != NULL ? next : tree_add_node(t, n, part, NULL, t->index + 1);
     }
     return n;
 }
@@ -417,7 +415,7 @@ static struct tree_event *replace(struct tree *t, const struct tree_put *c)
     }
     e->node.dir = value == NULL;
     e->node.created = t->index + 1;
-    n = node_add(t, parent, c->path, value, t->index + 1);
+    n = tree_add_node(t, parent, c->path, value, t->index + 1);
     set_deadline(t, n, c->expires_ns);
     view_outcome(e, n, c);
     return e;

@@ -108,6 +108,12 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
 size_t tree_clear_memory(const struct tree *t);
 
+/* For snapshot_load(): what a snapshot has of a tree, before its events and its nodes; each in its
+ * order. They fill a tree that has none. False: it is none, or memory is short. */
+bool tree_load_state(struct tree *t, const struct space_state *state);
+bool tree_load_event(struct tree *t, const struct event_state *state);
+bool tree_load_node(struct tree *t, const struct node_state *state);
+
 /* For graveyard.c: frees at most so many of the nodes that were removed. Returns how many, and what
  * they counted for. */
 size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);

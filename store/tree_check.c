@@ -286,8 +286,7 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
 
 /* --- What was decoded. --- */
 
-/* '/' before each component, no component empty, and no more of them than there may be. */
-static bool is_path(struct slice path)
+bool tree_is_path(struct slice path)
 {
     if (path.len < 2 || path.ptr[0] != '/' || path.ptr[path.len - 1] == '/')
         return false;
@@ -328,6 +327,7 @@ bool tree_can_apply(const struct tree *t, const struct change *change)
     if (change->kind == CHANGE_TREE_POSTPONE)
         return true;
     if (change->kind == CHANGE_TREE_REMOVE)
-        return is_path(change->tree_remove.path) && tree_find(t, change->tree_remove.path) != NULL;
-    return is_path(change->tree_put.path) && can_put(t, &change->tree_put);
+        return tree_is_path(change->tree_remove.path) &&
+               tree_find(t, change->tree_remove.path) != NULL;
+    return tree_is_path(change->tree_put.path) && can_put(t, &change->tree_put);
 }

@@ -26,6 +26,14 @@ static inline size_t tree_node_cost(const struct node *n)
     return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
 }
 
+/* Makes a node and hangs it in. `value` NULL: a directory; else the reference is taken. The parent
+ * is there and has no such child. */
+struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
+                           struct blob *value, uint64_t index);
+
+/* True: '/' before each component, no component empty, and no more of them than there may be. */
+bool tree_is_path(struct slice path);
+
 /* The memory of a node that is in no list, table or heap any more. */
 void tree_free_node(struct node *n);
 

@@ -26,20 +26,27 @@ bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n)
            !(n->past != NULL && n->past->removed && n->past->until <= s->index);
 }
 
-void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int64_t now_ns,
-                        struct etcd_node *out, struct blob **value)
+void tree_snapshot_state(const struct tree_snapshot *s, const struct node *n,
+                         struct tree_state *out)
 {
     const struct tree_past *was = NULL;
 
     for (const struct tree_past *p = n->past; p != NULL && p->until > s->index; p = p->older)
         was = p;
-    if (was == NULL || was->removed) {
-        *value = n->value;
-        tree_state_view(n, n->value, n->expiry.at_ns, n->modified, now_ns, out);
-    } else {
-        *value = was->value;
-        tree_state_view(n, was->value, was->expires_ns, was->modified, now_ns, out);
-    }
+    if (was == NULL || was->removed)
+        *out = (struct tree_state){n->value, n->expiry.at_ns, n->expiry.order, n->modified};
+    else
+        *out = (struct tree_state){was->value, was->expires_ns, was->deadline, was->modified};
+}
+
+void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int64_t now_ns,
+                        struct etcd_node *out, struct blob **value)
+{
+    struct tree_state was;
+
+    tree_snapshot_state(s, n, &was);
+    *value = was.value;
+    tree_state_view(n, was.value, was.expires_ns, was.modified, now_ns, out);
 }
 
 /* --- Walking. --- */
@@ -152,6 +159,7 @@ void tree_past_note(struct tree *t, struct node *n)
     p = add_past(t, n);
     p->value = blob_ref(n->value);
     p->expires_ns = n->expiry.at_ns;
+    p->deadline = n->expiry.order;
     p->modified = n->modified;
 }
 

@@ -24,6 +24,15 @@ struct tree_past {
     struct node *dir; /* of a removed node; NULL: it was the root */
     struct blob *value;
     int64_t expires_ns;
+    uint64_t deadline; /* expiry_node.order */
+    uint64_t modified;
+};
+
+/* A node as it was at some time. */
+struct tree_state {
+    struct blob *value; /* NULL: a directory. Borrowed */
+    int64_t expires_ns; /* 0: never */
+    uint64_t deadline;
     uint64_t modified;
 };
 
@@ -53,6 +62,16 @@ bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n);
 /* A node that it sees, as it was then; NULL in *value: a directory. Borrowed. */
 void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int64_t now_ns,
                         struct etcd_node *out, struct blob **value);
+
+/* The same as it is kept. */
+void tree_snapshot_state(const struct tree_snapshot *s, const struct node *n,
+                         struct tree_state *out);
+
+/* The directory of a node that it sees; NULL: of the root. */
+static inline struct node *tree_snapshot_parent(const struct node *n)
+{
+    return tree_is_removed(n) ? n->past->dir : n->parent;
+}
 
 /* Walks the children of a directory that the snapshot sees, in order: from the first, when `after`
  * is NULL, or from behind one that it sees. tree_snapshot_next() gives the first that it sees of

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "store/change.h"
 #include "store/event_render.h"
 
 /* Everybody who watches one path. */
@@ -279,6 +280,73 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
         if (i == key.len || key.ptr[i] == '/')
             tell(h, e, (struct slice){key.ptr, i}, false);
     }
+}
+
+/* --- Loading. --- */
+
+struct tree_event *watch_find_event(const struct watch_hub *h, uint64_t index, struct slice key,
+                                    struct slice value)
+{
+    struct tree_event *e = h->history[index % HISTORY_EVENTS];
+
+    return e != NULL && e->node.modified == index && e->value != NULL &&
+                   slice_equal(e->node.key, key) && slice_equal(blob_slice(e->value), value)
+               ? e
+               : NULL;
+}
+
+/* The value of one half of an event; what an event before it made of the key is shared. */
+static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct blob **value)
+{
+    struct tree_event *maker;
+
+    *value = NULL;
+    if (!n->has_value)
+        return true;
+    maker = watch_find_event(h, n->modified, n->key, n->value);
+    *value = maker != NULL ? blob_ref(maker->value) : blob_new(ACCOUNT_HISTORY, n->value);
+    n->value = blob_slice(*value);
+    return *value != NULL;
+}
+
+static struct tree_event *event_of(const struct watch_hub *h, const struct event_state *state)
+{
+    struct slice key = state->node.key;
+    struct tree_event *e = account_request(ACCOUNT_HISTORY, ACCOUNT_ORDINARY, sizeof *e + key.len);
+
+    if (e == NULL)
+        return NULL;
+    *e = (struct tree_event){
+        .refs = 1,
+        .action = state->action,
+        .has_prev = state->has_prev,
+        .refresh = state->refresh,
+        .node = state->node,
+        .prev = state->prev,
+    };
+    if (key.len != 0)
+        memcpy(e->key, key.ptr, key.len);
+    e->node.key = e->prev.key = (struct slice){e->key, key.len};
+    if (load_value(h, &e->node, &e->value) && load_value(h, &e->prev, &e->prev_value))
+        return e;
+    tree_event_unref(e);
+    return NULL;
+}
+
+bool watch_load(struct watch_hub *h, const struct event_state *state)
+{
+    uint64_t index = state->node.modified;
+    struct tree_event *e;
+
+    if (index < h->oldest || index > h->last || h->last - index >= HISTORY_EVENTS ||
+        h->history[index % HISTORY_EVENTS] != NULL)
+        return false;
+    e = event_of(h, state);
+    if (e == NULL)
+        return false;
+    h->history[index % HISTORY_EVENTS] = e;
+    h->bytes += event_size(e);
+    return true;
 }
 
 /* --- Watching. --- */

@@ -9,6 +9,8 @@
 
 #define HISTORY_EVENTS 1000
 
+struct event_state;
+
 /* Keys and values that the history may hold. etcd has no such limit: a thousand values of 10 MB are
  * 10 GB there. Here the oldest events go early, and a client that asks for them gets
  * ETCD_INDEX_CLEARED, as it does when there have been a thousand more. */
@@ -109,6 +111,14 @@ void watch_skip_index(struct watch_hub *h, uint64_t index);
 /* Memory is short: what is rendered goes, then the oldest event. False: there is but the newest,
  * which stays. */
 bool watch_forget_oldest(struct watch_hub *h);
+
+/* For snapshot_load(): an event that there was, in its order; the hub's `last` and `oldest` are
+ * set. False: it is none, or memory is short. */
+bool watch_load(struct watch_hub *h, const struct event_state *state);
+
+/* The event of an index that changed this key to this value; NULL: it is none, or is not kept. */
+struct tree_event *watch_find_event(const struct watch_hub *h, uint64_t index, struct slice key,
+                                    struct slice value);
 
 /* The oldest index that is kept. */
 uint64_t watch_oldest(const struct watch_hub *h);

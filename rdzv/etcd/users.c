@@ -203,7 +203,8 @@ static void update_user(const struct http_request *r, const struct auth_user_jso
         ETCD_AUTH_ERROR(
             r, 400, slice_str("User not updated. Use grant/revoke/password to update the user."));
     else
-        put_user(r, 200, &(struct auth_user){in->user, old->hash, merged}, in->password);
+        put_user(r, 200, &(struct auth_user){.name = in->user, .hash = old->hash, .roles = merged},
+                 in->password);
     auth_merge_free(&merged);
 }
 

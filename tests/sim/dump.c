@@ -2,6 +2,8 @@
 #include "tests/sim/dump.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SHOWN_MAX 4096
 
@@ -25,32 +27,80 @@ static void dump_bytes(FILE *out, const char *name, struct slice s)
     }
 }
 
-static void dump_keys(FILE *out, const struct keymap *m)
+static void dump_key(FILE *out, const struct entry *e)
+{
+    fprintf(out, "key");
+    dump_bytes(out, "name", e->node.key);
+    dump_bytes(out, "value", blob_slice(e->value));
+    putc('\n', out);
+}
+
+static void dump_queue(FILE *out, const struct queue *q)
+{
+    const struct element *element;
+
+    fprintf(out, "queue len=%" PRIu64, q->len);
+    dump_bytes(out, "name", q->node.key);
+    STAILQ_FOREACH(element, &q->elements, entry)
+        dump_bytes(out, "element", blob_slice(element->value));
+    putc('\n', out);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct table_node *const *x = a, *const *y = b;
+
+    return slice_compare((*x)->key, (*y)->key);
+}
+
+static const struct table_node **alloc_nodes(size_t count)
+{
+    const struct table_node **nodes = calloc(count + 1, sizeof *nodes);
+
+    if (nodes == NULL)
+        abort();
+    return nodes;
+}
+
+/* In the order of their names. */
+static void dump_sorted_keys(FILE *out, const struct keymap *m)
+{
+    const struct table_node **nodes = alloc_nodes(m->present + m->queues.count);
+    const struct entry *e;
+    const struct queue *q;
+    size_t count = 0;
+
+    TAILQ_FOREACH(e, &m->entries, order)
+        nodes[count++] = &e->node;
+    qsort(nodes, count, sizeof *nodes, by_name);
+    for (size_t i = 0; i < count; i++)
+        dump_key(out, (const struct entry *)nodes[i]); /* node is the first member, here too: */
+    count = 0;
+    TAILQ_FOREACH(q, &m->queue_order, order)
+        nodes[count++] = &q->node;
+    qsort(nodes, count, sizeof *nodes, by_name);
+    for (size_t i = 0; i < count; i++)
+        dump_queue(out, (const struct queue *)nodes[i]);
+    free(nodes);
+}
+
+static void dump_keys(FILE *out, const struct keymap *m, bool sorted)
 {
     const struct entry *e;
     const struct queue *q;
 
-    TAILQ_FOREACH(e, &m->entries, order) {
-        if (e->value == NULL)
-            continue;
-        fprintf(out, "key");
-        dump_bytes(out, "name", e->node.key);
-        dump_bytes(out, "value", blob_slice(e->value));
-        putc('\n', out);
-    }
-    TAILQ_FOREACH(q, &m->queue_order, order) {
-        const struct element *element;
-
-        fprintf(out, "queue len=%" PRIu64, q->len);
-        dump_bytes(out, "name", q->node.key);
-        STAILQ_FOREACH(element, &q->elements, entry)
-            dump_bytes(out, "element", blob_slice(element->value));
-        putc('\n', out);
+    if (sorted) {
+        dump_sorted_keys(out, m);
+    } else {
+        TAILQ_FOREACH(e, &m->entries, order)
+            dump_key(out, e);
+        TAILQ_FOREACH(q, &m->queue_order, order)
+            dump_queue(out, q);
     }
     fprintf(out, "present=%zu key_bytes=%zu\n", m->present, m->bytes);
 }
 
-static void dump_stores(FILE *out, const struct space *space)
+static void dump_stores(FILE *out, const struct space *space, bool sorted)
 {
     const struct run_record *run;
 
@@ -65,7 +115,7 @@ static void dump_stores(FILE *out, const struct space *space)
             space->worker_stores.last_id);
     for (size_t i = 0; i < space->worker_stores.count; i++) {
         fprintf(out, "worker_store id=%" PRIu64 "\n", space->worker_stores.items[i]->id);
-        dump_keys(out, &space->worker_stores.items[i]->keys);
+        dump_keys(out, &space->worker_stores.items[i]->keys, sorted);
     }
 }
 
@@ -134,28 +184,65 @@ static void dump_auth(FILE *out, const struct auth *a)
     }
 }
 
-char *dump_text(struct store *s)
+static void dump_space(FILE *out, struct space *space, bool sorted)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-
-    if (out == NULL)
-        abort();
-    dump_store(out, s);
-    fclose(out);
-    return text;
+    fprintf(out, "space %s\n", space->name);
+    dump_keys(out, &space->keys, sorted);
+    dump_stores(out, space, sorted);
+    dump_tree(out, &space->tree);
+    dump_auth(out, &space->auth);
 }
 
 void dump_store(FILE *out, struct store *s)
 {
     struct space *space;
 
+    TAILQ_FOREACH(space, &s->spaces, entry)
+        dump_space(out, space, false);
+}
+
+/* What no replay makes, and a snapshot has. */
+static void dump_counts(FILE *out, const struct space *space)
+{
+    const struct tree *t = &space->tree;
+
+    fprintf(out, "kept=%zu oldest=%" PRIu64 " history=%zu next_deadline=%" PRIu64 "\n",
+            space->quota.kept, t->hub.oldest, t->hub.bytes, t->expiry.next_order);
+    for (int i = 0; i < TREE_COUNTERS; i++)
+        fprintf(out, "succeeded=%" PRIu64 " failed=%" PRIu64 "\n", t->succeeded[i], t->failed[i]);
+}
+
+static FILE *open_text(char **text, size_t *len)
+{
+    FILE *out = open_memstream(text, len);
+
+    if (out == NULL)
+        abort();
+    return out;
+}
+
+char *dump_text(struct store *s)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_text(&text, &len);
+
+    dump_store(out, s);
+    fclose(out);
+    return text;
+}
+
+char *dump_snapshot_text(struct store *s)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_text(&text, &len);
+    struct space *space;
+
     TAILQ_FOREACH(space, &s->spaces, entry) {
-        fprintf(out, "space %s\n", space->name);
-        dump_keys(out, &space->keys);
-        dump_stores(out, space);
-        dump_tree(out, &space->tree);
-        dump_auth(out, &space->auth);
+        dump_space(out, space, true);
+        dump_counts(out, space);
     }
+    fclose(out);
+    return text;
 }

@@ -1,0 +1,621 @@
+/* The whole store at one moment, bit by bit. See snapshot.h for the contract.
+ *
+ * Of what there is little, or what never changes once it is made (events, run records, users and
+ * roles), references are taken at the beginning. etcd's trees have moments of their own
+ * (tree_snapshot.h), and so do c10d keys (keymap_moment.h). Events and trees are written first,
+ * since a tree of which somebody sees a moment keeps more and reads slower. */
+#include "store/snapshot.h"
+
+#include "store/keymap_moment.h"
+#include "store/store.h"
+#include "store/tree_snapshot.h"
+
+/* For a request that finds no memory a snapshot is given up if it keeps as much. */
+#define YIELDS_FROM (1u << 20)
+
+/* Spaces and keymaps that one batch gets through, if there is nothing in them. */
+#define STEPS_MAX 2000
+
+/* References to things of one kind. */
+struct things {
+    void **items;
+    size_t count;
+    size_t next; /* those before it are written and let go of */
+};
+
+struct space_moment {
+    struct space *space; /* lives as long as the store */
+    struct things events, runs, users, roles;
+    struct tree_snapshot tree;
+    const struct node *root;
+    const struct node *dir;   /* is being written; NULL: all are */
+    const struct node *after; /* what was written last in it; NULL: nothing */
+    bool is_walking;          /* the walk of the tree's snapshot is behind that */
+    bool tree_is_open;
+};
+
+enum phase {
+    PHASE_EVENTS,
+    PHASE_TREES,
+    PHASE_LISTS, /* runs, users, roles */
+    PHASE_KEYMAPS,
+    PHASE_END,
+    PHASE_DONE,
+};
+
+struct snapshot {
+    struct store *store;
+    struct snapshot *next_buried;
+    struct snapshot_ahead ahead;
+    struct space_moment *spaces;
+    size_t space_count; /* that have begun */
+    size_t space_room;
+    struct keymap_moment *keymaps;
+    size_t keymap_count; /* that have begun */
+    size_t keymap_room;
+    uint64_t records; /* in the batches that are written */
+    enum phase phase;
+    size_t at; /* of the spaces or keymaps */
+};
+
+/* --- Things. --- */
+
+static void *things_alloc(size_t count)
+{
+    return account_request(ACCOUNT_SNAPSHOT, account_class_of(count * sizeof(void *)),
+                           count * sizeof(void *));
+}
+
+/* Room for so many; false: memory is short. */
+static bool things_init(struct things *t, size_t count)
+{
+    *t = (struct things){.items = count == 0 ? NULL : things_alloc(count), .count = count};
+    if (t->items == NULL)
+        t->count = 0;
+    return t->count == count;
+}
+
+static void things_fini(struct things *t)
+{
+    account_free(ACCOUNT_SNAPSHOT, t->items, t->count * sizeof(void *));
+    *t = (struct things){0};
+}
+
+static bool hold_events(struct things *t, const struct watch_hub *h)
+{
+    size_t count = 0;
+
+    for (uint64_t i = h->oldest; i <= h->last; i++)
+        count += h->history[i % HISTORY_EVENTS] != NULL;
+    if (!things_init(t, count))
+        return false;
+    count = 0;
+    for (uint64_t i = h->oldest; i <= h->last; i++) {
+        if (h->history[i % HISTORY_EVENTS] != NULL)
+            t->items[count++] = tree_event_ref(h->history[i % HISTORY_EVENTS]);
+    }
+    return true;
+}
+
+static bool hold_runs(struct things *t, const struct run_records *r)
+{
+    struct run_record *run;
+    size_t count = 0;
+
+    if (!things_init(t, r->table.count))
+        return false;
+    TAILQ_FOREACH(run, &r->list, order) {
+        run->refs++;
+        t->items[count++] = run;
+    }
+    return true;
+}
+
+static bool hold_users(struct things *t, const struct auth *a)
+{
+    if (!things_init(t, a->user_count))
+        return false;
+    for (size_t i = 0; i < a->user_count; i++) {
+        auth_user_ref(a->users[i]);
+        t->items[i] = (void *)(uintptr_t)a->users[i];
+    }
+    return true;
+}
+
+static bool hold_roles(struct things *t, const struct auth *a)
+{
+    if (!things_init(t, a->role_count))
+        return false;
+    for (size_t i = 0; i < a->role_count; i++) {
+        auth_role_ref(a->roles[i]);
+        t->items[i] = (void *)(uintptr_t)a->roles[i];
+    }
+    return true;
+}
+
+/* --- The beginning. --- */
+
+static struct space_state state_of(const struct space *space)
+{
+    const struct tree *t = &space->tree;
+    struct space_state state = {
+        .last_worker_store = space->worker_stores.last_id,
+        .tree_index = t->index,
+        .oldest_event = t->hub.oldest,
+        .next_deadline = t->expiry.next_order,
+        .expired = t->expired,
+        .auth_enabled = space->auth.enabled,
+        .auth_exists = space->auth.exists,
+    };
+
+    for (int i = 0; i < TREE_COUNTERS; i++) {
+        state.succeeded[i] = t->succeeded[i];
+        state.failed[i] = t->failed[i];
+    }
+    return state;
+}
+
+/* Worker stores first: the state has the last number there was. */
+static void put_state(struct snapshot *s, const struct space *space)
+{
+    const struct space_state state = state_of(space);
+    struct change change = {.kind = CHANGE_WORKER_STORE_OPEN};
+
+    for (size_t i = 0; i < space->worker_stores.count; i++) {
+        change.store_id = space->worker_stores.items[i]->id;
+        ahead_put(&s->ahead, space->name, &change, NULL, false);
+    }
+    change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = &state};
+    ahead_put(&s->ahead, space->name, &change, NULL, false);
+}
+
+static void begin_keymap(struct snapshot *s, struct space *space, struct keymap *m,
+                         uint64_t worker_store)
+{
+    keymap_moment_begin(&s->keymaps[s->keymap_count++], m, &s->ahead, space->name, worker_store,
+                        s->store->snapshots);
+}
+
+/* False: memory is short. */
+static bool begin_space(struct snapshot *s, struct space *space)
+{
+    struct space_moment *m = &s->spaces[s->space_count++];
+
+    m->space = space;
+    put_state(s, space);
+    if (!hold_events(&m->events, &space->tree.hub) || !hold_runs(&m->runs, &space->runs) ||
+        !hold_users(&m->users, &space->auth) || !hold_roles(&m->roles, &space->auth))
+        return false;
+    tree_snapshot_open(&m->tree, &space->tree);
+    m->tree_is_open = true;
+    m->root = m->dir = space->tree.root;
+    begin_keymap(s, space, &space->keys, 0);
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        begin_keymap(s, space, &space->worker_stores.items[i]->keys,
+                     space->worker_stores.items[i]->id);
+    return !s->ahead.failed;
+}
+
+static size_t count_keymaps(const struct store *store, size_t *spaces)
+{
+    const struct space *space;
+    size_t count = 0;
+
+    *spaces = 0;
+    TAILQ_FOREACH(space, &store->spaces, entry) {
+        ++*spaces;
+        count += 1 + space->worker_stores.count;
+    }
+    return count;
+}
+
+static void *request(size_t len)
+{
+    return account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(len), len);
+}
+
+static size_t spaces_size(size_t count)
+{
+    return (count + 1) * sizeof(struct space_moment);
+}
+
+static size_t keymaps_size(size_t count)
+{
+    return (count + 1) * sizeof(struct keymap_moment);
+}
+
+/* Room for all that is to come; NULL: memory is short. */
+static struct snapshot *snapshot_new(struct store *store)
+{
+    struct snapshot *s = request(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->store = store;
+    ahead_init(&s->ahead);
+    s->keymap_room = count_keymaps(store, &s->space_room);
+    s->spaces = request(spaces_size(s->space_room));
+    s->keymaps = request(keymaps_size(s->keymap_room));
+    if (s->spaces != NULL && s->keymaps != NULL)
+        return s;
+    account_free(ACCOUNT_SNAPSHOT, s->spaces, spaces_size(s->space_room));
+    account_free(ACCOUNT_SNAPSHOT, s->keymaps, keymaps_size(s->keymap_room));
+    account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
+    return NULL;
+}
+
+struct snapshot *snapshot_begin(struct store *store)
+{
+    struct snapshot *s = store->snapshot != NULL || store->snapshots == SNAPSHOT_NUMBER_MAX
+                             ? NULL
+                             : snapshot_new(store);
+    struct space *space;
+    bool ok = true;
+
+    if (s == NULL)
+        return NULL;
+    store->snapshots++;
+    store->snapshot = s;
+    TAILQ_FOREACH(space, &store->spaces, entry)
+        ok = ok && begin_space(s, space);
+    if (ok)
+        return s;
+    snapshot_end(s);
+    return NULL;
+}
+
+/* --- Writing. Each returns false when memory is short. --- */
+
+static bool write_event(const struct tree_event *e, const char *name, struct batch *out)
+{
+    const struct event_state state = {
+        .action = e->action,
+        .refresh = e->refresh,
+        .has_prev = e->has_prev,
+        .node = e->node,
+        .prev = e->prev,
+    };
+    const struct change change = {.kind = CHANGE_SNAPSHOT_EVENT, .event_state = &state};
+
+    return batch_add(out, name, &change);
+}
+
+static bool write_run(const struct run_record *r, const char *name, struct batch *out)
+{
+    const struct change change = {.kind = CHANGE_RUN_PUT,
+                                  .run_put = {.key = r->node.key,
+                                              .placement = r->placement,
+                                              .address = r->address,
+                                              .port = r->port,
+                                              .worker_store = r->worker_store,
+                                              .round = r->round}};
+
+    return batch_add(out, name, &change);
+}
+
+static bool write_user(const struct auth_user *u, const char *name, struct batch *out)
+{
+    const struct change change = {
+        .kind = CHANGE_SNAPSHOT_USER,
+        .user_put = {.name = u->name, .hash = u->hash, .roles = u->roles},
+    };
+
+    return batch_add(out, name, &change);
+}
+
+static bool write_role(const struct auth_role *r, const char *name, struct batch *out)
+{
+    const struct change change = {
+        .kind = CHANGE_SNAPSHOT_ROLE,
+        .role_put = {.name = r->name, .reads = r->reads, .writes = r->writes, .shown = r->shown},
+    };
+
+    return r->refs == 0 || batch_add(out, name, &change); /* the built-in one is always there */
+}
+
+static void let_go_of_event(struct things *t)
+{
+    tree_event_unref(t->items[t->next++]);
+}
+
+static void let_go_of_run(struct things *t)
+{
+    run_record_unref(t->items[t->next++]);
+}
+
+static void let_go_of_user(struct things *t)
+{
+    auth_user_unref(t->items[t->next++]);
+}
+
+static void let_go_of_role(struct things *t)
+{
+    auth_role_unref(t->items[t->next++]);
+}
+
+static bool write_events(struct space_moment *m, struct batch *out, size_t bytes)
+{
+    struct things *t = &m->events;
+
+    for (; out->len < bytes && t->next < t->count; let_go_of_event(t)) {
+        if (!write_event(t->items[t->next], m->space->name, out))
+            return false;
+    }
+    return true;
+}
+
+static bool write_lists(struct space_moment *m, struct batch *out, size_t bytes)
+{
+    const char *name = m->space->name;
+    struct things *t = &m->runs;
+
+    for (; out->len < bytes && t->next < t->count; let_go_of_run(t)) {
+        if (!write_run(t->items[t->next], name, out))
+            return false;
+    }
+    for (t = &m->users; out->len < bytes && t->next < t->count; let_go_of_user(t)) {
+        if (!write_user(t->items[t->next], name, out))
+            return false;
+    }
+    for (t = &m->roles; out->len < bytes && t->next < t->count; let_go_of_role(t)) {
+        if (!write_role(t->items[t->next], name, out))
+            return false;
+    }
+    return true;
+}
+
+static bool lists_are_written(const struct space_moment *m)
+{
+    return m->runs.next == m->runs.count && m->users.next == m->users.count &&
+           m->roles.next == m->roles.count;
+}
+
+static bool write_node(struct space_moment *m, const struct node *n, struct batch *out)
+{
+    struct tree_state state;
+    struct change change = {.kind = CHANGE_SNAPSHOT_NODE};
+
+    tree_snapshot_state(&m->tree, n, &state);
+    change.node_state = (struct node_state){
+        .path = n->by_path.key,
+        .value = blob_slice(state.value),
+        .dir = state.value == NULL,
+        .created = n->created,
+        .modified = state.modified,
+        .expires_ns = state.expires_ns,
+        .deadline = state.expires_ns == 0 ? 0 : state.deadline,
+    };
+    return batch_add(out, m->space->name, &change);
+}
+
+/* The directory is written; the walk goes on behind it. */
+static void leave_directory(struct space_moment *m)
+{
+    m->is_walking = false;
+    m->after = m->dir;
+    m->dir = m->dir == m->root ? NULL : tree_snapshot_parent(m->dir);
+}
+
+static void pass_node(struct space_moment *m, const struct node *n)
+{
+    struct tree_state state;
+
+    tree_snapshot_state(&m->tree, n, &state);
+    m->is_walking = state.value != NULL;
+    m->after = state.value != NULL ? n : NULL;
+    m->dir = state.value != NULL ? m->dir : n;
+}
+
+/* Of a walk's work, for nodes that were removed before: some tens of microseconds. */
+#define WALK_WORK 20000
+
+static bool write_tree(struct space_moment *m, struct batch *out, size_t bytes)
+{
+    int64_t work = WALK_WORK;
+
+    while (out->len < bytes && m->dir != NULL && work > 0) {
+        const struct node *n;
+
+        if (!m->is_walking)
+            tree_snapshot_walk(&m->tree, m->dir, m->after);
+        m->is_walking = true;
+        n = tree_snapshot_next(&m->tree, &work);
+        if (n == NULL && work > 0) {
+            leave_directory(m);
+        } else if (n != NULL) {
+            if (!write_node(m, n, out))
+                return false;
+            pass_node(m, n);
+        }
+    }
+    return true;
+}
+
+static void close_tree(struct space_moment *m)
+{
+    if (m->tree_is_open)
+        tree_snapshot_close(&m->tree);
+    m->tree_is_open = false;
+}
+
+/* The next of the spaces or keymaps; after the last one, the next phase. */
+static void go_on(struct snapshot *s)
+{
+    s->at++;
+    if (s->at < (s->phase == PHASE_KEYMAPS ? s->keymap_count : s->space_count))
+        return;
+    s->at = 0;
+    s->phase++;
+}
+
+static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes)
+{
+    struct space_moment *m = &s->spaces[s->at];
+
+    if (s->phase == PHASE_EVENTS) {
+        if (!write_events(m, out, bytes))
+            return false;
+        if (m->events.next == m->events.count)
+            go_on(s);
+    } else if (s->phase == PHASE_TREES) {
+        if (m->tree.closed || !write_tree(m, out, bytes))
+            return false;
+        if (m->dir == NULL) {
+            close_tree(m);
+            go_on(s);
+        }
+    } else {
+        if (!write_lists(m, out, bytes))
+            return false;
+        if (lists_are_written(m))
+            go_on(s);
+    }
+    return true;
+}
+
+static bool write_keymap(struct snapshot *s, struct batch *out, size_t bytes)
+{
+    struct keymap_moment *k = &s->keymaps[s->at];
+
+    if (!keymap_moment_write(k, out, bytes))
+        return false;
+    if (keymap_moment_is_written(k)) {
+        keymap_moment_end(k, &s->store->graveyard);
+        go_on(s);
+    }
+    return true;
+}
+
+static bool write_end(struct snapshot *s, struct batch *out)
+{
+    const struct change change = {.kind = CHANGE_SNAPSHOT_END, .records = s->records + out->count};
+
+    if (!batch_add(out, "", &change))
+        return false;
+    s->phase = PHASE_DONE;
+    return true;
+}
+
+static bool has_failed(const struct snapshot *s)
+{
+    bool failed = s->ahead.failed;
+
+    for (size_t i = 0; i < s->space_count; i++)
+        failed = failed || (s->spaces[i].tree_is_open && s->spaces[i].tree.closed);
+    return failed;
+}
+
+/* What is kept comes first: it may be the older part of a queue. */
+static bool write_some(struct snapshot *s, struct batch *out, size_t bytes)
+{
+    size_t steps = 0;
+
+    if (!ahead_write(&s->ahead, out, bytes))
+        return false;
+    for (; out->len < bytes && s->phase < PHASE_END && steps < STEPS_MAX; steps++) {
+        if (s->phase == PHASE_KEYMAPS ? !write_keymap(s, out, bytes)
+                                      : !write_space_part(s, out, bytes))
+            return false;
+    }
+    return s->phase < PHASE_END || !ahead_is_empty(&s->ahead) || write_end(s, out);
+}
+
+enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out)
+{
+    batch_begin(out, 0);
+    if (has_failed(s) || !write_some(s, out, bytes)) {
+        s->ahead.failed = true;
+        return SNAPSHOT_FAILED;
+    }
+    s->records += out->count;
+    return s->phase == PHASE_DONE ? SNAPSHOT_DONE : SNAPSHOT_GOES_ON;
+}
+
+/* --- The end. --- */
+
+/* The store knows nothing of it from now on. */
+static void detach(struct snapshot *s)
+{
+    for (size_t i = 0; i < s->space_count; i++)
+        close_tree(&s->spaces[i]);
+    for (size_t i = 0; i < s->keymap_count; i++)
+        keymap_moment_end(&s->keymaps[i], &s->store->graveyard);
+    s->keymap_count = 0;
+    if (s->store->snapshot == s)
+        s->store->snapshot = NULL;
+}
+
+void snapshot_end(struct snapshot *s)
+{
+    if (s == NULL)
+        return;
+    detach(s);
+    graveyard_add_snapshot(&s->store->graveyard, s, s->ahead.bytes);
+}
+
+static bool holds_events(const struct snapshot *s)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < s->space_count; i++)
+        any = any || s->spaces[i].events.next < s->spaces[i].events.count;
+    return any;
+}
+
+void snapshot_yield(struct snapshot *s, size_t need)
+{
+    size_t kept = s->ahead.bytes;
+
+    for (size_t i = 0; i < s->keymap_count; i++)
+        kept += s->keymaps[i].bytes;
+    if (s->ahead.failed || (!holds_events(s) && (kept < need || kept < YIELDS_FROM)))
+        return;
+    s->ahead.failed = true;
+    for (size_t i = 0; i < s->space_count; i++) {
+        while (s->spaces[i].events.next < s->spaces[i].events.count)
+            let_go_of_event(&s->spaces[i].events);
+        close_tree(&s->spaces[i]);
+    }
+    for (size_t i = 0; i < s->keymap_count; i++)
+        keymap_moment_end(&s->keymaps[i], &s->store->graveyard);
+    s->keymap_count = 0;
+}
+
+/* The size of what a thing may take is not known here: one byte of it. */
+static bool free_thing(struct things *t, void (*let_go)(struct things *))
+{
+    if (t->next < t->count) {
+        let_go(t);
+        return true;
+    }
+    things_fini(t);
+    return false;
+}
+
+static bool free_of_space(struct space_moment *m)
+{
+    return free_thing(&m->events, let_go_of_event) || free_thing(&m->runs, let_go_of_run) ||
+           free_thing(&m->users, let_go_of_user) || free_thing(&m->roles, let_go_of_role);
+}
+
+size_t snapshot_free_one(struct snapshot *s)
+{
+    size_t before = s->ahead.bytes;
+
+    if (ahead_free_one(&s->ahead))
+        return before - s->ahead.bytes;
+    while (s->space_count > 0) {
+        if (free_of_space(&s->spaces[s->space_count - 1]))
+            return 1;
+        s->space_count--;
+    }
+    account_free(ACCOUNT_SNAPSHOT, s->spaces, spaces_size(s->space_room));
+    account_free(ACCOUNT_SNAPSHOT, s->keymaps, keymaps_size(s->keymap_room));
+    account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
+    return 0;
+}
+
+struct snapshot **snapshot_next_buried(struct snapshot *s)
+{
+    return &s->next_buried;
+}
