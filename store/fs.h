@@ -11,9 +11,8 @@
 #include <sys/types.h>
 
 enum fs_mode {
-    FS_READ,       /* the file exists */
-    FS_CREATE,     /* for reading and writing; a file of that name is emptied */
-    FS_CREATE_NEW, /* the same, and -EEXIST when there is a file of that name */
+    FS_READ,   /* the file exists */
+    FS_CREATE, /* for reading and writing; a file of that name is emptied */
 };
 
 struct fs {
@@ -45,11 +44,10 @@ struct fs {
 /* Writes all of it, however little each call takes. On failure some of it may be written. */
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count);
 
-enum fs_create { FS_MUST_EXIST, FS_MAY_CREATE };
+enum fs_use { FS_MUST_EXIST, FS_MAY_CREATE };
 
 /* The directory of that path. With FS_MAY_CREATE, a missing one is created (0700), but not its
  * parents; files are made with 0600. Refused is a directory of another user, and one in which
  * others may write, since who can replace the files decides what the store holds. NULL: `why` says
  * so in a sentence, and *error has the errno. */
-struct fs *fs_posix_open(const char *path, enum fs_create create, int *error, char *why,
-                         size_t why_size);
+struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *why, size_t why_size);

@@ -132,7 +132,7 @@ int journal_append(struct journal *j, const struct journal_batch *batches, size_
 uint64_t journal_last(const struct journal *j);
 uint64_t journal_durable(const struct journal *j);
 
-/* A sync must come before anything is appended: see journal_rewrite_begin(). */
+/* A sync has failed: nothing can be appended until journal_rewrite_end() has succeeded. */
 bool journal_is_tainted(const struct journal *j);
 
 /* One sync: begin and end as above, run in any thread at the same time as appends. */
@@ -184,6 +184,7 @@ struct journal_snapshot {
     uint64_t number;
     uint64_t durable;
     uint64_t bytes, parts, unsynced;
+    int error; /* after a failure all that follow fail, too */
 };
 
 /* Of the store as it is after the batch of that number, the last one that was handed to the

@@ -38,7 +38,7 @@ struct journal_writer_options {
 };
 
 struct journal_writer_stats {
-    uint64_t batches, bytes; /* appended, payloads alone */
+    uint64_t batches, bytes; /* committed, payloads alone */
     uint64_t syncs;
     uint64_t sync_ns, slowest_sync_ns;
     uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
