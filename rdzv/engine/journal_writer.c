@@ -36,11 +36,13 @@ static struct pending *new_copy(const struct batch *batch)
 static struct pending *take_buffer(struct pending *p, struct batch *batch)
 {
     struct slice bytes = batch_bytes(batch);
+    uint8_t *buffer;
 
     if (p == NULL)
         abort(); /* neither this nor the spare: a hundred bytes, twice */
     *p = (struct pending){.number = batch->number, .bytes = bytes};
-    account_taken(ACCOUNT_JOURNAL, batch_take(batch, &p->given_up), p->given_up);
+    buffer = batch_take(batch, &p->given_up);
+    account_taken(ACCOUNT_JOURNAL, buffer, p->given_up);
     return p;
 }
 
