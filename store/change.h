@@ -10,6 +10,7 @@
 #include "proto/etcd_types.h"
 #include "store/command.h"
 
+struct blob;
 struct entry;
 struct node;
 struct queue;
@@ -64,6 +65,7 @@ enum key_wakes {
 struct key_put {
     struct slice key;
     struct slice value;
+    struct blob *blob;    /* live: command.blob */
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
     bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
     uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
@@ -78,6 +80,7 @@ struct key_patch {
     uint64_t offset;
     uint64_t removed;
     struct slice bytes;
+    struct blob *blob;    /* live: the whole new value, as command.blob */
     struct entry *entry;  /* live */
     enum key_wakes wakes; /* live */
 };
@@ -118,6 +121,7 @@ struct tree_put {
     enum etcd_action action;
     struct slice path;
     struct slice value;
+    struct blob *blob; /* live: command.blob */
     bool keep_value; /* the node's value stays as it is; `value` is empty */
     bool dir;
     bool refresh;

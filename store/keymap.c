@@ -134,8 +134,9 @@ static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
         keymap_wake_all(m, e);
 }
 
-static void put_value(struct keymap *m, struct entry *e, struct slice value)
+static void put_value(struct keymap *m, struct entry *e, const struct key_put *c)
 {
+    struct slice value = c->value;
     struct blob *b = e->value;
 
     if (entry_fits(e, value.len)) {
@@ -143,6 +144,10 @@ static void put_value(struct keymap *m, struct entry *e, struct slice value)
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
             memmove(b->bytes, value.ptr, value.len);
+        return;
+    }
+    if (c->blob != NULL) {
+        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
         return;
     }
     b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
@@ -161,7 +166,7 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
-    put_value(m, e, c->value);
+    put_value(m, e, c);
     wake(m, e, c->wakes);
 }
 
@@ -186,6 +191,9 @@ static void apply_patch(struct keymap *m, const struct key_patch *c)
     if (patch_fits(e, c)) {
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
+    } else if (c->blob != NULL) {
+        keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(c->blob));
+        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
     } else {
         b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
         if (c->offset != 0)
@@ -297,7 +305,7 @@ static size_t entry_memory(const struct keymap *m, struct slice key)
 
 static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
 {
-    size_t blob = reserve_blob_cost(entry_room(c->value.len));
+    size_t blob = c->blob != NULL ? 0 : reserve_blob_cost(entry_room(c->value.len));
 
     if (c->entry == NULL)
         return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
@@ -309,7 +317,7 @@ static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
 
-    return patch_fits(e, c) ? 0 : reserve_blob_cost(entry_value(e).len + c->bytes.len);
+    return patch_fits(e, c) || c->blob != NULL ? 0 : reserve_blob_cost(entry_value(e).len + c->bytes.len);
 }
 
 static size_t append_memory(const struct keymap *m, const struct key_append *c)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
 
 /* So much may be queued for a connection when memory is short, too. */
@@ -288,8 +289,7 @@ void conn_free(struct conn *c)
     TAILQ_REMOVE(&n->closed, c, entry);
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
-    if (c->in != NULL)
-        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
+    input_drop(c);
     close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);

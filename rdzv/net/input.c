@@ -12,7 +12,73 @@
  * memory follows what a peer has sent, never what it has announced. */
 #define INPUT_STEP (16u * 1024)
 
+/* And at most this much: it has to be received in one go. */
+#define INPUT_STEP_MOST (1u << 20)
+
+/* An input of that size has pages of its own, which are never copied, however it grows. */
+#define PAGES_FROM (1u << 20)
+#define PAGE       4096u
+
 /* --- What is kept. --- */
+
+/* Of an input with so much room. */
+static size_t input_size(size_t cap)
+{
+    return sizeof(struct input) + cap;
+}
+
+static void input_free(struct input *in)
+{
+    size_t size = input_size(in->cap);
+
+    if (size >= PAGES_FROM)
+        account_free_pages(ACCOUNT_INPUT, in, size);
+    else
+        account_free(ACCOUNT_INPUT, in, size);
+}
+
+void input_drop(struct conn *c)
+{
+    if (c->in != NULL)
+        input_free(c->in);
+    c->in = NULL;
+}
+
+/* Between the heap and pages of its own. Its bytes begin at the start of its room. */
+static struct input *input_move(struct input *old, enum account_class class, size_t size)
+{
+    struct input *in = size >= PAGES_FROM ? account_request_pages(ACCOUNT_INPUT, size)
+                                          : account_request(ACCOUNT_INPUT, class, size);
+
+    if (in == NULL)
+        return NULL;
+    memcpy(in, old, input_size(old->len));
+    input_free(old);
+    return in;
+}
+
+/* Gives the input that room, or some more. False, and it stays as it is: memory is short. */
+static bool input_resize(struct conn *c, enum account_class class, size_t cap)
+{
+    size_t size = input_size(cap), before = input_size(c->in->cap);
+    struct input *in;
+
+    if (size >= PAGES_FROM)
+        size = (size + PAGE - 1) / PAGE * PAGE;
+    if ((size >= PAGES_FROM) != (before >= PAGES_FROM))
+        in = input_move(c->in, class, size);
+    else if (size >= PAGES_FROM)
+        in = account_resize_pages(ACCOUNT_INPUT, c->in, before, size);
+    else if (size > before)
+        in = account_resize(ACCOUNT_INPUT, class, c->in, before, size);
+    else
+        in = account_realloc(ACCOUNT_INPUT, c->in, before, size);
+    if (in == NULL)
+        return false;
+    in->cap = size - sizeof *in;
+    c->in = in;
+    return true;
+}
 
 static void drop_for_memory(struct conn *c)
 {
@@ -31,7 +97,7 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t ne
 {
     if (len == 0)
         return true;
-    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), sizeof *c->in + len);
+    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), input_size(len));
     if (c->in == NULL) {
         drop_for_memory(c);
         return false;
@@ -51,11 +117,12 @@ static void compact(struct conn *c)
         return;
     memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    in = account_realloc(ACCOUNT_INPUT, in, sizeof *in + in->cap, sizeof *in + in->len);
-    if (in == NULL)
-        return;
-    in->cap = in->len;
-    c->in = in;
+    input_resize(c, ACCOUNT_ORDINARY, in->len);
+}
+
+static size_t between(size_t least, size_t value, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
 }
 
 /* Makes room behind what is here; false when memory is short. A list and a chunked body know no
@@ -65,8 +132,8 @@ static bool make_room(struct conn *c)
 {
     struct input *in = c->in;
     size_t want = in->need > in->len ? in->need - in->len : 1;
-    size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
-    size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
+    size_t step = between(INPUT_STEP, in->len, INPUT_STEP_MOST);
+    size_t least = between(512, in->len / 2, INPUT_STEP_MOST);
 
     if (in->start > 0)
         memmove(in->bytes, in->bytes + in->start, in->len);
@@ -78,14 +145,8 @@ static bool make_room(struct conn *c)
     if (want < least)
         want = least;
     want += in->len;
-    store_make_room(&conn_net(c)->engine->store, input_class(c, want), sizeof *in + want);
-    in = account_resize(ACCOUNT_INPUT, input_class(c, want), in, sizeof *in + in->cap,
-                        sizeof *in + want);
-    if (in == NULL)
-        return false;
-    in->cap = want;
-    c->in = in;
-    return true;
+    store_make_room(&conn_net(c)->engine->store, input_class(c, want), input_size(want));
+    return input_resize(c, input_class(c, want), want);
 }
 
 /* --- To the protocol. --- */
@@ -168,12 +229,10 @@ void input_process(struct conn *c)
     c->in->start += used;
     c->in->len -= used;
     c->in->need = need;
-    if (c->in->len == 0) {
-        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
-        c->in = NULL;
-    } else {
+    if (c->in->len == 0)
+        input_drop(c);
+    else
         compact(c);
-    }
     conn_update_stall(c, used > 0);
     conn_update_events(c);
 }
