@@ -27,12 +27,12 @@ static size_t input_size(size_t cap)
     return sizeof(struct input) + cap;
 }
 
-static void input_free(struct input *in)
+static void input_free(struct conn *c, struct input *in)
 {
     size_t size = input_size(in->cap);
 
     if (size >= PAGES_FROM)
-        account_free_pages(ACCOUNT_INPUT, in, size);
+        graveyard_add_pages(&conn_net(c)->engine->store.graveyard, ACCOUNT_INPUT, in, size);
     else
         account_free(ACCOUNT_INPUT, in, size);
 }
@@ -40,12 +40,12 @@ static void input_free(struct input *in)
 void input_drop(struct conn *c)
 {
     if (c->in != NULL)
-        input_free(c->in);
+        input_free(c, c->in);
     c->in = NULL;
 }
 
 /* Between the heap and pages of its own. Its bytes begin at the start of its room. */
-static struct input *input_move(struct input *old, enum account_class class, size_t size)
+static struct input *input_move(struct conn *c, struct input *old, enum account_class class, size_t size)
 {
     struct input *in = size >= PAGES_FROM ? account_request_pages(ACCOUNT_INPUT, size)
                                           : account_request(ACCOUNT_INPUT, class, size);
@@ -53,7 +53,7 @@ static struct input *input_move(struct input *old, enum account_class class, siz
     if (in == NULL)
         return NULL;
     memcpy(in, old, input_size(old->len));
-    input_free(old);
+    input_free(c, old);
     return in;
 }
 
@@ -66,7 +66,7 @@ static bool input_resize(struct conn *c, enum account_class class, size_t cap)
     if (size >= PAGES_FROM)
         size = (size + PAGE - 1) / PAGE * PAGE;
     if ((size >= PAGES_FROM) != (before >= PAGES_FROM))
-        in = input_move(c->in, class, size);
+        in = input_move(c, c->in, class, size);
     else if (size >= PAGES_FROM)
         in = account_resize_pages(ACCOUNT_INPUT, c->in, before, size);
     else if (size > before)
