@@ -413,6 +413,7 @@ void keymap_clear(struct keymap *m)
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);
+    table_keep_still(&old, true);
     keep_waited(m, &old);
     table_fini(&old);
     table_fini(&m->queues);
