@@ -317,7 +317,9 @@ static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
 
-    return patch_fits(e, c) || c->blob != NULL ? 0 : reserve_blob_cost(entry_value(e).len + c->bytes.len);
+    return patch_fits(e, c) || c->blob != NULL
+               ? 0
+               : reserve_blob_cost(entry_value(e).len + c->bytes.len);
 }
 
 static size_t append_memory(const struct keymap *m, const struct key_append *c)

@@ -20,10 +20,10 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
     }
 }
 
-/* Makes a node and hangs it in, and does not count it. `value` NULL: a directory; else the reference
- * is taken. The parent is there and has no such child. */
+/* Makes a node and hangs it in, and does not count it. `value` NULL: a directory; else the
+ * reference is taken. The parent is there and has no such child. */
 static struct node *node_make(struct tree *t, struct node *parent, struct slice path,
-                             struct blob *value, uint64_t index)
+                              struct blob *value, uint64_t index)
 {
     struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
     uint8_t *copy = (uint8_t *)(n + 1);

@@ -461,7 +461,8 @@ static bool begin_job(struct conn *c, const struct c10d_request *req, const uint
         s->work.job = job;
         s->busy = (uint8_t)busy;
         if (busy == C10D_PICKS)
-            job->picks = keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
+            job->picks =
+                keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
         else if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
             job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
     }
@@ -584,7 +585,8 @@ static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_r
 static void run_copy(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
-    size_t left = req->value.len - job->done, some = left < COPIED_AT_A_TIME ? left : COPIED_AT_A_TIME;
+    size_t left = req->value.len - job->done,
+           some = left < COPIED_AT_A_TIME ? left : COPIED_AT_A_TIME;
 
     memcpy(job->copy->bytes + job->done, req->value.ptr + job->done, some);
     job->done += some;
@@ -664,8 +666,8 @@ static enum protocol_result go_on(struct conn *c, const struct c10d_request *req
 /* Or large values. */
 static bool has_many_keys(const struct c10d_request *req, size_t size)
 {
-    return size > CHEAP_SIZE && (req->count > MANY_KEYS ||
-                                 (req->op == C10D_MULTI_SET && size >= LARGE_VALUE));
+    return size > CHEAP_SIZE &&
+           (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE));
 }
 
 /* Of agents, the next request may depend on what becomes of this one. */

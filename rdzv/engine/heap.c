@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS  10000000u /* between two looks */
-#define PATIENCE 1000u     /* so many times as long as looking at all holes took */
-#define BYTES_A_NS 4u      /* given back: what takes longer than that is looking */
+#define LOOK_NS    10000000u /* between two looks */
+#define PATIENCE   1000u     /* so many times as long as looking at all holes took */
+#define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
 
 void heap_init(struct heap *h)
 {

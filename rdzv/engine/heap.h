@@ -4,9 +4,9 @@
  * of the holes are given back to the kernel from time to time.
  *
  * malloc() offers that for the whole heap at once, holes that have been given back before included.
- * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had; and
- * some 0.5 us for each hole of a page or more, so it waits for a thousand times as long as that part
- * of it took, unless the holes grow to a quarter of what is kept. */
+ * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had;
+ * and some 0.5 us for each hole of a page or more, so it waits for a thousand times as long as that
+ * part of it took, unless the holes grow to a quarter of what is kept. */
 #pragma once
 
 #include <stdbool.h>

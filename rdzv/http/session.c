@@ -404,7 +404,8 @@ void http_wake_job(struct conn *c)
  * say so. */
 static bool is_costly(const struct http_request *r, const struct http_route *route)
 {
-    return !(route->flags & ROUTE_CHEAP) || session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
+    return !(route->flags & ROUTE_CHEAP) ||
+           session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
            (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
 }
 

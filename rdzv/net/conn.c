@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
 
 /* So much may be queued for a connection when memory is short, too. */
@@ -289,7 +288,8 @@ void conn_free(struct conn *c)
     TAILQ_REMOVE(&n->closed, c, entry);
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
-    input_drop(c);
+    if (c->in != NULL)
+        inbuf_free(c->in, &n->engine->store.graveyard);
     close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);

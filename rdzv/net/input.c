@@ -15,69 +15,18 @@
 /* And at most this much: it has to be received in one go. */
 #define INPUT_STEP_MOST (1u << 20)
 
-/* An input of that size has pages of its own, which are never copied, however it grows. */
-#define PAGES_FROM (1u << 20)
-#define PAGE       4096u
-
 /* --- What is kept. --- */
 
-/* Of an input with so much room. */
-static size_t input_size(size_t cap)
+static struct graveyard *graveyard_of(struct conn *c)
 {
-    return sizeof(struct input) + cap;
+    return &conn_net(c)->engine->store.graveyard;
 }
 
-static void input_free(struct conn *c, struct input *in)
-{
-    size_t size = input_size(in->cap);
-
-    if (size >= PAGES_FROM)
-        graveyard_add_pages(&conn_net(c)->engine->store.graveyard, ACCOUNT_INPUT, in, size);
-    else
-        account_free(ACCOUNT_INPUT, in, size);
-}
-
-void input_drop(struct conn *c)
+static void drop_input(struct conn *c)
 {
     if (c->in != NULL)
-        input_free(c, c->in);
+        inbuf_free(c->in, graveyard_of(c));
     c->in = NULL;
-}
-
-/* Between the heap and pages of its own. Its bytes begin at the start of its room. */
-static struct input *input_move(struct conn *c, struct input *old, enum account_class class, size_t size)
-{
-    struct input *in = size >= PAGES_FROM ? account_request_pages(ACCOUNT_INPUT, size)
-                                          : account_request(ACCOUNT_INPUT, class, size);
-
-    if (in == NULL)
-        return NULL;
-    memcpy(in, old, input_size(old->len));
-    input_free(c, old);
-    return in;
-}
-
-/* Gives the input that room, or some more. False, and it stays as it is: memory is short. */
-static bool input_resize(struct conn *c, enum account_class class, size_t cap)
-{
-    size_t size = input_size(cap), before = input_size(c->in->cap);
-    struct input *in;
-
-    if (size >= PAGES_FROM)
-        size = (size + PAGE - 1) / PAGE * PAGE;
-    if ((size >= PAGES_FROM) != (before >= PAGES_FROM))
-        in = input_move(c, c->in, class, size);
-    else if (size >= PAGES_FROM)
-        in = account_resize_pages(ACCOUNT_INPUT, c->in, before, size);
-    else if (size > before)
-        in = account_resize(ACCOUNT_INPUT, class, c->in, before, size);
-    else
-        in = account_realloc(ACCOUNT_INPUT, c->in, before, size);
-    if (in == NULL)
-        return false;
-    in->cap = size - sizeof *in;
-    c->in = in;
-    return true;
 }
 
 static void drop_for_memory(struct conn *c)
@@ -97,7 +46,7 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t ne
 {
     if (len == 0)
         return true;
-    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), input_size(len));
+    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), inbuf_size(len));
     if (c->in == NULL) {
         drop_for_memory(c);
         return false;
@@ -117,7 +66,7 @@ static void compact(struct conn *c)
         return;
     memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    input_resize(c, ACCOUNT_ORDINARY, in->len);
+    inbuf_resize(&c->in, graveyard_of(c), ACCOUNT_ORDINARY, in->len);
 }
 
 static size_t between(size_t least, size_t value, size_t most)
@@ -145,8 +94,8 @@ static bool make_room(struct conn *c)
     if (want < least)
         want = least;
     want += in->len;
-    store_make_room(&conn_net(c)->engine->store, input_class(c, want), input_size(want));
-    return input_resize(c, input_class(c, want), want);
+    store_make_room(&conn_net(c)->engine->store, input_class(c, want), inbuf_size(want));
+    return inbuf_resize(&c->in, graveyard_of(c), input_class(c, want), want);
 }
 
 /* --- To the protocol. --- */
@@ -230,7 +179,7 @@ void input_process(struct conn *c)
     c->in->len -= used;
     c->in->need = need;
     if (c->in->len == 0)
-        input_drop(c);
+        drop_input(c);
     else
         compact(c);
     conn_update_stall(c, used > 0);

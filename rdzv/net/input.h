@@ -4,9 +4,6 @@
 
 #include "rdzv/net/conn.h"
 
-/* Drops what is kept. */
-void input_drop(struct conn *c);
-
 /* Receives what there is, once. */
 void input_receive(struct conn *c);
 
