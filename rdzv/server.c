@@ -115,7 +115,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
-    heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
+    heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }
 
@@ -312,7 +312,7 @@ int server_init(struct server *s, const struct config *config)
     *s = (struct server){.config = config};
     s->base = new_base();
     engine_init(&s->engine, &options);
-    heap_init(&s->heap, options.clock);
+    heap_init(&s->heap);
     net_init(&s->net, s->base, &s->engine, &config->limits);
     hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);

@@ -10,6 +10,7 @@
 #include "proto/etcd_types.h"
 #include "store/command.h"
 
+struct blob;
 struct entry;
 struct node;
 struct queue;
@@ -72,6 +73,7 @@ enum key_wakes {
 struct key_put {
     struct slice key;
     struct slice value;
+    struct blob *blob;    /* live: command.blob */
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
     bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
     uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
@@ -86,6 +88,7 @@ struct key_patch {
     uint64_t offset;
     uint64_t removed;
     struct slice bytes;
+    struct blob *blob;    /* live: the whole new value, as command.blob */
     struct entry *entry;  /* live */
     enum key_wakes wakes; /* live */
 };
@@ -126,7 +129,8 @@ struct tree_put {
     enum etcd_action action;
     struct slice path;
     struct slice value;
-    bool keep_value; /* the node's value stays as it is; `value` is empty */
+    struct blob *blob; /* live: command.blob */
+    bool keep_value;   /* the node's value stays as it is; `value` is empty */
     bool dir;
     bool refresh;
     int64_t expires_ns; /* 0: never */

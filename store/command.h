@@ -86,6 +86,9 @@ struct command {
     enum command_kind kind;
     struct slice key;        /* key, queue, barrier, etcd path, user, role or run */
     struct slice value;      /* value, desired value, password hash. RUN_PUT: the address */
+    struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET, TREE_…: the same bytes as `value`, for
+                                the change to keep instead of a copy; the reference stays the
+                                caller's, who changes them no more. NULL: a copy is made */
     struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
     struct slice items;      /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
     struct key_picks *picks; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
