@@ -95,6 +95,8 @@ struct config_elastic {
                                  never */
     bool drop_disconnected;   /* a node is dead when its agent's connection ends */
     bool keep_connected;      /* heartbeats of agents that wait for a reply are kept fresh */
+    uint64_t silent_node_ms;  /* a node is dead when its agent is silent for so long; 0: torch's
+                                 agents see to that */
     unsigned restart_on_loss; /* enum restart_on_loss */
     uint64_t silent_restart_ms;
     bool end_last_call;       /* a round is completed as soon as no node is missing */

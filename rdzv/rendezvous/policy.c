@@ -111,12 +111,14 @@ static void tick(struct step *s, const struct policy_event *event)
     rejoin_reject_overdue(s);
     worker_store_retry(s);
     presence_refresh(s);
+    loss_drop_silent(s);
     loss_on_tick(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 
 static void stood_still(struct step *s, const struct policy_event *event)
 {
+    presence_stood_still(s, event->still_ms);
     repair_shift_heartbeats(s, event->still_ms);
     s->run->missing_since_ms = 0; /* no node could be heard of */
 }

@@ -575,6 +575,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .drop_disconnected = c->drop_disconnected,
                      .keep_connected = c->keep_connected,
                      .end_last_call = c->end_last_call,
+                     .silent_node_ms = c->silent_node_ms,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = c->silent_restart_ms,
                      .regroup_wait_ms = c->regroup_wait_ms,

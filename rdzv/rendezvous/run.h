@@ -19,6 +19,8 @@ struct policy_settings {
     bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
                                 heartbeat */
     bool end_last_call;      /* the last call ends when no node is missing */
+    uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
+                                others presume it dead after torch's 15 s */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the

@@ -1019,6 +1019,19 @@ def the_others_are_told_of_a_lost_node():
 
 
 @case
+def a_silent_node_is_taken_out_and_put_back():
+    with daemon("--silent-node-timeout=6s") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        state = await_state(a, "b is out", lambda s: len(s.participants) == 1)
+        same(len(state.wait_list), 1, "something waits to be let in")
+        found = server.wait_log(r"level=warn event=node_silent space=default run=job round=0 "
+                                r"node=b/100/0 peer=\S+ previous=participant silent_ms=(\d+) ")
+        check(6000 <= int(found[0].group(1)) < 9000, "when its time was over")
+        server.wait_log(r"event=nodes_restarted .*reason=.*--silent-node-timeout")
+        same(b.read().participants, {a.node: 0, b.node: 1}, "it only slept")
+
+
+@case
 def who_waits_for_the_ranks_of_a_lost_agent_0_goes_on():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])

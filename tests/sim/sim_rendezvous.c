@@ -909,6 +909,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
+    settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
 }
 
 static void begin(uint64_t seed)

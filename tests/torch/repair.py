@@ -375,7 +375,7 @@ def call_agent_0(run):
     job.kill_pod(lost)
     run.await_event("last_call round=1")
     for rank in (0, 1):
-        run.await_event("node_joined round=1 node=%s .*role=participant" %
+        run.await_event("node_joined round=1 node=%s/.*role=participant" %
                         job.agent_with(rank).pod.name)
     run.fault(job)
     job.kill_pod(agent_0)
@@ -391,9 +391,9 @@ def call_agent_0_ranks(run):
     agent_0, other, new = job.agent_with(0), run.spare(job, "node-2"), run.spare(job, "node-0")
     job.extend(FAULT_SECONDS)
     job.go(other)
-    run.await_event("node_joined round=0 node=node-2.* role=waiting")
+    run.await_event("node_joined round=0 node=node-2/.*role=waiting")
     job.signal_pod(other, signal.SIGSTOP, False)
-    run.await_event("node_joined round=1 node=node-1.* role=participant")
+    run.await_event("node_joined round=1 node=node-1/.*role=participant")
     job.signal_pod(agent_0, signal.SIGSTOP, False)
     job.signal_pod(other, signal.SIGCONT, False)
     run.await_event("round_complete round=1 .*0=node-1")
