@@ -9,6 +9,14 @@
 /* Answers AGENT_COMPARE_SET. */
 void compare_set(struct step *s, const struct policy_event *event);
 
+/* --- closing.c --- */
+
+/* The agent has set a key of that round, or has read one. */
+void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name);
+void closing_note_read(struct agent *a, int64_t round, struct slice name);
+/* True: the run goes on although the agent wants to close it. */
+bool closing_is_refused(const struct step *s, const struct agent *a);
+
 /* --- cas_queue.c --- */
 
 /* For a compare-and-set that needs the slot. True: the agent is queued, and its request is held. */

@@ -58,7 +58,14 @@ static void set_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
     note_finishing(s, event);
+    closing_note_set(s, event->agent, event->round, event->round_key);
     worker_store_intercept_set(s, event);
+}
+
+static void get_round_key(struct step *s, const struct policy_event *event)
+{
+    asked(s, event);
+    closing_note_read(event->agent, event->round, event->round_key);
 }
 
 static void add_round_key(struct step *s, const struct policy_event *event)
@@ -135,6 +142,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_LOOKED] = looked,
     [AGENT_ASKED] = asked,
+    [AGENT_GET_ROUND_KEY] = get_round_key,
     [AGENT_SET_ROUND_KEY] = set_round_key,
     [AGENT_ADD_ROUND_KEY] = add_round_key,
     [RUN_RESTORED] = restored,

@@ -61,6 +61,8 @@ struct agent {
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
     int64_t clock_ahead_us; /* its clock, compared with ours */
+    bool has_ranks;         /* it has got those of its workers in the round `ranks_round` */
+    int64_t ranks_round;
 };
 
 TAILQ_HEAD(agent_list, agent);
@@ -99,6 +101,7 @@ struct run {
     uint64_t idle_since_ms;
     bool ending;               /* it is being forgotten on request: no node is missed */
     bool reached_max;          /* the last round was completed by the node that made it MAX */
+    bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */

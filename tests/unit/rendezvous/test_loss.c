@@ -432,6 +432,28 @@ static void those_who_wait_for_ranks_get_some(void **state)
     scene_fini(&s);
 }
 
+/* Torch 2.4 and before read a place in each round, and wait for it for five minutes. Later ones
+ * read one in their life. */
+static void old_agents_get_a_place_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_null(scene_get(&s, ".0/MASTER_ADDR"));
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.agents[1].pings = false;
+    scene_disconnect(&s, &s.agents[0]);
+    assert_non_null(scene_get(&s, ".0/MASTER_ADDR"));
+    assert_non_null(scene_get(&s, ".0/MASTER_PORT"));
+    scene_fini(&s);
+}
+
 /* Agent 0 lives, and waits for the roles of all. */
 static void agent_zero_gets_the_role_of_a_lost_node(void **state)
 {
@@ -506,6 +528,7 @@ int main(void)
         cmocka_unit_test(nobody_was_silent_while_rdzvd_stood_still),
         cmocka_unit_test(a_silent_node_may_be_given_longer),
         cmocka_unit_test(those_who_wait_for_ranks_get_some),
+        cmocka_unit_test(old_agents_get_a_place_too),
         cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
         cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
         cmocka_unit_test(a_node_that_was_taken_out_closes_nothing),
