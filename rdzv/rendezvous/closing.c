@@ -1,12 +1,13 @@
 /* Which agent may close the run. An agent of torch closes it whenever it ends but by a signal
- * (launcher/api.py, launch_agent(); 2.3 to 2.7: then, too), whether its workers are done, have failed
- * for the last time, or it could not even start them; and then no agent joins any more. So a close
- * counts from an agent whose workers run in the newest round: a participant of that round, complete,
- * that has got their ranks. All others may leave, and the run goes on for those who are in it.
+ * (launcher/api.py, launch_agent(); 2.3 to 2.7: then, too), whether its workers are done, have
+ * failed for the last time, or it could not even start them; and then no agent joins any more. So a
+ * close counts from an agent whose workers run in the newest round: a participant of that round,
+ * complete, that has got their ranks. All others may leave, and the run goes on for those who are
+ * in it.
  *
  * Ranks: the agents of a round tell each other their roles and read the ranks that follow from them
- * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of the
- * run does, and a participant counts. */
+ * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
+ * the run does, and a participant counts. */
 #include "rdzv/rendezvous/parts.h"
 
 #define ROLE_KEYS  "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN */

@@ -14,7 +14,7 @@ enum restart_on_loss {
 struct policy_settings {
     bool merge_heartbeats;
     bool close_needs_all;    /* one agent alone does not close the run for the others */
-    bool close_from_members; /* a node that is in no round does not close it for the others */
+    bool close_from_members; /* a node whose workers are not in the newest round does not */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
     bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
                                 heartbeat */
@@ -99,8 +99,8 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;               /* it is being forgotten on request: no node is missed */
-    bool reached_max;          /* the last round was completed by the node that made it MAX */
+    bool ending;       /* it is being forgotten on request: no node is missed */
+    bool reached_max;  /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
