@@ -273,18 +273,46 @@ static void on_close(struct model_link *link, const char *reason)
     p->agent.failure = reason;
 }
 
+/* An agent that ends by an error of its own wants to close the run: only one that is in the newest
+ * round may do that to another one that trains. */
+static void close_run(struct pod *p, struct slice expected, struct slice desired)
+{
+    const struct run_view *v = &p->job->run->run.view;
+    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+    const struct torch_node *node = torch_state_find(&v->state, &who);
+    bool may = v->state.closed || !sim.space.settings.close_from_members ||
+               (v->state.complete && node != NULL && node->participant);
+
+    for (size_t i = 0; i < p->job->pod_count && !may; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (other == p || other->link == NULL || !other->training || other->agent.errs ||
+            other->agent.phase != MODEL_TRAINING || other->link->agent.nodes == 0)
+            continue;
+        model_compare_set(p->link, expected, desired);
+        if (v->state.closed)
+            fail("%s closed the run of %s", p->name, other->name);
+        return;
+    }
+    model_compare_set(p->link, expected, desired);
+}
+
 /* A request comes to the daemon. */
 static void serve(struct pod *p)
 {
     struct model_agent *a = &p->agent;
+    struct slice expected;
 
     p->net = NET_HELD; /* until it is answered */
     switch (a->request) {
     case REQUEST_COMPARE_SET:
-        model_compare_set(p->link,
-                          a->phase == MODEL_INTRODUCING ? (struct slice){0}
-                                                        : (struct slice){a->token, a->token_len},
-                          (struct slice){a->text, a->text_len});
+        expected = (struct slice){a->token, a->token_len};
+        if (a->phase == MODEL_INTRODUCING)
+            model_compare_set(p->link, (struct slice){0}, (struct slice){a->text, a->text_len});
+        else if (a->phase == MODEL_CLOSING && a->errs)
+            close_run(p, expected, (struct slice){a->text, a->text_len});
+        else
+            model_compare_set(p->link, expected, (struct slice){a->text, a->text_len});
         break;
     case REQUEST_LOOK:
         model_look(p->link);
@@ -472,6 +500,13 @@ static void lose_connection(struct pod *p)
     after_act(p);
 }
 
+static void err(struct pod *p)
+{
+    tell("%s ends by an error of its own", p->name);
+    p->agent.errs = true;
+    p->agent.next_ms = now();
+}
+
 static void scale_up(struct job *job)
 {
     if (job->pod_count == PODS)
@@ -573,7 +608,7 @@ static void fault(void)
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(11)) {
+    switch (draw(12)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -610,6 +645,10 @@ static void fault(void)
     case 10:
         tell("%s is forgotten on request", job->run->key);
         model_forget(job->run);
+        break;
+    case 11:
+        if (p != NULL)
+            err(p);
         break;
     }
     totals.faults++;

@@ -46,6 +46,7 @@ RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
 CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
              "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"],
              "call-switched-off": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
+             "call-slept": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-two": ["--expect=3"], "call-agent-0": ["--expect=3"],
              "call-agent-0-ranks": ["--expect=1"],
              "clock-ahead": ["--expect=2"], "clock-behind": ["--expect=2"]}
@@ -336,6 +337,21 @@ def call_switched_off(run):
         run.link(agent.pod, False)
         job.kill_pod(agent)
     not_replaced(run, switch_off)
+
+
+@case("call-slept", "a node taken out while it stood still, and back (1:2)")
+def call_slept(run):
+    """The other one goes on alone until it wakes."""
+    job = default_call(run, "1:2", 2)
+    asleep = job.agent_with(1)
+    run.fault(job)
+    job.signal_pod(asleep, signal.SIGSTOP, True)
+    run.formed(job, 1)
+    run.pass_steps(job)
+    run.fault(job)
+    job.signal_pod(asleep, signal.SIGCONT, True)
+    run.formed(job, 2)
+    run.finish(job, 2)
 
 
 @case("call-rolling", "default last call: all nodes drained and replaced, one after the other (1:2)")
