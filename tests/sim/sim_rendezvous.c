@@ -273,6 +273,8 @@ static void on_close(struct model_link *link, const char *reason)
     p->agent.failure = reason;
 }
 
+static void close_job(struct job *job);
+
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
@@ -295,6 +297,8 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
         return;
     }
     model_compare_set(p->link, expected, desired);
+    if (may && v->state.closed && p->job->again_ms == 0)
+        close_job(p->job); /* who trains still, in this round or before it, has nothing to join */
 }
 
 /* A request comes to the daemon. */
