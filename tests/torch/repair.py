@@ -258,7 +258,7 @@ def default_call(run, nnodes, count, **how):
     return run.train(nnodes, count, last_call_s=None, **how)
 
 
-@case("call-replaced", "default last call: agent SIGKILLed and replaced at once (1:2)")
+@case("call-replaced", "agent SIGKILLed and replaced at once (1:2)")
 def call_replaced(run):
     job = default_call(run, "1:2", 2)
     lost = job.agent_with(1)
@@ -270,7 +270,7 @@ def call_replaced(run):
     run.finish(job, 2)
 
 
-@case("call-worker", "default last call: one worker killed (2 nodes of 1:3)")
+@case("call-worker", "one worker killed (2 nodes of 1:3)")
 def call_worker(run):
     job = default_call(run, "1:3", 2, max_restarts=3)
     run.fault(job)
@@ -279,7 +279,7 @@ def call_worker(run):
     run.finish(job, 2)
 
 
-@case("call-scale-up", "default last call: scale-up 1→2 (1:3)")
+@case("call-scale-up", "scale-up 1→2 (1:3)")
 def call_scale_up(run):
     job = default_call(run, "1:3", 1)
     new = run.spare(job, "node-2")
@@ -289,7 +289,7 @@ def call_scale_up(run):
     run.finish(job, 2)
 
 
-@case("call-all-killed", "default last call: all agents killed and started again (1:2)")
+@case("call-all-killed", "all agents killed and started again (1:2)")
 def call_all_killed(run):
     job = default_call(run, "1:2", 2)
     agents = list(job.agents.values())
@@ -315,7 +315,8 @@ def not_replaced(run, end):
     run.finish(job, 1)
 
 
-@case("call-vanished", "a node vanishes while its workers' sockets stay open, not replaced (1:2)")
+@case("call-vanished", "a node vanishes, its workers' sockets stay open; not replaced (1:2, "
+                       "`--regroup-wait=2s`)")
 def call_vanished(run):
     """All in it stands still, and only its connections to the store end."""
     def vanish(job, agent):
@@ -325,12 +326,13 @@ def call_vanished(run):
     not_replaced(run, vanish)
 
 
-@case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2)")
+@case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2, `--regroup-wait=2s`)")
 def call_gone(run):
     not_replaced(run, PodJob.kill_pod)
 
 
-@case("call-switched-off", "a node switched off, not replaced (1:2)")
+@case("call-switched-off", "a node switched off, not replaced (1:2, `--regroup-wait=2s "
+                           "--silent-node-timeout=6s`)")
 def call_switched_off(run):
     """No packet says that it is gone, and it is silent."""
     def switch_off(job, agent):
@@ -339,14 +341,15 @@ def call_switched_off(run):
     not_replaced(run, switch_off)
 
 
-@case("call-slept", "a node taken out while it stood still, and back (1:2)")
+@case("call-slept", "a node that was taken out while it stood still goes on (1:2, the same)")
 def call_slept(run):
     """The other one goes on alone until it wakes."""
     job = default_call(run, "1:2", 2)
     asleep = job.agent_with(1)
-    run.fault(job)
+    job.extend(FAULT_SECONDS)
     job.signal_pod(asleep, signal.SIGSTOP, True)
-    run.formed(job, 1)
+    job.wait_world(1, time.time())
+    run.expected[job].append(1)
     run.pass_steps(job)
     run.fault(job)
     job.signal_pod(asleep, signal.SIGCONT, True)
@@ -354,7 +357,7 @@ def call_slept(run):
     run.finish(job, 2)
 
 
-@case("call-rolling", "default last call: all nodes drained and replaced, one after the other (1:2)")
+@case("call-rolling", "all nodes drained and replaced, one after the other (1:2)")
 def call_rolling(run):
     """The new names sort before the old ones: rank 0 is a new node's, or stays where it is."""
     job = default_call(run, "1:2", 2)
@@ -368,7 +371,7 @@ def call_rolling(run):
     run.finish(job, 2)
 
 
-@case("call-two", "default last call: two nodes of three SIGKILLed and replaced at once (1:4)")
+@case("call-two", "two nodes of three SIGKILLed and replaced at once (1:4)")
 def call_two(run):
     job = default_call(run, "1:4", 3)
     lost = [job.agent_with(rank) for rank in (0, 1)]
