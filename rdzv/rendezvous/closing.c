@@ -13,10 +13,10 @@
 #define ROLE_KEYS  "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN */
 #define RANKS_KEYS "torchelastic/assigned_ranks/"
 
-static void note_ranks(struct agent *a, int64_t round)
+static void note_workers(struct agent *a, int64_t round)
 {
-    a->has_ranks = true;
-    a->ranks_round = round;
+    a->has_workers = true;
+    a->workers_round = round;
 }
 
 static bool ends_with(struct slice text, struct slice end)
@@ -30,13 +30,13 @@ void closing_note_set(struct step *s, struct agent *a, int64_t round, struct sli
         return;
     s->run->shares_roles = true;
     if (ends_with(name, slice_str(".FIN"))) /* it has read the roles of all */
-        note_ranks(a, round);
+        note_workers(a, round);
 }
 
 void closing_note_read(struct agent *a, int64_t round, struct slice name)
 {
     if (slice_starts_with(name, slice_str(RANKS_KEYS)))
-        note_ranks(a, round);
+        note_workers(a, round);
 }
 
 static const struct torch_node *node_of(const struct run *run, const struct agent *a)
@@ -72,12 +72,12 @@ static bool others_go_on(const struct run *run, const struct agent *a)
     return false;
 }
 
-static bool has_workers(const struct run *run, const struct agent *a)
+static bool runs_workers(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node = node_of(run, a);
 
     return run->view.state.complete && node != NULL && node->participant &&
-           (!run->shares_roles || (a->has_ranks && a->ranks_round == run->view.state.round));
+           (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
 }
 
 bool closing_is_refused(const struct step *s, const struct agent *a)
@@ -85,5 +85,5 @@ bool closing_is_refused(const struct step *s, const struct agent *a)
     const struct policy_settings *settings = s->run->settings;
 
     return (settings->close_needs_all && others_are_in(s->run, a)) ||
-           (settings->close_from_members && !has_workers(s->run, a) && others_go_on(s->run, a));
+           (settings->close_from_members && !runs_workers(s->run, a) && others_go_on(s->run, a));
 }

@@ -61,8 +61,8 @@ struct agent {
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
     int64_t clock_ahead_us; /* its clock, compared with ours */
-    bool has_ranks;         /* it has got those of its workers in the round `ranks_round` */
-    int64_t ranks_round;
+    bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
+    int64_t workers_round;
 };
 
 TAILQ_HEAD(agent_list, agent);
