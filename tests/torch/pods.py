@@ -141,8 +141,20 @@ class PodJob(Job):
         agent.killed = True
         agent.pod.kill(agent.process)
 
+    @staticmethod
+    def hears(agent, number):
+        """Whether it has a handler for that signal. The first process of a container that has none
+        is not even ended by it; torch's agents have one once their workers have begun."""
+        with open("/proc/%d/status" % agent.pod.first(agent.process)) as f:
+            caught = [line.split()[1] for line in f if line.startswith("SigCgt:")]
+        return bool(int(caught[0], 16) >> (number - 1) & 1)
+
     def terminate(self, agent):
-        """As the kubelet asks: the agent has time to end by itself, with whatever exit code."""
+        """As the kubelet asks: the agent has time to end by itself, with whatever exit code; one
+        that does not hear it is killed."""
+        if not self.hears(agent, signal.SIGTERM):
+            self.kill_pod(agent)
+            return
         agent.killed = True
         os.kill(agent.pod.first(agent.process), signal.SIGTERM)
 
