@@ -186,14 +186,16 @@ static void note_silent(struct step *s, const struct torch_node *node)
 }
 
 /* Should it only have slept, it is put back when it asks again, as one that the others presumed
- * dead: see repair.c. */
+ * dead: see repair.c. Nodes whose workers have ended well wait for each other, for five minutes in
+ * one request, and none of them is missed. */
 void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     struct torch_state next;
     bool tell = false;
 
-    if (run->settings->silent_node_ms == 0 || !step_is_open(s) || !is_any_overdue(s) ||
+    if (run->settings->silent_node_ms == 0 || !step_is_open(s) ||
+        run->finishing_round == run->view.state.round || !is_any_overdue(s) ||
         !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++) {

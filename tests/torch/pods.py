@@ -93,8 +93,9 @@ class PodJob(Job):
 
     # -------------------------------------------------------- agents
 
-    def prepare(self, pod, clock_ahead_s=0):
-        """An agent in this pod, which may have had others before it: all but started."""
+    def prepare(self, pod, clock_ahead_s=0, flags=()):
+        """An agent in this pod, which may have had others before it: all but started. `flags` win
+        over those of the job."""
         name = "%s.%d" % (pod.name, len(self.agents))
         fifo = os.path.join(self.folder, name + ".fifo")
         os.mkfifo(fifo)
@@ -103,7 +104,7 @@ class PodJob(Job):
             del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
         elif not self.torch.is_1x:
             more = ["--local_addr=" + pod.address]
-        argv = self.torchrun(name, self.endpoint, self.workers_each, *more)
+        argv = self.torchrun(name, self.endpoint, self.workers_each, *more, *flags)
         module = argv.index("-m")
         argv[module:module + 1] = [os.path.join(torches.HERE, "gate.py"), fifo]
         agent = Agent(self, name, pod.enter() + argv, env)

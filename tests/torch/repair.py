@@ -218,6 +218,23 @@ def again_at_once(run):
     run.submit_again(*failed_job(run))
 
 
+@case("joiner-ends", "an agent gives up joining, which closes the run; then two more come (3:3)")
+def joiner_ends(run):
+    """It was in no round, so the others are to meet."""
+    job = run.new_job("3:3")
+    pods = [run.network.pod("node-%d" % (i + 1)) for i in range(4)]
+    ends = job.prepare(pods[0], flags=("--rdzv_conf=is_host=0,join_timeout=4",))
+    agents = [job.prepare(pod) for pod in pods[1:]]
+    job.await_ready(ends, *agents)
+    job.go(ends, agents[0])
+    ends.killed = True  # it is to fail
+    job.wait(lambda: ends.code is not None, "the end of an agent that nobody joins")
+    run.fault(job)
+    job.go(*agents[1:])
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
 def joined_after(run, count, seconds, send):
     """One more node comes to `count` of them after a fault of that many seconds."""
     job = run.train("1:3", count, last_call_s=10)

@@ -371,6 +371,26 @@ static void who_waits_for_a_key_is_not_silent(void **state)
     scene_fini(&s);
 }
 
+static void who_waits_for_the_end_of_the_job_is_not_silent(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.silent_node_ms = 6000;
+    scene_meet(&s, 2);
+    scene_step(&s, (struct policy_event){
+                       .kind = AGENT_ADD_ROUND_KEY,
+                       .agent = &s.agents[1],
+                       .round = 0,
+                       .round_key = slice_str("torchelastic/agent/terminal_state/num_members")});
+    scene_step(&s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[1], .waits = true});
+    pass_silent(&s, 120, 1);
+    assert_int_equal(participants(&s), 2);
+    scene_fini(&s);
+}
+
 /* Nothing can come of anybody while rdzvd itself stands still. */
 static void nobody_was_silent_while_rdzvd_stood_still(void **state)
 {
@@ -525,6 +545,7 @@ int main(void)
         cmocka_unit_test(a_node_that_only_slept_is_put_back),
         cmocka_unit_test(the_only_node_may_be_silent_too),
         cmocka_unit_test(who_waits_for_a_key_is_not_silent),
+        cmocka_unit_test(who_waits_for_the_end_of_the_job_is_not_silent),
         cmocka_unit_test(nobody_was_silent_while_rdzvd_stood_still),
         cmocka_unit_test(a_silent_node_may_be_given_longer),
         cmocka_unit_test(those_who_wait_for_ranks_get_some),
