@@ -191,6 +191,16 @@ const struct option config_options[] = {
      .group = elastic,
      .value_name = "on|off",
      .help = "keep the heartbeats fresh of agents that wait for a reply"},
+    {.name = "silent-node-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.silent_node_ms),
+     .least = 6000,
+     .least_why = "torch's agents send a heartbeat each 5s, and 1.13 sends nothing else",
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "a node is dead when its agent is silent for this time"},
     {.name = "restart-on-loss",
      .kind = OPTION_CHOICE,
      .offset = AT(elastic.restart_on_loss),
@@ -236,7 +246,7 @@ const struct option config_options[] = {
      .choices = switch_names,
      .group = elastic,
      .value_name = "on|off",
-     .help = "a node that is in no round does not close the run of others"},
+     .help = "only a node whose workers run in the newest round closes the run"},
     {.name = "close-needs-all",
      .kind = OPTION_SWITCH,
      .offset = AT(elastic.close_needs_all),
@@ -454,8 +464,10 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
         char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
 
         if (duration)
-            return config_fail(d, s, "%s: must be %s at least", config_show(s->value).text,
-                               units_format_duration(o->least, least));
+            return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text,
+                               units_format_duration(o->least, least),
+                               o->least_why == NULL ? "" : ": ",
+                               o->least_why == NULL ? "" : o->least_why);
         if (o->kind == OPTION_COUNT) {
             snprintf(least, sizeof least, "%" PRIu64, o->least);
             snprintf(most, sizeof most, "%" PRIu64, o->most);

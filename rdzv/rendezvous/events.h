@@ -10,7 +10,9 @@ enum policy_event_kind {
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key */
-    AGENT_ASKED,         /* any other request, but the next two */
+    AGENT_ASKED,         /* any other request, but the next three */
+    AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, which has a value
+                          */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
     RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */

@@ -12,6 +12,7 @@ enum note_kind {
     NOTE_NODE_LEFT,
     NOTE_NODE_REPLACED, /* its container was started again, under the same name */
     NOTE_NODE_PRESUMED_DEAD,
+    NOTE_NODE_SILENT, /* the same, by rdzvd itself */
     NOTE_NODE_DISCONNECTED,
     NOTE_NODES_RESTARTED,
     NOTE_NODES_LOST,
