@@ -13,7 +13,7 @@ struct batch {
     size_t len;
     size_t cap;
     bool refuses; /* whoever keeps batches takes no changes at present */
-    bool fixed; /* the memory is the caller's, and does not grow */
+    bool fixed;   /* the memory is the caller's, and does not grow */
 };
 
 void batch_init(struct batch *b);
