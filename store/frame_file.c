@@ -84,7 +84,7 @@ int frame_file_header(struct frame_file *f, struct slice *out)
 /* 1: from f->at on there are zeros alone, or nothing. */
 static int rest_is_zero(struct frame_file *f)
 {
-    struct slice bytes;
+    struct slice bytes = {0};
     int error;
 
     for (uint64_t at = f->at; at < f->size; at += bytes.len) {

@@ -6,6 +6,8 @@
 
 static void say_damage(const struct journal_report *r, const char *path, char *out, size_t size)
 {
+    int n;
+
     if (r->lost == 0) {
         snprintf(out, size,
                  "%s/%s %s (at byte %" PRIu64 "). Nothing was changed. Put back a copy of the "
@@ -13,12 +15,26 @@ static void say_damage(const struct journal_report *r, const char *path, char *o
                  path, r->file, r->what, r->offset);
         return;
     }
-    snprintf(out, size,
-             "%s/%s %s (at byte %" PRIu64 "): batch %" PRIu64 " and all behind it cannot be read, "
-             "although all up to %" PRIu64
-             " were written and synced. Nothing was changed. Put back a "
-             "copy of the directory, or start with another one.",
-             path, r->file, r->what, r->offset, r->lost, r->durable);
+    n = snprintf(
+        out, size,
+        "%s/%s %s (at byte %" PRIu64 "): batch %" PRIu64 " and all behind it cannot be read, "
+        "although all up to %" PRIu64 " were written and synced. Nothing was changed. Put back "
+        "a copy of the directory, or start with another one.",
+        path, r->file, r->what, r->offset, r->lost, r->durable);
+    if (n < 0 || (size_t)n >= size || strncmp(r->file, "journal-", 8) != 0)
+        return;
+    out += n;
+    size -= (size_t)n;
+    if (r->offset >= FILE_HEADER_SIZE)
+        snprintf(out, size,
+                 " If you would rather lose these batches: move away the journal files with higher "
+                 "numbers, and cut this one: truncate -s %" PRIu64 " %s/%s.",
+                 r->offset, path, r->file);
+    else
+        snprintf(
+            out, size,
+            " If you would rather lose these batches: move away this file and the journal files "
+            "with higher numbers.");
 }
 
 static void say_opened(const struct journal_report *r, const char *path, char *out, size_t size)

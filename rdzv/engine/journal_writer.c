@@ -11,6 +11,7 @@
 #include "store/account.h"
 
 #define PENDING_MAX ((size_t)64 << 20)
+#define RETRY_MS    1000u
 
 /* Larger batches give up their buffer instead of being copied. */
 #define COPY_MAX ((size_t)32 << 10)
@@ -36,13 +37,12 @@ static struct pending *new_copy(const struct batch *batch)
 static struct pending *take_buffer(struct pending *p, struct batch *batch)
 {
     struct slice bytes = batch_bytes(batch);
-    uint8_t *buffer;
 
     if (p == NULL)
         abort(); /* neither this nor the spare: a hundred bytes, twice */
     *p = (struct pending){.number = batch->number, .bytes = bytes};
-    buffer = batch_take(batch, &p->given_up);
-    account_taken(ACCOUNT_JOURNAL, buffer, p->given_up);
+    batch_take(batch, &p->given_up);
+    account_taken(ACCOUNT_JOURNAL, (void *)(uintptr_t)bytes.ptr, p->given_up);
     return p;
 }
 
@@ -255,6 +255,7 @@ static void init(struct journal_writer *w, const struct journal_writer_options *
         .mode = options->mode,
         .sync_interval_ms = options->sync_interval_ms,
         .pending_max = options->pending_max == 0 ? PENDING_MAX : options->pending_max,
+        .retry_ms = options->retry_ms == 0 ? RETRY_MS : options->retry_ms,
         .clock = options->clock,
         .journal = options->journal,
         .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),

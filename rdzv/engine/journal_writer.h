@@ -12,11 +12,12 @@
  *
  * Faults. When a write or sync fails, or more than pending_max is kept, the writer is failed:
  * journal_writer_refuses() says why, and the engine lets no change through. Changes that were
- * applied stay pending, their answers wait. The thread tries again each second: after a failed sync
- * everything that is pending goes into a new segment; when the disk is full the ballast is given up
- * for it. Once all is kept and synced, and the ballast is back, the writer is as before. A process
- * that ends before that loses only what was not answered, but for changes of mode batch that were
- * answered before a sync failed: these survive it only if the disk took them after all.
+ * applied stay pending, their answers wait. The thread tries again each second (retry_ms): after a
+ * failed sync everything that is pending goes into a new segment; when the disk is full the ballast
+ * is given up for it. Once all is kept and synced, and the ballast is back, the writer is as
+ * before. A process that ends before that loses only what was not answered, but for changes of mode
+ * batch that were answered before a sync failed: these survive it only if the disk took them after
+ * all.
  *
  * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
  * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
@@ -34,6 +35,7 @@ struct journal_writer_options {
     enum journal_writer_mode mode;
     uint64_t sync_interval_ms; /* mode batch; 1 or more */
     size_t pending_max;        /* bytes; 0: 64 MiB */
+    uint64_t retry_ms;         /* after a fault; 0: 1000 */
     const struct clock *clock; /* monotonic_ns() is called in the thread, too */
 };
 

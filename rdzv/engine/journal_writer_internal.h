@@ -32,7 +32,7 @@ TAILQ_HEAD(part_list, part);
 
 struct journal_writer {
     enum journal_writer_mode mode;
-    uint64_t sync_interval_ms;
+    uint64_t sync_interval_ms, retry_ms;
     size_t pending_max;
     const struct clock *clock;
     int wake; /* an eventfd: the loop is to call journal_writer_poll() */

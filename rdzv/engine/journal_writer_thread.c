@@ -7,8 +7,6 @@
 
 #include "rdzv/engine/journal_writer_internal.h"
 
-#define RETRY_NS UINT64_C(1000000000)
-
 static uint64_t now_ns(void)
 {
     return clock_monotonic_ns(&clock_system);
@@ -50,7 +48,7 @@ void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 
     w->failed = true;
     w->error = error;
-    w->retry_at_ns = now_ns() + RETRY_NS;
+    w->retry_at_ns = now_ns() + w->retry_ms * 1000000;
     w->now.failures++;
     snprintf(w->reason_now, sizeof w->reason_now, "%s failed: %s", what,
              strerror_r(-error, text, sizeof text));

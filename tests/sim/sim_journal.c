@@ -369,6 +369,8 @@ static void die_at(uint64_t seed, uint64_t at, bool power)
     begin_case(&l, seed, at);
     sim_disk_fail(l.disk, SIM_DIE, at, UINT64_MAX);
     live(&l, STEPS, 0);
+    if (!sim_disk_is_dead(l.disk))
+        fail("it did not die", at, 0);
     must = end_life(&l, power);
     sim_disk_fail(l.disk, SIM_DIE, 1 + draw(&l, 60), UINT64_MAX);
     live(&l, STEPS, must);

@@ -221,7 +221,7 @@ static int new_inode(struct sim_disk *d)
 static enum sim_fault begin_call(struct sim_disk *d)
 {
     d->calls++;
-    if (d->fault == SIM_NONE || d->calls < d->fail_at || d->calls >= d->fail_at + d->fail_calls)
+    if (d->fault == SIM_NONE || d->calls < d->fail_at || d->calls - d->fail_at >= d->fail_calls)
         return SIM_NONE;
     if (d->fault == SIM_DIE)
         d->dead = true;
