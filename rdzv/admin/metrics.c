@@ -302,6 +302,9 @@ static void write_daemon(FILE *out, const struct net *n)
             stats->runs_closed);
     counter(out, "rdzvd_torch_nodes_disconnected_total",
             "Agents whose connection ended while their run was open.", stats->nodes_disconnected);
+    counter(out, "rdzvd_torch_nodes_silent_total",
+            "Nodes that were taken out of their run for --silent-node-timeout.",
+            stats->nodes_silent);
     counter(out, "rdzvd_torch_restarts_total",
             "Rounds whose nodes were made to meet again because one was lost.",
             stats->restarts_asked);

@@ -49,5 +49,6 @@ struct stats {
     uint64_t runs_closed;
     uint64_t runs_repaired;      /* lines `repaired` in the log */
     uint64_t nodes_disconnected; /* agents that went while their run was open */
+    uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
     uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
 };

@@ -370,6 +370,7 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out)
     stats->runs_closed += out->counters.runs_closed;
     stats->runs_repaired += out->counters.runs_repaired;
     stats->nodes_disconnected += out->counters.nodes_disconnected;
+    stats->nodes_silent += out->counters.nodes_silent;
     stats->restarts_asked += out->counters.restarts_asked;
     for (size_t i = 0; i < out->count; i++) {
         if (!carry_out_command(run, &out->items[i]))

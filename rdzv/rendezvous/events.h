@@ -115,6 +115,7 @@ struct policy_counters {
     uint64_t runs_closed;
     uint64_t runs_repaired;
     uint64_t nodes_disconnected;
+    uint64_t nodes_silent;
     uint64_t restarts_asked; /* nodes were told to meet again, since one is lost */
 };
 

@@ -212,6 +212,7 @@ static void note_silent(struct step *s, const struct torch_node *node)
 {
     struct note *note = explain_note(s, NOTE_NODE_SILENT);
 
+    s->out->counters.nodes_silent++;
     note->agent = run_agent_of(s->run, node);
     note->node = explain_node(s, node);
     note->previous = explain_role(node);

@@ -1028,6 +1028,8 @@ def a_silent_node_is_taken_out_and_put_back():
                                 r"node=b/100/0 peer=\S+ previous=participant silent_ms=(\d+) ")
         check(6000 <= int(found[0].group(1)) < 9000, "when its time was over")
         server.wait_log(r"event=nodes_restarted .*reason=.*--silent-node-timeout")
+        check("\nrdzvd_torch_nodes_silent_total 1\n" in
+              http_request(server.port, "GET", "/metrics")[1].decode(), "counted")
         same(b.read().participants, {a.node: 0, b.node: 1}, "it only slept")
 
 

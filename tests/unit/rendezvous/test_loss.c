@@ -272,6 +272,7 @@ static void a_silent_node_is_taken_out(void **state)
     assert_ptr_equal(note->agent, &s.agents[2]);
     assert_string_equal(note->previous, "participant");
     assert_int_equal(note->ms, 8000);
+    assert_int_equal(s.out.counters.nodes_silent, 1);
     assert_non_null(scene_note(&s, NOTE_NODES_RESTARTED));
     pass_silent(&s, 10, 2);
     assert_null(scene_note(&s, NOTE_NODE_SILENT)); /* once */
