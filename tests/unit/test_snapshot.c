@@ -30,8 +30,8 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__real_realloc(void *old, size_t size);
-void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, long offset);
-void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, long offset);
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
+void *__real_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
 
 static bool is_refused(void)
 {
@@ -56,9 +56,9 @@ void *__wrap_realloc(void *old, size_t size)
     return is_refused() ? NULL : __real_realloc(old, size);
 }
 
-void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, long offset)
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset)
 {
-    return is_refused() ? (void *)-1 : __real_mmap(at, len, prot, flags, fd, offset);
+    return is_refused() ? (void *)-1 : __real_mmap64(at, len, prot, flags, fd, offset);
 }
 
 /* --- Chance. --- */
@@ -494,10 +494,294 @@ static void what_is_loaded_is_the_store_of_that_moment(void **state)
         try_seed(seed);
 }
 
+/* --- Memory. --- */
+
+/* A command whose memory is there when it is let through; from then on, one allocation is refused,
+ * the snapshot's or the change's own. */
+static struct store_result carry_out_refused(struct store *s, const struct order *o)
+{
+    struct store_result out;
+    struct change change;
+
+    if (store_check(s, space_of(s, o), &o->command, &change, &out)) {
+        refuses = true;
+        store_apply(s, space_of(s, o), &change, &out);
+        refuses = false;
+    }
+    return out;
+}
+
+static void expect_same_result(struct store *live, struct store *other, struct chance *r,
+                               int64_t now_ns)
+{
+    struct store_result x, y;
+    struct order o;
+
+    make_order(r, &o, live, now_ns);
+    x = carry_out_refused(live, &o);
+    y = carry_out(other, &o, NULL);
+    assert_true(x.status == y.status && x.number == y.number && x.count == y.count);
+    assert_true(x.tree.code == y.tree.code && x.auth == y.auth);
+    if (o.command.kind != COMMAND_QUEUE_POP)
+        return;
+    blob_unref(x.value);
+    blob_unref(y.value);
+}
+
+static enum snapshot_state write_refused(struct run *run, struct chance *r, struct snapshot *s)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+
+    while (state == SNAPSHOT_GOES_ON) {
+        for (size_t i = below(r, 5); i > 0; i--)
+            expect_same_result(&run->live, &run->copy, r, run->now_ns);
+        refuses = true;
+        state = write_slice(s, &run->slices, 2000);
+        refuses = false;
+    }
+    return state;
+}
+
+/* The k-th allocation is refused, from the beginning of a snapshot on. False: there were not so
+ * many. *failures counts snapshots that failed. */
+static bool try_refusal(uint64_t seed, long k, size_t *failures)
+{
+    static struct run run;
+    struct chance r = {seed};
+    size_t before[ACCOUNT_KINDS];
+    struct snapshot *s;
+
+    memcpy(before, account.bytes, sizeof before);
+    run_begin(&run, &r);
+    countdown = k;
+    refused = false;
+    refuses = true;
+    s = snapshot_begin(&run.live);
+    refuses = false;
+    assert_true(s != NULL || refused);
+    if (s == NULL || write_refused(&run, &r, s) == SNAPSHOT_FAILED) {
+        assert_true(refused);
+        ++*failures;
+    } else {
+        struct store loaded;
+
+        open_store(&loaded, seed);
+        assert_true(load(&loaded, &run.slices));
+        expect_same_text(run.text, dump_snapshot_text(&loaded), "with less memory", seed);
+        run.text = NULL;
+        store_fini(&loaded);
+    }
+    free(run.text);
+    snapshot_end(s);
+    s = snapshot_begin(&run.live); /* another one may be made */
+    assert_non_null(s);
+    snapshot_end(s);
+    expect_same_text(dump_text(&run.copy), dump_text(&run.live), "the store itself", seed);
+    run_end(&run);
+    expect_nothing_left(before);
+    return refused;
+}
+
+static void without_memory_the_snapshot_fails_and_nothing_else(void **state)
+{
+    size_t failures = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        for (long k = 1; try_refusal(seed, k, &failures); k++)
+            continue;
+    }
+    assert_in_range(failures, 150, SIZE_MAX);
+}
+
+static void set(struct store *s, const char *key, struct slice value)
+{
+    struct order o = {.command = {.kind = COMMAND_KEY_SET, .key = slice_str(key), .value = value}};
+
+    assert_int_equal(carry_out(s, &o, NULL).status, STORE_OK);
+}
+
+/* A request that finds no memory: a snapshot that keeps much fails, one that keeps little goes on.
+ */
+static void a_snapshot_that_keeps_much_makes_room(void **state)
+{
+    (void)state;
+    for (int much = 0; much < 2; much++) {
+        struct slices *l = calloc(1, sizeof *l);
+        struct snapshot *snapshot;
+        struct store s;
+        char key[20];
+
+        open_spaces(&s, 1);
+        for (int i = 0; i < 100; i++) {
+            snprintf(key, sizeof key, "%d", i);
+            set(&s, key, (struct slice){some_bytes, 20000});
+        }
+        snapshot = snapshot_begin(&s);
+        while (snapshot_write(snapshot, 1, &l->items[0]) == SNAPSHOT_GOES_ON &&
+               l->items[0].len < 10000)
+            continue; /* until it is at the keys */
+        for (int i = 0; i < (much ? 100 : 10); i++) {
+            snprintf(key, sizeof key, "%d", i);
+            set(&s, key, (struct slice){some_bytes + 1, 20000});
+        }
+        account_set_limit(account.total + (2u << 20)); /* a part of it is kept back */
+        assert_false(store_make_room(&s, ACCOUNT_ORDINARY, 1500000));
+        account_set_limit(0);
+        assert_int_equal(snapshot_write(snapshot, 1, &l->items[0]),
+                         much ? SNAPSHOT_FAILED : SNAPSHOT_GOES_ON);
+        snapshot_end(snapshot);
+        batch_fini(&l->items[0]);
+        free(l);
+        store_fini(&s);
+    }
+}
+
+/* --- Many keys at once. --- */
+
+enum { MANY = 20000 };
+
+static struct key_picks *pick_many(struct keymap *m, int from)
+{
+    struct key_picks *p = keymap_pick_begin(m, MANY, true);
+    char key[20];
+
+    for (int i = from; i < from + MANY; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        assert_true(keymap_pick_value(p, slice_str(key), slice_str(key)));
+    }
+    return p;
+}
+
+static void set_many(struct store *s, uint64_t worker_store, int from)
+{
+    struct order o = {.command = {.kind = COMMAND_KEY_MULTI_SET, .worker_store = worker_store}};
+
+    o.command.picks = pick_many(space_keys(space_of(s, &o), worker_store), from);
+    assert_int_equal(carry_out(s, &o, NULL).status, STORE_OK);
+    keymap_pick_end(o.command.picks);
+}
+
+/* Half of the keys are written again while the snapshot is open; then the worker store goes, or all
+ * keys, or nothing. */
+static void many_keys_may_change_at_once(void **state)
+{
+    static const enum command_kind kinds[] = {COMMAND_NONE, COMMAND_SPACE_FORGET,
+                                              COMMAND_WORKER_STORE_DROP};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        enum snapshot_state result = SNAPSHOT_GOES_ON;
+        struct slices *l = calloc(1, sizeof *l);
+        struct order o = {.command = {.kind = COMMAND_WORKER_STORE_OPEN}};
+        struct store s, loaded;
+        struct snapshot *snapshot;
+        char *text;
+
+        open_spaces(&s, 1);
+        carry_out(&s, &o, NULL);
+        set_many(&s, 1, 0);
+        text = dump_snapshot_text(&s);
+        snapshot = snapshot_begin(&s);
+        set_many(&s, 1, MANY / 2);
+        assert_in_range(account.bytes[ACCOUNT_SNAPSHOT], 1, 100000); /* they are not copied */
+        o.command = (struct command){.kind = kinds[i], .worker_store = 1};
+        if (kinds[i] != COMMAND_NONE)
+            carry_out(&s, &o, NULL);
+        while (result == SNAPSHOT_GOES_ON)
+            result = write_slice(snapshot, l, 20000);
+        snapshot_end(snapshot);
+        if (kinds[i] == COMMAND_WORKER_STORE_DROP) {
+            assert_int_equal(result, SNAPSHOT_FAILED); /* see PICKS_KEPT_MAX */
+            free(text);
+        } else {
+            open_store(&loaded, 2);
+            assert_true(load(&loaded, l));
+            expect_same_text(text, dump_snapshot_text(&loaded), "many keys", i);
+            store_fini(&loaded);
+        }
+        store_fini(&s);
+        slices_free(l);
+        free(l);
+    }
+    assert_true(account.bytes[ACCOUNT_SNAPSHOT] == 0);
+}
+
+/* --- Bytes that are no snapshot. --- */
+
+static void make_snapshot(struct run *run, struct chance *r, size_t size)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+    struct snapshot *s;
+
+    run_begin(run, r);
+    s = snapshot_begin(&run->live);
+    while (state == SNAPSHOT_GOES_ON)
+        state = write_slice(s, &run->slices, size);
+    snapshot_end(s);
+}
+
+static void what_is_not_whole_is_not_taken(void **state)
+{
+    static struct run run;
+    struct chance r = {3};
+    struct store s;
+
+    (void)state;
+    make_snapshot(&run, &r, 500);
+    for (size_t skipped = 0; skipped < run.slices.count; skipped++) {
+        bool ok = true;
+
+        open_store(&s, 1);
+        for (size_t i = 0; ok && i < run.slices.count; i++) {
+            if (i != skipped)
+                ok = snapshot_load(&s, batch_bytes(&run.slices.items[i]));
+        }
+        assert_false(ok && snapshot_is_loaded(&s));
+        store_fini(&s);
+    }
+    open_store(&s, 1);
+    assert_true(load(&s, &run.slices));
+    assert_false(snapshot_load(&s, batch_bytes(&run.slices.items[0])));
+    store_fini(&s);
+    free(run.text);
+    run_end(&run);
+}
+
+/* The result may be another store or none; nothing breaks, and the store can be ended. */
+static void any_byte_may_be_wrong(void **state)
+{
+    static struct run run;
+    struct chance r = {5};
+    size_t taken = 0;
+
+    (void)state;
+    make_snapshot(&run, &r, 3000);
+    for (int round = 0; round < 1500; round++) {
+        struct batch *b = &run.slices.items[below(&r, run.slices.count)];
+        uint8_t *at = &b->bytes[below(&r, b->len)], was = *at;
+        struct store s;
+
+        *at = (uint8_t)(one_in(&r, 2) ? was ^ 1u << below(&r, 8) : below(&r, 256));
+        open_store(&s, 1);
+        taken += load(&s, &run.slices);
+        store_fini(&s);
+        *at = was;
+    }
+    assert_in_range(taken, 100, 1499);
+    free(run.text);
+    run_end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_loaded_is_the_store_of_that_moment),
+        cmocka_unit_test(without_memory_the_snapshot_fails_and_nothing_else),
+        cmocka_unit_test(a_snapshot_that_keeps_much_makes_room),
+        cmocka_unit_test(many_keys_may_change_at_once),
+        cmocka_unit_test(what_is_not_whole_is_not_taken),
+        cmocka_unit_test(any_byte_may_be_wrong),
     };
 
     for (size_t i = 0; i < BYTES; i++)
