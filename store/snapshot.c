@@ -146,6 +146,7 @@ static struct space_state state_of(const struct space *space)
         .expired = t->expired,
         .auth_enabled = space->auth.enabled,
         .auth_exists = space->auth.exists,
+        .nodes = t->count,
     };
 
     for (int i = 0; i < TREE_COUNTERS; i++) {
@@ -172,6 +173,11 @@ static void put_state(struct snapshot *s, const struct space *space)
 static void begin_keymap(struct snapshot *s, struct space *space, struct keymap *m,
                          uint64_t worker_store)
 {
+    const struct change change = {
+        .kind = CHANGE_SNAPSHOT_KEYS, .worker_store = worker_store, .records = m->present};
+
+    if (m->present > TABLE_SMALL)
+        ahead_put(&s->ahead, space->name, &change, NULL, false);
     keymap_moment_begin(&s->keymaps[s->keymap_count++], m, &s->ahead, space->name, worker_store,
                         s->store->snapshots);
 }

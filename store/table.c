@@ -206,6 +206,39 @@ static void grow(struct table *t)
         move_some(t, SIZE_MAX);
 }
 
+void table_expect(struct table *t, size_t count)
+{
+    size_t buckets = FIRST_BUCKETS;
+    struct table_node **wider;
+
+    while (buckets < count && buckets <= SIZE_MAX / 4 / sizeof *wider)
+        buckets *= 2;
+    if (t->count != 0 || t->old != NULL || buckets <= t->mask + 1)
+        return;
+    wider = account_request_zeroed(t->kind, ACCOUNT_ORDINARY, buckets * sizeof *wider);
+    if (wider == NULL)
+        return;
+    table_fini(t);
+    t->buckets = wider;
+    t->mask = buckets - 1;
+}
+
+uint64_t table_prefetch(const struct table *t, struct slice key)
+{
+    uint64_t hash = hash_bytes(key, t->seed);
+
+    __builtin_prefetch(&t->buckets[hash & t->mask]);
+    return hash;
+}
+
+void table_prefetch_node(const struct table *t, uint64_t hash)
+{
+    const struct table_node *n = t->buckets[hash & t->mask];
+
+    if (n != NULL)
+        __builtin_prefetch(&n->hash);
+}
+
 void table_add(struct table *t, struct table_node *node)
 {
     table_add_hashed(t, node, hash_bytes(node->key, t->seed));
