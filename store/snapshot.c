@@ -29,8 +29,8 @@ struct space_moment {
     struct tree_snapshot tree;
     const struct node *root;
     const struct node *dir;   /* is being written; NULL: all are */
-    const struct node *after; /* what was written last in it; NULL: nothing */
-    bool is_walking;          /* the walk of the tree's snapshot is behind that */
+    const struct node *after; /* where the walk of it goes on; NULL: at its beginning */
+    bool is_walking;          /* it has, and the tree's snapshot knows where it is */
     bool tree_is_open;
 };
 
@@ -402,14 +402,12 @@ static void leave_directory(struct space_moment *m)
     m->dir = m->dir == m->root ? NULL : tree_snapshot_parent(m->dir);
 }
 
-static void pass_node(struct space_moment *m, const struct node *n)
+/* What is in it comes next. */
+static void enter_directory(struct space_moment *m, const struct node *n)
 {
-    struct tree_state state;
-
-    tree_snapshot_state(&m->tree, n, &state);
-    m->is_walking = state.value != NULL;
-    m->after = state.value != NULL ? n : NULL;
-    m->dir = state.value != NULL ? m->dir : n;
+    m->is_walking = false;
+    m->after = NULL;
+    m->dir = n;
 }
 
 /* Of a walk's work, for nodes that were removed before: some tens of microseconds. */
@@ -431,7 +429,8 @@ static bool write_tree(struct space_moment *m, struct batch *out, size_t bytes)
         } else if (n != NULL) {
             if (!write_node(m, n, out))
                 return false;
-            pass_node(m, n);
+            if (n->value == NULL)
+                enter_directory(m, n);
         }
     }
     return true;
@@ -464,7 +463,7 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
         if (m->events.next == m->events.count)
             go_on(s);
     } else if (s->phase == PHASE_TREES) {
-        if (m->tree.closed || !write_tree(m, out, bytes))
+        if (!write_tree(m, out, bytes))
             return false;
         if (m->dir == NULL) {
             close_tree(m);
