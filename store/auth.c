@@ -327,9 +327,13 @@ bool auth_check(const struct auth *a, const struct command *c, struct change *ch
     return true;
 }
 
+/* It had room when it was made; limits may be others now. */
 bool auth_can_apply(const struct auth *a, const struct change *change)
 {
-    return change->kind == CHANGE_AUTH_TOUCH ? !a->exists : judge(a, change) == AUTH_OK;
+    enum auth_status status = judge(a, change);
+
+    return change->kind == CHANGE_AUTH_TOUCH ? !a->exists
+                                             : status == AUTH_OK || status == AUTH_NO_ROOM;
 }
 
 static size_t user_memory(const struct auth *a, const struct auth_user *user)

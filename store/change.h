@@ -47,6 +47,7 @@ enum change_kind {
     CHANGE_SNAPSHOT_USER = 73,
     CHANGE_SNAPSHOT_ROLE = 74,
     CHANGE_SNAPSHOT_END = 75,
+    CHANGE_SNAPSHOT_KEYS = 76,
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes
@@ -182,6 +183,7 @@ struct space_state {
     uint64_t failed[SPACE_STATE_COUNTERS];
     bool auth_enabled;
     bool auth_exists;
+    uint64_t nodes; /* how many there are, so that the table has its size at once */
 };
 
 /* SNAPSHOT_NODE: behind its directory and its elder siblings. */
@@ -230,7 +232,8 @@ struct change {
         const struct space_state *space_state;
         struct node_state node_state;
         const struct event_state *event_state;
-        uint64_t records; /* SNAPSHOT_END: how many came before it */
+        uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys
+                             there are of this worker store or space */
     };
     uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
                                           points; so a change is not copied */

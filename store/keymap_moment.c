@@ -232,14 +232,15 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
 {
     struct element *element = STAILQ_FIRST(&q->elements);
 
-    struct change change;
+    if (is_element_missing(k, q, element) && may_keep(k)) {
+        const struct change change = push_of(k, q, element);
 
-    if (!is_element_missing(k, q, element) || !may_keep(k))
-        return;
-    change = push_of(k, q, element);
-    ahead_put(k->ahead, k->name, &change, element->value, false);
-    if (q == k->queue)
-        pass_element(k, element);
+        ahead_put(k->ahead, k->name, &change, element->value, false);
+        if (q == k->queue)
+            pass_element(k, element);
+    } else if (q == k->queue && q->len == 1 && !k->ahead->failed) {
+        pass_element(k, element); /* it came later, and took the place of those of the moment */
+    }
 }
 
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,

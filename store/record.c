@@ -151,6 +151,7 @@ static void pack_space(const struct space_state *c, struct packed *p)
     p->space_state.n_failed = SPACE_STATE_COUNTERS;
     p->space_state.auth_enabled = c->auth_enabled;
     p->space_state.auth_exists = c->auth_exists;
+    p->space_state.nodes = c->nodes;
     p->record.snapshot_space = &p->space_state;
 }
 
@@ -207,7 +208,7 @@ static void pack_state(const struct change *c, struct packed *p)
     else if (c->kind == CHANGE_SNAPSHOT_EVENT)
         pack_event(c->event_state, p);
     else
-        p->record.snapshot_end = c->records;
+        p->record.snapshot_end = c->records; /* and snapshot_keys, the same member of the union */
 }
 
 static void pack(const char *space, const struct change *c, struct packed *p)
@@ -285,6 +286,7 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SNAPSHOT_NODE:
     case CHANGE_SNAPSHOT_EVENT:
     case CHANGE_SNAPSHOT_END:
+    case CHANGE_SNAPSHOT_KEYS:
         pack_state(c, p);
         break;
     }

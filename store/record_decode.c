@@ -1,9 +1,73 @@
 /* Bytes become changes again; what is not known is refused. See record.h for the contract. */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "proto/c10d.h"
 #include "proto/record.pb-c.h"
 #include "store/record.h"
+
+/* --- Memory: all of a batch's comes in a few blocks and goes with them. --- */
+
+struct block {
+    struct block *next;
+    max_align_t bytes[];
+};
+
+struct arena {
+    struct block *blocks;
+    uint8_t *at;
+    size_t left;
+};
+
+#define ALIGNED(size) \
+    (((size) + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t))
+
+static bool arena_add(struct arena *a, size_t size)
+{
+    struct block *block = size > SIZE_MAX / 2 ? NULL : malloc(sizeof *block + size);
+
+    if (block == NULL)
+        return false;
+    block->next = a->blocks;
+    a->blocks = block;
+    a->at = (uint8_t *)block->bytes;
+    a->left = size;
+    return true;
+}
+
+#define BLOCK_MIN (16u << 10) /* behind the first one */
+
+static void *arena_alloc(void *arg, size_t size)
+{
+    struct arena *a = arg;
+    void *p;
+
+    size = ALIGNED(size);
+    if (size > a->left && !arena_add(a, size < BLOCK_MIN ? BLOCK_MIN : size))
+        return NULL;
+    p = a->at;
+    a->at += size;
+    a->left -= size;
+    return p;
+}
+
+static void arena_free(void *arg, void *p)
+{
+    (void)arg;
+    (void)p;
+}
+
+static void free_blocks(struct block *block)
+{
+    while (block != NULL) {
+        struct block *next = block->next;
+
+        free(block);
+        block = next;
+    }
+}
+
+/* --- Messages. --- */
 
 static struct slice slice_of(ProtobufCBinaryData b)
 {
@@ -120,6 +184,7 @@ static bool unpack_space(const Rdzv__SpaceState *m, struct change *c, union reco
         .expired = m->expired,
         .auth_enabled = m->auth_enabled != 0,
         .auth_exists = m->auth_exists != 0,
+        .nodes = m->nodes,
     };
     for (size_t i = 0; i < SPACE_STATE_COUNTERS; i++) {
         s->succeeded[i] = m->succeeded[i];
@@ -182,7 +247,8 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
                    union record_state **states)
 {
     *c = (struct change){.kind = (enum change_kind)m->change_case, .worker_store = m->worker_store};
-    if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS))
+    if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS &&
+                                c->kind != CHANGE_SNAPSHOT_KEYS))
         return false;
     switch (c->kind) {
     case CHANGE_NONE:
@@ -255,6 +321,7 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_SNAPSHOT_EVENT:
         return unpack_event(m->snapshot_event, c, states);
     case CHANGE_SNAPSHOT_END:
+    case CHANGE_SNAPSHOT_KEYS:
         c->records = m->snapshot_end;
         return true;
     }
@@ -301,32 +368,44 @@ static bool unpack_all(const Rdzv__Batch *m, struct record_batch *b)
     return is_whole(&m->base);
 }
 
-bool record_decode(struct slice in, struct record_batch *out)
-{
-    Rdzv__Batch *m = rdzv__batch__unpack(NULL, in.len, in.ptr);
-    struct record_batch b;
+/* What a batch of small changes takes for each byte of it, and besides. */
+#define MEMORY_FACTOR 4
+#define MEMORY_BASE   400
 
+/* False: it is no batch, or memory is short. */
+static bool decode(struct slice in, struct arena *a, struct record_batch *b)
+{
+    ProtobufCAllocator allocator = {arena_alloc, arena_free, a};
+    Rdzv__Batch *m;
+
+    if (!arena_add(a, MEMORY_BASE + in.len * MEMORY_FACTOR))
+        return false;
+    m = rdzv__batch__unpack(&allocator, in.len, in.ptr);
     if (m == NULL)
         return false;
-    b = (struct record_batch){
-        .number = m->number, .time_ns = m->time_ns, .count = m->n_records, .memory = m};
-    b.records = calloc(b.count + 1, sizeof *b.records);
-    b.lists = calloc(count_names(m) + 1, sizeof *b.lists);
-    b.states = calloc(count_states(m) + 1, sizeof *b.states);
-    if (b.records == NULL || b.lists == NULL || b.states == NULL || !unpack_all(m, &b)) {
-        record_free(&b);
+    *b = (struct record_batch){.number = m->number, .time_ns = m->time_ns, .count = m->n_records};
+    b->records = arena_alloc(a, b->count * sizeof *b->records);
+    b->lists = arena_alloc(a, count_names(m) * sizeof *b->lists);
+    b->states = arena_alloc(a, count_states(m) * sizeof *b->states);
+    return b->records != NULL && b->lists != NULL && b->states != NULL && unpack_all(m, b);
+}
+
+bool record_decode(struct slice in, struct record_batch *out)
+{
+    struct arena arena = {0};
+    struct record_batch b;
+
+    if (!decode(in, &arena, &b)) {
+        free_blocks(arena.blocks);
         return false;
     }
+    b.memory = arena.blocks;
     *out = b;
     return true;
 }
 
 void record_free(struct record_batch *b)
 {
-    if (b->memory != NULL)
-        rdzv__batch__free_unpacked(b->memory, NULL);
-    free(b->records);
-    free(b->lists);
-    free(b->states);
+    free_blocks(b->memory);
     *b = (struct record_batch){0};
 }

@@ -29,8 +29,8 @@ struct space_moment {
     struct tree_snapshot tree;
     const struct node *root;
     const struct node *dir;   /* is being written; NULL: all are */
-    const struct node *after; /* what was written last in it; NULL: nothing */
-    bool is_walking;          /* the walk of the tree's snapshot is behind that */
+    const struct node *after; /* where the walk of it goes on; NULL: at its beginning */
+    bool is_walking;          /* it has, and the tree's snapshot knows where it is */
     bool tree_is_open;
 };
 
@@ -146,6 +146,7 @@ static struct space_state state_of(const struct space *space)
         .expired = t->expired,
         .auth_enabled = space->auth.enabled,
         .auth_exists = space->auth.exists,
+        .nodes = t->count,
     };
 
     for (int i = 0; i < TREE_COUNTERS; i++) {
@@ -172,6 +173,11 @@ static void put_state(struct snapshot *s, const struct space *space)
 static void begin_keymap(struct snapshot *s, struct space *space, struct keymap *m,
                          uint64_t worker_store)
 {
+    const struct change change = {
+        .kind = CHANGE_SNAPSHOT_KEYS, .worker_store = worker_store, .records = m->present};
+
+    if (m->present > TABLE_SMALL)
+        ahead_put(&s->ahead, space->name, &change, NULL, false);
     keymap_moment_begin(&s->keymaps[s->keymap_count++], m, &s->ahead, space->name, worker_store,
                         s->store->snapshots);
 }
@@ -396,14 +402,12 @@ static void leave_directory(struct space_moment *m)
     m->dir = m->dir == m->root ? NULL : tree_snapshot_parent(m->dir);
 }
 
-static void pass_node(struct space_moment *m, const struct node *n)
+/* What is in it comes next. */
+static void enter_directory(struct space_moment *m, const struct node *n)
 {
-    struct tree_state state;
-
-    tree_snapshot_state(&m->tree, n, &state);
-    m->is_walking = state.value != NULL;
-    m->after = state.value != NULL ? n : NULL;
-    m->dir = state.value != NULL ? m->dir : n;
+    m->is_walking = false;
+    m->after = NULL;
+    m->dir = n;
 }
 
 /* Of a walk's work, for nodes that were removed before: some tens of microseconds. */
@@ -425,7 +429,8 @@ static bool write_tree(struct space_moment *m, struct batch *out, size_t bytes)
         } else if (n != NULL) {
             if (!write_node(m, n, out))
                 return false;
-            pass_node(m, n);
+            if (n->value == NULL)
+                enter_directory(m, n);
         }
     }
     return true;
@@ -458,7 +463,7 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
         if (m->events.next == m->events.count)
             go_on(s);
     } else if (s->phase == PHASE_TREES) {
-        if (m->tree.closed || !write_tree(m, out, bytes))
+        if (!write_tree(m, out, bytes))
             return false;
         if (m->dir == NULL) {
             close_tree(m);

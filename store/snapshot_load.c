@@ -19,15 +19,33 @@ static struct space *find_space(struct store *s, struct slice name)
     return space;
 }
 
+/* Nobody is taken at his word beyond that: tables grow by themselves, too. */
+#define EXPECTED_MAX (16u << 20)
+
+static size_t expected(uint64_t count)
+{
+    return count < EXPECTED_MAX ? (size_t)count : EXPECTED_MAX;
+}
+
 static bool load_space(struct space *space, const struct space_state *state)
 {
     if (state->last_worker_store < space->worker_stores.last_id ||
         !tree_load_state(&space->tree, state))
         return false;
+    table_expect(&space->tree.nodes, expected(state->nodes));
     space->worker_stores.last_id = state->last_worker_store;
     space->auth.enabled = state->auth_enabled;
     space->auth.exists = state->auth_exists;
     return true;
+}
+
+static bool expect_keys(struct space *space, const struct change *change)
+{
+    struct keymap *m = space_keys(space, change->worker_store);
+
+    if (m != NULL)
+        table_expect(&m->keys, expected(change->records));
+    return m != NULL;
 }
 
 /* One of the changes that a journal has, too. */
@@ -60,6 +78,8 @@ static bool load(struct store *s, const struct record *r)
         return load_change(s, space, c);
     case CHANGE_SNAPSHOT_SPACE:
         return load_space(space, c->space_state);
+    case CHANGE_SNAPSHOT_KEYS:
+        return expect_keys(space, c);
     case CHANGE_SNAPSHOT_NODE:
         return tree_load_node(&space->tree, &c->node_state);
     case CHANGE_SNAPSHOT_EVENT:
@@ -72,6 +92,38 @@ static bool load(struct store *s, const struct record *r)
     }
 }
 
+/* How many records ahead the place of a key is fetched into the cache, and then what is there. */
+#define AHEAD_PLACE 16
+#define AHEAD_NODE  8
+
+/* Where the key of a KEY_PUT is going to be; NULL: it is none, or nothing is known about it. */
+static const struct keymap *keys_of(struct store *s, const struct record *r)
+{
+    struct space *space = r->change.kind == CHANGE_KEY_PUT ? store_find_space(s, r->space) : NULL;
+
+    return space == NULL ? NULL : space_keys(space, r->change.worker_store);
+}
+
+static void look_ahead(struct store *s, struct record_batch *b, size_t i)
+{
+    const struct keymap *m;
+
+    if (i + AHEAD_PLACE < b->count) {
+        struct record *r = &b->records[i + AHEAD_PLACE];
+
+        m = keys_of(s, r);
+        if (m != NULL)
+            r->change.put.hash = table_prefetch(&m->keys, r->change.put.key);
+    }
+    if (i + AHEAD_NODE < b->count) {
+        const struct record *r = &b->records[i + AHEAD_NODE];
+
+        m = keys_of(s, r);
+        if (m != NULL)
+            table_prefetch_node(&m->keys, r->change.put.hash);
+    }
+}
+
 bool snapshot_load(struct store *s, struct slice batch_bytes)
 {
     struct record_batch batch;
@@ -80,6 +132,7 @@ bool snapshot_load(struct store *s, struct slice batch_bytes)
     if (!ok)
         return false;
     for (size_t i = 0; ok && i < batch.count; i++) {
+        look_ahead(s, &batch, i);
         ok = !s->loading.is_done && load(s, &batch.records[i]);
         s->loading.records++;
     }

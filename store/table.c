@@ -247,6 +247,33 @@ __attribute__((cold, noinline)) static void shrink(struct table *t)
         begin_moving(t, ACCOUNT_SMALL, (t->mask + 1) / 4);
 }
 
+void table_expect(struct table *t, size_t count)
+{
+    size_t buckets = FIRST_BUCKETS;
+
+    while (buckets < count && buckets <= SIZE_MAX / 4 / sizeof t->first)
+        buckets *= 2;
+    if (t->count == 0 && t->old == NULL && buckets > t->mask + 1 &&
+        begin_moving(t, ACCOUNT_ORDINARY, buckets))
+        move_some(t, SIZE_MAX);
+}
+
+uint64_t table_prefetch(const struct table *t, struct slice key)
+{
+    uint64_t hash = hash_bytes(key, t->seed);
+
+    __builtin_prefetch(&t->buckets[hash & t->mask]);
+    return hash;
+}
+
+void table_prefetch_node(const struct table *t, uint64_t hash)
+{
+    const struct table_node *n = t->buckets[hash & t->mask];
+
+    if (n != NULL)
+        __builtin_prefetch(&n->hash);
+}
+
 void table_add(struct table *t, struct table_node *node)
 {
     table_add_hashed(t, node, hash_bytes(node->key, t->seed));

@@ -50,6 +50,14 @@ void table_add(struct table *t, struct table_node *node);
 /* The same, of a key that was looked for in this table. */
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
 
+/* So many nodes are going to be added: an empty table gets its size at once, if there is memory. */
+void table_expect(struct table *t, size_t count);
+
+/* A key is going to be looked for soon: first the place where it would be is fetched into the
+ * cache, and some time later the node that is there. */
+uint64_t table_prefetch(const struct table *t, struct slice key);
+void table_prefetch_node(const struct table *t, uint64_t hash);
+
 /* Removes a node that is in the table. A large array that is nearly empty gives way to a smaller
  * one, when there is memory for that, to which a few nodes move at a time. */
 void table_remove(struct table *t, struct table_node *node);

@@ -1,6 +1,8 @@
 /* A store as text. See dump.h. */
 #include "tests/sim/dump.h"
 
+#include "store/tree_snapshot.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,8 +132,10 @@ static void dump_node(FILE *out, const struct node *n)
     dump_bytes(out, "path", n->by_path.key);
     dump_bytes(out, "value", blob_slice(n->value));
     putc('\n', out);
-    TAILQ_FOREACH(child, &n->children, sibling)
-        dump_node(out, child);
+    TAILQ_FOREACH(child, &n->children, sibling) {
+        if (!tree_is_removed(child)) /* else it is there for those who see the past */
+            dump_node(out, child);
+    }
 }
 
 static void dump_tree(FILE *out, struct tree *t)

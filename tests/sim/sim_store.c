@@ -7,8 +7,9 @@
  *     watch comes to is what the model says, and so is who was woken, in which order;
  *   - the changes are written down, and after every batch of them a second store with another hash
  *     seed, on which no client waits, applies the records. What they have touched is compared each
- *     time, and the whole of both stores, to the last bit, now and then.
- * The same seed runs the same steps again. */
+ *     time, and the whole of both stores, to the last bit, now and then;
+ *   - snapshots are written bit by bit, and a third store that is loaded from one is the store as
+ * it was when that began. The same seed runs the same steps again. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "proto/c10d.h"
+#include "store/snapshot.h"
 #include "store/store.h"
 #include "tests/sim/dump.h"
 #include "tests/sim/model.h"
@@ -70,6 +72,7 @@ enum {
     TALLY_PATCHES,
     TALLY_BATCHES,
     TALLY_COMPARED,
+    TALLY_SNAPSHOTS,
     TALLIES,
 };
 
@@ -78,7 +81,7 @@ static const char *const tally_names[TALLIES] = {
     [TALLY_EVENTS] = "events",   [TALLY_FULL] = "full",         [TALLY_EXPIRED] = "expired",
     [TALLY_CLEARED] = "cleared", [TALLY_TOO_OLD] = "too_old",   [TALLY_OPENED] = "opened",
     [TALLY_DROPPED] = "dropped", [TALLY_RUNS] = "runs",         [TALLY_PATCHES] = "patches",
-    [TALLY_BATCHES] = "batches", [TALLY_COMPARED] = "compared",
+    [TALLY_BATCHES] = "batches", [TALLY_COMPARED] = "compared", [TALLY_SNAPSHOTS] = "snapshots",
 };
 
 struct sim {
@@ -91,6 +94,9 @@ struct sim {
     struct space *spaces[SPACES];
     struct store replica;
     struct batch batch;
+    struct snapshot *snapshot; /* is being written; NULL: none is */
+    struct store loaded;       /* from that, as far as it is written */
+    char *moment;              /* what that is going to be */
     struct model models[SPACES];
     uint64_t next_id;
     struct waiting waiting[WAITERS_MAX];
@@ -266,7 +272,7 @@ static void report_difference(const char *a, const char *b)
         a += a_len + 1;
         b += b_len + 1;
     }
-    fail("the replica is another store\n  store:   %.*s\n  replica: %.*s", (int)strcspn(a, "\n"), a,
+    fail("it is another store\n  expected: %.*s\n  found:    %.*s", (int)strcspn(a, "\n"), a,
          (int)strcspn(b, "\n"), b);
 }
 
@@ -301,7 +307,7 @@ static void compare_trees(struct tree *a, struct tree *b)
     struct tree_event *y = b->hub.history[b->index % HISTORY_EVENTS];
 
     CHECK(a->index == b->index && a->bytes == b->bytes && a->count == b->count);
-    CHECK(tree_has_dead(a) || tree_has_dead(b) || a->expiry.count == b->expiry.count);
+    CHECK(a->cuts != 0 || b->cuts != 0 || a->expiry.count == b->expiry.count);
     CHECK(a->hub.oldest == b->hub.oldest);
     CHECK((x == NULL) == (y == NULL));
     if (x != NULL && (x->refresh != y->refresh ||
@@ -354,6 +360,63 @@ static void commit(struct sim *sim)
     record_free(&batch);
     sim->tally[TALLY_BATCHES]++;
     batch_begin(&sim->batch, sim->batch.number + 1);
+}
+
+/* --- Snapshots. --- */
+
+static void begin_snapshot(struct sim *sim)
+{
+    const struct store_options options = {.seed = next_random(sim),
+                                          .key_groups = sim->store.options.key_groups,
+                                          .space_bytes_max = sim->store.options.space_bytes_max};
+
+    store_init(&sim->loaded, &options);
+    sim->moment = dump_snapshot_text(&sim->store);
+    sim->snapshot = snapshot_begin(&sim->store);
+    CHECK(sim->snapshot != NULL);
+}
+
+static void end_snapshot(struct sim *sim)
+{
+    snapshot_end(sim->snapshot);
+    sim->snapshot = NULL;
+    store_fini(&sim->loaded);
+    free(sim->moment);
+}
+
+static void compare_snapshot(struct sim *sim)
+{
+    char *text = dump_snapshot_text(&sim->loaded);
+
+    CHECK(snapshot_is_loaded(&sim->loaded));
+    if (strcmp(sim->moment, text) != 0)
+        report_difference(sim->moment, text);
+    free(text);
+    sim->tally[TALLY_SNAPSHOTS]++;
+}
+
+/* The next slice of a snapshot, and the last one now and then before it is whole. */
+static void step_snapshot(struct sim *sim)
+{
+    enum snapshot_state state;
+    struct batch out;
+
+    if (sim->snapshot == NULL) {
+        begin_snapshot(sim);
+        return;
+    }
+    if (one_in(sim, 500)) {
+        end_snapshot(sim);
+        return;
+    }
+    batch_init(&out);
+    state = snapshot_write(sim->snapshot, 1 + below(sim, 4000), &out);
+    CHECK(state != SNAPSHOT_FAILED && snapshot_load(&sim->loaded, batch_bytes(&out)));
+    batch_fini(&out);
+    if (state == SNAPSHOT_GOES_ON)
+        return;
+    compare_snapshot(sim);
+    end_snapshot(sim);
 }
 
 /* --- c10d. --- */
@@ -1101,6 +1164,8 @@ static void step(struct sim *sim)
         step_list(sim, space);
     else
         drain_ready(sim);
+    if (one_in(sim, 8))
+        step_snapshot(sim);
     if (one_in(sim, 10)) /* how far the freeing has come must not show */
         graveyard_free(&sim->store.graveyard, below(sim, 20));
     if (!one_in(sim, 3)) /* else the batch grows by a step */
@@ -1142,6 +1207,8 @@ static void open_stores(struct sim *sim)
 /* Nothing is left that was accounted. */
 static void close_stores(struct sim *sim)
 {
+    if (sim->snapshot != NULL)
+        end_snapshot(sim);
     for (size_t i = 0; i < SPACES; i++) {
         const struct command c = {.kind = COMMAND_SPACE_RESET};
         struct space *space = sim->spaces[i];
@@ -1202,7 +1269,7 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"seed", required_argument, NULL, 's'}, {"steps", required_argument, NULL, 'n'}, {0}};
-    struct sim sim = {.next_id = 1, .seed = 1};
+    static struct sim sim = {.next_id = 1, .seed = 1};
     uint64_t steps = 20000;
     int option;
 

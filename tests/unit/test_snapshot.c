@@ -30,8 +30,8 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__real_realloc(void *old, size_t size);
-void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, long offset);
-void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, long offset);
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
+void *__real_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
 
 static bool is_refused(void)
 {
@@ -56,9 +56,9 @@ void *__wrap_realloc(void *old, size_t size)
     return is_refused() ? NULL : __real_realloc(old, size);
 }
 
-void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, long offset)
+void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset)
 {
-    return is_refused() ? (void *)-1 : __real_mmap(at, len, prot, flags, fd, offset);
+    return is_refused() ? (void *)-1 : __real_mmap64(at, len, prot, flags, fd, offset);
 }
 
 /* --- Chance. --- */
@@ -95,13 +95,14 @@ struct order {
     struct command command;
     char key[200];
     uint8_t items[2000];
+    uint8_t changed[BYTES];
     struct slice names[3];
 };
 
 static struct slice any_value(struct chance *r)
 {
     static const uint64_t lengths[] = {1, 8, 30, 200, 1500, 9000, 50000};
-    uint64_t len = below(r, 1 + lengths[below(r, one_in(r, 10) ? 7 : 4)]);
+    uint64_t len = below(r, 1 + lengths[below(r, one_in(r, 4) ? 7 : 4)]);
 
     return (struct slice){some_bytes + below(r, BYTES - len), len};
 }
@@ -143,6 +144,23 @@ static void any_pairs(struct chance *r, struct order *o)
     o->command.items = (struct slice){o->items, w.len};
 }
 
+/* What is there but for a few bytes, which are written over it. */
+static void change_little(struct chance *r, struct order *o, const struct space *space)
+{
+    struct keymap *m = space_keys((struct space *)(uintptr_t)space, o->command.worker_store);
+    struct slice now = blob_slice(keymap_get(m, o->command.key));
+
+    if (now.len == 0 || now.len > sizeof o->changed)
+        return;
+    memcpy(o->changed, now.ptr, now.len);
+    o->changed[below(r, now.len)] ^= (uint8_t)(1 + below(r, 255));
+    if (one_in(r, 3)) /* all of it, so that it is no patch */
+        for (size_t i = 0; i < now.len; i++)
+            o->changed[i] ^= 0x55;
+    o->command.kind = COMMAND_KEY_SET;
+    o->command.value = (struct slice){o->changed, now.len};
+}
+
 static void order_key(struct chance *r, struct order *o, const struct space *space)
 {
     static const enum command_kind kinds[] = {
@@ -166,6 +184,10 @@ static void order_key(struct chance *r, struct order *o, const struct space *spa
     c->key = slice_str(o->key);
     if (space->worker_stores.count != 0 && one_in(r, 2))
         c->worker_store = space->worker_stores.items[below(r, space->worker_stores.count)]->id;
+    if (c->kind == COMMAND_KEY_SET && one_in(r, 2))
+        change_little(r, o, space);
+    if (c->kind == COMMAND_KEY_APPEND && one_in(r, 2))
+        c->value.len /= 100;
 }
 
 static void order_tree(struct chance *r, struct order *o, int64_t now_ns)
@@ -225,7 +247,7 @@ static void make_order(struct chance *r, struct order *o, const struct store *s,
     uint64_t what = below(r, 100);
     const struct space *space;
 
-    memset(o, 0, sizeof *o);
+    memset(o, 0, offsetof(struct order, changed));
     o->space = below(r, SPACES);
     space = store_find_space(s, slice_str(space_names[o->space]));
     if (what < 55)
@@ -245,11 +267,16 @@ static struct space *space_of(const struct store *s, const struct order *o)
 
 /* --- Stores. --- */
 
-static void open_store(struct store *s, uint64_t seed)
+static void open_limited(struct store *s, uint64_t seed, size_t space_bytes_max)
 {
-    const struct store_options options = {.seed = seed};
+    const struct store_options options = {.seed = seed, .space_bytes_max = space_bytes_max};
 
     store_init(s, &options);
+}
+
+static void open_store(struct store *s, uint64_t seed)
+{
+    open_limited(s, seed, 0);
 }
 
 static void open_spaces(struct store *s, uint64_t seed)
@@ -405,6 +432,7 @@ struct run {
     struct store live;
     struct store copy; /* replays, and stops at the moment */
     struct batch batch;
+    struct batch journal; /* all of them */
     struct slices slices;
     int64_t now_ns;
     char *text; /* of the moment */
@@ -418,10 +446,12 @@ static void run_begin(struct run *run, struct chance *r)
     open_spaces(&run->copy, ~r->state);
     run->now_ns = START;
     batch_init(&run->batch);
+    batch_init(&run->journal);
     for (size_t i = 0; i < steps; i++) {
         batch_begin(&run->batch, i);
         step(r, &run->live, &run->batch, &run->now_ns);
         replay(&run->copy, &run->batch);
+        assert_true(batch_append(&run->journal, &run->batch));
     }
     run->text = dump_snapshot_text(&run->live);
 }
@@ -431,6 +461,7 @@ static void run_end(struct run *run)
     store_fini(&run->live);
     store_fini(&run->copy);
     batch_fini(&run->batch);
+    batch_fini(&run->journal);
     slices_free(&run->slices);
 }
 
@@ -494,10 +525,446 @@ static void what_is_loaded_is_the_store_of_that_moment(void **state)
         try_seed(seed);
 }
 
+/* What was there with another limit is taken as it is, from a snapshot and from a journal. */
+static void a_lower_limit_refuses_nothing_that_was_kept(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        enum snapshot_state result = SNAPSHOT_GOES_ON;
+        struct chance r = {seed};
+        struct store loaded, replayed;
+        struct snapshot *s;
+
+        run_begin(&run, &r);
+        s = snapshot_begin(&run.live);
+        while (result == SNAPSHOT_GOES_ON)
+            result = write_slice(s, &run.slices, 5000);
+        snapshot_end(s);
+        open_limited(&loaded, 1, 1);
+        assert_true(load(&loaded, &run.slices));
+        open_limited(&replayed, 2, 1);
+        for (size_t i = 0; i < COUNT(space_names); i++)
+            store_space(&replayed, space_names[i]);
+        replay(&replayed, &run.journal);
+        store_fini(&loaded);
+        store_fini(&replayed);
+        free(run.text);
+        run_end(&run);
+    }
+}
+
+/* --- Memory. --- */
+
+/* A command whose memory is there when it is let through; from then on, one allocation is refused,
+ * the snapshot's or the change's own. */
+static struct store_result carry_out_refused(struct store *s, const struct order *o)
+{
+    struct store_result out;
+    struct change change;
+
+    if (store_check(s, space_of(s, o), &o->command, &change, &out)) {
+        refuses = true;
+        store_apply(s, space_of(s, o), &change, &out);
+        refuses = false;
+    }
+    return out;
+}
+
+static void expect_same_result(struct store *live, struct store *other, struct chance *r,
+                               int64_t now_ns)
+{
+    struct store_result x, y;
+    struct order o;
+
+    make_order(r, &o, live, now_ns);
+    x = carry_out_refused(live, &o);
+    y = carry_out(other, &o, NULL);
+    assert_true(x.status == y.status && x.number == y.number && x.count == y.count);
+    assert_true(x.tree.code == y.tree.code && x.auth == y.auth);
+    if (o.command.kind != COMMAND_QUEUE_POP)
+        return;
+    blob_unref(x.value);
+    blob_unref(y.value);
+}
+
+static enum snapshot_state write_refused(struct run *run, struct chance *r, struct snapshot *s)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+
+    while (state == SNAPSHOT_GOES_ON) {
+        for (size_t i = below(r, 5); i > 0; i--)
+            expect_same_result(&run->live, &run->copy, r, run->now_ns);
+        refuses = true;
+        state = write_slice(s, &run->slices, 2000);
+        refuses = false;
+    }
+    return state;
+}
+
+/* The k-th allocation is refused, from the beginning of a snapshot on. False: there were not so
+ * many. *failures counts snapshots that failed. */
+static bool try_refusal(uint64_t seed, long k, size_t *failures)
+{
+    static struct run run;
+    struct chance r = {seed};
+    size_t before[ACCOUNT_KINDS];
+    struct snapshot *s;
+
+    memcpy(before, account.bytes, sizeof before);
+    run_begin(&run, &r);
+    countdown = k;
+    refused = false;
+    refuses = true;
+    s = snapshot_begin(&run.live);
+    refuses = false;
+    assert_true(s != NULL || refused);
+    if (s == NULL || write_refused(&run, &r, s) == SNAPSHOT_FAILED) {
+        assert_true(refused);
+        ++*failures;
+    } else {
+        struct store loaded;
+
+        open_store(&loaded, seed);
+        assert_true(load(&loaded, &run.slices));
+        expect_same_text(run.text, dump_snapshot_text(&loaded), "with less memory", seed);
+        run.text = NULL;
+        store_fini(&loaded);
+    }
+    free(run.text);
+    snapshot_end(s);
+    s = snapshot_begin(&run.live); /* another one may be made */
+    assert_non_null(s);
+    snapshot_end(s);
+    expect_same_text(dump_text(&run.copy), dump_text(&run.live), "the store itself", seed);
+    run_end(&run);
+    expect_nothing_left(before);
+    return refused;
+}
+
+static void without_memory_the_snapshot_fails_and_nothing_else(void **state)
+{
+    size_t failures = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        for (long k = 1; try_refusal(seed, k, &failures); k++)
+            continue;
+    }
+    assert_in_range(failures, 150, SIZE_MAX);
+}
+
+static void set(struct store *s, const char *key, struct slice value)
+{
+    struct order o = {.command = {.kind = COMMAND_KEY_SET, .key = slice_str(key), .value = value}};
+
+    assert_int_equal(carry_out(s, &o, NULL).status, STORE_OK);
+}
+
+/* A request that finds no memory: a snapshot that keeps much fails, one that keeps little goes on.
+ */
+static void a_snapshot_that_keeps_much_makes_room(void **state)
+{
+    (void)state;
+    for (int much = 0; much < 2; much++) {
+        struct slices *l = calloc(1, sizeof *l);
+        struct snapshot *snapshot;
+        struct store s;
+        char key[20];
+
+        open_spaces(&s, 1);
+        for (int i = 0; i < 100; i++) {
+            snprintf(key, sizeof key, "%d", i);
+            set(&s, key, (struct slice){some_bytes, 20000});
+        }
+        snapshot = snapshot_begin(&s);
+        while (snapshot_write(snapshot, 1, &l->items[0]) == SNAPSHOT_GOES_ON &&
+               l->items[0].len < 10000)
+            continue; /* until it is at the keys */
+        for (int i = 0; i < (much ? 100 : 10); i++) {
+            snprintf(key, sizeof key, "%d", i);
+            set(&s, key, (struct slice){some_bytes + 1, 20000});
+        }
+        account_set_limit(account.total + (2u << 20)); /* a part of it is kept back */
+        assert_false(store_make_room(&s, ACCOUNT_ORDINARY, 1500000));
+        account_set_limit(0);
+        assert_int_equal(snapshot_write(snapshot, 1, &l->items[0]),
+                         much ? SNAPSHOT_FAILED : SNAPSHOT_GOES_ON);
+        snapshot_end(snapshot);
+        batch_fini(&l->items[0]);
+        free(l);
+        store_fini(&s);
+    }
+}
+
+/* --- One case each. --- */
+
+/* Writes the rest of a snapshot, loads it, and expects `text`. */
+static void expect_snapshot(struct store *s, struct snapshot *snapshot, char *text,
+                            struct store *loaded)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+    struct slices *l = calloc(1, sizeof *l);
+
+    while (state == SNAPSHOT_GOES_ON)
+        state = write_slice(snapshot, l, 1000);
+    assert_int_equal(state, SNAPSHOT_DONE);
+    snapshot_end(snapshot);
+    assert_null(s->snapshot);
+    open_store(loaded, 9);
+    assert_true(load(loaded, l));
+    expect_same_text(text, dump_snapshot_text(loaded), "one case", 0);
+    slices_free(l);
+    free(l);
+}
+
+/* Small and large values that are written over in place, by SET, by a part of it, by APPEND. */
+static void a_value_may_be_written_over(void **state)
+{
+    static const size_t lengths[] = {1, 100, 5000, 50000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        struct order o = {.command = {.kind = COMMAND_KEY_APPEND, .key = slice_str("a")}};
+        struct slice value = {some_bytes, lengths[i]};
+        struct store s, loaded;
+        struct snapshot *snapshot;
+        char *text;
+
+        open_spaces(&s, 1);
+        set(&s, "s", value);
+        set(&s, "p", value);
+        set(&s, "a", value);
+        o.command.value = value;
+        carry_out(&s, &o, NULL);
+        text = dump_snapshot_text(&s);
+        snapshot = snapshot_begin(&s);
+        set(&s, "s", (struct slice){some_bytes + 1, lengths[i]});
+        memcpy(o.changed, some_bytes, lengths[i]);
+        o.changed[lengths[i] / 2] ^= 1;
+        set(&s, "p", (struct slice){o.changed, lengths[i]});
+        o.command.value = slice_str("x");
+        carry_out(&s, &o, NULL);
+        expect_snapshot(&s, snapshot, text, &loaded);
+        store_fini(&s);
+        store_fini(&loaded);
+    }
+}
+
+static void queue(struct store *s, enum command_kind kind, const char *name)
+{
+    struct order o = {
+        .command = {.kind = kind, .key = slice_str(name), .value = slice_str("element")}};
+    struct store_result out = carry_out(s, &o, NULL);
+
+    assert_int_equal(out.status, STORE_OK);
+    blob_unref(kind == COMMAND_QUEUE_POP ? out.value : NULL);
+}
+
+/* The snapshot stands at a queue that has nothing of the moment any more, and that ends. */
+static void a_queue_may_end_where_the_snapshot_stands(void **state)
+{
+    struct store s, loaded;
+    struct snapshot *snapshot;
+    char *text;
+
+    (void)state;
+    open_spaces(&s, 1);
+    queue(&s, COMMAND_QUEUE_PUSH, "first");
+    queue(&s, COMMAND_QUEUE_PUSH, "second");
+    queue(&s, COMMAND_QUEUE_PUSH, "third");
+    text = dump_snapshot_text(&s);
+    snapshot = snapshot_begin(&s);
+    queue(&s, COMMAND_QUEUE_PUSH, "second");
+    queue(&s, COMMAND_QUEUE_POP, "second");
+    queue(&s, COMMAND_QUEUE_POP, "first");
+    queue(&s, COMMAND_QUEUE_POP, "second");
+    queue(&s, COMMAND_QUEUE_PUSH, "second"); /* in the same memory, perhaps */
+    expect_snapshot(&s, snapshot, text, &loaded);
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
+/* A key of the tree and the event that made it share the value, as they did. */
+static void events_and_keys_share_their_values(void **state)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")}};
+    struct store s, loaded;
+    const struct tree *t;
+    const struct node *n;
+    size_t trees, history;
+    struct slice where;
+
+    (void)state;
+    open_spaces(&s, 1);
+    for (size_t i = 0; i < 3; i++) {
+        o.command.value = (struct slice){some_bytes + i, 1000};
+        carry_out(&s, &o, NULL);
+    }
+    trees = account.bytes[ACCOUNT_TREES];
+    history = account.bytes[ACCOUNT_HISTORY];
+    expect_snapshot(&s, snapshot_begin(&s), dump_snapshot_text(&s), &loaded);
+    t = &store_find_space(&loaded, slice_str(space_names[0]))->tree;
+    assert_int_equal(tree_get((struct tree *)(uintptr_t)t, slice_str("/k"), &n, &where), ETCD_OK);
+    assert_int_equal(n->value->refs, 2);
+    assert_int_equal(n->value->kind, ACCOUNT_TREES);
+    assert_int_equal(t->hub.history[t->index]->prev_value->refs, 2);
+    assert_in_range(account.bytes[ACCOUNT_HISTORY], 2 * history, 2 * history);
+    assert_in_range(account.bytes[ACCOUNT_TREES], 2 * trees, 2 * trees);
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
+/* --- Many keys at once. --- */
+
+enum { MANY = 20000 };
+
+static struct key_picks *pick_many(struct keymap *m, int from)
+{
+    struct key_picks *p = keymap_pick_begin(m, MANY, true);
+    char key[20];
+
+    for (int i = from; i < from + MANY; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        assert_true(keymap_pick_value(p, slice_str(key), slice_str(key)));
+    }
+    return p;
+}
+
+static void set_many(struct store *s, uint64_t worker_store, int from)
+{
+    struct order o = {.command = {.kind = COMMAND_KEY_MULTI_SET, .worker_store = worker_store}};
+
+    o.command.picks = pick_many(space_keys(space_of(s, &o), worker_store), from);
+    assert_int_equal(carry_out(s, &o, NULL).status, STORE_OK);
+    keymap_pick_end(o.command.picks);
+}
+
+/* Half of the keys are written again while the snapshot is open; then the worker store goes, or all
+ * keys, or nothing. */
+static void many_keys_may_change_at_once(void **state)
+{
+    static const enum command_kind kinds[] = {COMMAND_NONE, COMMAND_SPACE_FORGET,
+                                              COMMAND_WORKER_STORE_DROP};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        enum snapshot_state result = SNAPSHOT_GOES_ON;
+        struct slices *l = calloc(1, sizeof *l);
+        struct order o = {.command = {.kind = COMMAND_WORKER_STORE_OPEN}};
+        struct store s, loaded;
+        struct snapshot *snapshot;
+        char *text;
+
+        open_spaces(&s, 1);
+        carry_out(&s, &o, NULL);
+        set_many(&s, 1, 0);
+        text = dump_snapshot_text(&s);
+        snapshot = snapshot_begin(&s);
+        set_many(&s, 1, MANY / 2);
+        assert_in_range(account.bytes[ACCOUNT_SNAPSHOT], 1, 100000); /* they are not copied */
+        o.command = (struct command){.kind = kinds[i], .worker_store = 1};
+        if (kinds[i] != COMMAND_NONE)
+            carry_out(&s, &o, NULL);
+        while (result == SNAPSHOT_GOES_ON)
+            result = write_slice(snapshot, l, 20000);
+        snapshot_end(snapshot);
+        if (kinds[i] == COMMAND_WORKER_STORE_DROP) {
+            assert_int_equal(result, SNAPSHOT_FAILED); /* see PICKS_KEPT_MAX */
+            free(text);
+        } else {
+            open_store(&loaded, 2);
+            assert_true(load(&loaded, l));
+            expect_same_text(text, dump_snapshot_text(&loaded), "many keys", i);
+            store_fini(&loaded);
+        }
+        store_fini(&s);
+        slices_free(l);
+        free(l);
+    }
+    assert_true(account.bytes[ACCOUNT_SNAPSHOT] == 0);
+}
+
+/* --- Bytes that are no snapshot. --- */
+
+static void make_snapshot(struct run *run, struct chance *r, size_t size)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+    struct snapshot *s;
+
+    run_begin(run, r);
+    s = snapshot_begin(&run->live);
+    while (state == SNAPSHOT_GOES_ON)
+        state = write_slice(s, &run->slices, size);
+    snapshot_end(s);
+}
+
+static void what_is_not_whole_is_not_taken(void **state)
+{
+    static struct run run;
+    struct chance r = {3};
+    struct store s;
+
+    (void)state;
+    make_snapshot(&run, &r, 500);
+    for (size_t skipped = 0; skipped < run.slices.count; skipped++) {
+        bool ok = true;
+
+        open_store(&s, 1);
+        for (size_t i = 0; ok && i < run.slices.count; i++) {
+            if (i != skipped)
+                ok = snapshot_load(&s, batch_bytes(&run.slices.items[i]));
+        }
+        assert_false(ok && snapshot_is_loaded(&s));
+        store_fini(&s);
+    }
+    open_store(&s, 1);
+    assert_true(load(&s, &run.slices));
+    assert_false(snapshot_load(&s, batch_bytes(&run.slices.items[0])));
+    store_fini(&s);
+    free(run.text);
+    run_end(&run);
+}
+
+/* The result may be another store or none; nothing breaks, and the store can be ended. */
+static void any_byte_may_be_wrong(void **state)
+{
+    static struct run run;
+    struct chance r = {5};
+    size_t taken = 0;
+
+    (void)state;
+    make_snapshot(&run, &r, 3000);
+    for (int round = 0; round < 1500; round++) {
+        struct batch *b = &run.slices.items[below(&r, run.slices.count)];
+        uint8_t *at = &b->bytes[below(&r, b->len)], was = *at;
+        struct store s;
+
+        *at = (uint8_t)(one_in(&r, 2) ? was ^ 1u << below(&r, 8) : below(&r, 256));
+        open_store(&s, 1);
+        taken += load(&s, &run.slices);
+        store_fini(&s);
+        *at = was;
+    }
+    assert_in_range(taken, 100, 1499);
+    free(run.text);
+    run_end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_loaded_is_the_store_of_that_moment),
+        cmocka_unit_test(a_lower_limit_refuses_nothing_that_was_kept),
+        cmocka_unit_test(without_memory_the_snapshot_fails_and_nothing_else),
+        cmocka_unit_test(a_snapshot_that_keeps_much_makes_room),
+        cmocka_unit_test(a_value_may_be_written_over),
+        cmocka_unit_test(a_queue_may_end_where_the_snapshot_stands),
+        cmocka_unit_test(events_and_keys_share_their_values),
+        cmocka_unit_test(many_keys_may_change_at_once),
+        cmocka_unit_test(what_is_not_whole_is_not_taken),
+        cmocka_unit_test(any_byte_may_be_wrong),
     };
 
     for (size_t i = 0; i < BYTES; i++)
