@@ -207,8 +207,11 @@ static bool walk_batches(struct journal_recovery *r, struct segment *s)
 
         if (result == FRAME_FILE_ERROR)
             return fail(r, error, s->name);
-        if (result == FRAME_FILE_END)
+        if (result == FRAME_FILE_END) {
+            if (s->end != UINT64_MAX)
+                note_break(r, s->name, at, "ends too early, or a segment behind it is missing");
             return true;
+        }
         if (result == FRAME_FILE_BAD)
             return leave_out(r, s, "is damaged");
         note_durable(r, frame.durable);

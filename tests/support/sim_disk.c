@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/crc32c.h"
@@ -212,6 +213,7 @@ static int new_inode(struct sim_disk *d)
             return i;
         }
     }
+    fprintf(stderr, "sim_disk: more than %d files\n", NAMES_MAX);
     abort();
 }
 
@@ -560,14 +562,14 @@ uint64_t sim_disk_calls(const struct sim_disk *d)
     return d->calls;
 }
 
-bool sim_disk_is_dead(const struct sim_disk *d)
+bool sim_disk_is_dead(struct sim_disk *d)
 {
-    return d->dead;
+    LOCKED(d, bool, d->dead);
 }
 
-bool sim_disk_sync_failed(const struct sim_disk *d)
+bool sim_disk_sync_failed(struct sim_disk *d)
 {
-    return d->sync_failed;
+    LOCKED(d, bool, d->sync_failed);
 }
 
 void sim_disk_limit(struct sim_disk *d, uint64_t bytes)
@@ -692,6 +694,11 @@ void sim_disk_cut_power(struct sim_disk *d)
 }
 
 /* --- Looking and damaging. --- */
+
+int64_t sim_disk_size(struct sim_disk *d, const char *name)
+{
+    LOCKED(d, int64_t, inode_of(d, name) < 0 ? -1 : (int64_t)d->inodes[inode_of(d, name)].now.len);
+}
 
 uint8_t *sim_disk_bytes(struct sim_disk *d, const char *name, size_t *len)
 {

@@ -33,9 +33,9 @@ struct fs *sim_disk_fs(struct sim_disk *d);
 void sim_disk_fail(struct sim_disk *d, enum sim_fault fault, uint64_t at, uint64_t calls);
 /* Calls since sim_disk_fail(). */
 uint64_t sim_disk_calls(const struct sim_disk *d);
-bool sim_disk_is_dead(const struct sim_disk *d);
+bool sim_disk_is_dead(struct sim_disk *d);
 /* A sync has failed, or the process died in one. */
-bool sim_disk_sync_failed(const struct sim_disk *d);
+bool sim_disk_sync_failed(struct sim_disk *d);
 
 /* Writes beyond so many bytes in all fail with ENOSPC. */
 void sim_disk_limit(struct sim_disk *d, uint64_t bytes);
@@ -50,7 +50,11 @@ void sim_disk_kill(struct sim_disk *d);
 /* The same, and the power was cut. */
 void sim_disk_cut_power(struct sim_disk *d);
 
-/* For tests that damage files: bytes of the file, that may be changed; NULL: there is none. */
+/* -1: there is no such file. */
+int64_t sim_disk_size(struct sim_disk *d, const char *name);
+
+/* For tests that damage files, while nothing else uses the disk: bytes of the file, that may be
+ * changed; NULL: there is none. */
 uint8_t *sim_disk_bytes(struct sim_disk *d, const char *name, size_t *len);
 /* Makes or replaces the file, as if it was synced; NULL removes it. */
 void sim_disk_put(struct sim_disk *d, const char *name, const void *bytes, size_t len);

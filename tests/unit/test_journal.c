@@ -547,6 +547,56 @@ static void damage_of_any_byte_is_refused(void **state)
     assert_true(bytes_in_all > 3000);
 }
 
+/* All but the newest segment, whose end may be torn. */
+static void a_file_that_was_cut_is_refused(void **state)
+{
+    struct names n;
+
+    (void)state;
+    make_history();
+    n = needed_names();
+    for (size_t i = 0; i < n.count; i++) {
+        size_t len;
+
+        assert_non_null(sim_disk_bytes(disk, n.names[i], &len));
+        for (size_t cut = 0; cut < len && i != n.count - 2; cut++) {
+            struct sim_disk *copy = cut_copy(n.names[i], cut);
+
+            must_refuse_unchanged(copy, n.names[i], cut);
+            sim_disk_free(copy);
+        }
+    }
+}
+
+/* A frame that is intact, but not the next one. */
+static void a_number_that_does_not_follow_is_an_end(void **state)
+{
+    static const uint64_t numbers[] = {1, 3, 0, UINT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct sim_disk *d = sim_disk_new(1);
+        const struct file_header h = {FILE_JOURNAL, FILE_VERSION, 1, 7, 0};
+        uint8_t bytes[1000];
+        size_t at = FILE_HEADER_SIZE;
+
+        file_header_encode(&h, bytes);
+        for (int k = 0; k < 2; k++) {
+            const struct frame f = {FRAME_BATCH, k == 0 ? 1 : numbers[i], 0, line(1)};
+
+            frame_encode(frame_key(FILE_JOURNAL, 1, 7), &f, bytes + at);
+            memcpy(bytes + at + FRAME_HEADER_SIZE, line(1).ptr, line(1).len);
+            at += FRAME_HEADER_SIZE + line(1).len;
+        }
+        sim_disk_put(d, "journal-00000000000000000001", bytes, at);
+        must_open(d, 1);
+        assert_true(report.torn_bytes > 0);
+        journal_close(journal);
+        journal = NULL;
+        sim_disk_free(d);
+    }
+}
+
 static void a_file_that_is_missing_is_refused(void **state)
 {
     struct names n;
@@ -736,6 +786,40 @@ static void a_failed_append_leaves_nothing(void **state)
     assert_int_equal(report.torn_bytes, 0);
 }
 
+/* A segment that could not be begun is gone for good, before anything is said to be synced: a
+ * reader would take it for the place of what is behind it. */
+static void a_segment_that_could_not_be_begun_is_gone(void **state)
+{
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        struct journal_batch batch = {.number = 0};
+
+        sim_disk_free(disk);
+        disk = sim_disk_new(seed);
+        must_open(disk, 0);
+        append(5); /* more than 500 bytes: the next one wants a segment */
+        assert_int_equal(sync_now(), 0);
+        append(8);
+        batch = (struct journal_batch){9, line(9)};
+        while (journal_append(journal, &batch, 1) == 0 && batch.number < 40) {
+            sim_disk_fail(disk, SIM_EIO, 2, 1); /* of open, write and remove */
+            batch.number++;
+            batch.bytes = line(batch.number);
+        }
+        assert_true(batch.number < 40);
+        sim_disk_fail(disk, SIM_EIO, 1, 1); /* now not even the file is made */
+        assert_true(journal_append(journal, &batch, 1) != 0);
+        sim_disk_fail(disk, SIM_NONE, 0, 0);
+        assert_int_equal(sync_now(), 0);
+        journal_close(journal);
+        journal = NULL;
+        sim_disk_cut_power(disk);
+        must_open(disk, batch.number - 1);
+        journal_close(journal);
+        journal = NULL;
+    }
+    (void)state;
+}
+
 static void after_a_failed_sync_all_is_written_again(void **state)
 {
     struct journal_batch batch = {7, line(7)};
@@ -839,6 +923,8 @@ int main(void)
         TEST(zeros_at_the_end_are_an_end),
         TEST(an_empty_newest_segment_is_no_damage),
         TEST(damage_of_any_byte_is_refused),
+        TEST(a_file_that_was_cut_is_refused),
+        TEST(a_number_that_does_not_follow_is_an_end),
         TEST(a_file_that_is_missing_is_refused),
         TEST(a_mark_makes_damage_of_the_last_batch_known),
         TEST(the_advice_helps),
@@ -848,6 +934,7 @@ int main(void)
         TEST(files_of_another_directory_are_refused),
         TEST(a_lone_segment_without_a_header_is_refused),
         TEST(a_failed_append_leaves_nothing),
+        TEST(a_segment_that_could_not_be_begun_is_gone),
         TEST(after_a_failed_sync_all_is_written_again),
         TEST(a_full_disk_starts_by_giving_up_the_ballast),
         TEST(every_call_of_a_start_may_fail),
