@@ -46,6 +46,7 @@ static inline struct slice batch_bytes(const struct batch *b)
 struct record {
     struct slice space;
     struct change change;
+    uint64_t hash; /* for replay.c: of what it looks for */
 };
 
 union record_state;

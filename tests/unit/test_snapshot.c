@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "store/keymap_moment.h"
+#include "store/replay.h"
 #include "store/store.h"
 #include "tests/sim/dump.h"
 
@@ -330,19 +330,24 @@ static void step(struct chance *r, struct store *s, struct batch *batch, int64_t
 }
 
 /* A store that has made the same changes. */
+static void carry_out_batch(struct store *s, const struct record_batch *records)
+{
+    for (size_t i = 0; i < records->count; i++) {
+        struct space *space = store_find_space(s, records->records[i].space);
+        struct store_result out = {0};
+
+        assert_true(store_can_apply(s, space, &records->records[i].change));
+        store_apply(s, space, &records->records[i].change, &out);
+        blob_unref(out.value);
+    }
+}
+
 static void replay(struct store *s, const struct batch *batch)
 {
     struct record_batch records;
 
     assert_true(record_decode(batch_bytes(batch), &records));
-    for (size_t i = 0; i < records.count; i++) {
-        struct space *space = store_find_space(s, records.records[i].space);
-        struct store_result out = {0};
-
-        assert_true(store_can_apply(s, space, &records.records[i].change));
-        store_apply(s, space, &records.records[i].change, &out);
-        blob_unref(out.value);
-    }
+    carry_out_batch(s, &records);
     record_free(&records);
 }
 
@@ -391,6 +396,28 @@ struct slices {
     size_t count;
 };
 
+/* All in their order, looking ahead. */
+static void replay_all(struct store *s, const struct slices *l)
+{
+    struct replay r;
+    uint64_t number = 0;
+
+    replay_init(&r, s);
+    for (size_t i = 0; i <= l->count; i++) {
+        const struct record_batch *b;
+
+        if (i < l->count)
+            assert_true(replay_put(&r, batch_bytes(&l->items[i])));
+        for (; (b = replay_next(&r, i == l->count)) != NULL; replay_drop(&r)) {
+            assert_true(b->count == 0 || b->number == number);
+            carry_out_batch(s, b);
+            number++;
+        }
+    }
+    assert_true(number == l->count);
+    replay_fini(&r);
+}
+
 static void slices_free(struct slices *l)
 {
     while (l->count > 0)
@@ -432,11 +459,21 @@ struct run {
     struct store live;
     struct store copy; /* replays, and stops at the moment */
     struct batch batch;
-    struct batch journal; /* all of them */
+    struct slices journal; /* all of them */
     struct slices slices;
     int64_t now_ns;
     char *text; /* of the moment */
 };
+
+static void keep_batch(struct slices *l, const struct batch *batch)
+{
+    struct batch *copy = &l->items[l->count++];
+
+    assert_true(l->count <= COUNT(l->items));
+    batch_init(copy);
+    batch_begin(copy, batch->number);
+    assert_true(batch_append(copy, batch));
+}
 
 static void run_begin(struct run *run, struct chance *r)
 {
@@ -446,12 +483,11 @@ static void run_begin(struct run *run, struct chance *r)
     open_spaces(&run->copy, ~r->state);
     run->now_ns = START;
     batch_init(&run->batch);
-    batch_init(&run->journal);
     for (size_t i = 0; i < steps; i++) {
         batch_begin(&run->batch, i);
         step(r, &run->live, &run->batch, &run->now_ns);
         replay(&run->copy, &run->batch);
-        assert_true(batch_append(&run->journal, &run->batch));
+        keep_batch(&run->journal, &run->batch);
     }
     run->text = dump_snapshot_text(&run->live);
 }
@@ -461,7 +497,7 @@ static void run_end(struct run *run)
     store_fini(&run->live);
     store_fini(&run->copy);
     batch_fini(&run->batch);
-    batch_fini(&run->journal);
+    slices_free(&run->journal);
     slices_free(&run->slices);
 }
 
@@ -547,9 +583,38 @@ static void a_lower_limit_refuses_nothing_that_was_kept(void **state)
         open_limited(&replayed, 2, 1);
         for (size_t i = 0; i < COUNT(space_names); i++)
             store_space(&replayed, space_names[i]);
-        replay(&replayed, &run.journal);
+        replay_all(&replayed, &run.journal);
         store_fini(&loaded);
         store_fini(&replayed);
+        free(run.text);
+        run_end(&run);
+    }
+}
+
+/* --- A journal. --- */
+
+/* Batches that are decoded long before they are carried out make the same store; those that are not
+ * carried out are freed. */
+static void a_replay_may_look_ahead(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct chance r = {seed};
+        struct store s;
+        struct replay ahead;
+
+        run_begin(&run, &r);
+        open_spaces(&s, seed);
+        replay_all(&s, &run.journal);
+        expect_same_text(dump_text(&run.live), dump_text(&s), "a replay", seed);
+        replay_init(&ahead, &s);
+        for (size_t i = 0; i < run.journal.count && i < REPLAY_PLACE - 1; i++)
+            assert_true(replay_put(&ahead, batch_bytes(&run.journal.items[i])));
+        assert_false(replay_put(&ahead, slice_str("no batch")));
+        replay_fini(&ahead);
+        store_fini(&s);
         free(run.text);
         run_end(&run);
     }
@@ -956,6 +1021,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_loaded_is_the_store_of_that_moment),
+        cmocka_unit_test(a_replay_may_look_ahead),
         cmocka_unit_test(a_lower_limit_refuses_nothing_that_was_kept),
         cmocka_unit_test(without_memory_the_snapshot_fails_and_nothing_else),
         cmocka_unit_test(a_snapshot_that_keeps_much_makes_room),
