@@ -57,10 +57,36 @@ static uint8_t escaped_byte(const uint8_t *escape)
     return (uint8_t)((hex_digits[escape[1]] - 1) << 4 | (hex_digits[escape[2]] - 1));
 }
 
+static uint8_t is_hex(uint8_t c)
+{
+    return (uint8_t)(c - '0') <= 9 || (uint8_t)((c | 0x20) - 'a') <= 5;
+}
+
+/* Past blocks without a bad escape: binary values are megabytes of good ones. Every byte is looked
+ * at in the same way, whatever it is, which a compiler makes many at a time. A '%' is no digit, so
+ * none is missed inside of another escape. */
+#define BLOCK 256u
+static size_t skip_good(struct slice s, size_t at)
+{
+    for (; s.len - at >= BLOCK + 2; at += BLOCK) {
+        const uint8_t *p = s.ptr + at;
+        uint8_t bad = 0;
+
+        for (size_t i = 0; i < BLOCK; i++)
+            bad |= (uint8_t)((p[i] == '%') & ((is_hex(p[i + 1]) & is_hex(p[i + 2])) ^ 1));
+        if (bad != 0)
+            break;
+    }
+    return at;
+}
+
 /* The place of the first bad escape from `at` on, where there is a '%'; or s.len. Escapes mostly
  * come in a row. */
 __attribute__((noinline)) static size_t check_escapes(struct slice s, size_t at)
 {
+    at = skip_good(s, at);
+    if (at < s.len && s.ptr[at] != '%')
+        at += find_byte(slice_from(s, at), '%');
     while (at < s.len) {
         if (!is_escape(s, at))
             return at;

@@ -85,11 +85,11 @@ static void log_start(const struct config *config)
         log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
                   log_str("flag", note->flag), log_str("reason", note->why));
     }
-    if (config->data_dir != NULL)
-        log_event(LOG_WARN, "memory_only", log_str("data_dir", config->data_dir),
-                  log_str("reason",
-                          "this version keeps its state in memory only: nothing is written "
-                          "to the data directory, and a restart starts empty"));
+    if (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF)
+        log_event(LOG_INFO, "memory_only",
+                  log_str("reason", config->data_dir == NULL
+                                        ? "without --data-dir, a restart starts empty"
+                                        : "with --sync=off, a restart starts empty"));
 }
 
 /* malloc() keeps small blocks that were freed apart, and joins all of them at once when it wants
@@ -175,6 +175,9 @@ int main(int argc, char **argv)
         break;
     case CONFIG_CHECK:
         config_write_check(stdout, &config);
+        break;
+    case CONFIG_CHECK_DATA:
+        code = data_dir_check(config.check_data, stdout) ? 0 : 1;
         break;
     case CONFIG_RUN:
         code = run(&config);

@@ -79,7 +79,7 @@ static void arm_expiry(struct server *s)
         wait > EXPIRY_SLEEP_MAX_NS)
         wait = first < 0 ? 0 : EXPIRY_SLEEP_MAX_NS;
     if (wait < 0)
-        wait = 0;
+        wait = s->engine.batch.refuses ? EXPIRY_SLEEP_MAX_NS : 0;
     wait += 999; /* not a microsecond early, or it would have to be set again */
     later = (struct timeval){.tv_sec = wait / 1000000000,
                              .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
@@ -115,7 +115,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
-    heap_look(&s->heap, clock_monotonic_ns(s->heap.clock));
+    heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }
 
@@ -151,6 +151,15 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
         s->stop = true;
 }
 
+static void on_kept(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *s = arg;
+
+    (void)fd;
+    (void)what;
+    data_dir_poll(&s->data);
+}
+
 static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 {
     (void)what;
@@ -165,6 +174,12 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 
 /* --- The iteration. --- */
 
+/* True: the next iteration waits for nothing. */
+static bool has_work(const struct server *s)
+{
+    return transport_has_work(&s->net) || data_dir_has_work(&s->data);
+}
+
 static void end_iteration(struct server *s)
 {
     uint64_t now_ns;
@@ -174,8 +189,9 @@ static void end_iteration(struct server *s)
     if (engine_is_alive(&s->engine, clock_ms_of(now_ns)))
         transport_end_iteration(&s->net); /* the rendezvous may have written */
     arm_expiry(s);
+    data_dir_work(&s->data);
     heap_look(&s->heap, now_ns);
-    pace_end(&s->net.pace, now_ns, transport_has_work(&s->net));
+    pace_end(&s->net.pace, now_ns, has_work(s));
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
 }
@@ -185,7 +201,7 @@ int server_run(struct server *s)
     const struct stats *stats = &s->engine.stats;
 
     while (!s->stop) {
-        bool goes_on = transport_has_work(&s->net);
+        bool goes_on = has_work(s);
 
         s->engine.stats.loop_iterations++;
         transport_begin_iteration(&s->net);
@@ -246,7 +262,23 @@ static bool add_events(struct server *s)
         if (!net_add_event(&s->signals[i], NULL))
             return false;
     }
+    if (data_dir_fd(&s->data) >= 0) {
+        event_assign(&s->kept, s->base, data_dir_fd(&s->data), EV_READ | EV_PERSIST, on_kept, s);
+        if (!net_add_event(&s->kept, NULL))
+            return false;
+    }
     return net_add_event(&s->tick, &second);
+}
+
+static int open_data(struct server *s)
+{
+    const struct config *c = s->config;
+    const struct data_dir_options options = {
+        .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
+        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH,
+        .sync_interval_ms = c->sync_interval_ms};
+
+    return data_dir_open(&s->data, &options, &s->engine);
 }
 
 static void init_protocols(struct server *s)
@@ -280,7 +312,7 @@ int server_init(struct server *s, const struct config *config)
     *s = (struct server){.config = config};
     s->base = new_base();
     engine_init(&s->engine, &options);
-    heap_init(&s->heap, options.clock);
+    heap_init(&s->heap);
     net_init(&s->net, s->base, &s->engine, &config->limits);
     hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
@@ -290,15 +322,21 @@ int server_init(struct server *s, const struct config *config)
         return -1;
     }
     http_check_token_file(config);
-    if (!add_events(s) || transport_start(&s->net, config) < 0)
+    if (open_data(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
         return -1;
     rendezvous_add_spaces(&s->rendezvous);
+    if (s->data.found) {
+        engine_postpone_expiry(&s->engine, s->data.away_ms);
+        rendezvous_restore(&s->rendezvous, s->data.away_ms);
+    }
     return 0;
 }
 
 void server_fini(struct server *s)
 {
     transport_close_all(&s->net, "the daemon stops");
+    engine_commit(&s->engine);
+    data_dir_close(&s->data);
     hasher_fini(&s->hasher);
     rendezvous_fini(&s->rendezvous);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
@@ -307,6 +345,8 @@ void server_fini(struct server *s)
             if (event_initialized(&s->signals[i]))
                 event_del(&s->signals[i]);
         }
+        if (event_initialized(&s->kept))
+            event_del(&s->kept);
         event_base_free(s->base);
     }
     net_fini(&s->net);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/engine/data_dir.h"
 #include "rdzv/engine/heap.h"
 #include "rdzv/etcd/hasher.h"
 #include "rdzv/http/session.h"
@@ -16,6 +17,7 @@ struct server {
     const struct config *config;
     struct event_base *base;
     struct engine engine;
+    struct data_dir data;
     struct heap heap;
     struct net net;
     struct rendezvous rendezvous;
@@ -32,6 +34,7 @@ struct server {
     struct event tick;       /* once a second: log, deadlines, idle exit */
     struct event expiry;     /* the next TTL */
     struct event drain;      /* the end of --drain-timeout */
+    struct event kept;       /* the journal has made progress; of a daemon with a data directory */
     int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
     bool stop;
 };

@@ -130,6 +130,19 @@ void *account_request_pages(enum account_kind kind, size_t len)
     return account_taken(kind, p == MAP_FAILED ? NULL : p, len);
 }
 
+void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, size_t len)
+{
+    void *p = MAP_FAILED;
+
+    if (len <= old_len || account_has_room(ACCOUNT_ORDINARY, len - old_len))
+        p = mremap(old, old_len, len, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED)
+        return account_refused();
+    account.bytes[kind] -= account_cost(old_len);
+    account.total -= account_cost(old_len);
+    return account_taken(kind, p, len);
+}
+
 void account_free_pages(enum account_kind kind, void *p, size_t len)
 {
     account.bytes[kind] -= account_cost(len);
@@ -148,7 +161,7 @@ const char *account_kind_name(enum account_kind kind)
         [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
         [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
         [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_LOOP] = "loop",
-        [ACCOUNT_SNAPSHOT] = "snapshot",
+        [ACCOUNT_JOURNAL] = "journal",   [ACCOUNT_SNAPSHOT] = "snapshot",
     };
 
     return names[kind];

@@ -39,6 +39,7 @@ enum account_kind {
     ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
     ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
+    ACCOUNT_JOURNAL,       /* batches that are not synced yet, parts of a snapshot on their way */
     ACCOUNT_SNAPSHOT,      /* what a snapshot that is being written has to keep until then */
     ACCOUNT_KINDS,
 };
@@ -159,8 +160,10 @@ void account_heap_free(enum account_kind kind, void *p);
 
 /* Pages of their own, outside malloc(): they go back to the system one by one. malloc() does so
  * with all that borders on each other at once, when nothing lies behind it any more, and that takes
- * some 0.1 ms for each MiB. `len` is best a multiple of pages. */
+ * some 0.1 ms for each MiB. `len` is best a multiple of pages. They are made more or fewer without
+ * being copied. */
 void *account_request_pages(enum account_kind kind, size_t len);
+void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, size_t len);
 void account_free_pages(enum account_kind kind, void *p, size_t len);
 
 /* It is held for another one from now on. */

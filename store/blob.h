@@ -99,6 +99,14 @@ static inline void blob_leave(struct blob *b, enum account_kind kind)
     blob_unref(b);
 }
 
+/* A blob of one reference is held for `kind` from now on; gives the blob. */
+static inline struct blob *blob_adopt(struct blob *b, enum account_kind kind)
+{
+    account_move((enum account_kind)b->kind, kind, blob_size(b));
+    b->kind = (unsigned)kind & 15u;
+    return b;
+}
+
 /* The length in eight bytes, and then the bytes: what c10d sends of a value. `len` is where it has
  * to be for that, and a blob that has several holders does not change. */
 static inline struct slice blob_counted(const struct blob *b)

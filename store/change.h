@@ -10,6 +10,7 @@
 #include "proto/etcd_types.h"
 #include "store/command.h"
 
+struct blob;
 struct entry;
 struct node;
 struct queue;
@@ -26,6 +27,7 @@ enum change_kind {
     CHANGE_QUEUE_POP = 16,
     CHANGE_TREE_PUT = 20,
     CHANGE_TREE_REMOVE = 21,
+    CHANGE_TREE_POSTPONE = 22,
     CHANGE_AUTH_USER_PUT = 30,
     CHANGE_AUTH_USER_DELETE = 31,
     CHANGE_AUTH_ROLE_PUT = 32,
@@ -54,7 +56,7 @@ static inline enum space_part change_part(enum change_kind kind)
 {
     if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP)
         return PART_KEYS;
-    if (kind == CHANGE_TREE_PUT || kind == CHANGE_TREE_REMOVE)
+    if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
         return PART_TREE;
     if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
         return PART_AUTH;
@@ -72,6 +74,7 @@ enum key_wakes {
 struct key_put {
     struct slice key;
     struct slice value;
+    struct blob *blob;    /* live: command.blob */
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
     bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
     uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
@@ -86,6 +89,7 @@ struct key_patch {
     uint64_t offset;
     uint64_t removed;
     struct slice bytes;
+    struct blob *blob;    /* live: the whole new value, as command.blob */
     struct entry *entry;  /* live */
     enum key_wakes wakes; /* live */
 };
@@ -126,7 +130,8 @@ struct tree_put {
     enum etcd_action action;
     struct slice path;
     struct slice value;
-    bool keep_value; /* the node's value stays as it is; `value` is empty */
+    struct blob *blob; /* live: command.blob */
+    bool keep_value;   /* the node's value stays as it is; `value` is empty */
     bool dir;
     bool refresh;
     int64_t expires_ns; /* 0: never */
@@ -221,6 +226,7 @@ struct change {
         struct auth_role_put role_put;
         bool auth_enabled; /* AUTH_SWITCH */
         int64_t now_ns;    /* SPACE_RESET */
+        int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
         uint64_t store_id; /* WORKER_STORE_… */
         struct run_put run_put;
         const struct space_state *space_state;

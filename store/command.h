@@ -22,7 +22,8 @@ enum command_kind {
     COMMAND_TREE_COMPARE_AND_SWAP,
     COMMAND_TREE_DELETE,
     COMMAND_TREE_COMPARE_AND_DELETE,
-    COMMAND_TREE_EXPIRE, /* the first node that is due; the caller repeats it until none is */
+    COMMAND_TREE_EXPIRE,   /* the first node that is due; the caller repeats it until none is */
+    COMMAND_TREE_POSTPONE, /* all deadlines by `number` ns: nobody could be served meanwhile */
     COMMAND_AUTH_USER_PUT,
     COMMAND_AUTH_USER_DELETE,
     COMMAND_AUTH_ROLE_PUT,
@@ -53,7 +54,7 @@ static inline enum space_part command_part(enum command_kind kind)
 {
     if (kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER)
         return PART_KEYS;
-    if (kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_EXPIRE)
+    if (kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_POSTPONE)
         return PART_TREE;
     if (kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH)
         return PART_AUTH;
@@ -85,10 +86,14 @@ struct command {
     enum command_kind kind;
     struct slice key;        /* key, queue, barrier, etcd path, user, role or run */
     struct slice value;      /* value, desired value, password hash. RUN_PUT: the address */
+    struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET, TREE_…: the same bytes as `value`, for
+                                the change to keep instead of a copy; the reference stays the
+                                caller's, who changes them no more. NULL: a copy is made */
     struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
     struct slice items;      /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
     struct key_picks *picks; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
-    int64_t number;          /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round */
+    int64_t number;          /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round.
+                                TREE_POSTPONE: ns, more than 0 */
     uint64_t worker_store;   /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
                                 WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
     enum worker_store_placement placement; /* RUN_PUT */

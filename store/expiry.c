@@ -109,6 +109,21 @@ void expiry_remove(struct expiry *e, struct expiry_node *node)
         sift_down(e, slot, last);
 }
 
+/* What would come after the end of time comes at it, so there may be new ties, which go by age. */
+void expiry_postpone(struct expiry *e, int64_t by_ns)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        int64_t *at_ns = &e->heap[i]->at_ns;
+
+        if (__builtin_add_overflow(*at_ns, by_ns, at_ns))
+            *at_ns = INT64_MAX;
+        else if (*at_ns == 0)
+            *at_ns = 1;
+    }
+    for (size_t i = e->count / 2; i-- > 0;)
+        sift_down(e, i, e->heap[i]);
+}
+
 struct expiry_node *expiry_first(const struct expiry *e)
 {
     return e->count == 0 ? NULL : e->heap[0];

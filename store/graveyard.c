@@ -9,7 +9,7 @@ static bool is_empty(const struct graveyard *g)
 {
     return TAILQ_EMPTY(&g->entries) && TAILQ_EMPTY(&g->queues) && TAILQ_EMPTY(&g->lists) &&
            TAILQ_EMPTY(&g->picks) && TAILQ_EMPTY(&g->waiters) && TAILQ_EMPTY(&g->trees) &&
-           g->snapshots == NULL;
+           g->snapshots == NULL && SLIST_EMPTY(&g->pages);
 }
 
 void graveyard_init(struct graveyard *g)
@@ -21,6 +21,7 @@ void graveyard_init(struct graveyard *g)
     TAILQ_INIT(&g->picks);
     TAILQ_INIT(&g->waiters);
     TAILQ_INIT(&g->trees);
+    SLIST_INIT(&g->pages);
 }
 
 void graveyard_add(struct graveyard *g, struct entry_list *entries, struct queue_list *queues,
@@ -174,29 +175,86 @@ static void free_of_snapshot(struct graveyard *g)
     count_freed(g, bytes);
 }
 
+/* --- Pages. --- */
+
+/* At their start, when nobody uses them any more. */
+struct buried_mapping {
+    SLIST_ENTRY(buried_mapping) entry;
+    enum account_kind kind;
+    size_t len;
+};
+
+void graveyard_add_pages(struct graveyard *g, enum account_kind kind, void *p, size_t len)
+{
+    struct buried_mapping *m = p;
+
+    m->kind = kind;
+    m->len = len;
+    SLIST_INSERT_HEAD(&g->pages, m, entry);
+    g->bytes += len;
+}
+
+/* Some of them, from the end. */
+#define UNMAPPED_AT_A_TIME (1u << 20)
+static void free_pages(struct graveyard *g, struct buried_mapping *m)
+{
+    size_t len = m->len, left = len > UNMAPPED_AT_A_TIME ? len - UNMAPPED_AT_A_TIME : 0;
+
+    if (left != 0 && account_resize_pages(m->kind, m, len, left) != NULL) {
+        m->len = left;
+        count_freed(g, len - left);
+        return;
+    }
+    SLIST_REMOVE_HEAD(&g->pages, entry);
+    account_free_pages(m->kind, m, len);
+    count_freed(g, len);
+}
+
+/* --- The whole. --- */
+
+static void free_nodes(struct graveyard *g, struct tree *t, size_t *count)
+{
+    size_t freed, bytes;
+
+    freed = tree_free_dead(t, *count < 4 || *count == SIZE_MAX ? *count : 4, &bytes);
+    *count -= freed;
+    if (!tree_has_dead(t))
+        graveyard_forget_tree(g, t, bytes);
+    else
+        count_freed(g, bytes);
+}
+
+/* One, or a few nodes of a tree; false: there is nothing. */
+static bool free_one(struct graveyard *g, size_t *count)
+{
+    if (!TAILQ_EMPTY(&g->trees)) {
+        free_nodes(g, TAILQ_FIRST(&g->trees), count);
+        return true;
+    }
+    if (g->snapshots != NULL)
+        free_of_snapshot(g);
+    else if (!TAILQ_EMPTY(&g->entries))
+        free_entry(g, TAILQ_FIRST(&g->entries));
+    else if (!TAILQ_EMPTY(&g->queues))
+        free_element(g, TAILQ_FIRST(&g->queues));
+    else if (!TAILQ_EMPTY(&g->lists))
+        free_chunk(g, TAILQ_FIRST(&g->lists));
+    else if (!TAILQ_EMPTY(&g->waiters))
+        free_waiter(g, (struct waiter *)TAILQ_FIRST(&g->waiters)); /* wake is the first member */
+    else if (!TAILQ_EMPTY(&g->picks))
+        free_pick(g, TAILQ_FIRST(&g->picks));
+    else if (!SLIST_EMPTY(&g->pages))
+        free_pages(g, SLIST_FIRST(&g->pages));
+    else
+        return false;
+    --*count;
+    return true;
+}
+
 void graveyard_free(struct graveyard *g, size_t count)
 {
-    for (; count > 0 && g->snapshots != NULL; count--)
-        free_of_snapshot(g);
-    for (; count > 0 && !TAILQ_EMPTY(&g->entries); count--)
-        free_entry(g, TAILQ_FIRST(&g->entries));
-    for (; count > 0 && !TAILQ_EMPTY(&g->queues); count--)
-        free_element(g, TAILQ_FIRST(&g->queues));
-    for (; count > 0 && !TAILQ_EMPTY(&g->lists); count--)
-        free_chunk(g, TAILQ_FIRST(&g->lists));
-    for (; count > 0 && !TAILQ_EMPTY(&g->waiters); count--)
-        free_waiter(g, (struct waiter *)TAILQ_FIRST(&g->waiters)); /* wake is the first member */
-    for (; count > 0 && !TAILQ_EMPTY(&g->picks); count--)
-        free_pick(g, TAILQ_FIRST(&g->picks));
-    while (count > 0 && !TAILQ_EMPTY(&g->trees)) {
-        struct tree *t = TAILQ_FIRST(&g->trees);
-        size_t freed, bytes;
+    size_t most = count == SIZE_MAX ? SIZE_MAX : GRAVEYARD_BYTES_MOST, total = account.total;
 
-        freed = tree_free_dead(t, count, &bytes);
-        count -= freed;
-        if (!tree_has_dead(t))
-            graveyard_forget_tree(g, t, bytes);
-        else
-            count_freed(g, bytes);
-    }
+    while (count > 0 && total - account.total <= most && free_one(g, &count))
+        continue;
 }

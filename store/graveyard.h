@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
+#include "store/account.h"
+
 struct entry;
 struct key_list;
 struct key_picks;
@@ -22,6 +24,8 @@ TAILQ_HEAD(key_lists, key_list);
 TAILQ_HEAD(buried_picks, key_picks);
 TAILQ_HEAD(buried_waiters, wake);
 
+SLIST_HEAD(buried_pages, buried_mapping);
+
 struct graveyard {
     struct entry_list entries;
     struct queue_list queues;
@@ -30,6 +34,7 @@ struct graveyard {
     struct buried_picks picks;     /* what requests with many keys held */
     struct snapshot *snapshots;    /* that have ended; the next one of each is its own business */
     struct tree_list trees;        /* that have nodes to free, see tree_free_dead() */
+    struct buried_pages pages;     /* of large requests */
     size_t bytes;                  /* about what all of that takes; 0: there is nothing */
 };
 
@@ -65,5 +70,10 @@ void graveyard_add_tree(struct graveyard *g, struct tree *t, size_t bytes);
 /* The tree ends, and has freed its nodes itself, which counted for so many bytes. */
 void graveyard_forget_tree(struct graveyard *g, struct tree *t, size_t bytes);
 
-/* Frees at most so many of them. */
+/* Takes over pages of account_request_pages(). */
+void graveyard_add_pages(struct graveyard *g, enum account_kind kind, void *p, size_t len);
+
+/* Frees at most so many of them, and not many more than so many bytes, which takes the kernel its
+ * time, too. SIZE_MAX: all. */
+#define GRAVEYARD_BYTES_MOST (8u << 20)
 void graveyard_free(struct graveyard *g, size_t count);

@@ -142,8 +142,9 @@ static inline void note_change(struct keymap *m, struct entry *e, bool overwritt
         keymap_moment_changes(m->moment, e, overwritten);
 }
 
-static void put_value(struct keymap *m, struct entry *e, struct slice value)
+static void put_value(struct keymap *m, struct entry *e, const struct key_put *c)
 {
+    struct slice value = c->value;
     bool fits = entry_fits(e, value.len);
     struct blob *b = e->value;
 
@@ -153,6 +154,10 @@ static void put_value(struct keymap *m, struct entry *e, struct slice value)
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
             memmove(b->bytes, value.ptr, value.len);
+        return;
+    }
+    if (c->blob != NULL) {
+        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
         return;
     }
     b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
@@ -171,7 +176,7 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
-    put_value(m, e, c->value);
+    put_value(m, e, c);
     wake(m, e, c->wakes);
 }
 
@@ -198,6 +203,9 @@ static void apply_patch(struct keymap *m, const struct key_patch *c)
     if (fits) {
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
+    } else if (c->blob != NULL) {
+        keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(c->blob));
+        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
     } else {
         b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
         if (c->offset != 0)
@@ -313,7 +321,7 @@ static size_t entry_memory(const struct keymap *m, struct slice key)
 
 static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
 {
-    size_t blob = reserve_blob_cost(entry_room(c->value.len));
+    size_t blob = c->blob != NULL ? 0 : reserve_blob_cost(entry_room(c->value.len));
 
     if (c->entry == NULL)
         return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
@@ -325,7 +333,9 @@ static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
 
-    return patch_fits(e, c) ? 0 : reserve_blob_cost(entry_value(e).len + c->bytes.len);
+    return patch_fits(e, c) || c->blob != NULL
+               ? 0
+               : reserve_blob_cost(entry_value(e).len + c->bytes.len);
 }
 
 static size_t append_memory(const struct keymap *m, const struct key_append *c)
@@ -423,6 +433,7 @@ void keymap_clear(struct keymap *m)
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);
+    table_keep_still(&old, true);
     keep_waited(m, &old);
     table_fini(&old);
     table_fini(&m->queues);

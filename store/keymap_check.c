@@ -162,12 +162,13 @@ static bool is_patch(struct slice old, struct slice value, struct key_patch *out
     return out->bytes.len < value.len / 4;
 }
 
-static void put_value(const struct place *at, struct slice value, enum key_wakes wakes,
-                      struct change *out)
+static void put_value(const struct place *at, struct slice value, struct blob *blob,
+                      enum key_wakes wakes, struct change *out)
 {
     out->kind = CHANGE_KEY_PUT;
     out->put = (struct key_put){.key = at->key,
                                 .value = value,
+                                .blob = blob,
                                 .entry = at->entry,
                                 .looked_up = true,
                                 .hash = at->hash,
@@ -176,17 +177,18 @@ static void put_value(const struct place *at, struct slice value, enum key_wakes
 }
 
 /* The value takes the place of what is there. */
-static void put(const struct place *at, struct slice value, enum key_wakes wakes,
+static void put(const struct place *at, const struct command *c, enum key_wakes wakes,
                 struct change *out)
 {
     struct key_patch patch;
 
-    if (!is_patch(entry_value(at->entry), value, &patch)) {
-        put_value(at, value, wakes, out);
+    if (!is_patch(entry_value(at->entry), c->value, &patch)) {
+        put_value(at, c->value, c->blob, wakes, out);
         return;
     }
     out->kind = CHANGE_KEY_PATCH;
     patch.key = at->key;
+    patch.blob = c->blob;
     patch.entry = at->entry;
     patch.wakes = wakes;
     out->patch = patch;
@@ -194,7 +196,7 @@ static void put(const struct place *at, struct slice value, enum key_wakes wakes
 
 static void put_number(const struct place *at, int64_t v, enum key_wakes wakes, struct change *out)
 {
-    put_value(at, format_number(v, out->number), wakes, out);
+    put_value(at, format_number(v, out->number), NULL, wakes, out);
 }
 
 /* --- Each command. --- */
@@ -206,7 +208,7 @@ static enum store_status check_set(const struct keymap *m, const struct command 
 
     if (!has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(&at, c->value, WAKES_WAITERS, change);
+    put(&at, c, WAKES_WAITERS, change);
     return STORE_OK;
 }
 
@@ -249,7 +251,7 @@ static enum store_status check_compare_set(const struct keymap *m, const struct 
     }
     if (!has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(&at, c->value, WAKES_NONE, change);
+    put(&at, c, WAKES_NONE, change);
     return STORE_OK;
 }
 

@@ -258,6 +258,9 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SPACE_RESET:
         p->record.space_reset = c->now_ns;
         break;
+    case CHANGE_TREE_POSTPONE:
+        p->record.tree_postpone = c->by_ns;
+        break;
     case CHANGE_SPACE_FORGET:
         p->record.space_forget = true;
         break;
@@ -310,6 +313,16 @@ void batch_begin(struct batch *b, uint64_t number)
 {
     b->number = number;
     b->count = b->len = 0;
+}
+
+uint8_t *batch_take(struct batch *b, size_t *cap)
+{
+    uint8_t *bytes = b->bytes;
+
+    *cap = b->cap;
+    b->bytes = NULL;
+    b->count = b->len = b->cap = 0;
+    return bytes;
 }
 
 #define VARINT_MAX 10
@@ -391,8 +404,10 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     struct packed p = {.lists = lists};
     bool ok;
 
-    if (count != 0 && lists == NULL)
+    if (b->refuses || (count != 0 && lists == NULL)) {
+        free(lists);
         return false;
+    }
     pack(space, change, &p);
     size = rdzv__record__get_packed_size(&p.record);
     ok = make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE);

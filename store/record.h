@@ -12,7 +12,8 @@ struct batch {
     uint8_t *bytes;
     size_t len;
     size_t cap;
-    bool fixed; /* the memory is the caller's, and does not grow */
+    bool refuses; /* whoever keeps batches takes no changes at present */
+    bool fixed;   /* the memory is the caller's, and does not grow */
 };
 
 void batch_init(struct batch *b);
@@ -24,8 +25,8 @@ void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap);
 /* Empties the batch and gives it its number. Keeps the memory. */
 void batch_begin(struct batch *b, uint64_t number);
 
-/* Adds a change of a space. False when memory is short: the batch is as it was, and the change must
- * not be applied. */
+/* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
+ * was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
 
 /* Adds all changes of another batch, of the same number. False when memory is short. */
@@ -41,6 +42,10 @@ static inline struct slice batch_bytes(const struct batch *b)
 {
     return (struct slice){b->bytes, b->len};
 }
+
+/* Takes the memory of the bytes out of the batch, which is then empty: the caller frees it. *cap is
+ * how large it is. */
+uint8_t *batch_take(struct batch *b, size_t *cap);
 
 /* One change that was decoded. */
 struct record {

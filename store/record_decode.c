@@ -292,6 +292,9 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_SPACE_RESET:
         c->now_ns = m->space_reset;
         return true;
+    case CHANGE_TREE_POSTPONE:
+        c->by_ns = m->tree_postpone;
+        return c->by_ns > 0;
     case CHANGE_SPACE_FORGET:
         return m->space_forget != 0;
     case CHANGE_WORKER_STORE_OPEN:

@@ -8,6 +8,8 @@
 #include "store/tree.h"
 #include "store/worker_store.h"
 
+#define SPACE_NAME_MAX 253 /* bytes */
+
 struct space {
     TAILQ_ENTRY(space) entry;
     char *name;

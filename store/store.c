@@ -194,6 +194,7 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         return false;
     if (batch != NULL && !batch_add(batch, space->name, &change)) {
         parts[command_part(command->kind)]->out_of_memory(space, &change, out);
+        out->status = batch->refuses ? STORE_READ_ONLY : out->status;
         reserve_settle(&s->reserve);
         return false;
     }

@@ -6,8 +6,13 @@
 #define FIRST_BUCKETS 64
 
 /* So many buckets of the old array move with each node that is added: they have all moved long
- * before the new one is too small. */
+ * before the new one is too small. Of one that is nearly empty, more do, with each node that is
+ * removed, too: before there are so few that the next one is due. */
 #define MOVED_AT_A_TIME 4
+#define EMPTY_AT_A_TIME 16
+
+/* An array of that size has pages of its own, which are zero, and go back at once. */
+#define PAGES_FROM (1u << 20)
 
 void table_init(struct table *t, enum account_kind kind, uint64_t seed,
                 const struct reserve *reserve)
@@ -15,17 +20,27 @@ void table_init(struct table *t, enum account_kind kind, uint64_t seed,
     *t = (struct table){.buckets = &t->first, .kind = kind, .seed = seed, .reserve = reserve};
 }
 
+static void free_array(const struct table *t, struct table_node **array, size_t count)
+{
+    size_t size = count * sizeof(struct table_node *);
+
+    if (array == NULL || array == &t->first)
+        return;
+    if (size >= PAGES_FROM)
+        account_free_pages(t->kind, array, size);
+    else
+        account_free(t->kind, array, size);
+}
+
 static void free_old(struct table *t)
 {
-    if (t->old != NULL && t->old != &t->first)
-        account_free(t->kind, t->old, (t->old_mask + 1) * sizeof(struct table_node *));
+    free_array(t, t->old, t->old_mask + 1);
     t->old = NULL;
 }
 
 void table_fini(struct table *t)
 {
-    if (t->buckets != &t->first)
-        account_free(t->kind, t->buckets, (t->mask + 1) * sizeof(struct table_node *));
+    free_array(t, t->buckets, t->mask + 1);
     free_old(t);
     table_init(t, t->kind, t->seed, t->reserve);
 }
@@ -186,41 +201,61 @@ static void move_some(struct table *t, size_t count)
         free_old(t);
 }
 
+/* Another array; false: there is no memory for it. */
+static bool begin_moving(struct table *t, enum account_class class, size_t count)
+{
+    size_t size = count * sizeof(struct table_node *);
+    struct table_node **array;
+
+    if ((t->reserve != NULL && !reserve_has_spare(t->reserve)) || !account_has_room(class, size))
+        return false;
+    array = size >= PAGES_FROM ? account_request_pages(t->kind, size)
+                               : account_request_zeroed(t->kind, class, size);
+    if (array == NULL)
+        return false;
+    t->old = t->buckets;
+    t->old_mask = t->mask;
+    t->moved = 0;
+    t->buckets = array;
+    t->mask = count - 1;
+    t->few = count > TABLE_SMALL ? count / 8 : 0;
+    return true;
+}
+
 /* A small table moves at once. */
 static void grow(struct table *t)
 {
     size_t count = t->mask + 1 < FIRST_BUCKETS ? FIRST_BUCKETS : (t->mask + 1) * 2;
-    struct table_node **wider;
 
-    if (t->reserve != NULL && !reserve_has_spare(t->reserve))
-        return;
-    wider = account_request_zeroed(t->kind, ACCOUNT_ORDINARY, count * sizeof(struct table_node *));
-    if (wider == NULL)
-        return;
-    t->old = t->buckets;
-    t->old_mask = t->mask;
-    t->moved = 0;
-    t->buckets = wider;
-    t->mask = count - 1;
-    if (count <= TABLE_SMALL)
+    if (begin_moving(t, ACCOUNT_ORDINARY, count) && count <= TABLE_SMALL)
         move_some(t, SIZE_MAX);
+}
+
+static size_t moved_at_a_time(const struct table *t)
+{
+    return t->mask < t->old_mask ? EMPTY_AT_A_TIME : MOVED_AT_A_TIME;
+}
+
+/* It is half full then, and far from growing as from getting smaller once more. */
+__attribute__((cold, noinline)) static void shrink(struct table *t)
+{
+    if (t->still)
+        return;
+    if (t->old != NULL)
+        move_some(t, moved_at_a_time(t));
+    else
+        begin_moving(t, ACCOUNT_SMALL, (t->mask + 1) / 4);
 }
 
 void table_expect(struct table *t, size_t count)
 {
     size_t buckets = FIRST_BUCKETS;
-    struct table_node **wider;
 
-    while (buckets < count && buckets <= SIZE_MAX / 4 / sizeof *wider)
+    while (buckets < count && buckets <= SIZE_MAX / 4 / sizeof t->first)
         buckets *= 2;
-    if (t->count != 0 || t->old != NULL || buckets <= t->mask + 1)
-        return;
-    wider = account_request_zeroed(t->kind, ACCOUNT_ORDINARY, buckets * sizeof *wider);
-    if (wider == NULL)
-        return;
-    table_fini(t);
-    t->buckets = wider;
-    t->mask = buckets - 1;
+    if (t->count == 0 && t->old == NULL && buckets > t->mask + 1 &&
+        begin_moving(t, ACCOUNT_ORDINARY, buckets))
+        move_some(t, SIZE_MAX);
 }
 
 uint64_t table_prefetch(const struct table *t, struct slice key)
@@ -247,7 +282,7 @@ void table_add(struct table *t, struct table_node *node)
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
 {
     if (t->old != NULL)
-        move_some(t, MOVED_AT_A_TIME);
+        move_some(t, moved_at_a_time(t));
     else if (t->count > t->mask)
         grow(t);
     node->hash = hash;
@@ -259,6 +294,8 @@ void table_remove(struct table *t, struct table_node *node)
 {
     *find_link(t, node) = node->next;
     t->count--;
+    if (t->old != NULL || t->count < t->few)
+        shrink(t);
 }
 
 size_t table_bucket_count(const struct table *t)

@@ -15,10 +15,12 @@ struct table {
     struct table_node **buckets;
     struct table_node *first; /* the one bucket of a table that has not grown yet */
     size_t mask;              /* number of buckets - 1 */
-    struct table_node **old;  /* while the table grows: those that have not moved yet; or NULL */
+    struct table_node **old;  /* while the size changes: those that have not moved yet; or NULL */
     size_t old_mask;
     size_t moved; /* so many buckets of `old` are empty now */
     size_t count;
+    size_t few; /* with fewer nodes than that, there are far too many buckets */
+    bool still; /* see table_keep_still() */
     enum account_kind kind;
     uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
     const struct reserve *reserve;
@@ -56,12 +58,21 @@ void table_expect(struct table *t, size_t count);
 uint64_t table_prefetch(const struct table *t, struct slice key);
 void table_prefetch_node(const struct table *t, uint64_t hash);
 
-/* Removes a node that is in the table. */
+/* Removes a node that is in the table. A large array that is nearly empty gives way to a smaller
+ * one, when there is memory for that, to which a few nodes move at a time. */
 void table_remove(struct table *t, struct table_node *node);
 
-/* All nodes are in one of these, until one is added. */
+/* Removing moves no others, until it may again. */
+static inline void table_keep_still(struct table *t, bool still)
+{
+    t->still = still;
+}
+
+/* All nodes are in one of these, until one is added, or removed from a table that is not kept
+ * still. */
 size_t table_bucket_count(const struct table *t);
 struct table_node *table_bucket(const struct table *t, size_t i);
 
-/* A table of up to so many buckets moves all its nodes at once. */
+/* A table of up to so many buckets moves all its nodes at once when it grows, and does not get
+ * smaller. */
 #define TABLE_SMALL 4096u

@@ -20,8 +20,10 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
     }
 }
 
-struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
-                           struct blob *value, uint64_t index)
+/* Makes a node and hangs it in, and does not count it. `value` NULL: a directory; else the
+ * reference is taken. The parent is there and has no such child. */
+static struct node *node_make(struct tree *t, struct node *parent, struct slice path,
+                              struct blob *value, uint64_t index)
 {
     struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
     uint8_t *copy = (uint8_t *)(n + 1);
@@ -36,6 +38,14 @@ struct node *tree_add_node(struct tree *t, struct node *parent, struct slice pat
     table_add(&t->nodes, &n->by_path);
     if (parent != NULL)
         TAILQ_INSERT_TAIL(&parent->children, n, sibling);
+    return n;
+}
+
+struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
+                           struct blob *value, uint64_t index)
+{
+    struct node *n = node_make(t, parent, path, value, index);
+
     count_below(t, parent, 1, tree_node_cost(n));
     return n;
 }
@@ -243,17 +253,18 @@ struct slice tree_parent_path(struct slice path)
 enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **out,
                          struct slice *where)
 {
+    const struct node *n = t->root;
+
     *out = tree_find(t, path);
     if (*out != NULL)
         return ETCD_OK;
     /* The fast way failed: go down from the root to the component that is to blame. */
     for (size_t i = 2; i <= path.len; i++) {
         struct slice part = {path.ptr, i};
-        const struct node *n;
 
         if (i < path.len && path.ptr[i] != '/')
             continue;
-        n = tree_find(t, part);
+        n = tree_find_in(t, n, part);
         *where = part;
         if (n == NULL)
             return ETCD_KEY_NOT_FOUND;
@@ -263,23 +274,42 @@ enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **
     return ETCD_KEY_NOT_FOUND;
 }
 
+/* Makes the directories on the way from `top` to `path` that are missing: all that are below it.
+ * They are counted together, or each would be a walk up to the root. */
+static struct node *make_directories(struct tree *t, struct node *top, struct slice path)
+{
+    struct node *last = top, *n;
+    size_t count = 0, bytes = 0;
+
+    for (size_t i = top->by_path.key.len + 1; i <= path.len; i++) {
+        if (i == path.len || path.ptr[i] == '/')
+            last = node_make(t, last, (struct slice){path.ptr, i}, NULL, t->index + 1);
+    }
+    for (n = last; n != top; n = n->parent) {
+        n->below = count++;
+        n->below_bytes = bytes;
+        bytes += tree_node_cost(n);
+    }
+    count_below(t, top, count, bytes);
+    return last;
+}
+
 /* The directory that `path` lies in; the missing ones on the way are made. */
 static struct node *get_or_create_parent(struct tree *t, struct slice path)
 {
     struct slice above = tree_parent_path(path);
-    struct node *n = tree_find(t, above);
+    struct node *n = tree_find(t, above), *next;
 
     if (n != NULL)
         return n;
     n = t->root;
     for (size_t i = 2; i <= above.len; i++) {
-        struct slice part = {path.ptr, i};
-        struct node *next;
-
         if (i < above.len && above.ptr[i] != '/')
             continue;
-        next = tree_find(t, part);
-        n = next != NULL ? next : tree_add_node(t, n, part, NULL, t->index + 1);
+        next = tree_find_in(t, n, (struct slice){path.ptr, i});
+        if (next == NULL)
+            return make_directories(t, n, above);
+        n = next;
     }
     return n;
 }
@@ -385,6 +415,8 @@ static struct blob *new_value(struct tree *t, const struct tree_put *c, const st
 {
     if (c->keep_value)
         return blob_ref(old->value);
+    if (c->blob != NULL)
+        return blob_adopt(blob_ref(c->blob), ACCOUNT_TREES);
     return c->dir ? NULL : reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
 }
 
@@ -432,7 +464,7 @@ static struct tree_event *change_in_place(struct tree *t, const struct tree_put 
     if (!c->keep_value) {
         count_below(t, n->parent, 0, c->value.len - n->value->len);
         blob_leave(n->value, ACCOUNT_HISTORY);
-        n->value = reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
+        n->value = new_value(t, c, n);
     }
     if (n->value != NULL)
         n->modified = t->index + 1; /* a directory keeps its own, as in etcd */
@@ -463,7 +495,9 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
     const struct tree_remove *gone = &change->tree_remove;
     const struct tree_put *put = &change->tree_put;
 
-    if (change->kind == CHANGE_TREE_REMOVE)
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        expiry_postpone(&t->expiry, change->by_ns);
+    else if (change->kind == CHANGE_TREE_REMOVE)
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);
     else if (put->action == ETCD_SET || put->action == ETCD_CREATE)
@@ -525,10 +559,12 @@ size_t tree_memory(const struct tree *t, const struct change *change)
 {
     const struct tree_put *put = &change->tree_put;
 
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        return 0;
     if (change->kind == CHANGE_TREE_REMOVE)
         return event_memory(t, change->tree_remove.path);
-    return event_memory(t, put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +
-           expiry_memory(&t->expiry);
+    return event_memory(t, put->path) + nodes_memory(t, put) +
+           (put->blob != NULL ? 0 : reserve_blob_cost(put->value.len)) + expiry_memory(&t->expiry);
 }
 
 size_t tree_clear_memory(const struct tree *t)

@@ -91,6 +91,7 @@ static bool check_new(struct tree *t, const struct command *c, struct slice path
         .action = action,
         .path = path,
         .value = value,
+        .blob = value.len != 0 ? c->blob : NULL,
         .keep_value = keep_value,
         .dir = c->dir,
         .refresh = c->refresh && action == ETCD_SET,
@@ -150,6 +151,7 @@ static bool check_change(struct tree *t, const struct command *c, struct node *n
         .action = action,
         .path = c->key,
         .value = keep_value ? (struct slice){0} : c->value,
+        .blob = keep_value ? NULL : c->blob,
         .keep_value = keep_value,
         .refresh = c->refresh,
         .expires_ns = c->expires_ns,
@@ -276,6 +278,9 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
         return check_delete(t, c, change, out);
     case COMMAND_TREE_COMPARE_AND_DELETE:
         return check_swap_delete(t, c, change, out);
+    case COMMAND_TREE_POSTPONE:
+        *change = (struct change){.kind = CHANGE_TREE_POSTPONE, .by_ns = c->number};
+        return c->number > 0 && t->expiry.count > 0;
     default: /* COMMAND_TREE_EXPIRE */
         return check_expire(t, c->now_ns, change);
     }
@@ -321,6 +326,8 @@ static bool can_put(const struct tree *t, const struct tree_put *c)
 
 bool tree_can_apply(const struct tree *t, const struct change *change)
 {
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        return true;
     if (change->kind == CHANGE_TREE_REMOVE)
         return tree_is_path(change->tree_remove.path) &&
                tree_find(t, change->tree_remove.path) != NULL;

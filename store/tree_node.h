@@ -15,6 +15,17 @@ static inline struct node *tree_find(const struct tree *t, struct slice path)
     return t->cuts == 0 ? n : tree_find_living(t, n);
 }
 
+/* The same for what lies in a directory that has not been removed: the way up from it is known. */
+static inline struct node *tree_find_in(const struct tree *t, const struct node *dir,
+                                        struct slice path)
+{
+    struct node *n = (struct node *)table_find(&t->nodes, path);
+
+    while (n != NULL && n->parent != dir)
+        n = (struct node *)table_find_next(&t->nodes, &n->by_path);
+    return n;
+}
+
 static inline bool tree_is_root(struct slice path)
 {
     return path.len <= 1;

@@ -202,12 +202,13 @@ void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice 
         tell(h, e, path, true);
 }
 
-bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path)
+bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path)
 {
-    const struct table *points = &h->points;
+    struct table *points = &h->points;
 
     while (walk->next == NULL && walk->bucket < table_bucket_count(points))
         walk->next = table_bucket(points, walk->bucket++);
+    table_keep_still(points, walk->next != NULL);
     if (walk->next == NULL)
         return false;
     *path = walk->next->key;

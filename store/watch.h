@@ -103,7 +103,7 @@ struct watch_walk {
     struct table_node *next;
 };
 
-bool watch_next_path(const struct watch_hub *h, struct watch_walk *walk, struct slice *path);
+bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path);
 
 /* An index was used up by something that is no event for clients. */
 void watch_skip_index(struct watch_hub *h, uint64_t index);

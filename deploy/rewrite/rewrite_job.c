@@ -25,17 +25,39 @@ bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *o
     return true;
 }
 
-long rewrite_job_nodes(const struct rewrite_job *j)
+/* *all: the number of each kind of pods is known. */
+static long count_pods(const struct rewrite_job *j, bool *all)
 {
-    long most = 1, pods = 0;
+    long count = 0;
 
+    *all = j->count > 0;
     for (size_t i = 0; i < j->count; i++) {
         const struct kube_pods *p = j->runs[i]->container->pods;
 
+        if (i > 0 && p == j->runs[i - 1]->container->pods)
+            continue;
+        *all = *all && p->replicas > 0;
+        count += p->replicas > 0 ? p->replicas : 0;
+    }
+    return count;
+}
+
+long rewrite_job_pods(const struct rewrite_job *j)
+{
+    bool all;
+    long count = count_pods(j, &all);
+
+    return all ? count : 0;
+}
+
+long rewrite_job_nodes(const struct rewrite_job *j)
+{
+    bool all;
+    long most = 1, pods = count_pods(j, &all);
+
+    for (size_t i = 0; i < j->count; i++) {
         if (j->runs[i]->nodes_max > most)
             most = j->runs[i]->nodes_max;
-        if ((i == 0 || p != j->runs[i - 1]->container->pods) && p->replicas > 0)
-            pods += p->replicas;
     }
     return pods > most ? pods : most;
 }

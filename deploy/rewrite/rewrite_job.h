@@ -14,7 +14,10 @@ struct rewrite_job {
 /* Finds the next job of the bundle; *at starts at 0. False: there is none. */
 bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *out);
 
-/* The number of pods, as far as it is known; at least 1. */
+/* With how many pods the job begins; 0: that is not known. */
+long rewrite_job_pods(const struct rewrite_job *j);
+
+/* The number of pods, as far as it is known, or that of nodes that torchrun takes; at least 1. */
 long rewrite_job_nodes(const struct rewrite_job *j);
 
 /* Whether worker 0 is the store, and the job can get another one. */

@@ -199,6 +199,8 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         .placement = "service",
         .service = name,
         .nodes = rewrite_job_nodes(j),
+        .of_one_job = true,
+        .expect = rewrite_job_pods(j),
         .host_network = host,
         .open = platform_of(o) == NULL,
     };

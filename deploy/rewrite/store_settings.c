@@ -35,6 +35,8 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     rewrite_put(w, rdzv, "networkPolicy", s->open ? "false" : NULL, true);
     set_number(w, rdzv, "port", s->port);
     set_number(w, rdzv, "etcdPort", s->etcd_port);
+    rewrite_put(w, rdzv, "expect", s->of_one_job && s->expect == 0 ? "false" : NULL, true);
+    set_number(w, rdzv, "expect", s->expect);
     return rdzv;
 }
 

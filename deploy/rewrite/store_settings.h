@@ -13,6 +13,8 @@ struct store_settings {
     const char *platform, *placement, *protocol, *wiring;
     const char *name, *service, *advertise;
     long nodes, port, etcd_port;
+    bool of_one_job; /* so that it may expect the nodes of that */
+    long expect;     /* how many there are at first; 0: unknown */
     bool host_network;
     bool open;                         /* no NetworkPolicy */
     const struct yaml_node *resources; /* of the container beside the sidecar */

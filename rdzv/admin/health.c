@@ -1,6 +1,7 @@
 /* /livez and /readyz. See health.h for the contract. */
 #include "rdzv/admin/health.h"
 
+#include "rdzv/engine/data_dir.h"
 #include "rdzv/net/listen.h"
 
 static bool is_verbose(const struct http_request *r)
@@ -15,6 +16,7 @@ static bool is_verbose(const struct http_request *r)
 struct check {
     const char *name;
     bool ok;
+    const char *why; /* it is not; NULL: its name says all */
 };
 
 static bool has_listener(const struct net *n)
@@ -31,7 +33,7 @@ static bool has_listener(const struct net *n)
 static void reply_checks(const struct http_request *r, const char *name, const struct check *checks,
                          size_t count)
 {
-    uint8_t text[512];
+    uint8_t text[1024];
     struct writer w = {.ptr = text, .cap = sizeof text};
     bool ok = true;
 
@@ -43,7 +45,12 @@ static void reply_checks(const struct http_request *r, const char *name, const s
         for (size_t i = 0; i < count; i++) {
             writer_str(&w, checks[i].ok ? "[+]" : "[-]");
             writer_str(&w, checks[i].name);
-            writer_str(&w, checks[i].ok ? " ok\n" : " failed\n");
+            writer_str(&w, checks[i].ok ? " ok" : " failed");
+            if (!checks[i].ok && checks[i].why != NULL) {
+                writer_str(&w, ": ");
+                writer_str(&w, checks[i].why);
+            }
+            writer_str(&w, "\n");
         }
         writer_str(&w, name);
         writer_str(&w, ok ? " check passed\n" : " check failed\n");
@@ -54,29 +61,34 @@ static void reply_checks(const struct http_request *r, const char *name, const s
                                   .body = {w.ptr, w.len}});
 }
 
-/* That this code runs is what /livez says. The store has no way of its own to fail. */
-static void handle(const struct http_request *r, const char *name, size_t count)
+static void handle(const struct http_request *r, const char *name, const struct check *checks,
+                   size_t count)
 {
-    const struct net *n = conn_net(r->conn);
-    const struct check checks[] = {
-        {"loop", true},
-        {"store", !TAILQ_EMPTY(&n->engine->spaces)},
-        {"listeners", n->draining || has_listener(n)},
-        {"shutdown", !n->draining},
-    };
-
     if (!http_is_reading(r))
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else
-        reply_checks(r, name, checks, count == 0 ? sizeof checks / sizeof checks[0] : count);
+        reply_checks(r, name, checks, count);
 }
 
+/* That this code runs is what /livez says. */
 void admin_livez_handle(const struct http_request *r)
 {
-    handle(r, "livez", 1);
+    handle(r, "livez", &(struct check){"loop", true, NULL}, 1);
 }
 
 void admin_readyz_handle(const struct http_request *r)
 {
-    handle(r, "readyz", 0);
+    const struct net *n = conn_net(r->conn);
+    const struct data_dir *data = n->engine->data_dir;
+    const char *refusal = data == NULL ? NULL : data_dir_refuses(data);
+    const struct check checks[] = {
+        {"loop", true, NULL},
+        {"store", !TAILQ_EMPTY(&n->engine->spaces), NULL},
+        {"listeners", n->draining || has_listener(n), NULL},
+        {"shutdown", !n->draining, NULL},
+        {"journal", refusal == NULL, refusal},
+    };
+    size_t count = sizeof checks / sizeof checks[0];
+
+    handle(r, "readyz", checks, data == NULL ? count - 1 : count);
 }

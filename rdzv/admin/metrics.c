@@ -11,6 +11,7 @@
 
 #include "rdzv/admin/access.h"
 #include "rdzv/config/etcd_ids.h"
+#include "rdzv/engine/data_dir.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
@@ -182,12 +183,41 @@ static void write_spaces(FILE *out, const struct engine *e, const struct engine_
     }
 }
 
+static void write_journal(FILE *out, const struct data_dir *data)
+{
+    const struct journal_writer_stats *s = data_dir_stats(data);
+
+    counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
+            s->batches);
+    counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
+    counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
+            s->failures);
+    gauge(out, "rdzvd_journal_refuses_changes", "1 while the disk has failed.",
+          data_dir_refuses(data) != NULL);
+    gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.", s->snapshot_bytes);
+    counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.", s->snapshots);
+    head(out, "rdzvd_journal_sync_seconds", "summary", "Syncs of the journal, and their time.");
+    fprintf(out,
+            "rdzvd_journal_sync_seconds_sum %.6f\nrdzvd_journal_sync_seconds_count %" PRIu64 "\n",
+            (double)s->sync_ns / 1e9, s->syncs);
+    head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
+    fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
+    gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
+          s->bytes_behind);
+    gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
+          s->pending_bytes);
+}
+
 static void write_dropped(FILE *out, const struct stats *stats)
 {
     static const char *const reasons[DROP_REASONS] = {
-        [DROP_MALFORMED] = "malformed", [DROP_LIMIT] = "limit",
-        [DROP_STALLED] = "stalled",     [DROP_SPACE_FULL] = "space_full",
-        [DROP_NO_MEMORY] = "no_memory", [DROP_RUN] = "run",
+        [DROP_MALFORMED] = "malformed",
+        [DROP_LIMIT] = "limit",
+        [DROP_STALLED] = "stalled",
+        [DROP_SPACE_FULL] = "space_full",
+        [DROP_READ_ONLY] = "read_only",
+        [DROP_NO_MEMORY] = "no_memory",
+        [DROP_RUN] = "run",
     };
 
     head(out, "rdzvd_connections_dropped_total", "counter",
@@ -272,6 +302,9 @@ static void write_daemon(FILE *out, const struct net *n)
             stats->runs_closed);
     counter(out, "rdzvd_torch_nodes_disconnected_total",
             "Agents whose connection ended while their run was open.", stats->nodes_disconnected);
+    counter(out, "rdzvd_torch_nodes_silent_total",
+            "Nodes that were taken out of their run for --silent-node-timeout.",
+            stats->nodes_silent);
     counter(out, "rdzvd_torch_restarts_total",
             "Rounds whose nodes were made to meet again because one was lost.",
             stats->restarts_asked);
@@ -287,6 +320,8 @@ static void write_daemon(FILE *out, const struct net *n)
     gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
           stats->hashes_waiting);
     write_memory_account(out, n);
+    if (n->engine->data_dir != NULL)
+        write_journal(out, n->engine->data_dir);
 }
 
 /* --- The process. --- */

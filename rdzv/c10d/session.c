@@ -27,6 +27,10 @@
 #define PICKED_AT_A_TIME       1024u
 #define PICKED_BYTES_AT_A_TIME (256u << 10)
 
+/* A value of so many bytes is copied in several costly turns. */
+#define LARGE_VALUE      (1u << 20)
+#define COPIED_AT_A_TIME (512u << 10)
+
 #define EVENTS_AT_A_TIME 256
 
 /* Legacy WATCH_KEY: all the keys that one connection watches. */
@@ -37,13 +41,15 @@ struct c10d_watches {
     size_t room; /* of `items` */
 };
 
-/* A request with many keys: all are found before it is carried out at one moment. */
+/* A request with many keys: all are found before it is carried out at one moment. Or one with a
+ * large value, which is copied before. */
 struct c10d_job {
     struct key_picks *picks;
+    struct blob *copy;           /* of the value */
     struct c10d_request request; /* its slices as they were when it began */
+    const uint8_t *start;        /* where it was then */
     size_t size;                 /* of the request */
-    size_t items_at;             /* in the request */
-    size_t done;                 /* bytes of its items */
+    size_t done;                 /* bytes of its items, or of its value */
     bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
 };
 
@@ -79,8 +85,9 @@ static void end_work(struct conn *c)
 
     if (s->busy == C10D_LISTS) {
         keymap_leave_list(keys_of(c), s->work.list_ticket);
-    } else if (s->busy == C10D_PICKS) {
+    } else if (s->busy != C10D_IDLE) {
         keymap_pick_end(s->work.job->picks);
+        blob_unref(s->work.job->copy);
         account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
     }
     s->busy = C10D_IDLE;
@@ -154,6 +161,10 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_TOO_MANY:
         conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
         break;
+    case STORE_READ_ONLY:
+        conn_drop(c, DROP_READ_ONLY, "the data directory takes no changes, see /readyz?verbose",
+                  key);
+        break;
     case STORE_FULL:
         conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
         break;
@@ -176,9 +187,18 @@ static bool apply(struct conn *c, struct command *command, struct store_result *
 
 /* --- Requests. --- */
 
+/* The copy of the value, if one was made. */
+static struct blob *copy_of(struct conn *c)
+{
+    const struct c10d_session *s = c10d_session(c);
+
+    return s->busy == C10D_COPIES ? s->work.job->copy : NULL;
+}
+
 static void handle_compare_set(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_KEY_COMPARE_SET,
+                              .blob = copy_of(c),
                               .key = req->key,
                               .expected = req->expected,
                               .value = req->value};
@@ -391,8 +411,11 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         [C10D_MULTI_SET] = COMMAND_KEY_MULTI_SET,
         [C10D_QUEUE_PUSH] = COMMAND_QUEUE_PUSH,
     };
-    struct command command = {
-        .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
+    struct command command = {.kind = kinds[req->op],
+                              .blob = copy_of(c),
+                              .key = req->key,
+                              .value = req->value,
+                              .items = req->items};
     struct store_result result;
 
     if (req->op != C10D_APPEND || append_fits(c, req))
@@ -429,29 +452,34 @@ static void handle_ping(struct conn *c, const struct c10d_request *req)
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
 }
 
-/* --- Requests with many keys. --- */
+/* --- Requests that take more than one turn. --- */
 
 static bool begin_job(struct conn *c, const struct c10d_request *req, const uint8_t *start,
-                      size_t size)
+                      size_t size, enum c10d_busy busy)
 {
     struct c10d_session *s = c10d_session(c);
     struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
-    struct key_picks *picks =
-        job == NULL ? NULL
-                    : keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
 
-    if (picks == NULL) {
-        account_free(ACCOUNT_SESSIONS, job, sizeof *job);
-        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
-        return false;
+    if (job != NULL) {
+        *job = (struct c10d_job){.request = *req, .start = start, .size = size};
+        s->work.job = job;
+        s->busy = (uint8_t)busy;
+        if (busy == C10D_PICKS)
+            job->picks =
+                keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
+        else if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
+            job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
     }
-    *job = (struct c10d_job){.picks = picks,
-                             .request = *req,
-                             .size = size,
-                             .items_at = (size_t)(req->items.ptr - start)};
-    s->work.job = job;
-    s->busy = C10D_PICKS;
-    return true;
+    if (job != NULL && (job->picks != NULL || job->copy != NULL))
+        return true;
+    c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+    return false;
+}
+
+static void move(struct slice *s, const uint8_t *from, const uint8_t *to)
+{
+    if (s->ptr != NULL)
+        s->ptr = to + (s->ptr - from);
 }
 
 /* The request of the job, now that its bytes begin here. */
@@ -459,7 +487,10 @@ static struct c10d_request request_of(const struct c10d_job *job, const uint8_t 
 {
     struct c10d_request req = job->request;
 
-    req.items.ptr = start + job->items_at;
+    move(&req.key, job->start, start);
+    move(&req.expected, job->start, start);
+    move(&req.value, job->start, start);
+    move(&req.items, job->start, start);
     return req;
 }
 
@@ -514,7 +545,7 @@ static void finish_job(struct conn *c, const struct c10d_request *req)
     }
 }
 
-static void run_job(struct conn *c, const struct c10d_request *req)
+static void run_picks(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
 
@@ -554,6 +585,29 @@ static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_r
     [C10D_BARRIER] = handle_barrier,
     [C10D_WATCH_KEY] = handle_watch,
 };
+
+static void run_copy(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_job *job = c10d_session(c)->work.job;
+    size_t left = req->value.len - job->done,
+           some = left < COPIED_AT_A_TIME ? left : COPIED_AT_A_TIME;
+
+    memcpy(job->copy->bytes + job->done, req->value.ptr + job->done, some);
+    job->done += some;
+    if (some < left)
+        return;
+    handlers[req->op](c, req);
+    if (c->protocol != NULL)
+        end_work(c);
+}
+
+static void run_job(struct conn *c, const struct c10d_request *req)
+{
+    if (c10d_session(c)->busy == C10D_PICKS)
+        run_picks(c, req);
+    else
+        run_copy(c, req);
+}
 
 /* --- Reading. --- */
 
@@ -604,18 +658,27 @@ static enum protocol_result end_turn(struct conn *c)
 /* One more turn of the request that has begun. The daemon may have waited for its end. */
 static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
 {
-    if (c10d_session(c)->busy == C10D_PICKS)
-        run_job(c, req);
-    else
+    if (c10d_session(c)->busy == C10D_LISTS)
         handle_list(c, req);
+    else
+        run_job(c, req);
     if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
         conn_finish(c);
     return end_turn(c);
 }
 
+/* Or large values. */
 static bool has_many_keys(const struct c10d_request *req, size_t size)
 {
-    return size > CHEAP_SIZE && req->count > MANY_KEYS;
+    return size > CHEAP_SIZE &&
+           (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE));
+}
+
+/* Of agents, the next request may depend on what becomes of this one. */
+static bool has_large_value(struct conn *c, const struct c10d_request *req)
+{
+    return req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
+           (req->op == C10D_SET || req->op == C10D_COMPARE_SET);
 }
 
 static void handle(struct conn *c, const struct c10d_request *req, const uint8_t *start,
@@ -623,9 +686,13 @@ static void handle(struct conn *c, const struct c10d_request *req, const uint8_t
 {
     bool waits = req->op == C10D_WAIT;
 
-    if (!has_many_keys(req, size))
+    enum c10d_busy busy = has_many_keys(req, size)  ? C10D_PICKS
+                          : has_large_value(c, req) ? C10D_COPIES
+                                                    : C10D_IDLE;
+
+    if (busy == C10D_IDLE)
         handlers[req->op](c, req);
-    else if ((!waits || may_wait(c)) && begin_job(c, req, start, size))
+    else if ((!waits || may_wait(c)) && begin_job(c, req, start, size, busy))
         run_job(c, req);
 }
 
@@ -670,7 +737,7 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
     enum protocol_result result;
 
     *size = 1;
-    if (s->busy == C10D_PICKS) {
+    if (s->busy != C10D_LISTS) {
         *size = s->work.job->size;
         req = request_of(s->work.job, start);
     }

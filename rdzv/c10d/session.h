@@ -17,7 +17,8 @@ enum c10d_role {
 enum c10d_busy {
     C10D_IDLE, /* there is none */
     C10D_LISTS,
-    C10D_PICKS, /* finds its keys, one after the other */
+    C10D_PICKS,  /* finds its keys, one after the other */
+    C10D_COPIES, /* copies its value */
 };
 
 struct c10d_session {
@@ -26,7 +27,7 @@ struct c10d_session {
     struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
     union {
         uint64_t list_ticket; /* of LIST_KEYS */
-        struct c10d_job *job; /* of a request with many keys */
+        struct c10d_job *job; /* of the other two */
     } work;                   /* the request that `busy` is about */
     union {
         void *agent;           /* C10D_AGENT: the hooks' own */

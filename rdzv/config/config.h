@@ -24,8 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CONFIG_DEFAULT_SPACE  "default"
-#define CONFIG_SPACE_NAME_MAX 253
+#define CONFIG_DEFAULT_SPACE "default"
 
 /* Owned strings; config_parse() makes them, config_free() frees them. */
 struct string_list {
@@ -47,9 +46,17 @@ struct listen_spec {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,   /* config_write_check() to stdout, exit 0 */
-    CONFIG_HELP,    /* config_write_help() to stdout, exit 0 */
-    CONFIG_VERSION, /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK,      /* config_write_check() to stdout, exit 0 */
+    CONFIG_HELP,       /* config_write_help() to stdout, exit 0 */
+    CONFIG_VERSION,    /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK_DATA, /* read a data directory, say what is in it; exit 0 when it is whole */
+};
+
+/* What a change has survived once it is answered. The order is that of `choices`. */
+enum config_sync {
+    CONFIG_SYNC_ALWAYS, /* the machine's end, too */
+    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last sync_interval_ms */
+    CONFIG_SYNC_OFF,    /* nothing: as without a data directory */
 };
 
 enum config_snapshot_opcodes {
@@ -95,12 +102,14 @@ struct config_elastic {
                                  never */
     bool drop_disconnected;   /* a node is dead when its agent's connection ends */
     bool keep_connected;      /* heartbeats of agents that wait for a reply are kept fresh */
+    uint64_t silent_node_ms;  /* a node is dead when its agent is silent for so long; 0: torch's
+                                 agents see to that */
     unsigned restart_on_loss; /* enum restart_on_loss */
     uint64_t silent_restart_ms;
     bool end_last_call;       /* a round is completed as soon as no node is missing */
     uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
     uint32_t expected_nodes;  /* of the first round; 0: unknown */
-    bool close_from_members;  /* a node that is in no round does not close the run of others */
+    bool close_from_members;  /* only a node whose workers run in the newest round closes the run */
     bool close_needs_all;     /* a run is closed only when every agent of its completed round that
                                  is connected has asked for it */
     bool merge_heartbeats;
@@ -125,8 +134,11 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
-    char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
-    char *data_dir; /* NULL: none was named */
+    char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
+    char *data_dir;   /* NULL: state is in memory only */
+    char *check_data; /* CONFIG_CHECK_DATA: that directory */
+    enum config_sync sync;
+    uint64_t sync_interval_ms;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */

@@ -29,6 +29,7 @@ struct option {
     enum option_kind kind;
     size_t offset; /* in struct config */
     uint64_t least, most;
+    const char *least_why;      /* OPTION_DURATION: why not less; NULL: plain to see */
     bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
     bool may_be_auto;           /* `auto` is legal, and means CONFIG_AUTO */
     const char *const *choices; /* ends with NULL */

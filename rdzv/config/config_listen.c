@@ -1,5 +1,6 @@
 /* Listeners: how --listen spells them, and which cannot stand side by side. */
 #include "rdzv/config/config_internal.h"
+#include "store/space.h"
 #include "store/xalloc.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@ bool config_space_name_ok(const char *name)
 {
     size_t len = strlen(name);
 
-    if (len == 0 || len > CONFIG_SPACE_NAME_MAX || strchr("._-", name[0]) != NULL)
+    if (len == 0 || len > SPACE_NAME_MAX || strchr("._-", name[0]) != NULL)
         return false;
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
 }
@@ -178,7 +179,7 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
         return config_fail(d, s,
                            "%s: a space is named with 1 to %d letters, digits, `.`, `_` or "
                            "`-`, a letter or digit first",
-                           config_show(s->value).text, CONFIG_SPACE_NAME_MAX);
+                           config_show(s->value).text, SPACE_NAME_MAX);
     if (space == NULL)
         space = CONFIG_DEFAULT_SPACE;
     if (host_len == 9 && strncasecmp(host, "localhost", 9) == 0) {

@@ -15,6 +15,7 @@
 static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const snapshot_names[] = {"off", "x1", "x2", NULL};
 static const char *const log_format_names[] = {"logfmt", "json", NULL};
+static const char *const sync_names[] = {"always", "batch", "off", NULL};
 static const char *const restart_names[] = {"off", "closed", "silent", NULL};
 static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
 
@@ -90,7 +91,22 @@ const struct option config_options[] = {
      .offset = AT(data_dir),
      .group = keeping,
      .value_name = "DIR",
-     .help = "accepted for etcd's sake; state is in memory only"},
+     .help = "keep all state in DIR, so that it outlives the process"},
+    {.name = "sync",
+     .kind = OPTION_CHOICE,
+     .offset = AT(sync),
+     .choices = sync_names,
+     .group = keeping,
+     .value_name = "always|batch|off",
+     .help = "what an answered change survives: a power cut; a kill; nothing"},
+    {.name = "sync-interval",
+     .kind = OPTION_DURATION,
+     .offset = AT(sync_interval_ms),
+     .least = 1,
+     .most = 60000,
+     .group = keeping,
+     .value_name = "DURATION",
+     .help = "with --sync=batch, a power cut loses no more than this"},
     {.name = "space-idle-timeout",
      .kind = OPTION_DURATION,
      .offset = AT(space_idle_timeout_ms),
@@ -175,6 +191,16 @@ const struct option config_options[] = {
      .group = elastic,
      .value_name = "on|off",
      .help = "keep the heartbeats fresh of agents that wait for a reply"},
+    {.name = "silent-node-timeout",
+     .kind = OPTION_DURATION,
+     .offset = AT(elastic.silent_node_ms),
+     .least = 6000,
+     .least_why = "torch's agents send a heartbeat each 5s, and 1.13 sends nothing else",
+     .most = UINT64_MAX,
+     .may_be_off = true,
+     .group = elastic,
+     .value_name = "DURATION",
+     .help = "a node is dead when its agent is silent for this time"},
     {.name = "restart-on-loss",
      .kind = OPTION_CHOICE,
      .offset = AT(elastic.restart_on_loss),
@@ -220,7 +246,7 @@ const struct option config_options[] = {
      .choices = switch_names,
      .group = elastic,
      .value_name = "on|off",
-     .help = "a node that is in no round does not close the run of others"},
+     .help = "only a node whose workers run in the newest round closes the run"},
     {.name = "close-needs-all",
      .kind = OPTION_SWITCH,
      .offset = AT(elastic.close_needs_all),
@@ -363,6 +389,12 @@ const struct option config_options[] = {
      .least = CONFIG_CHECK,
      .group = files,
      .help = "check the settings, print them as YAML and exit"},
+    {.name = "check-data",
+     .kind = OPTION_TEXT,
+     .offset = AT(check_data),
+     .group = files,
+     .value_name = "DIR",
+     .help = "read a data directory, say what is in it and exit"},
     {.name = "help",
      .kind = OPTION_ACTION,
      .least = CONFIG_HELP,
@@ -432,8 +464,10 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
         char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
 
         if (duration)
-            return config_fail(d, s, "%s: must be %s at least", config_show(s->value).text,
-                               units_format_duration(o->least, least));
+            return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text,
+                               units_format_duration(o->least, least),
+                               o->least_why == NULL ? "" : ": ",
+                               o->least_why == NULL ? "" : o->least_why);
         if (o->kind == OPTION_COUNT) {
             snprintf(least, sizeof least, "%" PRIu64, o->least);
             snprintf(most, sizeof most, "%" PRIu64, o->most);

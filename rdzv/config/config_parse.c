@@ -12,6 +12,8 @@ static void set_defaults(struct config *c)
         .password_backoff = true,
         .legacy = true,
         .drain_timeout_ms = 5000,
+        .sync = CONFIG_SYNC_BATCH,
+        .sync_interval_ms = 100,
         .elastic =
             {
                 .fixes = true,
@@ -81,6 +83,8 @@ static bool finish(struct parse *p)
         free(c->data_dir);
         c->data_dir = NULL;
     }
+    if (c->check_data != NULL && c->action == CONFIG_RUN)
+        c->action = CONFIG_CHECK_DATA;
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
@@ -163,6 +167,7 @@ void config_free(struct config *c)
     config_clear_listeners(c);
     free(c->name);
     free(c->data_dir);
+    free(c->check_data);
     free(c->admin_token_file);
     free(c->elastic.advertise);
     free(c->elastic.advertise_host);

@@ -83,8 +83,10 @@ void engine_commit(struct engine *e)
 
     if (!e->batch_changed)
         return;
-    if (e->options.journal.commit != NULL)
+    if (e->options.journal.commit != NULL) {
+        batch_end(&e->batch, engine_wall_ns(e));
         durable = e->options.journal.commit(e->options.journal.arg, &e->batch);
+    }
     batch_begin(&e->batch, e->batch.number + 1);
     e->batch_changed = false;
     engine_committed(e, durable);
@@ -198,6 +200,18 @@ bool engine_expire(struct engine *e, size_t max)
             max--;
     }
     return max == 0 && engine_next_expiry(e, &at) && at <= command.now_ns;
+}
+
+void engine_postpone_expiry(struct engine *e, uint64_t by_ms)
+{
+    const struct command command = {
+        .kind = COMMAND_TREE_POSTPONE,
+        .number = by_ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)by_ms * 1000000};
+    struct engine_space *space;
+    struct store_result result;
+
+    TAILQ_FOREACH(space, &e->spaces, entry)
+        engine_apply(e, space, &command, &result);
 }
 
 static void forget_space(struct engine *e, struct engine_space *space)

@@ -15,12 +15,14 @@
 /* Where batches are kept, once there is a journal. `commit` NULL, as today: nowhere, memory is all
  * there is. */
 struct engine_journal {
-    /* Takes a batch, which has changes and is borrowed for the call. Returns the number of the
-     * newest batch that is as durable as promised: this one's, or an earlier one while the disk is
-     * slow. Later progress is reported with engine_committed(). */
-    uint64_t (*commit)(void *arg, const struct batch *batch);
+    /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
+     * Returns the number of the newest batch that is as durable as promised: this one's, or an
+     * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
+    uint64_t (*commit)(void *arg, struct batch *batch);
     void *arg;
 };
+
+struct data_dir;
 
 struct engine_options {
     const struct clock *clock;
@@ -77,6 +79,8 @@ struct engine {
     uint64_t used_ms; /* the end of the last one */
 
     bool expiry_moved; /* engine_next_expiry() may say something new since it was set to false */
+
+    struct data_dir *data_dir; /* NULL: there is none */
 
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
@@ -174,6 +178,9 @@ uint64_t engine_unused_ms(const struct engine *e);
 
 /* Removes what has expired in etcd's trees, at most `max` nodes. True: there is more. */
 bool engine_expire(struct engine *e, size_t max);
+
+/* Gives all TTLs so much more time: their clients could not refresh them meanwhile. */
+void engine_postpone_expiry(struct engine *e, uint64_t by_ms);
 
 /* When the next TTL ends, by the wall clock; false: none is pending. */
 bool engine_next_expiry(struct engine *e, int64_t *at_ns);

@@ -4,17 +4,18 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS     10000000u  /* between two looks */
-#define HOLES_LEAST (8u << 20) /* bytes that are worth it */
-#define PATIENCE    1000u      /* so many times as long as it took, when it was of little use */
+#define LOOK_NS    10000000u /* between two looks */
+#define PATIENCE   1000u     /* so many times as long as looking at all holes took */
+#define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
 
-void heap_init(struct heap *h, const struct clock *clock)
+void heap_init(struct heap *h)
 {
     size_t resident;
 
-    *h = (struct heap){.clock = clock, .page = (size_t)sysconf(_SC_PAGESIZE)};
+    *h = (struct heap){.page = (size_t)sysconf(_SC_PAGESIZE)};
     h->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     resident = heap_resident(h);
     h->own = resident > account.total ? resident - account.total : 0;
@@ -41,16 +42,40 @@ size_t heap_resident(const struct heap *h)
     return strtoul(end, NULL, 10) * h->page;
 }
 
-void heap_trim(struct heap *h, uint64_t now_ns)
+/* CPU time: the machine may have had other things to do meanwhile. */
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* How long malloc() was looking at holes. */
+static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
+{
+    uint64_t began_ns = cpu_ns(), took;
+    size_t now, given;
+
+    malloc_trim(0);
+    took = cpu_ns() - began_ns;
+    now = heap_resident(h);
+    given = now < resident ? resident - now : 0;
+    h->left = given < holes ? holes - given : 0;
+    return took > given / BYTES_A_NS ? took - given / BYTES_A_NS : 0;
+}
+
+void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
 {
     size_t resident = heap_resident(h), known = account.total + h->own;
     size_t holes = resident > known ? resident - known : 0;
 
     h->total = account.total;
     h->next_ns = now_ns + LOOK_NS;
-    if (holes < HOLES_LEAST + account.total / 8)
-        return;
-    malloc_trim(0);
-    if (heap_resident(h) + holes / 2 > resident)
-        h->next_ns += PATIENCE * (clock_monotonic_ns(h->clock) - now_ns);
+    if (holes < h->left)
+        h->left = holes;
+    if (now_ns < h->after_ns && worth < account.total / 4)
+        worth = account.total / 4;
+    if (holes - h->left >= worth)
+        h->after_ns = now_ns + PATIENCE * give_back(h, resident, holes);
 }

@@ -9,6 +9,7 @@ enum drop_reason {
     DROP_LIMIT,      /* more than a setting allows */
     DROP_STALLED,    /* half a request, or answers that the peer does not read */
     DROP_SPACE_FULL, /* --space-limit */
+    DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
     DROP_RUN, /* an agent whose run was forgotten, or goes on without it */
     DROP_REASONS,
@@ -48,5 +49,6 @@ struct stats {
     uint64_t runs_closed;
     uint64_t runs_repaired;      /* lines `repaired` in the log */
     uint64_t nodes_disconnected; /* agents that went while their run was open */
+    uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
     uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
 };

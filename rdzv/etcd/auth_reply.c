@@ -44,7 +44,9 @@ enum auth_status etcd_auth_apply(const struct http_request *r, const struct comm
 
     engine_apply(http_engine(r), r->space, command, &result);
     if (result.auth == AUTH_NO_ROOM)
-        etcd_auth_reply_failed(r, "no room for users and roles");
+        etcd_auth_reply_failed(r, result.status == STORE_READ_ONLY
+                                      ? "the data directory takes no changes"
+                                      : "no room for users and roles");
     return result.auth;
 }
 

@@ -6,9 +6,33 @@
 #include <stdio.h>
 
 #include "proto/etcd.h"
+#include "rdzv/etcd/form_value.h"
 #include "rdzv/etcd/get.h"
 #include "rdzv/etcd/put.h"
 #include "rdzv/etcd/sender.h"
+#include "rdzv/http/job.h"
+
+/* What follows /v2/keys, without a trailing slash; the root is "/". */
+static struct slice key_of(struct slice path)
+{
+    struct slice key = slice_from(path, strlen("/v2/keys"));
+
+    while (key.len > 1 && key.ptr[key.len - 1] == '/')
+        key.len--;
+    return key.len == 0 ? slice_str("/") : key;
+}
+
+static const char *why_not_kept(enum store_status why)
+{
+    switch (why) {
+    case STORE_TOO_LONG:
+        return "rdzvd: the path has more than 4096 bytes or 1024 names";
+    case STORE_READ_ONLY:
+        return "rdzvd: the data directory takes no changes, see /readyz?verbose";
+    default:
+        return "rdzvd: the space is full, see --space-limit";
+    }
+}
 
 /* ETCD_INTERNAL, and why. */
 static void reply_not_kept(const struct http_request *r, enum store_status why)
@@ -16,10 +40,7 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        etcd_reply_error(r, ETCD_INTERNAL,
-                         slice_str(why == STORE_TOO_LONG
-                                       ? "rdzvd: the path has more than 4096 bytes or 1024 names"
-                                       : "rdzvd: the space is full, see --space-limit"),
+        etcd_reply_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
                          r->space->store->tree.index);
 }
 
@@ -129,12 +150,17 @@ static bool unescape(const struct http_request *r, struct slice value, struct sl
     return true;
 }
 
-static void change(const struct http_request *r, struct slice key, const struct etcd_request *q)
+/* `decoded` has the values. */
+static void make_change(const struct http_request *r, const struct etcd_request *q,
+                        const struct command *decoded)
 {
     int64_t now_ns = engine_wall_ns(http_engine(r));
     struct command command = {
         .kind = kinds[q->op],
-        .key = key,
+        .key = key_of(r->path),
+        .value = decoded->value,
+        .blob = decoded->blob,
+        .expected = decoded->expected,
         .prev_index = q->prev_index,
         .expires_ns = deadline(q, now_ns),
         .now_ns = now_ns,
@@ -144,10 +170,6 @@ static void change(const struct http_request *r, struct slice key, const struct 
     };
     struct store_result result;
 
-    if (!unescape(r, q->value, q->prev_value, &command)) {
-        reply_no_memory(r);
-        return;
-    }
     engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
         etcd_reply_changed(r, q, result.tree.event);
@@ -159,17 +181,78 @@ static void change(const struct http_request *r, struct slice key, const struct 
         etcd_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
-/* --- The whole. --- */
+/* --- A change with large values: they are decoded in slices. --- */
 
-/* What follows /v2/keys, without a trailing slash; the root is "/". */
-static struct slice key_of(struct slice path)
+struct change_job {
+    struct http_job job;
+    struct etcd_request request; /* without its values */
+    struct form_value value;
+    struct form_value expected;
+};
+
+static void free_job(struct http_job *job)
 {
-    struct slice key = slice_from(path, strlen("/v2/keys"));
+    struct change_job *j = (struct change_job *)job; /* its first member */
 
-    while (key.len > 1 && key.ptr[key.len - 1] == '/')
-        key.len--;
-    return key.len == 0 ? slice_str("/") : key;
+    form_value_end(&j->value);
+    form_value_end(&j->expected);
+    account_free(ACCOUNT_INPUT, j, sizeof *j);
 }
+
+static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
+{
+    struct change_job *j = (struct change_job *)job;
+    struct command decoded;
+
+    if ((!j->value.whole && !form_value_go_on(&j->value, r)) ||
+        (!j->expected.whole && !form_value_go_on(&j->expected, r)))
+        return HTTP_JOB_GOES_ON;
+    decoded = (struct command){.value = blob_slice(j->value.blob),
+                               .blob = j->value.blob,
+                               .expected = blob_slice(j->expected.blob)};
+    make_change(r, &j->request, &decoded);
+    return HTTP_JOB_DONE;
+}
+
+static void start_change(const struct http_request *r, const struct etcd_request *q)
+{
+    struct change_job *j = account_request(ACCOUNT_INPUT, ACCOUNT_SMALL, sizeof *j);
+
+    if (j == NULL) {
+        reply_no_memory(r);
+        return;
+    }
+    *j = (struct change_job){.job = {.run = run_job, .free = free_job}, .request = *q};
+    j->request.value = j->request.prev_value = (struct slice){0};
+    if (form_value_begin(&j->value, r, q->value) &&
+        form_value_begin(&j->expected, r, q->prev_value)) {
+        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
+        return;
+    }
+    free_job(&j->job);
+    reply_no_memory(r);
+}
+
+/* Those of the query are not: a head is not that long. */
+static bool is_in_body(const struct http_request *r, struct slice value)
+{
+    return value.len == 0 || (value.ptr >= r->body.ptr && value.ptr < r->body.ptr + r->body.len);
+}
+
+static void change(const struct http_request *r, const struct etcd_request *q)
+{
+    struct command decoded = {0};
+
+    if (q->value.len + q->prev_value.len >= FORM_VALUE_LARGE && is_in_body(r, q->value) &&
+        is_in_body(r, q->prev_value))
+        start_change(r, q);
+    else if (unescape(r, q->value, q->prev_value, &decoded))
+        make_change(r, q, &decoded);
+    else
+        reply_no_memory(r);
+}
+
+/* --- The whole. --- */
 
 static bool is_write(enum http_method method)
 {
@@ -197,7 +280,7 @@ static void carry_out(const struct http_request *r, const struct etcd_request *q
     else if (q->op == ETCD_OP_WATCH)
         start_watch(r, key, q);
     else
-        change(r, key, q);
+        change(r, q);
 }
 
 void etcd_keys_handle(const struct http_request *r)

@@ -26,6 +26,10 @@
 /* A request is cheap up to this; it is not measured then. */
 #define CHEAP_SIZE (32u << 10)
 
+/* And each byte of its path is as much work as so many others: it may be all slashes, each of which
+ * is a directory to look up, or to make. */
+#define PATH_WEIGHT 100u
+
 #define CHEAP_WATCHES 64u /* in the space of a change */
 
 #define EVENTS_AT_A_TIME 256
@@ -400,7 +404,8 @@ void http_wake_job(struct conn *c)
  * say so. */
 static bool is_costly(const struct http_request *r, const struct http_route *route)
 {
-    return !(route->flags & ROUTE_CHEAP) || session_of(r->conn)->raw_at > CHEAP_SIZE ||
+    return !(route->flags & ROUTE_CHEAP) ||
+           session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
            (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
 }
 

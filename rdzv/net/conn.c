@@ -289,7 +289,7 @@ void conn_free(struct conn *c)
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
-        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
+        inbuf_free(c->in, &n->engine->store.graveyard);
     close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);

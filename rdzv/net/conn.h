@@ -3,6 +3,7 @@
  * functions (protocol.h). input.h reads, transport.h sends. */
 #pragma once
 
+#include "rdzv/net/inbuf.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/peer.h"
@@ -44,16 +45,6 @@ enum conn_probation {
     PROBATION_OVER, /* nothing more: it has asked */
 };
 
-/* What has come and is not done with: half a request, or requests that have to wait. Absent while
- * there is none, as with all idle peers. */
-struct input {
-    size_t start; /* of what is not done with yet */
-    size_t len;   /* of that */
-    size_t cap;   /* of all of `bytes` */
-    size_t need;  /* bytes that the request here needs at least */
-    uint8_t bytes[];
-};
-
 /* Room within the connection for what its protocol keeps of it, so that ten thousand idle
  * connections are held in one chunk of memory each. */
 #define CONN_SESSION_SIZE 56
@@ -83,7 +74,7 @@ struct conn {
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
-    struct input *in;
+    struct input *in; /* absent while there is none, as with all idle peers */
     struct outq out;
     uint64_t watermark;  /* the batch that what is queued depends on, see engine_watermark() */
     uint32_t charged_in; /* the iteration that `charged` is about: its low bits */

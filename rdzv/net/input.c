@@ -12,7 +12,22 @@
  * memory follows what a peer has sent, never what it has announced. */
 #define INPUT_STEP (16u * 1024)
 
+/* And at most this much: it has to be received in one go. */
+#define INPUT_STEP_MOST (1u << 20)
+
 /* --- What is kept. --- */
+
+static struct graveyard *graveyard_of(struct conn *c)
+{
+    return &conn_net(c)->engine->store.graveyard;
+}
+
+static void drop_input(struct conn *c)
+{
+    if (c->in != NULL)
+        inbuf_free(c->in, graveyard_of(c));
+    c->in = NULL;
+}
 
 static void drop_for_memory(struct conn *c)
 {
@@ -31,7 +46,7 @@ static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t ne
 {
     if (len == 0)
         return true;
-    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), sizeof *c->in + len);
+    c->in = account_request(ACCOUNT_INPUT, input_class(c, len), inbuf_size(len));
     if (c->in == NULL) {
         drop_for_memory(c);
         return false;
@@ -51,11 +66,12 @@ static void compact(struct conn *c)
         return;
     memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    in = account_realloc(ACCOUNT_INPUT, in, sizeof *in + in->cap, sizeof *in + in->len);
-    if (in == NULL)
-        return;
-    in->cap = in->len;
-    c->in = in;
+    inbuf_resize(&c->in, graveyard_of(c), ACCOUNT_ORDINARY, in->len);
+}
+
+static size_t between(size_t least, size_t value, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
 }
 
 /* Makes room behind what is here; false when memory is short. A list and a chunked body know no
@@ -65,8 +81,8 @@ static bool make_room(struct conn *c)
 {
     struct input *in = c->in;
     size_t want = in->need > in->len ? in->need - in->len : 1;
-    size_t step = in->len > INPUT_STEP ? in->len : INPUT_STEP;
-    size_t least = in->len / 2 > 512 ? in->len / 2 : 512;
+    size_t step = between(INPUT_STEP, in->len, INPUT_STEP_MOST);
+    size_t least = between(512, in->len / 2, INPUT_STEP_MOST);
 
     if (in->start > 0)
         memmove(in->bytes, in->bytes + in->start, in->len);
@@ -78,14 +94,8 @@ static bool make_room(struct conn *c)
     if (want < least)
         want = least;
     want += in->len;
-    store_make_room(&conn_net(c)->engine->store, input_class(c, want), sizeof *in + want);
-    in = account_resize(ACCOUNT_INPUT, input_class(c, want), in, sizeof *in + in->cap,
-                        sizeof *in + want);
-    if (in == NULL)
-        return false;
-    in->cap = want;
-    c->in = in;
-    return true;
+    store_make_room(&conn_net(c)->engine->store, input_class(c, want), inbuf_size(want));
+    return inbuf_resize(&c->in, graveyard_of(c), input_class(c, want), want);
 }
 
 /* --- To the protocol. --- */
@@ -168,12 +178,10 @@ void input_process(struct conn *c)
     c->in->start += used;
     c->in->len -= used;
     c->in->need = need;
-    if (c->in->len == 0) {
-        account_free(ACCOUNT_INPUT, c->in, sizeof *c->in + c->in->cap);
-        c->in = NULL;
-    } else {
+    if (c->in->len == 0)
+        drop_input(c);
+    else
         compact(c);
-    }
     conn_update_stall(c, used > 0);
     conn_update_events(c);
 }

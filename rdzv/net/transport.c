@@ -36,7 +36,7 @@
 #define FREED_AT_A_TIME 64
 
 /* And so many bytes in one iteration: that the kernel gets their pages back takes time, too. */
-#define FREED_BYTES_MOST (16u << 20)
+#define FREED_BYTES_MOST GRAVEYARD_BYTES_MOST
 
 /* So many are woken before what they are told is sent. */
 #define WAKES_AT_A_TIME 64

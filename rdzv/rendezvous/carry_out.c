@@ -17,6 +17,20 @@ static struct rendezvous *rdzv_of(const struct live_run *run)
 
 /* --- Commands. --- */
 
+static const char *why_not(enum store_status status)
+{
+    switch (status) {
+    case STORE_FULL:
+        return "the space is full, see --space-limit";
+    case STORE_ABSENT:
+        return "its worker store is gone";
+    case STORE_READ_ONLY:
+        return "the data directory takes no changes";
+    default:
+        return "out of memory";
+    }
+}
+
 /* The policy has seen that the keys have room; memory may be short, and run records have a limit of
  * their own. What a deletion does not find is gone already. */
 static bool apply(struct live_run *run, const struct command *command)
@@ -28,10 +42,7 @@ static bool apply(struct live_run *run, const struct command *command)
     if (result.status == STORE_OK || (deletes && result.status == STORE_ABSENT))
         return true;
     log_event(LOG_ERROR, "repair_failed", log_str("space", run->home->space->store->name),
-              log_bytes("run", run->run.view.id),
-              log_str("reason", result.status == STORE_FULL ? "the space is full, see --space-limit"
-                                : result.status == STORE_ABSENT ? "its worker store is gone"
-                                                                : "out of memory"));
+              log_bytes("run", run->run.view.id), log_str("reason", why_not(result.status)));
     return false;
 }
 
@@ -91,7 +102,7 @@ static void forget_run(struct live_run *run)
 
 /* --- Worker stores. --- */
 
-static struct worker_use *find_use(const struct rendezvous_space *home, uint64_t id)
+struct worker_use *worker_use_find(const struct rendezvous_space *home, uint64_t id)
 {
     uint8_t key[sizeof id];
 
@@ -105,23 +116,42 @@ static void free_use(struct rendezvous_space *home, struct worker_use *use)
     account_free(ACCOUNT_RUNS, use, sizeof *use);
 }
 
-static void open_worker_store(struct live_run *run, uint64_t id)
+/* Nothing is in the table yet. */
+static struct worker_use *new_use(uint64_t id)
 {
     struct worker_use *use = account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *use);
+
+    if (use == NULL)
+        return NULL;
+    use->id = id;
+    bytes_put_u64(use->key, id);
+    use->node.key = (struct slice){use->key, sizeof use->key};
+    return use;
+}
+
+static void open_worker_store(struct live_run *run, uint64_t id)
+{
+    struct worker_use *use = new_use(id);
 
     if (use == NULL) {
         run->stale = true;
         return;
     }
-    use->id = id;
-    bytes_put_u64(use->key, id);
-    use->node.key = (struct slice){use->key, sizeof use->key};
     if (!apply(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
         account_free(ACCOUNT_RUNS, use, sizeof *use);
         return;
     }
     table_add(&run->home->worker_stores, &use->node);
     run->worker_store = use;
+}
+
+struct worker_use *worker_use_restore(struct rendezvous_space *home, uint64_t id)
+{
+    struct worker_use *use = new_use(id);
+
+    if (use != NULL)
+        table_add(&home->worker_stores, &use->node);
+    return use;
 }
 
 static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use)
@@ -136,21 +166,26 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
         free_use(home, use);
 }
 
+void worker_use_end(struct rendezvous_space *home, struct worker_use *use)
+{
+    use->ended = true;
+    drop_if_unused(home, use);
+}
+
 static void end_worker_store(struct live_run *run, uint64_t id)
 {
-    struct worker_use *use = find_use(run->home, id);
+    struct worker_use *use = worker_use_find(run->home, id);
 
     if (use == NULL)
         return;
-    use->ended = true;
     if (run->worker_store == use)
         run->worker_store = NULL;
-    drop_if_unused(run->home, use);
+    worker_use_end(run->home, use);
 }
 
 void worker_use_leave(struct rendezvous_space *home, uint64_t id)
 {
-    struct worker_use *use = find_use(home, id);
+    struct worker_use *use = worker_use_find(home, id);
 
     use->sessions--;
     drop_if_unused(home, use);
@@ -159,7 +194,7 @@ void worker_use_leave(struct rendezvous_space *home, uint64_t id)
 void worker_uses_fini(struct rendezvous_space *home)
 {
     for (uint64_t id = home->space->store->worker_stores.last_id; id > 0; id--) {
-        struct worker_use *use = find_use(home, id);
+        struct worker_use *use = worker_use_find(home, id);
 
         if (use != NULL)
             free_use(home, use);
@@ -335,6 +370,7 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out)
     stats->runs_closed += out->counters.runs_closed;
     stats->runs_repaired += out->counters.runs_repaired;
     stats->nodes_disconnected += out->counters.nodes_disconnected;
+    stats->nodes_silent += out->counters.nodes_silent;
     stats->restarts_asked += out->counters.restarts_asked;
     for (size_t i = 0; i < out->count; i++) {
         if (!carry_out_command(run, &out->items[i]))

@@ -104,7 +104,7 @@ static void note_ignored(struct step *s, const struct agent *a)
     note->node = explain_node(s, &a->node);
     note->reason = s->run->settings->close_needs_all
                        ? "other nodes are still in the run, see --close-needs-all"
-                       : "it is in no round, and other nodes are, see --close-from-members";
+                       : "its workers are in no round, and others go on, see --close-from-members";
 }
 
 /* Puts the heartbeat into the state that there is, in our own text, which differs from the one

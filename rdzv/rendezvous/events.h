@@ -10,11 +10,12 @@ enum policy_event_kind {
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key */
-    AGENT_ASKED,         /* any other request, but the next two */
+    AGENT_ASKED,         /* any other request, but the next three */
+    AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, which has a value
+                          */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
-    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys; sent once there
-                            is a journal */
+    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
@@ -114,6 +115,7 @@ struct policy_counters {
     uint64_t runs_closed;
     uint64_t runs_repaired;
     uint64_t nodes_disconnected;
+    uint64_t nodes_silent;
     uint64_t restarts_asked; /* nodes were told to meet again, since one is lost */
 };
 

@@ -12,8 +12,10 @@ enum note_kind {
     NOTE_NODE_LEFT,
     NOTE_NODE_REPLACED, /* its container was started again, under the same name */
     NOTE_NODE_PRESUMED_DEAD,
+    NOTE_NODE_SILENT, /* the same, by rdzvd itself */
     NOTE_NODE_DISCONNECTED,
     NOTE_NODES_RESTARTED,
+    NOTE_NODES_LOST,
     NOTE_LAST_CALL,
     NOTE_LAST_CALL_ENDED,
     NOTE_ROUND_COMPLETE,

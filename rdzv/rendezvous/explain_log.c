@@ -82,6 +82,16 @@ static void node_presumed_dead(struct line *l)
               log_str("by", n->by_node));
 }
 
+static void node_silent(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "node_silent", RUN_NODE(l),
+              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
+              log_str("previous", n->previous), log_i64("silent_ms", n->ms),
+              log_str("reason", n->reason));
+}
+
 static void node_disconnected(struct line *l)
 {
     const struct note *n = l->note;
@@ -146,6 +156,14 @@ static void node_repaired(struct line *l)
     log_event(LOG_WARN, "repaired", RUN(l), log_str("node", n->node),
               log_str("peer", peer_text_of(n->agent, l->peer, "")), log_i64("round", n->round),
               log_str("action", n->action), log_str("reason", n->reason));
+}
+
+static void nodes_lost(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "nodes_lost", RUN(l), log_i64("round", n->round),
+              log_u64("nodes", n->number), log_str("reason", n->reason));
 }
 
 static void agents_waiting(struct line *l)
@@ -213,10 +231,14 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return node_replaced;
     case NOTE_NODE_PRESUMED_DEAD:
         return node_presumed_dead;
+    case NOTE_NODE_SILENT:
+        return node_silent;
     case NOTE_NODE_DISCONNECTED:
         return node_disconnected;
     case NOTE_NODES_RESTARTED:
         return nodes_restarted;
+    case NOTE_NODES_LOST:
+        return nodes_lost;
     case NOTE_LAST_CALL:
         return last_call;
     case NOTE_LAST_CALL_ENDED:

@@ -119,18 +119,25 @@ static void remove_from_round(struct torch_state *state, struct torch_node *node
         state->round++;
 }
 
-static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
+/* Puts the state without the nodes that are lost; `tell`: those who are left are told, if they have
+ * to be. */
+static void put_without(struct step *s, struct torch_state *next, bool tell, const char *why)
 {
-    bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
-
-    remove_from_round(next, node);
     tell = tell && should_tell(s->run, next);
     if (tell)
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
     if (step_put_state(s, next, 0) && tell)
-        tell_survivors(s, "the connection of one of them has ended");
+        tell_survivors(s, why);
+}
+
+static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
+{
+    bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
+
+    remove_from_round(next, node);
+    put_without(s, next, tell, "the connection of one of them has ended");
 }
 
 void loss_on_disconnect(struct step *s, struct agent *gone)
@@ -148,7 +155,97 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     torch_state_free(&next);
 }
 
-/* --- A node that is silent. --- */
+/* --- All of them. --- */
+
+static size_t take_out_absent(const struct run *run, struct torch_state *state)
+{
+    size_t gone = 0;
+
+    for (size_t i = 0; i < state->count; i++) {
+        struct torch_node *node = &state->nodes[i];
+
+        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL)
+            continue;
+        remove_from_round(state, node);
+        gone++;
+    }
+    return gone;
+}
+
+void loss_on_restore(struct step *s)
+{
+    struct torch_state next;
+    struct note *note;
+    size_t gone;
+
+    if (!s->run->settings->drop_disconnected || !step_is_open(s) || !step_read_state(s, &next))
+        return;
+    gone = take_out_absent(s->run, &next);
+    if (gone > 0 && step_put_state(s, &next, 0)) {
+        note = explain_note(s, NOTE_NODES_LOST);
+        note->number = gone;
+        note->reason = "rdzvd was started again, and agents of torch do not connect again";
+    }
+    torch_state_free(&next);
+}
+
+/* --- Nodes that are silent, and connected. --- */
+
+static bool is_overdue(const struct step *s, const struct torch_node *node)
+{
+    return explain_role(node) != NULL &&
+           presence_silent_ms(s, node) >= s->run->settings->silent_node_ms;
+}
+
+static bool is_any_overdue(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (is_overdue(s, &state->nodes[i]))
+            return true;
+    }
+    return false;
+}
+
+static void note_silent(struct step *s, const struct torch_node *node)
+{
+    struct note *note = explain_note(s, NOTE_NODE_SILENT);
+
+    s->out->counters.nodes_silent++;
+    note->agent = run_agent_of(s->run, node);
+    note->node = explain_node(s, node);
+    note->previous = explain_role(node);
+    note->ms = (int64_t)presence_silent_ms(s, node);
+    note->reason = "nothing has come of its agent for --silent-node-timeout";
+}
+
+/* Should it only have slept, it is put back when it asks again, as one that the others presumed
+ * dead: see repair.c. Nodes whose workers have ended well wait for each other, for five minutes in
+ * one request, and none of them is missed. */
+void loss_drop_silent(struct step *s)
+{
+    const struct run *run = s->run;
+    struct torch_state next;
+    bool tell = false;
+
+    if (run->settings->silent_node_ms == 0 || !step_is_open(s) ||
+        run->finishing_round == run->view.state.round || !is_any_overdue(s) ||
+        !step_read_state(s, &next))
+        return;
+    for (size_t i = 0; i < next.count; i++) {
+        if (!is_overdue(s, &next.nodes[i]))
+            continue;
+        note_silent(s, &next.nodes[i]);
+        tell = tell || next.nodes[i].participant;
+        remove_from_round(&next, &next.nodes[i]);
+    }
+    put_without(s, &next, tell && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
+                "one of them is silent for --silent-node-timeout");
+    torch_state_free(&next);
+}
+
+/* --- A node that is silent for longer. --- */
 
 /* True: the others have presumed one of them dead, or are about to. */
 static bool misses_a_node(const struct step *s)

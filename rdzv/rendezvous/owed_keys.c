@@ -80,11 +80,19 @@ static bool agent_zero_reads_all(const struct run *run)
     return run->view.state.has_redundancy;
 }
 
-/* Agents that listen themselves read where in each round; the others once in their life, so that
- * they are never given a place that is none. */
+/* The workers of agent 0 listen themselves, as before 2.5: agents without PING are left alone. */
+static bool worker_zero_listens(const struct run *run)
+{
+    const struct agent *a = TAILQ_FIRST(&run->agents);
+
+    return run->view.record.placement == WORKER_STORE_WORKER0 || (a != NULL && !a->pings);
+}
+
+/* Agents whose workers listen read where in each round; the others once in their life, so that they
+ * are never given a place that is none. */
 static void owe_place(struct step *s)
 {
-    if (s->run->view.record.placement != WORKER_STORE_WORKER0)
+    if (!worker_zero_listens(s->run))
         return;
     owe(s, "MASTER_ADDR", "localhost");
     owe(s, "MASTER_PORT", "1");

@@ -9,6 +9,14 @@
 /* Answers AGENT_COMPARE_SET. */
 void compare_set(struct step *s, const struct policy_event *event);
 
+/* --- closing.c --- */
+
+/* The agent has set a key of that round, or has read one. */
+void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name);
+void closing_note_read(struct agent *a, int64_t round, struct slice name);
+/* True: the run goes on although the agent wants to close it. */
+bool closing_is_refused(const struct step *s, const struct agent *a);
+
 /* --- cas_queue.c --- */
 
 /* For a compare-and-set that needs the slot. True: the agent is queued, and its request is held. */
@@ -44,8 +52,13 @@ void rejoin_reject_overdue(struct step *s);
 
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
+/* No agent could ask for anything for that long: none was silent. */
+void presence_stood_still(struct step *s, uint64_t still_ms);
 /* Once a second: moves on the heartbeats of agents that are connected and live. */
 void presence_refresh(struct step *s);
+/* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
+ * is not, or waits. */
+uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
 /* A participant has a heartbeat that is too old for torch, and its agent waits for nothing. */
 bool presence_misses_heartbeats(const struct step *s);
 
@@ -54,7 +67,11 @@ bool presence_misses_heartbeats(const struct step *s);
 /* The connection of that agent has ended, and it is counted out: takes its node out of the run, and
  * tells the others. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
-/* Once a second: tells the others of a node that is silent. */
+/* The daemon was started again: nodes whose agents are not connected are lost. */
+void loss_on_restore(struct step *s);
+/* Once a second: takes out the nodes that are silent for silent_node_ms, and tells the others. */
+void loss_drop_silent(struct step *s);
+/* Once a second: tells the others of a node that is silent for silent_restart_ms. */
 void loss_on_tick(struct step *s);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
@@ -97,6 +114,8 @@ void worker_store_on_completed(struct step *s, struct agent *by);
 void worker_store_intercept_set(struct step *s, const struct policy_event *event);
 void worker_store_on_probed(struct step *s, const struct policy_event *event);
 void worker_store_on_port_opened(struct step *s, const struct policy_event *event);
+/* The daemon was started again: workers find their store where it was. */
+void worker_store_on_restore(struct step *s);
 /* The agent no longer exists. */
 void worker_store_leave(struct step *s, const struct agent *a);
 /* Does what the space had no room for. */

@@ -58,7 +58,14 @@ static void set_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
     note_finishing(s, event);
+    closing_note_set(s, event->agent, event->round, event->round_key);
     worker_store_intercept_set(s, event);
+}
+
+static void get_round_key(struct step *s, const struct policy_event *event)
+{
+    asked(s, event);
+    closing_note_read(event->agent, event->round, event->round_key);
 }
 
 static void add_round_key(struct step *s, const struct policy_event *event)
@@ -75,6 +82,8 @@ static void restored(struct step *s, const struct policy_event *event)
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
     loss_clear_mark(s);
+    loss_on_restore(s);
+    worker_store_on_restore(s);
 }
 
 static void changed(struct step *s, const struct policy_event *event)
@@ -111,12 +120,14 @@ static void tick(struct step *s, const struct policy_event *event)
     rejoin_reject_overdue(s);
     worker_store_retry(s);
     presence_refresh(s);
+    loss_drop_silent(s);
     loss_on_tick(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 
 static void stood_still(struct step *s, const struct policy_event *event)
 {
+    presence_stood_still(s, event->still_ms);
     repair_shift_heartbeats(s, event->still_ms);
     s->run->missing_since_ms = 0; /* no node could be heard of */
 }
@@ -133,6 +144,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_LOOKED] = looked,
     [AGENT_ASKED] = asked,
+    [AGENT_GET_ROUND_KEY] = get_round_key,
     [AGENT_SET_ROUND_KEY] = set_round_key,
     [AGENT_ADD_ROUND_KEY] = add_round_key,
     [RUN_RESTORED] = restored,

@@ -2,7 +2,7 @@
  * such as for the ranks of a round, which may take a minute; and the others presume it dead when
  * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
  * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
- * heartbeat grows as old as torch wants. */
+ * heartbeat grows as old as torch wants, or as --silent-node-timeout. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -18,11 +18,41 @@ void presence_heard(struct step *s, struct agent *a, bool waits)
     a->waits = waits;
 }
 
+void presence_stood_still(struct step *s, uint64_t still_ms)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
+
+        a->heard_ms += still_ms < ago_ms ? still_ms : ago_ms;
+    }
+}
+
 /* A held request is one that waits, too. */
 static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
     return a->queued || a->waiting ||
            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
+}
+
+uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(s->run, node);
+
+    return a == NULL || waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->ms);
+}
+
+/* How long ago the agent lived, as far as the others are to know: one that is silent lives until
+ * silent_node_ms are over, also where that is longer than they would wait. */
+static uint64_t lived_ago_ms(const struct step *s, const struct agent *a)
+{
+    uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
+
+    if (waits_for_reply(s, a) || (s->run->settings->silent_node_ms > TORCH_DEAD_MS &&
+                                  ago_ms < s->run->settings->silent_node_ms))
+        return 0;
+    return ago_ms;
 }
 
 /* When the node of this heartbeat is known to have lived, by its agent's clock. False: its agent is
@@ -36,7 +66,7 @@ static bool lived_at(const struct step *s, const struct torch_node *node, int64_
     if (a == NULL || !node->has_heartbeat || !step_agent_time(s, a, &now_us) ||
         node->heartbeat_us >= now_us - STALE_US)
         return false;
-    ago_ms = waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->ms);
+    ago_ms = lived_ago_ms(s, a);
     if (ago_ms > TORCH_READ_TIMEOUT_MS)
         return false;
     *us = now_us - (int64_t)ago_ms * 1000;

@@ -85,8 +85,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     shell_step(arg, (struct policy_event){.kind = RUN_TIMER});
 }
 
-/* The run of that key, made when there is none. NULL: no memory. */
-static struct live_run *need_run(struct rendezvous_space *home, struct slice key)
+struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *found = run_views_find(&home->runs, key);
     struct rendezvous *r = home->rdzv;
@@ -167,7 +166,8 @@ static struct policy_now how_things_stand(const struct live_run *run)
 static bool is_request(enum policy_event_kind kind)
 {
     return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY ||
-           kind == AGENT_ADD_ROUND_KEY || kind == AGENT_LOOKED || kind == AGENT_ASKED;
+           kind == AGENT_ADD_ROUND_KEY || kind == AGENT_GET_ROUND_KEY || kind == AGENT_LOOKED ||
+           kind == AGENT_ASKED;
 }
 
 /* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
@@ -304,7 +304,7 @@ static void key_changed(struct rendezvous_space *home, struct slice key)
     if (v == NULL && (run_views_owner(&home->runs, key) != NULL ||
                       keymap_get(&home->space->store->keys, key) == NULL))
         return; /* of a round, or gone */
-    run = v == NULL ? need_run(home, key) : live_run_of(v);
+    run = v == NULL ? shell_need_run(home, key) : live_run_of(v);
     if (run != NULL && run->steps == 0) /* else the run's own step has done it */
         shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
 }
@@ -373,7 +373,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
 {
     struct slice run_key = run_key_of(&home->runs, key, compared);
     bool is_left = runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
-    struct live_run *run = is_left ? need_run(home, run_key) : NULL;
+    struct live_run *run = is_left ? shell_need_run(home, run_key) : NULL;
     struct conn_agent *a =
         run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
     struct sockaddr_storage at;
@@ -466,23 +466,36 @@ static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_reque
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
+/* Any other request. */
+static void on_other(struct conn_agent *a, const struct c10d_request *req, struct slice key)
+{
+    struct policy_event event = {
+        .kind = AGENT_ASKED, .agent = &a->agent, .waits = req->op == C10D_WAIT};
+    struct rendezvous_space *home = a->run->home;
+
+    if (slice_equal(key, a->run->run.view.node.key)) {
+        if (req->op == C10D_GET || req->op == C10D_WAIT)
+            event.kind = AGENT_LOOKED;
+    } else if (req->op == C10D_GET &&
+               run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
+                   &a->run->run.view &&
+               keymap_get(&home->space->store->keys, key) != NULL) {
+        event.kind = AGENT_GET_ROUND_KEY;
+    }
+    shell_step(a->run, event);
+}
+
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
                                     struct slice key)
 {
     struct conn_agent *a = c10d_session(c)->bound.agent;
-    bool own = slice_equal(key, a->run->run.view.node.key);
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
-        return own ? on_compare_set(a, req) : C10D_PROCEED;
+        return slice_equal(key, a->run->run.view.node.key) ? on_compare_set(a, req) : C10D_PROCEED;
     if (req->op == C10D_SET || req->op == C10D_ADD)
         return on_change(a, req);
-    shell_step(a->run,
-               (struct policy_event){.kind = own && (req->op == C10D_GET || req->op == C10D_WAIT)
-                                                 ? AGENT_LOOKED
-                                                 : AGENT_ASKED,
-                                     .agent = &a->agent,
-                                     .waits = req->op == C10D_WAIT});
+    on_other(a, req, key);
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
@@ -575,6 +588,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .drop_disconnected = c->drop_disconnected,
                      .keep_connected = c->keep_connected,
                      .end_last_call = c->end_last_call,
+                     .silent_node_ms = c->silent_node_ms,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = c->silent_restart_ms,
                      .regroup_wait_ms = c->regroup_wait_ms,

@@ -16,6 +16,10 @@ const struct key_groups *rendezvous_key_groups(const struct config *config);
 /* Once the listeners are there: what it keeps of a space is made, while there is memory. */
 void rendezvous_add_spaces(struct rendezvous *r);
 
+/* The store has come from a data directory, and was away for that long: no agent is connected, and
+ * none could write meanwhile. */
+void rendezvous_restore(struct rendezvous *r, uint64_t away_ms);
+
 /* All sessions have ended. */
 void rendezvous_fini(struct rendezvous *r);
 

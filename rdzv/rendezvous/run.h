@@ -14,11 +14,13 @@ enum restart_on_loss {
 struct policy_settings {
     bool merge_heartbeats;
     bool close_needs_all;    /* one agent alone does not close the run for the others */
-    bool close_from_members; /* a node that is in no round does not close it for the others */
+    bool close_from_members; /* a node whose workers are not in the newest round does not */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
     bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
                                 heartbeat */
     bool end_last_call;      /* the last call ends when no node is missing */
+    uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
+                                others presume it dead after torch's 15 s */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -59,6 +61,8 @@ struct agent {
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
     int64_t clock_ahead_us; /* its clock, compared with ours */
+    bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
+    int64_t workers_round;
 };
 
 TAILQ_HEAD(agent_list, agent);
@@ -95,8 +99,9 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;               /* it is being forgotten on request: no node is missed */
-    bool reached_max;          /* the last round was completed by the node that made it MAX */
+    bool ending;       /* it is being forgotten on request: no node is missed */
+    bool reached_max;  /* the last round was completed by the node that made it MAX */
+    bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */

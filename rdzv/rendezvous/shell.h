@@ -82,6 +82,18 @@ struct verdict {
     bool passes; /* POLICY_PASS */
 };
 
+/* The run of that key, made when there is none. NULL: no memory. */
+struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key);
+
+/* The worker store is one of those that the space has; see struct worker_use. NULL: no memory. */
+struct worker_use *worker_use_restore(struct rendezvous_space *home, uint64_t id);
+
+/* NULL: it is not known. */
+struct worker_use *worker_use_find(const struct rendezvous_space *home, uint64_t id);
+
+/* No run names it any more: it goes with its last session. */
+void worker_use_end(struct rendezvous_space *home, struct worker_use *use);
+
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this
  * returns, if nothing is left of it. */
 struct verdict shell_step(struct live_run *run, struct policy_event event);

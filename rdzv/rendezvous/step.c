@@ -109,6 +109,7 @@ void policy_counters_add(struct policy_counters *sum, const struct policy_counte
     sum->runs_closed += more->runs_closed;
     sum->runs_repaired += more->runs_repaired;
     sum->nodes_disconnected += more->nodes_disconnected;
+    sum->nodes_silent += more->nodes_silent;
     sum->restarts_asked += more->restarts_asked;
 }
 

@@ -2,34 +2,7 @@
 #include "rdzv/rendezvous/wish.h"
 
 #include "proto/torch/torch_merge.h"
-
-static bool others_are_in(const struct run *run, const struct agent *a)
-{
-    const struct agent *b;
-
-    TAILQ_FOREACH(b, &run->agents, entry) {
-        if (b != a && b->nodes != 0 && !b->closes)
-            return true;
-    }
-    return false;
-}
-
-static bool is_member(const struct run *run, const struct agent *a)
-{
-    const struct torch_node *node =
-        a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
-
-    return node != NULL && node->participant;
-}
-
-/* True: the agent may not close the run. */
-static bool has_to_stay_open(const struct step *s, const struct agent *a)
-{
-    const struct policy_settings *settings = s->run->settings;
-
-    return others_are_in(s->run, a) &&
-           (settings->close_needs_all || (settings->close_from_members && !is_member(s->run, a)));
-}
+#include "rdzv/rendezvous/parts.h"
 
 /* All but the mark is written. The agent is answered what it takes for success; its next look says
  * more. */
@@ -38,7 +11,7 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
     struct slice text;
 
     a->closes = a->closes || wish->to.closed;
-    if (!wish->to.closed || !has_to_stay_open(s, a))
+    if (!wish->to.closed || !closing_is_refused(s, a))
         return;
     wish->to.closed = false;
     if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {

@@ -239,6 +239,13 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
         decide_rdzvd(s); /* without a clear answer too: both sorts of agents can live with it */
 }
 
+void worker_store_on_restore(struct step *s)
+{
+    if (s->run->view.record.placement == WORKER_STORE_RDZVD && s->now->share == PORT_IS_FREE &&
+        !s->run->settings->own_worker_ports)
+        step_emit(s, POLICY_SHARE_PORT);
+}
+
 void worker_store_leave(struct step *s, const struct agent *a)
 {
     if (s->run->endpoint.asked == a)

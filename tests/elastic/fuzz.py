@@ -96,6 +96,7 @@ class Fuzz:
                  "--keep-connected", rng.choice(["on", "on", "off"]),
                  "--restart-on-loss", rng.choice(["silent", "closed", "off"]),
                  "--silent-restart", "15s",
+                 "--silent-node-timeout", rng.choice(["off", "6s", "20s"]),
                  "--end-last-call", rng.choice(["on", "on", "off"]),
                  "--regroup-wait", rng.choice(["off", "2s"]),
                  "--expect", rng.choice(["off", "1", "3"]),

@@ -423,7 +423,7 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
     with daemon("--closed-run-ttl", "100ms") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         settle([a, b])
-        a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
+        a.set(a.round_key(0, b"torchelastic/assigned_ranks/0"), b"[]")
         a.close_run()
         a.close()
         other = Agent(server.port, "clock", "x")
@@ -434,7 +434,7 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
         check("run=job closed" not in server.log(), "forgotten while an agent is there")
         check(b.read().closed, "still closed")
         b.close()
-        # The state, two addresses and role_info.
+        # The state, two addresses and ranks.
         server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=4 "
                         r"reason=.*--closed-run-ttl")
         same(Peer(server.port).count(), 0, "keys")
@@ -847,7 +847,7 @@ def held(server, count=2):
 @case
 def a_closed_run_has_no_turns():
     """All who end together are told that it is closed, and none of them writes again."""
-    with daemon() as server:
+    with daemon("--close-from-members=off") as server:
         holder, others, _ = held(server, 20)
         holder.write(lambda s: setattr(s, "closed", True))
         begin = time.monotonic()
@@ -1019,6 +1019,21 @@ def the_others_are_told_of_a_lost_node():
 
 
 @case
+def a_silent_node_is_taken_out_and_put_back():
+    with daemon("--silent-node-timeout=6s") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        state = await_state(a, "b is out", lambda s: len(s.participants) == 1)
+        same(len(state.wait_list), 1, "something waits to be let in")
+        found = server.wait_log(r"level=warn event=node_silent space=default run=job round=0 "
+                                r"node=b/100/0 peer=\S+ previous=participant silent_ms=(\d+) ")
+        check(6000 <= int(found[0].group(1)) < 9000, "when its time was over")
+        server.wait_log(r"event=nodes_restarted .*reason=.*--silent-node-timeout")
+        check("\nrdzvd_torch_nodes_silent_total 1\n" in
+              http_request(server.port, "GET", "/metrics")[1].decode(), "counted")
+        same(b.read().participants, {a.node: 0, b.node: 1}, "it only slept")
+
+
+@case
 def who_waits_for_the_ranks_of_a_lost_agent_0_goes_on():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
@@ -1073,6 +1088,26 @@ def a_node_that_is_in_no_round_closes_nothing():
         server.wait_log(r"event=close_ignored .*by=c/100/0 reason=.*--close-from-members")
         b.close_run()
         check(b.read().closed, "who is in it closes it")
+
+
+@case
+def an_agent_without_ranks_closes_nothing():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        ranks = [x.round_key(0, b"torchelastic/assigned_ranks/%d" % i) for i, x in ((0, a), (1, b))]
+        a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
+        b.get(ranks[1])  # there are none yet
+        b.read()
+        b.close_run()
+        check(not a.read().closed, "it gave up before it had workers")
+        server.wait_log(r"event=close_ignored .*by=b/100/0 ")
+        a.set(ranks[0], b"[0, 2, 0, 2]")
+        same(a.wait_get(ranks[0]), b"[0, 2, 0, 2]", "ranks")
+        c = Agent(server.port, "job", "c")
+        c.wait_in_line()
+        a.read()
+        a.close_run()
+        check(c.read().closed, "its job is done")
 
 
 # ------------------------------------------------------------ repairs

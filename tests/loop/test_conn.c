@@ -1396,7 +1396,7 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
 
 /* --- Answers and commits. --- */
 
-static uint64_t nothing_is_durable(void *arg, const struct batch *batch)
+static uint64_t nothing_is_durable(void *arg, struct batch *batch)
 {
     (void)arg;
     (void)batch;

@@ -132,6 +132,32 @@ def outputs_are_settled(_):
         check(b"nothing to rewrite" in err, "%s: not said" % name, err.decode())
 
 
+RANGE = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: train, namespace: ns}
+spec:
+  serviceName: train
+  replicas: %s
+  selector: {matchLabels: {app: train}}
+  template:
+    metadata: {labels: {app: train}}
+    spec:
+      containers:
+      - name: train
+        image: train:1
+        command: [torchrun, --nnodes=1:4, --rdzv-backend=c10d, --rdzv-endpoint=train-0.train:29400, --rdzv-id=a, t.py]
+"""
+
+
+def a_store_expects_the_pods_that_its_job_has(_):
+    """Which may be fewer than torchrun takes; nothing is expected where their number is unknown."""
+    for replicas, expected in (("2", ["--expect=2"]), ("4", ["--expect=4"]), ("two", [])):
+        out, _ = rewrite(["-"], data=(RANGE % replicas).encode(), code=0)
+        for args in store_arguments(documents(out)):
+            same([a for a in args if a.startswith("--expect")], expected, replicas)
+
+
 def arguments_are_rdzvds(_):
     """Every argument list that comes out is one that the daemon takes."""
     count = 0
@@ -702,7 +728,8 @@ def validator(_):
         check(done.returncode == 0, "%s: " % name + done.stdout.decode(), done.stderr.decode())
 
 
-TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, words, continued_lines, shapes, refusals,
+TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
+         a_store_expects_the_pods_that_its_job_has, words, continued_lines, shapes, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import cases  # noqa: E402
@@ -87,7 +88,8 @@ def settings_table():
 
 
 def metrics_table():
-    with Rdzvd() as daemon:
+    """Of a daemon with a data directory, which has some more."""
+    with tempfile.TemporaryDirectory() as folder, Rdzvd("--data-dir=" + folder) as daemon:
         c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
         c.request("GET", "/metrics")
         text = c.getresponse().read().decode()

@@ -762,7 +762,7 @@ def torch_etcd_server_helper_starts_it():
             check(status == 200 and "etcdserver" in json.loads(text), text)
             check("http://localhost:%d" % port in http_get(port, "/v2/machines")[1], "machines")
             server.wait_log(r"event=flag_ignored flag=--listen-peer-urls reason=\S+")
-            server.wait_log(r"event=memory_only")
+            server.wait_log(r"event=recovered")
             check(server.stop() == 0, "exit code")
 
 

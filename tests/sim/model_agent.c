@@ -315,6 +315,8 @@ static void finished(struct model_agent *a, uint64_t now_ms)
         break;
     case MODEL_CLOSING:
         a->phase = MODEL_DONE;
+        if (a->errs)
+            fail(a, "an error of its own");
         break;
     default:
         a->beating = false;
@@ -392,6 +394,8 @@ static void say_or_read(struct model_agent *a, uint64_t now_ms)
 void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us)
 {
     while (model_agent_is_alive(a) && a->request == REQUEST_NONE && a->next_ms <= now_ms) {
+        if (a->errs && a->phase != MODEL_INTRODUCING && a->phase != MODEL_CLOSING)
+            enter(a, MODEL_CLOSING, now_ms);
         if (a->phase == MODEL_INTRODUCING) {
             a->request = REQUEST_COMPARE_SET;
             a->text = (uint8_t *)strdup(SENTINEL);

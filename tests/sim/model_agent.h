@@ -63,6 +63,7 @@ struct model_agent {
     uint64_t synced_ms;
 
     bool wants_close;
+    bool errs; /* it ends by an error of its own, and closes the run, whatever it does */
     bool workers_failed;
     bool beating; /* its timer thread sends a heartbeat now */
     uint64_t heartbeat_ms;

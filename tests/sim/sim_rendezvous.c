@@ -273,18 +273,50 @@ static void on_close(struct model_link *link, const char *reason)
     p->agent.failure = reason;
 }
 
+static void close_job(struct job *job);
+
+/* An agent that ends by an error of its own wants to close the run: only one that is in the newest
+ * round may do that to another one that trains. */
+static void close_run(struct pod *p, struct slice expected, struct slice desired)
+{
+    const struct run_view *v = &p->job->run->run.view;
+    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+    const struct torch_node *node = torch_state_find(&v->state, &who);
+    bool may = v->state.closed || !sim.space.settings.close_from_members ||
+               (v->state.complete && node != NULL && node->participant);
+
+    for (size_t i = 0; i < p->job->pod_count && !may; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (other == p || other->link == NULL || !other->training || other->agent.errs ||
+            other->agent.phase != MODEL_TRAINING || other->link->agent.nodes == 0)
+            continue;
+        model_compare_set(p->link, expected, desired);
+        if (v->state.closed)
+            fail("%s closed the run of %s", p->name, other->name);
+        return;
+    }
+    model_compare_set(p->link, expected, desired);
+    if (may && v->state.closed && p->job->again_ms == 0)
+        close_job(p->job); /* who trains still, in this round or before it, has nothing to join */
+}
+
 /* A request comes to the daemon. */
 static void serve(struct pod *p)
 {
     struct model_agent *a = &p->agent;
+    struct slice expected;
 
     p->net = NET_HELD; /* until it is answered */
     switch (a->request) {
     case REQUEST_COMPARE_SET:
-        model_compare_set(p->link,
-                          a->phase == MODEL_INTRODUCING ? (struct slice){0}
-                                                        : (struct slice){a->token, a->token_len},
-                          (struct slice){a->text, a->text_len});
+        expected = (struct slice){a->token, a->token_len};
+        if (a->phase == MODEL_INTRODUCING)
+            model_compare_set(p->link, (struct slice){0}, (struct slice){a->text, a->text_len});
+        else if (a->phase == MODEL_CLOSING && a->errs)
+            close_run(p, expected, (struct slice){a->text, a->text_len});
+        else
+            model_compare_set(p->link, expected, (struct slice){a->text, a->text_len});
         break;
     case REQUEST_LOOK:
         model_look(p->link);
@@ -472,6 +504,13 @@ static void lose_connection(struct pod *p)
     after_act(p);
 }
 
+static void err(struct pod *p)
+{
+    tell("%s ends by an error of its own", p->name);
+    p->agent.errs = true;
+    p->agent.next_ms = now();
+}
+
 static void scale_up(struct job *job)
 {
     if (job->pod_count == PODS)
@@ -573,7 +612,7 @@ static void fault(void)
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(11)) {
+    switch (draw(12)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -610,6 +649,10 @@ static void fault(void)
     case 10:
         tell("%s is forgotten on request", job->run->key);
         model_forget(job->run);
+        break;
+    case 11:
+        if (p != NULL)
+            err(p);
         break;
     }
     totals.faults++;
@@ -706,8 +749,9 @@ static bool is_settled(const struct job *job, bool *restless)
         if (!is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += p->training && p->break_ms == 0 && node != NULL && node->participant &&
-              node->rank == p->agent.rank && s->complete && s->round == p->agent.round;
+        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && !p->agent.errs &&
+              node != NULL && node->participant && node->rank == p->agent.rank && s->complete &&
+              s->round == p->agent.round;
     }
     if (job->again_ms != 0)
         return false;
@@ -909,6 +953,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
+    settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
 }
 
 static void begin(uint64_t seed)

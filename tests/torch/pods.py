@@ -4,8 +4,10 @@ store in a pod of its own: rdzvd, or torch's own server. Knows the worlds that i
 Python's standard library only; the agents run under the torch release that is asked for.
 """
 
+import datetime
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -21,6 +23,11 @@ from servers import Rdzvd, rdzvd_binary  # noqa: E402,F401
 
 PORT = 29400
 FAULT_SECONDS = 240  # torch's own waits end after 60 s, containers wait up to 80: more hangs
+
+
+def utc(text):
+    """Seconds since 1970 of a time in rdzvd's log."""
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 class PodRdzvd(Rdzvd):
@@ -86,21 +93,22 @@ class PodJob(Job):
 
     # -------------------------------------------------------- agents
 
-    def prepare(self, pod):
-        """An agent in this pod, which may have had others before it: all but started."""
+    def prepare(self, pod, clock_ahead_s=0, flags=()):
+        """An agent in this pod, which may have had others before it: all but started. `flags` win
+        over those of the job."""
         name = "%s.%d" % (pod.name, len(self.agents))
         fifo = os.path.join(self.folder, name + ".fifo")
         os.mkfifo(fifo)
-        env, more = self.torch.environment(), []
+        env, more = self.torch.environment(GATE_CLOCK_AHEAD_S=str(clock_ahead_s)), []
         if hasattr(pod, "network"):
             del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
         elif not self.torch.is_1x:
             more = ["--local_addr=" + pod.address]
-        argv = self.torchrun(name, self.endpoint, self.workers_each, *more)
+        argv = self.torchrun(name, self.endpoint, self.workers_each, *more, *flags)
         module = argv.index("-m")
         argv[module:module + 1] = [os.path.join(torches.HERE, "gate.py"), fifo]
         agent = Agent(self, name, pod.enter() + argv, env)
-        agent.pod, agent.fifo = pod, fifo
+        agent.pod, agent.fifo, agent.began = pod, fifo, None
         self.agents[name] = agent
         return agent
 
@@ -113,6 +121,7 @@ class PodJob(Job):
     def go(self, *agents):
         """Lets agents begin that are ready."""
         for agent in agents:
+            agent.began = time.time()
             with open(agent.fifo, "w"):
                 pass
 
@@ -133,8 +142,20 @@ class PodJob(Job):
         agent.killed = True
         agent.pod.kill(agent.process)
 
+    @staticmethod
+    def hears(agent, number):
+        """Whether it has a handler for that signal. The first process of a container that has none
+        is not even ended by it; torch's agents have one once their workers have begun."""
+        with open("/proc/%d/status" % agent.pod.first(agent.process)) as f:
+            caught = [line.split()[1] for line in f if line.startswith("SigCgt:")]
+        return bool(int(caught[0], 16) >> (number - 1) & 1)
+
     def terminate(self, agent):
-        """As the kubelet asks: the agent has time to end by itself, with whatever exit code."""
+        """As the kubelet asks: the agent has time to end by itself, with whatever exit code; one
+        that does not hear it is killed."""
+        if not self.hears(agent, signal.SIGTERM):
+            self.kill_pod(agent)
+            return
         agent.killed = True
         os.kill(agent.pod.first(agent.process), signal.SIGTERM)
 
@@ -222,7 +243,7 @@ class PodRun:
         self.options, self.torch, self.name, self.seed = options, torch, name, seed
         self.label = ", ".join((name, "torch " + torch.name) + words + ("seed %d" % seed,))
         self.random = random.Random("%s %d" % (name, seed))
-        self.begin, self.jobs, self.seconds = time.monotonic(), [], []
+        self.begin, self.jobs, self.seconds, self.starts = time.monotonic(), [], [], []
         self.network = self.store = None
         self.known, self.at = set(), 0
         folder = "-".join((script, name, torch.name) + words + (str(seed),))
@@ -261,10 +282,30 @@ class PodRun:
         world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
         new = world.name not in self.known
         took = (world.began - world.loading if new else min(world.steps.values())) - self.at
+        start = self.own_start(job)
         self.seconds.append(took)
-        self.tell("a world of %d %s, after %.1f s, and %.1f s of loading" % (
-            size, "trains" if new else "goes on", took, world.loading))
+        self.starts.append(start)
+        self.tell("a world of %d %s, after %.1f s%s, and %.1f s of loading" % (
+            size, "trains" if new else "goes on", took,
+            ", of which a new agent's start took %.1f s" % start if start else "", world.loading))
         return new
+
+    def joined_at(self, agent):
+        """When this agent joined its run, as rdzvd says; None: it has not, or nobody says."""
+        name = re.escape(agent.pod.name)
+        for line in self.store.log().splitlines() if isinstance(self.store, Rdzvd) else ():
+            match = re.match(r"time=(\S+) .*event=node_joined .*node=%s[./]" % name, line)
+            if match and utc(match.group(1)) >= agent.began:
+                return utc(match.group(1))
+        return None
+
+    def own_start(self, job):
+        """How long the slowest agent that began since the fault took to join, which no store can
+        make shorter: it reads its arguments, connects, and waits for up to 0.3 s. None: no agent
+        began."""
+        new = [a for a in job.agents.values() if a.began is not None and a.began >= self.at]
+        joined = [(self.joined_at(a), a.began) for a in new]
+        return max((at - began for at, began in joined if at is not None), default=None)
 
     def passed(self):
         out("passed  %s: %s (%.0f s in all)" % (

@@ -12,9 +12,10 @@ moment of the fault; the n-th repeat has seed + n.
 
 Each line tells the seconds from the fault to the first moment at which all ranks of the new world
 were ready to train, without the time in which Python loads torch: new agents have done so when the
-fault comes, and what it took the new workers is subtracted. --results FILE adds each outcome to a
-file, and --table prints all that are in it, or were seen now, as rows of a Markdown table;
-`--repeat 0` only prints.
+fault comes, and what it took the new workers is subtracted. How much of these seconds a new agent
+needed from its begin until it had joined, rdzvd's log says. --results FILE adds each outcome to a
+file, and --table prints all that are in it, or were seen now, as rows of a Markdown table, with
+--case the rows of these cases; `--repeat 0` only prints.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from job import STOP, JobFailed, out
 from pods import FAULT_SECONDS, Cases, PodJob, PodPeerStore, PodRdzvd, PodRun, Rdzvd, rdzvd_binary
 
 # What no store can repair, and what an agent's log then says.
-TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError", ("2.6", "call-rolling"): "AssertionError"}
+TORCHS_OWN = {("2.6", "rank-0-moves"): "AssertionError"}
 
 # In 2.6 (2.3 to 2.7) one agent's SIGTERM closes the run for all, unless the store knows better.
 RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
@@ -43,7 +44,15 @@ RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
 
 # What no store can know: how many nodes the first round is to have, and that no machine comes.
 CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
-             "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"]}
+             "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"],
+             "call-switched-off": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
+             "call-slept": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
+             "call-two": ["--expect=3"], "call-agent-0": ["--expect=3"],
+             "call-agent-0-ranks": ["--expect=1"],
+             "clock-ahead": ["--expect=2"], "clock-behind": ["--expect=2"]}
+
+# Not run unless they are named: rdzvd does not hold them yet.
+NOT_YET = ("clock-ahead", "clock-behind")
 
 
 class Skipped(Exception):
@@ -209,6 +218,23 @@ def again_at_once(run):
     run.submit_again(*failed_job(run))
 
 
+@case("joiner-ends", "an agent gives up joining, which closes the run; then two more come (3:3)")
+def joiner_ends(run):
+    """It was in no round, so the others are to meet."""
+    job = run.new_job("3:3")
+    pods = [run.network.pod("node-%d" % (i + 1)) for i in range(4)]
+    ends = job.prepare(pods[0], flags=("--rdzv_conf=is_host=0,join_timeout=4",))
+    agents = [job.prepare(pod) for pod in pods[1:]]
+    job.await_ready(ends, *agents)
+    job.go(ends, agents[0])
+    ends.killed = True  # it is to fail
+    job.wait(lambda: ends.code is not None, "the end of an agent that nobody joins")
+    run.fault(job)
+    job.go(*agents[1:])
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
 def joined_after(run, count, seconds, send):
     """One more node comes to `count` of them after a fault of that many seconds."""
     job = run.train("1:3", count, last_call_s=10)
@@ -249,7 +275,7 @@ def default_call(run, nnodes, count, **how):
     return run.train(nnodes, count, last_call_s=None, **how)
 
 
-@case("call-replaced", "default last call: agent SIGKILLed and replaced at once (1:2)")
+@case("call-replaced", "agent SIGKILLed and replaced at once (1:2)")
 def call_replaced(run):
     job = default_call(run, "1:2", 2)
     lost = job.agent_with(1)
@@ -261,7 +287,7 @@ def call_replaced(run):
     run.finish(job, 2)
 
 
-@case("call-worker", "default last call: one worker killed (2 nodes of 1:3)")
+@case("call-worker", "one worker killed (2 nodes of 1:3)")
 def call_worker(run):
     job = default_call(run, "1:3", 2, max_restarts=3)
     run.fault(job)
@@ -270,7 +296,7 @@ def call_worker(run):
     run.finish(job, 2)
 
 
-@case("call-scale-up", "default last call: scale-up 1→2 (1:3)")
+@case("call-scale-up", "scale-up 1→2 (1:3)")
 def call_scale_up(run):
     job = default_call(run, "1:3", 1)
     new = run.spare(job, "node-2")
@@ -280,7 +306,7 @@ def call_scale_up(run):
     run.finish(job, 2)
 
 
-@case("call-all-killed", "default last call: all agents killed and started again (1:2)")
+@case("call-all-killed", "all agents killed and started again (1:2)")
 def call_all_killed(run):
     job = default_call(run, "1:2", 2)
     agents = list(job.agents.values())
@@ -306,7 +332,8 @@ def not_replaced(run, end):
     run.finish(job, 1)
 
 
-@case("call-vanished", "a node vanishes while its workers' sockets stay open, not replaced (1:2)")
+@case("call-vanished", "a node vanishes, its workers' sockets stay open; not replaced (1:2, "
+                       "`--regroup-wait=2s`)")
 def call_vanished(run):
     """All in it stands still, and only its connections to the store end."""
     def vanish(job, agent):
@@ -316,16 +343,42 @@ def call_vanished(run):
     not_replaced(run, vanish)
 
 
-@case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2)")
+@case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2, `--regroup-wait=2s`)")
 def call_gone(run):
     not_replaced(run, PodJob.kill_pod)
 
 
-@case("call-rolling", "default last call: all nodes drained and replaced, one after the other (1:2)")
-def call_rolling(run):
+@case("call-switched-off", "a node switched off, not replaced (1:2, `--regroup-wait=2s "
+                           "--silent-node-timeout=6s`)")
+def call_switched_off(run):
+    """No packet says that it is gone, and it is silent."""
+    def switch_off(job, agent):
+        run.link(agent.pod, False)
+        job.kill_pod(agent)
+    not_replaced(run, switch_off)
+
+
+@case("call-slept", "a node that was taken out while it stood still goes on (1:2, the same)")
+def call_slept(run):
+    """The other one goes on alone until it wakes."""
     job = default_call(run, "1:2", 2)
-    for name in "node-8", "node-9":
-        lost = job.agent_with(0)
+    asleep = job.agent_with(1)
+    job.extend(FAULT_SECONDS)
+    job.signal_pod(asleep, signal.SIGSTOP, True)
+    job.wait_world(1, time.time())
+    run.expected[job].append(1)
+    run.pass_steps(job)
+    run.fault(job)
+    job.signal_pod(asleep, signal.SIGCONT, True)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+@case("call-rolling", "all nodes drained and replaced, one after the other (1:2)")
+def call_rolling(run):
+    """The new names sort before the old ones: rank 0 is a new node's, or stays where it is."""
+    job = default_call(run, "1:2", 2)
+    for lost, name in zip(list(job.agents.values()), ("node-0", "node-00")):
         new = run.spare(job, name)
         run.fault(job)
         job.terminate(lost)
@@ -333,6 +386,80 @@ def call_rolling(run):
         run.formed(job, 2)
         run.pass_steps(job)
     run.finish(job, 2)
+
+
+@case("call-two", "two nodes of three SIGKILLed and replaced at once (1:4)")
+def call_two(run):
+    job = default_call(run, "1:4", 3)
+    lost = [job.agent_with(rank) for rank in (0, 1)]
+    new = [run.spare(job, name) for name in ("node-0", "node-00")]
+    run.fault(job)
+    for agent in lost:
+        job.kill_pod(agent)
+    job.go(*new)
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
+@case("call-agent-0", "agent 0 SIGKILLed during a last call, all replaced at once (1:4)")
+def call_agent_0(run):
+    """The two that are left wait for the third when the first of them is lost as well."""
+    job = default_call(run, "1:4", 3)
+    lost, agent_0 = job.agent_with(2), job.agent_with(0)
+    new = [run.spare(job, name) for name in ("node-0", "node-00")]
+    job.extend(FAULT_SECONDS)
+    job.kill_pod(lost)
+    run.await_event("last_call round=1")
+    for rank in (0, 1):
+        run.await_event("node_joined round=1 node=%s/.*role=participant" %
+                        job.agent_with(rank).pod.name)
+    run.fault(job)
+    job.kill_pod(agent_0)
+    job.go(*new)
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
+@case("call-agent-0-ranks", "agent 0 SIGKILLed between completion and ranks, replaced at once (1:3)")
+def call_agent_0_ranks(run):
+    """It joins the round first and stands still, so the other one completes the round with it."""
+    job = default_call(run, "1:3", 1)
+    agent_0, other, new = job.agent_with(0), run.spare(job, "node-2"), run.spare(job, "node-0")
+    job.extend(FAULT_SECONDS)
+    job.go(other)
+    run.await_event("node_joined round=0 node=node-2/.*role=waiting")
+    job.signal_pod(other, signal.SIGSTOP, False)
+    run.await_event("node_joined round=1 node=node-1/.*role=participant")
+    job.signal_pod(agent_0, signal.SIGSTOP, False)
+    job.signal_pod(other, signal.SIGCONT, False)
+    run.await_event("round_complete round=1 .*0=node-1")
+    run.fault(job)
+    job.kill_pod(agent_0)
+    job.go(new)
+    run.formed(job, 2)
+    run.finish(job, 2)
+
+
+def clock_off(run, seconds):
+    """Twenty seconds, so that each heartbeat is older or younger than torch's 15 s would have it,
+    and then a third node."""
+    job = default_call(run, "1:3", 2, clocks={"node-2": seconds})
+    run.pass_seconds(20)
+    new = run.spare(job, "node-3")
+    run.fault(job)
+    job.go(new)
+    run.formed(job, 3)
+    run.finish(job, 3)
+
+
+@case("clock-ahead", "one of two clocks 2 minutes ahead, then a third node (1:3)")
+def clock_ahead(run):
+    clock_off(run, 120)
+
+
+@case("clock-behind", "one of two clocks 2 minutes behind, then a third node (1:3)")
+def clock_behind(run):
+    clock_off(run, -120)
 
 
 # ------------------------------------------------------------ running them
@@ -375,10 +502,18 @@ class Run(PodRun):
         self.expected[job] = []
         return job
 
-    def train(self, nnodes, count, **how):
-        """A new job of that many agents, node-1 and so on; returns when it has trained a while."""
+    def await_event(self, words):
+        """Until rdzvd's log has a line of this event with these fields, in this order."""
+        if not isinstance(self.store, Rdzvd):
+            raise Skipped("torch's store does not say when that moment is")
+        self.store.wait_log("event=" + words.replace(" ", " .*", 1), timeout=FAULT_SECONDS)
+
+    def train(self, nnodes, count, clocks=(), **how):
+        """A new job of that many agents, node-1 and so on; returns when it has trained a while.
+        `clocks` says by how many seconds some are ahead."""
         job = self.new_job(nnodes, **how)
-        agents = [job.prepare(self.network.pod("node-%d" % (i + 1))) for i in range(count)]
+        clocks, names = dict(clocks), ["node-%d" % (i + 1) for i in range(count)]
+        agents = [job.prepare(self.network.pod(name), clocks.get(name, 0)) for name in names]
         job.await_ready(*agents)
         begin = time.time()
         job.go(*agents)
@@ -398,6 +533,8 @@ class Run(PodRun):
         job.finish(size)
         self.tell("all agents ended with 0, after %.1f s" % (time.time() - begin))
         job.check_worlds(self.expected[job])
+        if isinstance(self.store, Rdzvd):
+            self.store.wait_log("event=run_closed ")  # a job that is done closes its run
 
     def prepare_again(self, job):
         """A job of the same id in the same pods, and its agents."""
@@ -469,7 +606,7 @@ def run(options, torch, kind, name, seed):
         return None
     one = Run(options, torch, kind, name, seed)
     result = {"case": name, "torch": torch.name, "store": kind, "seed": seed, "ok": False,
-              "seconds": one.seconds}
+              "seconds": one.seconds, "starts": one.starts}
     try:
         one.work()
         result.update(ok=True, word="ok")
@@ -498,16 +635,24 @@ def run(options, torch, kind, name, seed):
 
 
 def cell(results):
-    """What one release did with one case: its times if it always held, else how often and what."""
+    """What one release did with one case: its times if it always held, else how often and what.
+    The median without a new agent's own start, + the median of that, (fastest–slowest of the
+    whole) and how many runs."""
     if not results:
         return ""
     held = [r for r in results if r["ok"]]
     times = [s for r in held for s in r["seconds"]]
+    pairs = [(s, start) for r in held for s, start in zip(r["seconds"], r.get("starts", ()))
+             if start is not None]
     text = ""
     if times:
         text = "%.1f s (%.0f–%.0f)" % (statistics.median(times), min(times), max(times))
     elif held:
         text = "ok"
+    if times and len(pairs) == len(times):
+        text = "%.1f + %.1f s (%.0f–%.0f)" % (
+            statistics.median(s - start for s, start in pairs),
+            statistics.median(start for _, start in pairs), min(times), max(times))
     if len(held) == len(results):
         return "%s %d×" % (text, len(held))
     words = collections.Counter(r["word"] for r in results if not r["ok"])
@@ -515,11 +660,12 @@ def cell(results):
     return bad if not held else "%s; %s %d×" % (bad, text, len(held))
 
 
-def table(results, names):
-    """Two rows per case: with rdzvd, with torch's own store. Median (fastest–slowest) seconds."""
+def table(results, names, cases):
+    """Two rows per case: with rdzvd, with torch's own store."""
     yield "| fault | store | %s |" % " | ".join("torch " + n for n in names)
     yield "|---|---|%s" % ("---|" * len(names))
-    for name, (title, _) in case.items():
+    for name in cases:
+        title = case[name][0]
         for kind in ("rdzvd", "torch"):
             cells = [cell([r for r in results if r["case"] == name and r["store"] == kind
                            and r["torch"] == n and r["word"] != "skipped"]) for n in names]
@@ -578,7 +724,7 @@ def main():
     chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
     runs = [(torch, kind, name, options.seed + i)
             for i in range(options.repeat)
-            for name in options.case or case
+            for name in options.case or [n for n in case if n not in NOT_YET]
             for torch in chosen
             for kind in options.store or ("rdzvd",)]
     results = []
@@ -599,7 +745,8 @@ def main():
             with open(options.results) as f:
                 shown = [json.loads(line) for line in f]
         print("\n".join(table(shown, [n for n in torches.ALL
-                                      if any(r["torch"] == n for r in shown)])))
+                                      if any(r["torch"] == n for r in shown)],
+                              options.case or case)))
     ours = [r for r in results if r["store"] == "rdzvd"]
     counts = collections.Counter(
         "passed" if r["ok"] else

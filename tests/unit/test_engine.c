@@ -33,7 +33,7 @@ static uint64_t read_monotonic(void *arg)
     return monotonic_ms * 1000000;
 }
 
-static uint64_t commit(void *arg, const struct batch *batch)
+static uint64_t commit(void *arg, struct batch *batch)
 {
     (void)arg;
     commits++;

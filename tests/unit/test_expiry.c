@@ -34,6 +34,21 @@ static struct item *least(struct item *items)
     return best;
 }
 
+/* All of them come later; none at 0, and none after the end of time. */
+static void postpone(struct expiry *e, struct item *items, int64_t by_ns)
+{
+    expiry_postpone(e, by_ns);
+    for (size_t i = 0; i < NODES; i++) {
+        if (!items[i].in)
+            continue;
+        if (__builtin_add_overflow(items[i].at_ns, by_ns, &items[i].at_ns))
+            items[i].at_ns = INT64_MAX;
+        else if (items[i].at_ns == 0)
+            items[i].at_ns = 1;
+        assert_true(items[i].node.at_ns == items[i].at_ns);
+    }
+}
+
 static void the_first_is_the_earliest_and_then_the_oldest(void **state)
 {
     static const int64_t extremes[] = {INT64_MIN, INT64_MAX, 0, -1};
@@ -64,6 +79,8 @@ static void the_first_is_the_earliest_and_then_the_oldest(void **state)
                 item->in = true;
                 count++;
             }
+            if (next_random(&random) % 64 == 0)
+                postpone(&e, items, 1 + (int64_t)(next_random(&random) % 7));
             best = least(items);
             if (expiry_first(&e) != (best == NULL ? NULL : &best->node))
                 fail_msg("seed %d, step %zu: another one comes first", (int)seed, step);

@@ -67,6 +67,8 @@ static const struct change changes[] = {
      .tree_remove = {.action = ETCD_COMPARE_AND_DELETE, .path = BYTES("/a/b")}},
     {.kind = CHANGE_TREE_REMOVE,
      .tree_remove = {.action = ETCD_EXPIRE, .path = BYTES("/a"), .now_ns = INT64_MAX}},
+    {.kind = CHANGE_TREE_POSTPONE, .by_ns = 1},
+    {.kind = CHANGE_TREE_POSTPONE, .by_ns = INT64_MAX},
     {.kind = CHANGE_AUTH_USER_PUT,
      .user_put = {.name = BYTES("user"), .hash = BYTES("hash"), .roles = {some_names, 3, false}}},
     {.kind = CHANGE_AUTH_USER_PUT, .user_put = {.name = BYTES("root"), .roles = {NULL, 0, true}}},
@@ -147,6 +149,8 @@ static void expect_same(const struct change *a, const struct change *b)
     assert_true(a->worker_store == b->worker_store);
     if (a->kind == CHANGE_TREE_PUT) {
         expect_same_tree_put(&a->tree_put, &b->tree_put);
+    } else if (a->kind == CHANGE_TREE_POSTPONE) {
+        assert_true(a->by_ns == b->by_ns);
     } else if (a->kind == CHANGE_TREE_REMOVE) {
         assert_int_equal(a->tree_remove.action, b->tree_remove.action);
         assert_true(slice_equal(a->tree_remove.path, b->tree_remove.path));

@@ -133,8 +133,11 @@ static void what_changes_is_written_down_as_its_outcome(void **state)
         {{.kind = COMMAND_TREE_CREATE, .key = BYTES("/t")}, CHANGE_NONE},
         {{.kind = COMMAND_TREE_CREATE_IN_ORDER, .key = BYTES("/o")}, CHANGE_TREE_PUT},
         {{.kind = COMMAND_TREE_EXPIRE, .now_ns = 5}, CHANGE_NONE},
+        {{.kind = COMMAND_TREE_POSTPONE, .number = 0}, CHANGE_NONE},
+        {{.kind = COMMAND_TREE_POSTPONE, .number = 1}, CHANGE_TREE_POSTPONE},
         {{.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX}, CHANGE_TREE_REMOVE},
         {{.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX}, CHANGE_NONE},
+        {{.kind = COMMAND_TREE_POSTPONE, .number = 1}, CHANGE_NONE}, /* there is no deadline */
         {{.kind = COMMAND_AUTH_ENABLE}, CHANGE_NONE},
         /* The first one takes indexes. */
         {{.kind = COMMAND_AUTH_USER_DELETE, .key = BYTES("x")}, CHANGE_AUTH_TOUCH},

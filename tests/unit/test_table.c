@@ -212,6 +212,87 @@ static void a_large_table_grows_bit_by_bit(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS], 0);
 }
 
+/* A large table that was emptied has given its arrays back, bit by bit, and finds and removes all
+ * meanwhile. It does not get smaller for a walker. */
+static void an_empty_table_is_small_again(void **state)
+{
+    enum { COUNT = 40 * TABLE_SMALL };
+    static struct table_node nodes[COUNT];
+    static char names[COUNT][16];
+    size_t moving = 0, buckets;
+    struct table t;
+
+    (void)state;
+    table_init(&t, ACCOUNT_KEYS, 7, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%zu", i);
+        nodes[i] = (struct table_node){.key = slice_str(names[i])};
+        table_add(&t, &nodes[i]);
+    }
+    buckets = t.mask + 1;
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t before = t.old == NULL ? 0 : t.moved, other = COUNT - 1 - i % (COUNT - i);
+
+        assert_ptr_equal(table_find(&t, nodes[i].key), &nodes[i]);
+        table_remove(&t, &nodes[i]);
+        assert_null(table_find(&t, nodes[i].key));
+        if (t.old == NULL)
+            continue;
+        moving++;
+        assert_in_range(t.moved, before > 16 ? before : 0, before + 16);
+        if (other > i)
+            assert_ptr_equal(table_find(&t, nodes[other].key), &nodes[other]);
+    }
+    assert_in_range(moving, 1000, COUNT / 4);
+    assert_int_equal(t.count, 0);
+    assert_null(t.old);
+    assert_in_range(t.mask + 1, 1, 2 * TABLE_SMALL);
+    assert_in_range(account.bytes[ACCOUNT_KEYS], 0, 3 * TABLE_SMALL * sizeof(void *));
+    for (size_t i = 0; i < COUNT; i++)
+        table_add(&t, &nodes[i]);
+    assert_int_equal(t.mask + 1, buckets);
+    table_keep_still(&t, true);
+    for (size_t i = 0; i < COUNT; i++)
+        table_remove(&t, &nodes[i]);
+    assert_int_equal(t.mask + 1, buckets);
+    table_fini(&t);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS], 0);
+}
+
+/* Around the size where it gets smaller, and where it grows, it does neither again and again. */
+static void a_table_does_not_change_its_size_to_and_fro(void **state)
+{
+    enum { COUNT = 4 * TABLE_SMALL };
+    static struct table_node nodes[COUNT];
+    static char names[COUNT][16];
+    size_t count = COUNT, changes = 0, mask;
+    struct table t;
+
+    (void)state;
+    table_init(&t, ACCOUNT_KEYS, 7, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%zu", i);
+        nodes[i] = (struct table_node){.key = slice_str(names[i])};
+        table_add(&t, &nodes[i]);
+    }
+    mask = t.mask;
+    while (t.mask == mask)
+        table_remove(&t, &nodes[--count]);
+    assert_in_range(count, COUNT / 8 - 1, COUNT / 8);
+    for (size_t i = 0; i < 10000; i++) {
+        mask = t.mask;
+        if (i % 200 < 100)
+            table_add(&t, &nodes[count++]);
+        else
+            table_remove(&t, &nodes[--count]);
+        changes += t.mask != mask;
+    }
+    assert_int_equal(changes, 0);
+    while (count > 0)
+        table_remove(&t, &nodes[--count]);
+    table_fini(&t);
+}
+
 static void another_seed_gives_other_chains(void **state)
 {
     struct table_node a = {.key = slice_str("same key")}, b = a;
@@ -285,6 +366,8 @@ int main(void)
         cmocka_unit_test(a_key_that_was_looked_for_is_added_with_its_hash),
         cmocka_unit_test(chains_stay_short),
         cmocka_unit_test(a_large_table_grows_bit_by_bit),
+        cmocka_unit_test(an_empty_table_is_small_again),
+        cmocka_unit_test(a_table_does_not_change_its_size_to_and_fro),
         cmocka_unit_test(another_seed_gives_other_chains),
     };
 

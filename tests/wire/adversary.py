@@ -426,6 +426,7 @@ def run_seed(seed, options, daemon=None):
         attack = Attack(daemon, seed, options)
         attack.run()
         attack.found.after = settle(daemon, before, options.sanitized)[1]
+        judge_times(attack.found, options)
         check_log(daemon)
         if own:
             daemon.end()
@@ -440,7 +441,6 @@ def run_seed(seed, options, daemon=None):
             attack.found.log = daemon.server.log()
         if own and daemon is not None:
             daemon.close()
-    judge_times(attack.found, options)
     return attack.found
 
 

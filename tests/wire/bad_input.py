@@ -9,6 +9,7 @@ The garbage comes from the seed; --seed SEED --only N sends connection N's alone
 """
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -26,6 +27,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 import script as wire  # noqa: E402
 import servers         # noqa: E402
+from iterations import Iterations  # noqa: E402
 from mutation import VALID, fields, mutate  # noqa: E402
 from stage import Connection, Unmet  # noqa: E402
 
@@ -40,13 +42,13 @@ def check(condition, text):
 class Scene:
     """A daemon, and the peers that the test has made; all of them go with it."""
 
-    def __init__(self, options, *flags):
+    def __init__(self, options, *flags, env=None):
         command = shlex.split(options.server) if options.server else [servers.rdzvd_binary()]
         argv = shlex.split(options.wrapper) + command + ["--listen", "127.0.0.1:0/bad",
                                                               "--host-whitelist=*", servers.token_flag(),
                                                               *flags]
         self.options = options
-        self.daemon = servers.Server(argv)
+        self.daemon = servers.Server(argv, env=env)
         found = self.daemon.wait_log(r"event=listening address=\S+:(\d+)", timeout=60)
         self.port = int(found[0].group(1))
         self.peers = []
@@ -374,6 +376,111 @@ def memory_goes_back_when_its_holders_have_gone(options):
         scene.serves()
 
 
+def a_small_daemon_is_small_again(options):
+    """Small values come, and nearly all go: a few MiB of holes go back when there is time for it."""
+    with Scene(options) as scene:
+        if is_sanitized(scene):
+            return  # sanitizers keep what is freed
+        scene.serves()
+        before, count = scene.rss(), 18000
+        for key in range(count):
+            scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", 300) + b"v" * 300)
+        scene.sync()
+        most = scene.rss()
+        for key in range(count):
+            if key % 100:
+                scene.control.send(fields('M:DELETE_KEY str:"%d"' % key))
+                scene.control.expect([fields("i64:1")])
+        deadline = time.monotonic() + options.patience
+        while scene.rss() > before + 2 * MIB and time.monotonic() < deadline:
+            scene.sync()
+            time.sleep(0.05)
+        print("     %d KiB before, %d with the values, %d behind them" % (
+            before >> 10, most >> 10, scene.rss() >> 10))
+        check(most > before + 5 * MIB, "the values took %d KiB" % (most - before >> 10))
+        check(scene.rss() <= before + 2 * MIB, "%d KiB behind them" % (scene.rss() >> 10))
+
+
+def put_request(path, body):
+    return b"PUT /v2/keys/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n" \
+           b"Content-Length: %d\r\n\r\n" % (path, len(body)) + body
+
+
+def ask(scene, data):
+    """The status and the body."""
+    with socket.create_connection(("127.0.0.1", scene.port), scene.options.patience) as sock:
+        sock.sendall(data)
+        answer = http.client.HTTPResponse(sock)
+        answer.begin()
+        return answer.status, answer.read()
+
+
+def cpu_ms(scene):
+    with open("/proc/%d/schedstat" % scene.daemon.pid, encoding="ascii") as f:
+        return int(f.read().split()[0]) / 1e6
+
+
+def large_values_take_several_turns(options):
+    """A large value is decoded, or copied, in slices, and is the same at the end, wherever they begin:
+    escapes stand everywhere. No iteration of the loop does most of the work."""
+    rng = random.Random(options.seed)
+    text = "".join(rng.choices("abcdefgh +%&=/", k=2 * MIB))
+    form = "".join("+" if c == " " and rng.random() < 0.5 else "%%%02x" % ord(c)
+                   if not c.isalpha() or rng.random() < 0.3 else c for c in text).encode()
+    with Iterations() as iterations, Scene(options, env=iterations.environment()) as scene:
+        def is_there(value):
+            status, body = ask(scene, b"GET /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n")
+            check(status == 200 and json.loads(body)["node"]["value"] == value, "another value: %d" % status)
+
+        check(ask(scene, put_request(b"large", b"value=" + form))[0] == 201, "PUT")
+        is_there(text)
+        check(ask(scene, put_request(b"large", b"value=no&prevValue=" + form + b"a"))[0] == 412, "another")
+        check(ask(scene, put_request(b"large", b"prevValue=" + form + b"&value=" + form[::-1].replace(
+            b"%", b"")))[0] == 200, "swap")
+        check(ask(scene, put_request(b"large", b"prevExist=true&value=" + form))[0] == 200, "update")
+        is_there(text)
+        old, new = rng.randbytes(7 * MIB), rng.randbytes(6 * MIB + 1)
+        blob = [struct.pack("<Q", len(value)) + value for value in (old, new)]
+        scene.control.send(fields('M:SET str:"k"') + blob[0] + fields('M:GET str:"k"'))
+        scene.control.expect([blob[0]])
+        scene.control.send(fields('M:COMPARE_SET str:"k"') + blob[0] + blob[1])
+        scene.control.expect([blob[1]])
+        scene.control.send(fields('M:COMPARE_SET str:"k"') + blob[0] + blob[0])
+        scene.control.expect([blob[1]])
+        if iterations.longest() is None:
+            return  # a build with sanitizers
+        iterations.begin()
+        before = cpu_ms(scene)
+        check(ask(scene, put_request(b"large?noValueOnSuccess=true", b"value=" + b"%01" * (3 * MIB)))[0] == 200, "PUT")
+        took = cpu_ms(scene) - before
+        print("     a PUT of %d MB took %.1f ms of CPU, its longest iteration %.1f" % (
+            9, took, iterations.longest()))
+        check(iterations.longest() < took / 2, "one iteration did most of it")
+
+
+def deep_paths_take_their_time(options):
+    """Each name of a path is a directory to look up, or to make: a few KB are thousands. Many of them
+    are not done in one iteration."""
+    path = b"/d" * 1000
+    rounds = 60
+    with Iterations() as iterations, Scene(options, env=iterations.environment()) as scene:
+        request = put_request(path[1:], b"value=v") + \
+            b"DELETE /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", scene.port), options.patience) as sock:
+            sock.sendall(request * rounds)
+            sock.shutdown(socket.SHUT_WR)
+            got = b""
+            while more := sock.recv(1 << 20):
+                got += more
+        check(got.count(b"HTTP/1.1 201") == rounds and got.count(b"HTTP/1.1 200") == rounds, "answers")
+        if iterations.longest() is None:
+            return
+        took = cpu_ms(scene)
+        print("     %d deep paths took %.1f ms of CPU, the longest iteration %.1f" % (
+            rounds, took, iterations.longest()))
+        check(iterations.longest() < max(10, took / 4), "one iteration did much of it")
+
+
 def is_sanitized(scene):
     with open("/proc/%d/exe" % scene.daemon.pid, "rb") as f:
         return b"__asan_init" in f.read()
@@ -589,7 +696,9 @@ def metrics(scene):
 
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
          memory_follows_no_announcement, slow_readers_are_cut,
-         an_answer_grows_in_large_steps, memory_goes_back_when_its_holders_have_gone, a_stream_that_is_told_much_has_no_gap,
+         an_answer_grows_in_large_steps, memory_goes_back_when_its_holders_have_gone,
+         a_small_daemon_is_small_again, large_values_take_several_turns, deep_paths_take_their_time,
+         a_stream_that_is_told_much_has_no_gap,
          each_close_is_logged,
          a_flood_of_closes_is_counted, a_thundering_herd_is_served,
          a_large_tree_is_read_as_one_moment]

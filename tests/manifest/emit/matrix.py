@@ -148,6 +148,9 @@ def problems(documents, placement, backend, elastic):
         yield "two documents of one name"
     if len(stores) != (placement != "external"):
         yield "%d stores" % len(stores)
+    expects = [a.split("=")[0] for c in stores for a in c["args"] if a.startswith("--expect=")]
+    if expects != ["--expect"] * (backend == "c10d" and placement != "external"):
+        yield "expects: %r" % expects
     if "${" in text:
         yield "a template is left over"
     for pod in tool.find_all(documents, "spec"):

@@ -190,6 +190,7 @@ static void of_a_closed_run_no_agent_is_queued(void **state)
 
     (void)state;
     seen = queue_up(&s, 4);
+    s.settings.close_from_members = false; /* they are still joining */
     st = scene_state(seen);
     st.closed = true;
     closed = scene_text(&s, &st);

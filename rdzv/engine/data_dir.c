@@ -1,0 +1,390 @@
+/* The data directory in the daemon's hands. See data_dir.h for the contract. */
+#include "rdzv/engine/data_dir.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/engine/recovery.h"
+#include "store/snapshot.h"
+#include "store/xalloc.h"
+
+/* A part of a snapshot, and what one iteration gives to it. */
+#define PART_SIZE (64u << 10)
+#define WORK_NS   1000000u
+
+#define TEXT_MAX 600
+
+/* The files are in a directory of their own below the one that the user names, as etcd's are: that
+ * one may be the root of a volume, which belongs to others. */
+#define SUBDIRECTORY "/rdzvd"
+
+static char *path_below(const char *named)
+{
+    size_t size = strlen(named) + sizeof SUBDIRECTORY;
+    char *path = xcalloc(1, size);
+
+    snprintf(path, size, "%s%s", named, SUBDIRECTORY);
+    return path;
+}
+
+/* --- The commit. --- */
+
+/* The engine takes changes while the writer does; the log has each turn of that. */
+static void note_refusal(struct data_dir *d)
+{
+    const char *why = journal_writer_refuses(d->writer);
+
+    d->engine->batch.refuses = why != NULL;
+    if (d->refuses == (why != NULL))
+        return;
+    d->refuses = why != NULL;
+    if (why != NULL)
+        log_event(LOG_ERROR, "journal_failed", log_str("data_dir", d->path), log_str("reason", why),
+                  log_str("action", "changes are refused; rdzvd tries again each second"));
+    else
+        log_event(LOG_INFO, "journal_resumed", log_str("data_dir", d->path));
+}
+
+static uint64_t commit(void *arg, struct batch *batch)
+{
+    struct data_dir *d = arg;
+    uint64_t durable = d->journal.commit(d->journal.arg, batch);
+
+    note_refusal(d);
+    return durable;
+}
+
+void data_dir_poll(struct data_dir *d)
+{
+    if (d->writer == NULL)
+        return;
+    engine_committed(d->engine, journal_writer_poll(d->writer));
+    note_refusal(d);
+}
+
+int data_dir_fd(const struct data_dir *d)
+{
+    return d->writer == NULL ? -1 : journal_writer_fd(d->writer);
+}
+
+const char *data_dir_refuses(const struct data_dir *d)
+{
+    return d->writer == NULL ? NULL : journal_writer_refuses(d->writer);
+}
+
+const struct journal_writer_stats *data_dir_stats(const struct data_dir *d)
+{
+    return journal_writer_stats(d->writer);
+}
+
+/* --- The start. --- */
+
+static bool take_part(void *arg, struct slice bytes)
+{
+    return recovery_take_snapshot(arg, bytes);
+}
+
+static bool take_batch(void *arg, uint64_t number, struct slice bytes)
+{
+    return recovery_take_batch(arg, number, bytes);
+}
+
+static uint64_t random_id(void)
+{
+    uint64_t id = 0;
+
+    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
+        id = (uint64_t)clock_wall_ns(&clock_system);
+    return id | 1;
+}
+
+static void log_failed(const char *path, const char *reason, const char *detail)
+{
+    log_event(LOG_ERROR, "data_dir_failed", log_str("data_dir", path), log_str("reason", reason),
+              log_str("detail", detail != NULL ? detail : ""));
+}
+
+static void log_left_out(const struct data_dir *d, const struct journal_report *report)
+{
+    if (report->torn_bytes != 0)
+        log_event(LOG_WARN, "journal_cut", log_str("data_dir", d->path),
+                  log_str("file", report->torn_file), log_u64("offset", report->torn_offset),
+                  log_u64("bytes", report->torn_bytes), log_u64("files", report->torn_files),
+                  log_str("reason", "written when the process or the machine ended: no client had "
+                                    "been promised that it survives that"));
+    if (report->passed_over[0] != '\0')
+        log_event(LOG_WARN, "snapshot_passed_over", log_str("data_dir", d->path),
+                  log_str("file", report->passed_over),
+                  log_str("reason", "it is damaged; an older one and all journals behind it hold "
+                                    "the same"));
+}
+
+static void log_recovered(const struct data_dir *d, const struct journal_report *report,
+                          const struct recovery *r, uint64_t began_ns)
+{
+    uint64_t took_ns = clock_monotonic_ns(d->engine->options.clock) - began_ns;
+
+    log_event(LOG_INFO, "recovered", log_str("data_dir", d->path),
+              log_u64("snapshot", report->snapshot), log_u64("batches", r->batches),
+              log_u64("changes", r->changes),
+              log_u64("bytes", report->snapshot_bytes + report->batch_bytes),
+              log_u64("took_ms", took_ns / 1000000), log_u64("away_ms", d->away_ms));
+}
+
+static uint64_t time_away(const struct engine *e, const struct recovery *r)
+{
+    int64_t now_ns = engine_wall_ns(e);
+
+    return r->last_ns == 0 || now_ns <= r->last_ns ? 0 : (uint64_t)(now_ns - r->last_ns) / 1000000;
+}
+
+/* NULL after it logged why not. */
+static struct journal *read_all(struct data_dir *d)
+{
+    const struct journal_options options = {.fs = d->fs, .new_id = random_id()};
+    uint64_t began_ns = clock_monotonic_ns(d->engine->options.clock);
+    struct journal_report report;
+    struct recovery recovery;
+    struct journal *journal;
+    char text[TEXT_MAX];
+
+    recovery_begin(&recovery, d->engine);
+    journal = journal_open(
+        &options,
+        &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
+        &report);
+    if (journal == NULL) {
+        journal_report_text(&report, d->path, text, sizeof text);
+        log_failed(d->path, text, recovery.trouble);
+        return NULL;
+    }
+    recovery_end(&recovery);
+    d->found = report.last != 0;
+    d->away_ms = time_away(d->engine, &recovery);
+    log_left_out(d, &report);
+    log_recovered(d, &report, &recovery, began_ns);
+    return journal;
+}
+
+int data_dir_open(struct data_dir *d, const struct data_dir_options *options, struct engine *engine)
+{
+    struct journal_writer_options writer = {.mode = options->mode,
+                                            .sync_interval_ms = options->sync_interval_ms,
+                                            .clock = engine->options.clock};
+    char why[TEXT_MAX];
+    int error;
+
+    *d = (struct data_dir){.engine = engine};
+    batch_init(&d->part);
+    if (options->path == NULL)
+        return 0;
+    d->path = path_below(options->path);
+    mkdir(options->path, 0700); /* if it fails, so does what follows, and says why */
+    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
+    if (d->fs == NULL) {
+        log_failed(d->path, why, NULL);
+        return -1;
+    }
+    writer.journal = read_all(d);
+    if (writer.journal == NULL)
+        return -1;
+    d->writer = journal_writer_start(&writer);
+    if (d->writer == NULL) {
+        log_failed(d->path, "the system has no room for a thread", strerror(errno));
+        journal_close(writer.journal);
+        return -1;
+    }
+    d->journal = journal_writer_engine(d->writer);
+    engine->options.journal = (struct engine_journal){.commit = commit, .arg = d};
+    engine->data_dir = d;
+    data_dir_poll(d);
+    return 0;
+}
+
+/* --- Snapshots. --- */
+
+static void end_snapshot(struct data_dir *d)
+{
+    snapshot_end(d->snapshot);
+    d->snapshot = NULL;
+    batch_begin(&d->part, 0);
+}
+
+static void give_up_snapshot(struct data_dir *d)
+{
+    journal_writer_snapshot_abandon(d->writer);
+    end_snapshot(d);
+}
+
+/* What the thread has come to since. */
+static void log_snapshots(struct data_dir *d)
+{
+    const struct journal_writer_stats *stats = journal_writer_stats(d->writer);
+
+    if (stats->snapshots != d->snapshots)
+        log_event(LOG_INFO, "snapshot_written", log_str("data_dir", d->path),
+                  log_u64("batch", stats->snapshot), log_u64("bytes", stats->snapshot_bytes),
+                  log_u64("took_ms", stats->snapshot_ns / 1000000));
+    if (stats->snapshot_failures != d->snapshot_failures)
+        log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
+                  log_str("reason", "memory is short, or the disk has failed; the journal stays "
+                                    "until one is written"));
+    d->snapshots = stats->snapshots;
+    d->snapshot_failures = stats->snapshot_failures;
+}
+
+static void begin_snapshot(struct data_dir *d)
+{
+    if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changed)
+        return;
+    d->snapshot = snapshot_begin(&d->engine->store);
+    if (d->snapshot == NULL)
+        return; /* no memory now: the next iteration tries again */
+    journal_writer_snapshot_begin(d->writer);
+    d->last_part = false;
+}
+
+/* Makes the next part, if there is none. False: there will be none. */
+static bool make_part(struct data_dir *d)
+{
+    enum snapshot_state state;
+
+    if (d->part.len != 0)
+        return true;
+    state = snapshot_write(d->snapshot, PART_SIZE, &d->part);
+    d->last_part = state == SNAPSHOT_DONE;
+    return state != SNAPSHOT_FAILED && batch_end(&d->part, engine_wall_ns(d->engine));
+}
+
+/* True: one part was made and taken, and there is more. */
+static bool write_some(struct data_dir *d)
+{
+    if (journal_writer_snapshot_room(d->writer) == 0)
+        return false;
+    if (!make_part(d) || !journal_writer_snapshot_put(d->writer, batch_bytes(&d->part))) {
+        give_up_snapshot(d);
+        return false;
+    }
+    batch_begin(&d->part, 0);
+    if (!d->last_part)
+        return true;
+    journal_writer_snapshot_end(d->writer);
+    end_snapshot(d);
+    return false;
+}
+
+void data_dir_work(struct data_dir *d)
+{
+    const struct clock *clock = d->engine->options.clock;
+    uint64_t until_ns;
+
+    if (d->writer == NULL)
+        return;
+    if (d->snapshot == NULL) {
+        log_snapshots(d);
+        begin_snapshot(d);
+    }
+    if (d->snapshot == NULL)
+        return;
+    if (journal_writer_snapshot_state(d->writer) == JOURNAL_WRITER_SNAPSHOT_FAILED) {
+        give_up_snapshot(d);
+        return;
+    }
+    until_ns = clock_monotonic_ns(clock) + WORK_NS;
+    while (write_some(d) && clock_monotonic_ns(clock) < until_ns)
+        continue;
+}
+
+bool data_dir_has_work(const struct data_dir *d)
+{
+    return d->snapshot != NULL && journal_writer_snapshot_room(d->writer) > 0;
+}
+
+/* --- The end. --- */
+
+void data_dir_close(struct data_dir *d)
+{
+    if (d->writer != NULL) {
+        if (d->snapshot != NULL)
+            give_up_snapshot(d);
+        d->engine->options.journal = (struct engine_journal){0};
+        d->engine->data_dir = NULL;
+        if (!journal_writer_stop(d->writer))
+            log_failed(d->path, "the last changes could not be kept", NULL);
+        d->writer = NULL;
+    }
+    batch_fini(&d->part);
+    if (d->fs != NULL)
+        d->fs->free(d->fs);
+    d->fs = NULL;
+    free(d->path);
+    d->path = NULL;
+}
+
+/* --- --check-data. --- */
+
+static void write_contents(const struct engine *e, const struct journal_report *report,
+                           const struct recovery *r, FILE *out)
+{
+    const struct engine_space *space;
+
+    fprintf(out,
+            "snapshot up to batch %" PRIu64 ", %" PRIu64 " bytes; behind it %" PRIu64
+            " batches with %" PRIu64 " changes, %" PRIu64 " bytes\n",
+            report->snapshot, report->snapshot_bytes, r->batches, r->changes, report->batch_bytes);
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        const struct space_usage use = space_usage(space->store);
+
+        fprintf(out,
+                "space %s: %" PRIu64 " c10d keys, %" PRIu64 " queues, %zu etcd nodes at index "
+                "%" PRIu64 ", %zu worker stores, %zu users\n",
+                space->store->name, use.keys, use.queues, space->store->tree.count - 1,
+                space->store->tree.index, space->store->worker_stores.count,
+                space->store->auth.user_count);
+    }
+}
+
+static bool check_files(const char *path, struct fs *fs, FILE *out)
+{
+    const struct engine_options options = {.clock = &clock_system, .seed = random_id()};
+    struct journal_report report;
+    struct recovery recovery;
+    struct engine engine;
+    char text[TEXT_MAX];
+    bool ok;
+
+    engine_init(&engine, &options);
+    recovery_begin(&recovery, &engine);
+    ok = journal_check(
+        fs, &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
+        &report);
+    recovery_end(&recovery);
+    journal_report_text(&report, path, text, sizeof text);
+    fprintf(out, "%s\n", text);
+    if (ok)
+        write_contents(&engine, &report, &recovery, out);
+    else if (recovery.trouble != NULL)
+        fprintf(out, "%s\n", recovery.trouble);
+    engine_fini(&engine);
+    return ok;
+}
+
+bool data_dir_check(const char *named, FILE *out)
+{
+    char *path = path_below(named), why[TEXT_MAX];
+    int error;
+    struct fs *fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
+    bool ok = false;
+
+    if (fs == NULL) {
+        fprintf(out, "%s\n", why);
+    } else {
+        ok = check_files(path, fs, out);
+        fs->free(fs);
+    }
+    free(path);
+    return ok;
+}

@@ -1,0 +1,319 @@
+/* The loop's side of the journal writer. See journal_writer.h for the contract. */
+#include "rdzv/engine/journal_writer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdzv/engine/journal_writer_internal.h"
+#include "store/account.h"
+
+#define PENDING_MAX ((size_t)64 << 20)
+#define RETRY_MS    1000u
+
+/* Larger batches give up their buffer instead of being copied. */
+#define COPY_MAX ((size_t)32 << 10)
+
+/* Syncs need little; sanitizers more. */
+#define STACK_SIZE (512u << 10)
+
+/* --- Memory of batches. --- */
+
+static struct pending *new_copy(const struct batch *batch)
+{
+    struct slice bytes = batch_bytes(batch);
+    struct pending *p = account_alloc(ACCOUNT_JOURNAL, sizeof *p + bytes.len);
+
+    if (p == NULL)
+        return NULL;
+    *p = (struct pending){.number = batch->number, .bytes = {(uint8_t *)(p + 1), bytes.len}};
+    memcpy(p + 1, bytes.ptr, bytes.len);
+    return p;
+}
+
+/* Takes the buffer into *p. */
+static struct pending *take_buffer(struct pending *p, struct batch *batch)
+{
+    struct slice bytes = batch_bytes(batch);
+
+    if (p == NULL)
+        abort(); /* neither this nor the spare: a hundred bytes, twice */
+    *p = (struct pending){.number = batch->number, .bytes = bytes};
+    batch_take(batch, &p->given_up);
+    account_taken(ACCOUNT_JOURNAL, (void *)(uintptr_t)bytes.ptr, p->given_up);
+    return p;
+}
+
+static struct pending *new_pending(struct journal_writer *w, struct batch *batch)
+{
+    struct pending *p = batch->len <= COPY_MAX ? new_copy(batch) : NULL;
+
+    if (p != NULL)
+        return p;
+    p = account_alloc(ACCOUNT_JOURNAL, sizeof *p);
+    if (p == NULL) {
+        p = w->spare;
+        w->spare = NULL;
+    }
+    return take_buffer(p, batch);
+}
+
+static void free_pending(struct pending *p)
+{
+    if (p->given_up != 0)
+        account_free(ACCOUNT_JOURNAL, (void *)(uintptr_t)p->bytes.ptr, p->given_up);
+    account_free(ACCOUNT_JOURNAL, p, sizeof *p + (p->given_up != 0 ? 0 : p->bytes.len));
+}
+
+static void keep_spare(struct journal_writer *w)
+{
+    if (w->spare == NULL)
+        w->spare = account_alloc(ACCOUNT_JOURNAL, sizeof *w->spare);
+}
+
+/* --- What the loop sees. --- */
+
+/* With the lock. */
+static void note_reason(struct journal_writer *w)
+{
+    w->stats = w->now;
+    if (w->failed)
+        memcpy(w->reason, w->reason_now, sizeof w->reason);
+    else if (w->now.pending_bytes > w->pending_max)
+        snprintf(w->reason, sizeof w->reason,
+                 "the disk is too slow: %zu bytes of changes wait to be synced",
+                 w->now.pending_bytes);
+    else if (w->spare == NULL)
+        snprintf(w->reason, sizeof w->reason, "there is no memory to keep changes in");
+    else
+        w->reason[0] = '\0';
+}
+
+/* With the lock. */
+static uint64_t promise(struct journal_writer *w)
+{
+    uint64_t number = w->now.durable;
+
+    if (w->mode == JOURNAL_WRITER_BATCH && !w->failed && w->now.pending_bytes <= w->pending_max / 4)
+        number = w->now.last;
+    if (number > w->promised)
+        w->promised = number;
+    return w->promised;
+}
+
+uint64_t journal_writer_poll(struct journal_writer *w)
+{
+    struct pending_list synced = TAILQ_HEAD_INITIALIZER(synced);
+    struct part_list written = TAILQ_HEAD_INITIALIZER(written);
+    struct pending *p;
+    struct part *part;
+    uint64_t promised;
+    eventfd_t count;
+
+    eventfd_read(w->wake, &count);
+    keep_spare(w);
+    pthread_mutex_lock(&w->lock);
+    while ((p = TAILQ_FIRST(&w->pending)) != NULL && p->number <= w->now.durable) {
+        TAILQ_REMOVE(&w->pending, p, entry);
+        TAILQ_INSERT_TAIL(&synced, p, entry);
+        w->now.pending_batches--;
+        w->now.pending_bytes -= p->bytes.len;
+    }
+    TAILQ_CONCAT(&written, &w->written_parts, entry);
+    note_reason(w);
+    promised = promise(w);
+    if (!journal_writer_thread_writes(w) && w->now.durable == w->now.last)
+        journal_mark(w->journal);
+    pthread_mutex_unlock(&w->lock);
+    while ((p = TAILQ_FIRST(&synced)) != NULL) {
+        TAILQ_REMOVE(&synced, p, entry);
+        free_pending(p);
+    }
+    while ((part = TAILQ_FIRST(&written)) != NULL) {
+        TAILQ_REMOVE(&written, part, entry);
+        account_free(ACCOUNT_JOURNAL, part, sizeof *part + part->len);
+    }
+    if (w->stats.snapshot_failures != w->snapshots_failed_seen) {
+        w->snapshots_failed_seen = w->stats.snapshot_failures;
+        w->snapshot_failed_ms = clock_monotonic_ms(w->clock);
+    }
+    return promised;
+}
+
+const char *journal_writer_refuses(const struct journal_writer *w)
+{
+    return w->reason[0] == '\0' ? NULL : w->reason;
+}
+
+const struct journal_writer_stats *journal_writer_stats(const struct journal_writer *w)
+{
+    return &w->stats;
+}
+
+int journal_writer_fd(const struct journal_writer *w)
+{
+    return w->wake;
+}
+
+/* --- The commit. --- */
+
+/* In mode batch, unless something has failed. With the lock. */
+static void append_here(struct journal_writer *w, struct pending *p)
+{
+    const struct journal_batch batch = {p->number, p->bytes};
+    int error = journal_append(w->journal, &batch, 1);
+
+    if (error != 0) {
+        journal_writer_fail(w, "writing to the journal", error);
+        return;
+    }
+    w->unwritten = NULL;
+    journal_writer_note(w);
+    if (w->sync_at_ns == 0)
+        w->sync_at_ns = clock_monotonic_ns(&clock_system) + w->sync_interval_ms * 1000000;
+    else if (w->now.pending_bytes <= w->pending_max / 4)
+        return; /* the thread wakes up by itself */
+    pthread_cond_signal(&w->work);
+}
+
+static uint64_t commit(void *arg, struct batch *batch)
+{
+    struct journal_writer *w = arg;
+    struct pending *p = new_pending(w, batch);
+    uint64_t promised;
+
+    keep_spare(w);
+    pthread_mutex_lock(&w->lock);
+    TAILQ_INSERT_TAIL(&w->pending, p, entry);
+    w->now.pending_batches++;
+    w->now.pending_bytes += p->bytes.len;
+    w->now.batches++;
+    w->now.bytes += p->bytes.len;
+    if (w->unwritten == NULL)
+        w->unwritten = p;
+    if (journal_writer_thread_writes(w))
+        pthread_cond_signal(&w->work);
+    else
+        append_here(w, p);
+    note_reason(w);
+    promised = promise(w);
+    pthread_mutex_unlock(&w->lock);
+    return promised;
+}
+
+struct engine_journal journal_writer_engine(struct journal_writer *w)
+{
+    return (struct engine_journal){.commit = commit, .arg = w};
+}
+
+/* --- Begin and end. --- */
+
+/* Signals are the loop's. 0, or an error. */
+static int start_thread(struct journal_writer *w)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+
+    if (error != 0)
+        return error;
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&w->thread, &attributes, journal_writer_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+/* Deadlines are of the monotonic clock. */
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void release(struct journal_writer *w)
+{
+    if (w->wake >= 0)
+        close(w->wake);
+    account_free(ACCOUNT_JOURNAL, w->spare, sizeof *w->spare);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static void init(struct journal_writer *w, const struct journal_writer_options *options)
+{
+    *w = (struct journal_writer){
+        .mode = options->mode,
+        .sync_interval_ms = options->sync_interval_ms,
+        .pending_max = options->pending_max == 0 ? PENDING_MAX : options->pending_max,
+        .retry_ms = options->retry_ms == 0 ? RETRY_MS : options->retry_ms,
+        .clock = options->clock,
+        .journal = options->journal,
+        .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+    };
+    pthread_mutex_init(&w->lock, NULL); /* Linux says that these two cannot fail */
+    init_condition(&w->work);
+    TAILQ_INIT(&w->pending);
+    TAILQ_INIT(&w->parts);
+    TAILQ_INIT(&w->written_parts);
+    keep_spare(w);
+    journal_writer_note(w);
+    w->promised = w->now.last;
+    w->stats = w->now;
+}
+
+struct journal_writer *journal_writer_start(const struct journal_writer_options *options)
+{
+    struct journal_writer *w = malloc(sizeof *w);
+    int error = ENOMEM;
+
+    if (w == NULL)
+        return NULL;
+    init(w, options);
+    if (w->wake < 0)
+        error = errno;
+    else if (w->spare != NULL)
+        error = start_thread(w);
+    if (error == 0)
+        return w;
+    release(w);
+    errno = error;
+    return NULL;
+}
+
+bool journal_writer_stop(struct journal_writer *w)
+{
+    struct pending *p;
+    struct part *part;
+    bool clean;
+
+    if (w == NULL)
+        return true;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    clean = w->clean;
+    journal_close(w->journal);
+    while ((p = TAILQ_FIRST(&w->pending)) != NULL) {
+        TAILQ_REMOVE(&w->pending, p, entry);
+        free_pending(p);
+    }
+    TAILQ_CONCAT(&w->written_parts, &w->parts, entry);
+    while ((part = TAILQ_FIRST(&w->written_parts)) != NULL) {
+        TAILQ_REMOVE(&w->written_parts, part, entry);
+        account_free(ACCOUNT_JOURNAL, part, sizeof *part + part->len);
+    }
+    release(w);
+    return clean;
+}

@@ -1,0 +1,112 @@
+/* The engine's journal on a data directory, with one thread of its own, so that the loop never
+ * waits for a sync. No libevent: the loop polls a descriptor, and then calls journal_writer_poll().
+ * All functions are the loop's; the thread touches neither the log nor the account of memory.
+ *
+ * --sync batch: the loop appends each batch itself (one write()), which then survives the process;
+ * the thread syncs sync_interval_ms after the first batch that is not synced.
+ * --sync always: the thread appends and syncs all that has gathered, in one go; poll() then has the
+ *   number up to which answers may go.
+ *
+ * Batches are kept in memory until they are synced. While more than a quarter of pending_max is
+ * kept, answers wait for the sync in mode batch, too, so that clients do not outrun the disk.
+ *
+ * Faults. When a write or sync fails, or more than pending_max is kept, the writer is failed:
+ * journal_writer_refuses() says why, and the engine lets no change through. Changes that were
+ * applied stay pending, their answers wait. The thread tries again each second (retry_ms): after a
+ * failed sync everything that is pending goes into a new segment; when the disk is full the ballast
+ * is given up for it. Once all is kept and synced, and the ballast is back, the writer is as
+ * before. A process that ends before that loses only what was not answered, but for changes of mode
+ * batch that were answered before a sync failed: these survive it only if the disk took them after
+ * all.
+ *
+ * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
+ * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
+ * is not there the writer refuses changes. */
+#pragma once
+
+#include "rdzv/engine/clock.h"
+#include "rdzv/engine/engine.h"
+#include "store/journal.h"
+
+enum journal_writer_mode { JOURNAL_WRITER_BATCH, JOURNAL_WRITER_ALWAYS };
+
+struct journal_writer_options {
+    struct journal *journal; /* the writer's from now on */
+    enum journal_writer_mode mode;
+    uint64_t sync_interval_ms; /* mode batch; 1 or more */
+    size_t pending_max;        /* bytes; 0: 64 MiB */
+    uint64_t retry_ms;         /* after a fault; 0: 1000 */
+    const struct clock *clock; /* monotonic_ns() is called in the thread, too */
+};
+
+struct journal_writer_stats {
+    uint64_t batches, bytes; /* committed, payloads alone */
+    uint64_t syncs;
+    uint64_t sync_ns, slowest_sync_ns;
+    uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
+    size_t pending_batches, pending_bytes; /* not known to be synced */
+    uint64_t last, durable;                /* numbers: appended; synced */
+    uint64_t bytes_behind;                 /* the newest snapshot */
+    uint64_t snapshot, snapshot_bytes;     /* number of its last batch; 0: none */
+    uint64_t snapshot_ns;                  /* how long the last one of this process took */
+    uint64_t
+        snapshot_end_ms; /* when it ended, by clock_monotonic_ms(); 0: this process made none */
+    uint64_t snapshots, snapshot_failures;
+};
+
+struct journal_writer;
+
+/* Starts the thread. NULL, with errno: there is no memory or no room for a thread; the journal is
+ * then still the caller's. */
+struct journal_writer *journal_writer_start(const struct journal_writer_options *options);
+
+/* Readable when journal_writer_poll() is to be called. */
+int journal_writer_fd(const struct journal_writer *w);
+
+/* For engine_options. */
+struct engine_journal journal_writer_engine(struct journal_writer *w);
+
+/* Takes note of what the thread did. Returns the number of the newest batch that is as durable as
+ * promised, for engine_committed(). May be called at any time. */
+uint64_t journal_writer_poll(struct journal_writer *w);
+
+/* NULL: changes may come. Else why none may: a sentence for people, that lives until the next call
+ * of journal_writer_poll(). Changes only within that call and within commit. */
+const char *journal_writer_refuses(const struct journal_writer *w);
+
+/* As of the last journal_writer_poll() or commit; both also set the pending figures. */
+const struct journal_writer_stats *journal_writer_stats(const struct journal_writer *w);
+
+/* Hands everything to the disk and ends the thread: with a clean end of the journal if all could be
+ * kept. Waits for the disk. Frees the writer, and closes the journal. False: batches may be lost
+ * that were not answered (or, in mode batch, not synced). NULL is allowed. */
+bool journal_writer_stop(struct journal_writer *w);
+
+/* --- Snapshots. --- */
+
+/* What is behind the newest snapshot is larger than 64 MiB and than that snapshot, none is being
+ * written, none has failed within the last minute, and the writer is not failed. */
+bool journal_writer_snapshot_due(const struct journal_writer *w);
+
+enum journal_writer_snapshot_state {
+    JOURNAL_WRITER_SNAPSHOT_NONE,
+    JOURNAL_WRITER_SNAPSHOT_OPEN,   /* takes parts */
+    JOURNAL_WRITER_SNAPSHOT_ENDING, /* the thread has the rest to do; then it is NONE */
+    JOURNAL_WRITER_SNAPSHOT_FAILED, /* end it with journal_writer_snapshot_abandon() */
+};
+
+/* Begins one of the store as it is after the last commit; the open batch has no changes. The state
+ * is NONE. */
+void journal_writer_snapshot_begin(struct journal_writer *w);
+
+/* How many bytes of parts it takes just now: at most 1 MiB is ahead of the disk. After it was 0,
+ * the descriptor becomes readable when there is room again. */
+size_t journal_writer_snapshot_room(const struct journal_writer *w);
+
+/* Takes a part, a copy of it. False: there is no memory for it now. */
+bool journal_writer_snapshot_put(struct journal_writer *w, struct slice part);
+
+/* The last part was put. The thread syncs and names it, and removes what it makes needless. */
+void journal_writer_snapshot_end(struct journal_writer *w);
+void journal_writer_snapshot_abandon(struct journal_writer *w);
+enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w);

@@ -1,0 +1,373 @@
+/* The thread of the journal writer: it syncs, writes what the loop does not, tries again after a
+ * fault, and writes snapshots. See journal_writer.h for what it promises. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "rdzv/engine/journal_writer_internal.h"
+
+static uint64_t now_ns(void)
+{
+    return clock_monotonic_ns(&clock_system);
+}
+
+static void wake_loop(struct journal_writer *w)
+{
+    eventfd_write(w->wake, 1);
+}
+
+void journal_writer_note(struct journal_writer *w)
+{
+    w->now.last = journal_last(w->journal);
+    w->now.durable = journal_durable(w->journal);
+    w->now.bytes_behind = journal_bytes_behind(w->journal);
+    w->now.snapshot = journal_snapshot_number(w->journal);
+    w->now.snapshot_bytes = journal_snapshot_bytes(w->journal);
+}
+
+/* --- Faults. --- */
+
+/* The loop has to end a snapshot that failed while it writes one; else the failure is only counted.
+ */
+static void fail_snapshot(struct journal_writer *w)
+{
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_NONE ||
+        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
+        return;
+    w->now.snapshot_failures++;
+    w->snapshot_state = w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN
+                            ? JOURNAL_WRITER_SNAPSHOT_FAILED
+                            : JOURNAL_WRITER_SNAPSHOT_NONE;
+    w->snapshot_asked = w->snapshot_abandoned = false;
+}
+
+void journal_writer_fail(struct journal_writer *w, const char *what, int error)
+{
+    char text[100];
+
+    w->failed = true;
+    w->error = error;
+    w->retry_at_ns = now_ns() + w->retry_ms * 1000000;
+    w->now.failures++;
+    snprintf(w->reason_now, sizeof w->reason_now, "%s failed: %s", what,
+             strerror_r(-error, text, sizeof text));
+    fail_snapshot(w);
+    wake_loop(w);
+    pthread_cond_signal(&w->work);
+}
+
+/* --- Writing and syncing. --- */
+
+/* The next batches that are to be appended, as far as they may go in front of a snapshot that waits
+ * to begin. With the lock. */
+static size_t gather(struct journal_writer *w)
+{
+    size_t count = 0;
+
+    for (; w->unwritten != NULL && count < GATHERED_MAX; count++) {
+        if (w->snapshot_asked && w->unwritten->number > w->snapshot_number)
+            break;
+        w->gathered[count] = (struct journal_batch){w->unwritten->number, w->unwritten->bytes};
+        w->unwritten = TAILQ_NEXT(w->unwritten, entry);
+    }
+    return count;
+}
+
+/* Writes all that has gathered; 0 or -errno. With the lock, which it gives up meanwhile. */
+static int write_gathered(struct journal_writer *w,
+                          int (*put)(struct journal *, const struct journal_batch *, size_t))
+{
+    struct pending *first = w->unwritten;
+    size_t count;
+
+    while ((count = gather(w)) > 0) {
+        int error;
+
+        pthread_mutex_unlock(&w->lock);
+        error = put(w->journal, w->gathered, count);
+        pthread_mutex_lock(&w->lock);
+        if (error != 0) {
+            w->unwritten = first;
+            return error;
+        }
+        first = w->unwritten;
+    }
+    return 0;
+}
+
+/* One sync of what was appended so far. With the lock, which it gives up meanwhile. */
+static int sync_journal(struct journal_writer *w)
+{
+    struct journal_sync sync;
+    uint64_t began = now_ns(), took;
+    int result;
+
+    w->sync_at_ns = 0;
+    if (!journal_sync_begin(w->journal, &sync))
+        return 0;
+    pthread_mutex_unlock(&w->lock);
+    result = journal_sync_run(&sync);
+    pthread_mutex_lock(&w->lock);
+    journal_sync_end(w->journal, &sync, result);
+    took = now_ns() - began;
+    w->now.syncs++;
+    w->now.sync_ns += took;
+    if (took > w->now.slowest_sync_ns)
+        w->now.slowest_sync_ns = took;
+    journal_writer_note(w);
+    wake_loop(w);
+    return result;
+}
+
+/* --- Trying again. --- */
+
+/* Everything that is not known to be synced, into a new segment. */
+static int write_again(struct journal_writer *w)
+{
+    int error;
+
+    w->unwritten = TAILQ_FIRST(&w->pending);
+    while (w->unwritten != NULL && w->unwritten->number <= journal_durable(w->journal))
+        w->unwritten = TAILQ_NEXT(w->unwritten, entry);
+    pthread_mutex_unlock(&w->lock);
+    error = journal_rewrite_begin(w->journal);
+    pthread_mutex_lock(&w->lock);
+    if (error == 0)
+        error = write_gathered(w, journal_rewrite_put);
+    if (error != 0)
+        return error;
+    pthread_mutex_unlock(&w->lock);
+    error = journal_rewrite_end(w->journal);
+    pthread_mutex_lock(&w->lock);
+    return error;
+}
+
+static int make_ballast(struct journal_writer *w)
+{
+    int error;
+
+    pthread_mutex_unlock(&w->lock);
+    error = journal_ballast_make(w->journal);
+    pthread_mutex_lock(&w->lock);
+    return error;
+}
+
+static void drop_ballast(struct journal_writer *w)
+{
+    pthread_mutex_unlock(&w->lock);
+    journal_ballast_drop(w->journal);
+    pthread_mutex_lock(&w->lock);
+}
+
+/* Until nothing is left: commits may come meanwhile. */
+static int keep_all(struct journal_writer *w)
+{
+    int error = journal_is_tainted(w->journal) ? write_again(w) : 0;
+
+    journal_writer_note(w);
+    while (error == 0 && (w->unwritten != NULL || w->now.durable < w->now.last)) {
+        error = write_gathered(w, journal_append);
+        if (error == 0)
+            error = sync_journal(w);
+        journal_writer_note(w);
+    }
+    return error;
+}
+
+static void try_again(struct journal_writer *w)
+{
+    const char *what = "writing to the journal";
+    int error;
+
+    if (w->error == -ENOSPC)
+        drop_ballast(w);
+    error = keep_all(w);
+    if (error == 0) {
+        what = "keeping 4 MiB in reserve";
+        error = make_ballast(w);
+    }
+    if (error == 0 && w->unwritten != NULL)
+        error = keep_all(w);
+    if (error != 0) {
+        journal_writer_fail(w, what, error);
+        return;
+    }
+    w->failed = false;
+    wake_loop(w);
+}
+
+/* --- One step of each kind. With the lock; true: something was done. --- */
+
+static bool sync_is_due(const struct journal_writer *w)
+{
+    return w->sync_at_ns != 0 &&
+           (w->stop || w->now.pending_bytes > w->pending_max / 4 || now_ns() >= w->sync_at_ns);
+}
+
+static bool step_journal(struct journal_writer *w)
+{
+    int error = 0;
+
+    if (w->failed || (w->mode == JOURNAL_WRITER_BATCH && !sync_is_due(w)) ||
+        (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL))
+        return false;
+    if (w->mode == JOURNAL_WRITER_ALWAYS)
+        error = write_gathered(w, journal_append);
+    if (error != 0) {
+        journal_writer_fail(w, "writing to the journal", error);
+        return true;
+    }
+    error = sync_journal(w);
+    if (error != 0)
+        journal_writer_fail(w, "syncing the journal", error);
+    return true;
+}
+
+static bool step_fault(struct journal_writer *w)
+{
+    if (!w->failed || (!w->stop && now_ns() < w->retry_at_ns))
+        return false;
+    try_again(w);
+    return true;
+}
+
+/* What is left of one that has failed or was abandoned. */
+static bool clean_up_snapshot(struct journal_writer *w)
+{
+    TAILQ_CONCAT(&w->written_parts, &w->parts, entry);
+    w->parts_bytes = 0;
+    if (w->snapshot_open) {
+        pthread_mutex_unlock(&w->lock);
+        journal_snapshot_abandon(&w->snapshot);
+        pthread_mutex_lock(&w->lock);
+    }
+    w->snapshot_open = w->snapshot_asked = false;
+    if (w->snapshot_abandoned)
+        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_NONE;
+    w->snapshot_abandoned = false;
+    wake_loop(w);
+    return true;
+}
+
+static bool write_part(struct journal_writer *w)
+{
+    struct part *part = TAILQ_FIRST(&w->parts);
+    int error;
+
+    TAILQ_REMOVE(&w->parts, part, entry);
+    pthread_mutex_unlock(&w->lock);
+    error = journal_snapshot_put(&w->snapshot, (struct slice){part->bytes, part->len});
+    pthread_mutex_lock(&w->lock);
+    TAILQ_INSERT_TAIL(&w->written_parts, part, entry);
+    w->parts_bytes -= part->len;
+    if (error != 0)
+        fail_snapshot(w);
+    wake_loop(w);
+    return true;
+}
+
+static void remove_needless(struct journal_writer *w)
+{
+    char name[JOURNAL_NAME_SIZE];
+
+    while (journal_next_needless(w->journal, name)) {
+        pthread_mutex_unlock(&w->lock);
+        w->snapshot.fs->remove(w->snapshot.fs, name);
+        pthread_mutex_lock(&w->lock);
+    }
+}
+
+static bool end_snapshot(struct journal_writer *w)
+{
+    int error;
+
+    pthread_mutex_unlock(&w->lock);
+    error = journal_snapshot_end(&w->snapshot);
+    pthread_mutex_lock(&w->lock);
+    if (error != 0 || w->failed) {
+        fail_snapshot(w);
+        return true; /* what is left of it is cleaned up in the next step */
+    }
+    w->snapshot_open = false;
+    journal_snapshot_done(w->journal, &w->snapshot);
+    remove_needless(w);
+    journal_writer_note(w);
+    w->now.snapshots++;
+    w->now.snapshot_ns = now_ns() - w->snapshot_began_ns;
+    w->now.snapshot_end_ms = clock_ms_of(now_ns());
+    w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_NONE;
+    wake_loop(w);
+    return true;
+}
+
+static bool step_snapshot(struct journal_writer *w)
+{
+    bool alive = w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
+                 w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING;
+
+    if (w->snapshot_abandoned || (!alive && (w->snapshot_open || w->parts_bytes > 0)))
+        return clean_up_snapshot(w);
+    if (!alive)
+        return false;
+    if (w->snapshot_asked && journal_last(w->journal) >= w->snapshot_number) {
+        journal_snapshot_begin(w->journal, w->snapshot_number, &w->snapshot);
+        w->snapshot_asked = false;
+        w->snapshot_open = true;
+        return true;
+    }
+    if (!w->snapshot_open)
+        return false;
+    if (!TAILQ_EMPTY(&w->parts))
+        return write_part(w);
+    return w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING && end_snapshot(w);
+}
+
+/* --- The thread. --- */
+
+static void wait_for_work(struct journal_writer *w)
+{
+    uint64_t until = w->failed ? w->retry_at_ns : w->sync_at_ns;
+    const struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+
+    if (until == 0)
+        pthread_cond_wait(&w->work, &w->lock);
+    else
+        pthread_cond_timedwait(&w->work, &w->lock, &at);
+}
+
+/* Nothing comes any more. */
+static void finish(struct journal_writer *w)
+{
+    w->snapshot_abandoned = true;
+    clean_up_snapshot(w);
+    while (step_journal(w))
+        ;
+    if (w->failed)
+        try_again(w);
+    w->clean = w->unwritten == NULL && !w->failed;
+    if (w->clean)
+        w->clean = journal_finish(w->journal) == 0;
+}
+
+void *journal_writer_main(void *arg)
+{
+    struct journal_writer *w = arg;
+    int error;
+
+    pthread_mutex_lock(&w->lock);
+    error = make_ballast(w);
+    if (error != 0)
+        journal_writer_fail(w, "keeping 4 MiB in reserve", error);
+    while (!w->stop) {
+        bool done = step_fault(w);
+
+        done = step_journal(w) || done;
+        done = step_snapshot(w) || done;
+        if (!done && !w->stop)
+            wait_for_work(w);
+    }
+    finish(w);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}

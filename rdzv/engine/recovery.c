@@ -1,0 +1,82 @@
+/* From the bytes of a data directory to an engine. See recovery.h for the contract. */
+#include "rdzv/engine/recovery.h"
+
+#include "store/snapshot.h"
+
+void recovery_begin(struct recovery *r, struct engine *engine)
+{
+    *r = (struct recovery){.engine = engine};
+}
+
+static bool fail(struct recovery *r, const char *trouble)
+{
+    r->trouble = trouble;
+    return false;
+}
+
+bool recovery_take_snapshot(struct recovery *r, struct slice bytes)
+{
+    if (!snapshot_load(&r->engine->store, bytes))
+        return fail(r, "a part of the snapshot cannot be read, or memory is short");
+    return true;
+}
+
+/* Spaces that no listener names may be there, too. */
+static struct engine_space *space_of(struct recovery *r, struct slice name)
+{
+    char text[SPACE_NAME_MAX + 1];
+
+    if (r->space != NULL && slice_is(name, r->space->store->name))
+        return r->space;
+    if (name.len == 0 || name.len > SPACE_NAME_MAX)
+        return NULL;
+    memcpy(text, name.ptr, name.len);
+    text[name.len] = '\0';
+    r->space = engine_space(r->engine, text);
+    return r->space;
+}
+
+static bool take(struct recovery *r, const struct record *record)
+{
+    struct engine_space *space = space_of(r, record->space);
+    struct store_result result = {0};
+
+    if (space == NULL)
+        return fail(r, "a change names no space");
+    if (!store_can_apply(&r->engine->store, space->store, &record->change))
+        return fail(r, "a change does not fit to those before it, or memory is short");
+    store_apply(&r->engine->store, space->store, &record->change, &result);
+    if (record->change.kind == CHANGE_QUEUE_POP)
+        blob_unref(result.value);
+    r->changes++;
+    return true;
+}
+
+bool recovery_take_batch(struct recovery *r, uint64_t number, struct slice bytes)
+{
+    struct record_batch batch;
+    bool ok = true;
+
+    if (!record_decode(bytes, &batch))
+        return fail(r, "a batch cannot be read by this version, or memory is short");
+    for (size_t i = 0; ok && i < batch.count; i++)
+        ok = take(r, &batch.records[i]);
+    r->last = number;
+    if (batch.time_ns != 0)
+        r->last_ns = batch.time_ns;
+    r->batches++;
+    record_free(&batch);
+    return ok;
+}
+
+void recovery_end(struct recovery *r)
+{
+    struct engine *e = r->engine;
+    struct space *space;
+
+    TAILQ_FOREACH(space, &e->store.spaces, entry)
+        engine_space(e, space->name); /* those of the snapshot alone */
+    e->committed = r->last;
+    batch_begin(&e->batch, r->last + 1);
+    e->expiry_moved = true;
+}

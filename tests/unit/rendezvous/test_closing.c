@@ -1,0 +1,171 @@
+/* Whose close counts, and whose leaves the run open for the others. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* The agent wants to close the run; what it is answered looks like success. True: it is closed. */
+static bool closes(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, ""), *closed, *answer;
+    struct torch_state st = scene_state(now);
+
+    st.closed = true;
+    closed = scene_text(s, &st);
+    answer = scene_cas(s, &s->agents[i], now, closed);
+    assert_string_equal(answer, closed);
+    assert_int_equal(scene_note(s, NOTE_CLOSE_IGNORED) == NULL, s->run.view.state.closed);
+    return s->run.view.state.closed;
+}
+
+static void read_key(struct scene *s, size_t i, int64_t round, const char *name)
+{
+    scene_step(s, (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
+                                        .agent = &s->agents[i],
+                                        .round = round,
+                                        .round_key = slice_str(name)});
+}
+
+static void say_role(struct scene *s, size_t i, int64_t round)
+{
+    scene_set(s, &s->agents[i], round, "torchelastic/role_info/0", "{}");
+}
+
+/* Its workers have ended well, or failed for the last time. */
+static void whose_workers_run_closes(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    say_role(&s, 0, 0);
+    read_key(&s, 0, 0, "torchelastic/assigned_ranks/0");
+    assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
+/* It gave up waiting for them, or torch 2.6 ended it when it was to become rank 0. */
+static void who_has_no_ranks_closes_nothing(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    say_role(&s, 0, 0);
+    assert_false(closes(&s, 0));
+    assert_false(closes(&s, 1)); /* it has not even said its role */
+    read_key(&s, 2, 0, "torchelastic/role_info/0");
+    s.agents[0].closes = s.agents[1].closes = false;
+    assert_false(closes(&s, 2)); /* that is no rank */
+    scene_fini(&s);
+}
+
+static void ranks_of_another_round_are_none(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    say_role(&s, 0, 0);
+    read_key(&s, 0, 0, "torchelastic/assigned_ranks/0");
+    scene_next_round(&s, 2);
+    assert_false(closes(&s, 0));
+    read_key(&s, 1, 1, "torchelastic/assigned_ranks/1");
+    assert_true(closes(&s, 1));
+    scene_fini(&s);
+}
+
+/* Torch 2.3 and before: an agent reads the roles of all, and then says that it has. */
+static void old_agents_have_their_ranks_when_they_have_all_roles(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_set(&s, &s.agents[0], 0, "torchelastic/role_info0", "{}");
+    assert_false(closes(&s, 0));
+    s.agents[0].closes = false;
+    scene_set(&s, &s.agents[1], 0, "torchelastic/role_info1", "{}");
+    scene_set(&s, &s.agents[1], 0, "torchelastic/role_info1.FIN", "FIN");
+    assert_true(closes(&s, 1));
+    scene_fini(&s);
+}
+
+/* TORCH_ELASTIC_WORKER_IDENTICAL: nothing tells whether they have workers. */
+static void where_no_agent_says_its_role_a_participant_closes(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
+static void join(struct scene *s, const char *name)
+{
+    const char *now = scene_get(s, "");
+    struct agent *a = scene_connect(s, true);
+
+    scene_cas(s, a, now == NULL ? "" : now, scene_joined(s, now == NULL ? SENTINEL : now, name));
+}
+
+/* Its join has timed out, or it was told to end (2.3 to 2.7): the round is not complete. */
+static void who_is_still_joining_closes_nothing(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    join(&s, "a");
+    join(&s, "b");
+    assert_false(closes(&s, 0));
+    scene_disconnect(&s, &s.agents[0]);
+    assert_true(closes(&s, 1)); /* it is the last one */
+    scene_fini(&s);
+}
+
+/* All of them want to: the last one may. */
+static void when_nobody_goes_on_the_run_is_closed(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    say_role(&s, 0, 0);
+    assert_false(closes(&s, 0));
+    assert_true(closes(&s, 1));
+    scene_fini(&s);
+}
+
+static void as_ever_when_told_so(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.close_from_members = false;
+    scene_meet(&s, 2);
+    say_role(&s, 0, 0);
+    assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whose_workers_run_closes),
+        cmocka_unit_test(who_has_no_ranks_closes_nothing),
+        cmocka_unit_test(ranks_of_another_round_are_none),
+        cmocka_unit_test(old_agents_have_their_ranks_when_they_have_all_roles),
+        cmocka_unit_test(where_no_agent_says_its_role_a_participant_closes),
+        cmocka_unit_test(who_is_still_joining_closes_nothing),
+        cmocka_unit_test(when_nobody_goes_on_the_run_is_closed),
+        cmocka_unit_test(as_ever_when_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
