@@ -1,6 +1,6 @@
-/* Changes as bytes: the protobuf of proto/record.proto, for the journal and the replicas that are
- * to come; today only tests and the simulation encode and decode them. All changes between two
- * commits are one batch. Pure; framing and checksums will be the journal's. */
+/* Changes as bytes: the protobuf of proto/record.proto, for the journal, for snapshots, and for the
+ * replicas that are to come. All changes between two commits are one batch. Pure; framing and
+ * checksums are the journal's. */
 #pragma once
 
 #include "store/change.h"
