@@ -881,6 +881,58 @@ static void events_and_keys_share_their_values(void **state)
     store_fini(&loaded);
 }
 
+static void postpone(struct store *s)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_POSTPONE, .number = SECOND}};
+    struct batch batch;
+
+    batch_init(&batch);
+    batch_begin(&batch, 1);
+    carry_out(s, &o, &batch);
+    assert_int_equal(batch.count, 1);
+    batch_fini(&batch);
+}
+
+/* All deadlines of a tree move at once: a snapshot that has the tree already has those of its
+ * moment, another one fails. */
+static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_SET,
+                                  .key = slice_str("/k"),
+                                  .now_ns = START,
+                                  .expires_ns = START + SECOND}};
+    struct store s, loaded;
+    struct snapshot *snapshot;
+    struct batch out;
+    char *text;
+
+    (void)state;
+    open_spaces(&s, 1);
+    carry_out(&s, &o, NULL);
+    set(&s, "key", slice_str("value"));
+    batch_init(&out);
+    snapshot = snapshot_begin(&s);
+    postpone(&s);
+    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_FAILED);
+    snapshot_end(snapshot);
+
+    open_store(&loaded, 1);
+    text = dump_snapshot_text(&s);
+    snapshot = snapshot_begin(&s);
+    while (!TAILQ_EMPTY(&s.spaces.tqh_first->tree.snapshots)) {
+        assert_int_equal(snapshot_write(snapshot, 1, &out), SNAPSHOT_GOES_ON);
+        assert_true(snapshot_load(&loaded, batch_bytes(&out)));
+    }
+    postpone(&s);
+    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_DONE);
+    assert_true(snapshot_load(&loaded, batch_bytes(&out)));
+    expect_same_text(text, dump_snapshot_text(&loaded), "deadlines", 0);
+    snapshot_end(snapshot);
+    batch_fini(&out);
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
 /* --- Many keys at once. --- */
 
 enum { MANY = 20000 };
@@ -1028,6 +1080,7 @@ int main(void)
         cmocka_unit_test(a_value_may_be_written_over),
         cmocka_unit_test(a_queue_may_end_where_the_snapshot_stands),
         cmocka_unit_test(events_and_keys_share_their_values),
+        cmocka_unit_test(a_snapshot_has_the_deadlines_of_its_moment_or_fails),
         cmocka_unit_test(many_keys_may_change_at_once),
         cmocka_unit_test(what_is_not_whole_is_not_taken),
         cmocka_unit_test(any_byte_may_be_wrong),
