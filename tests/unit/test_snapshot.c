@@ -933,6 +933,18 @@ static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
     store_fini(&loaded);
 }
 
+static void a_store_without_spaces_has_a_snapshot(void **state)
+{
+    struct store s, loaded;
+
+    (void)state;
+    open_store(&s, 1);
+    expect_snapshot(&s, snapshot_begin(&s), dump_snapshot_text(&s), &loaded);
+    assert_true(TAILQ_EMPTY(&loaded.spaces));
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
 /* --- Many keys at once. --- */
 
 enum { MANY = 20000 };
@@ -1081,6 +1093,7 @@ int main(void)
         cmocka_unit_test(a_queue_may_end_where_the_snapshot_stands),
         cmocka_unit_test(events_and_keys_share_their_values),
         cmocka_unit_test(a_snapshot_has_the_deadlines_of_its_moment_or_fails),
+        cmocka_unit_test(a_store_without_spaces_has_a_snapshot),
         cmocka_unit_test(many_keys_may_change_at_once),
         cmocka_unit_test(what_is_not_whole_is_not_taken),
         cmocka_unit_test(any_byte_may_be_wrong),
