@@ -53,12 +53,12 @@ struct entry {
     TAILQ_ENTRY(entry) order; /* while it has a value */
     uint64_t number;          /* keymap.changes when it got it: they grow along that list */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
+    unsigned snapshot : 29;   /* the number of the one that has its value already */
+    unsigned group_count : 3;
+    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
     struct wait_links waiting;
     struct wait_links barrier; /* released by the count alone */
     TAILQ_HEAD(, key_watch) watching;
-    unsigned group_count : 3;
-    unsigned snapshot : 29; /* the number of the one that has its value already */
-    uint32_t pins;          /* of key_picks: it stays where it is, with a value or without */
     struct key_link groups[];
 };
 

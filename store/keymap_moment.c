@@ -185,37 +185,33 @@ void keymap_moment_loses(struct keymap_moment *k, struct entry *e)
         k->next = entry_or_end(k, TAILQ_NEXT(e, order));
 }
 
-/* Which of them are missing; the same key twice counts once. */
-static void mark_picks(const struct keymap_moment *k, struct held_picks *held)
-{
-    struct key_picks *p = held->picks;
-
-    for (size_t i = 0; i < p->count; i++) {
-        struct entry *e = p->entries[i];
-
-        if (key_picks_value(p, i) == NULL || !is_missing(k, e))
-            continue;
-        mark(k, e);
-        held->is_kept[i / 8] |= (uint8_t)(1u << i % 8);
-    }
-}
-
-void keymap_moment_picks(struct keymap_moment *k, struct key_picks *p)
+struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p)
 {
     size_t size = sizeof(struct held_picks) + (p->count + 7) / 8;
     struct held_picks *held;
 
     if (k->ahead->failed || k->next == NULL || !may_keep(k))
-        return;
+        return NULL;
     held = account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(size), size);
     if (held == NULL) {
         k->ahead->failed = true;
-        return;
+        return NULL;
     }
     held->picks = p;
-    mark_picks(k, held);
     p->is_held = true;
     STAILQ_INSERT_TAIL(&k->picks, held, entry);
+    return held;
+}
+
+/* The same key twice is kept once. */
+void keymap_moment_pick(const struct keymap_moment *k, struct held_picks *held, size_t i)
+{
+    struct entry *e = held->picks->entries[i];
+
+    if (e->value == NULL || !is_missing(k, e))
+        return;
+    mark(k, e);
+    held->is_kept[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
 /* The element is the first of its queue. */

@@ -54,8 +54,10 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 /* A key is going to lose its value; it is still in the list. */
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e);
 
-/* All keys of these picks are going to change; the picks are held until they are written. */
-void keymap_moment_picks(struct keymap_moment *k, struct key_picks *p);
+/* The keys of these picks are going to change: the picks are held until they are written, and each
+ * of the keys is told before it changes. NULL: there is no need. */
+struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p);
+void keymap_moment_pick(const struct keymap_moment *k, struct held_picks *held, size_t i);
 
 /* The oldest element of a queue is going to go, and the queue with it when it is the last. */
 void keymap_moment_pops(struct keymap_moment *k, struct queue *q);

@@ -139,12 +139,14 @@ bool keymap_all_exist(const struct key_picks *p)
 
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
-    if (m->moment != NULL)
-        keymap_moment_picks(m->moment, p);
+    struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
+
     for (size_t i = 0; i < p->count; i++) {
         struct blob *value = p->values[i], *old = key_picks_value(p, i);
         struct entry *e = p->entries[i];
 
+        if (held != NULL)
+            keymap_moment_pick(m->moment, held, i);
         keymap_notify(m, e, old == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old),
                       blob_slice(value));
         p->values[i] = keymap_exchange(m, e, value);

@@ -1,6 +1,6 @@
-/* Changes as bytes: the protobuf of proto/record.proto, for the journal and the replicas that are
- * to come; today only tests and the simulation encode and decode them. All changes between two
- * commits are one batch. Pure; framing and checksums will be the journal's. */
+/* Changes as bytes: the protobuf of proto/record.proto, for the journal, for snapshots, and for the
+ * replicas that are to come. All changes between two commits are one batch. Pure; framing and
+ * checksums are the journal's. */
 #pragma once
 
 #include "store/change.h"
@@ -51,6 +51,7 @@ uint8_t *batch_take(struct batch *b, size_t *cap);
 struct record {
     struct slice space;
     struct change change;
+    uint64_t hash; /* for replay.c: of what it looks for */
 };
 
 union record_state;

@@ -362,6 +362,7 @@ static bool unpack_all(const Rdzv__Batch *m, struct record_batch *b)
 
     for (size_t i = 0; i < m->n_records; i++) {
         b->records[i].space = slice_of(m->records[i]->space);
+        b->records[i].hash = 0;
         if (!unpack(m->records[i], &b->records[i].change, &lists, &states))
             return false;
     }

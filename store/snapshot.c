@@ -443,14 +443,14 @@ static void close_tree(struct space_moment *m)
     m->tree_is_open = false;
 }
 
-/* The next of the spaces or keymaps; after the last one, the next phase. */
-static void go_on(struct snapshot *s)
+/* True: there is one to write; else the next phase begins. */
+static bool is_in_phase(struct snapshot *s)
 {
-    s->at++;
     if (s->at < (s->phase == PHASE_KEYMAPS ? s->keymap_count : s->space_count))
-        return;
+        return true;
     s->at = 0;
     s->phase++;
+    return false;
 }
 
 static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes)
@@ -461,19 +461,19 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
         if (!write_events(m, out, bytes))
             return false;
         if (m->events.next == m->events.count)
-            go_on(s);
+            s->at++;
     } else if (s->phase == PHASE_TREES) {
         if (!write_tree(m, out, bytes))
             return false;
         if (m->dir == NULL) {
             close_tree(m);
-            go_on(s);
+            s->at++;
         }
     } else {
         if (!write_lists(m, out, bytes))
             return false;
         if (lists_are_written(m))
-            go_on(s);
+            s->at++;
     }
     return true;
 }
@@ -486,7 +486,7 @@ static bool write_keymap(struct snapshot *s, struct batch *out, size_t bytes)
         return false;
     if (keymap_moment_is_written(k)) {
         keymap_moment_end(k, &s->store->graveyard);
-        go_on(s);
+        s->at++;
     }
     return true;
 }
@@ -518,8 +518,8 @@ static bool write_some(struct snapshot *s, struct batch *out, size_t bytes)
     if (!ahead_write(&s->ahead, out, bytes))
         return false;
     for (; out->len < bytes && s->phase < PHASE_END && steps < STEPS_MAX; steps++) {
-        if (s->phase == PHASE_KEYMAPS ? !write_keymap(s, out, bytes)
-                                      : !write_space_part(s, out, bytes))
+        if (is_in_phase(s) && !(s->phase == PHASE_KEYMAPS ? write_keymap(s, out, bytes)
+                                                          : write_space_part(s, out, bytes)))
             return false;
     }
     return s->phase < PHASE_END || !ahead_is_empty(&s->ahead) || write_end(s, out);

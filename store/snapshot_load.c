@@ -1,6 +1,7 @@
 /* A snapshot becomes a store again. See snapshot.h for the contract. */
 #include "store/snapshot.h"
 
+#include "store/replay.h"
 #include "store/store.h"
 #include "store/xalloc.h"
 
@@ -92,36 +93,12 @@ static bool load(struct store *s, const struct record *r)
     }
 }
 
-/* How many records ahead the place of a key is fetched into the cache, and then what is there. */
-#define AHEAD_PLACE 16
-#define AHEAD_NODE  8
-
-/* Where the key of a KEY_PUT is going to be; NULL: it is none, or nothing is known about it. */
-static const struct keymap *keys_of(struct store *s, const struct record *r)
-{
-    struct space *space = r->change.kind == CHANGE_KEY_PUT ? store_find_space(s, r->space) : NULL;
-
-    return space == NULL ? NULL : space_keys(space, r->change.worker_store);
-}
-
 static void look_ahead(struct store *s, struct record_batch *b, size_t i)
 {
-    const struct keymap *m;
-
-    if (i + AHEAD_PLACE < b->count) {
-        struct record *r = &b->records[i + AHEAD_PLACE];
-
-        m = keys_of(s, r);
-        if (m != NULL)
-            r->change.put.hash = table_prefetch(&m->keys, r->change.put.key);
-    }
-    if (i + AHEAD_NODE < b->count) {
-        const struct record *r = &b->records[i + AHEAD_NODE];
-
-        m = keys_of(s, r);
-        if (m != NULL)
-            table_prefetch_node(&m->keys, r->change.put.hash);
-    }
+    if (i + REPLAY_PLACE < b->count)
+        replay_fetch_place(s, &b->records[i + REPLAY_PLACE]);
+    if (i + REPLAY_NODE < b->count)
+        replay_fetch_node(s, &b->records[i + REPLAY_NODE]);
 }
 
 bool snapshot_load(struct store *s, struct slice batch_bytes)

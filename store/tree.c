@@ -490,13 +490,20 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
     publish(t, e, out);
 }
 
+/* Of so many nodes no past is kept: those who see one lose it. */
+static void postpone(struct tree *t, int64_t by_ns)
+{
+    tree_snapshots_close(t);
+    expiry_postpone(&t->expiry, by_ns);
+}
+
 void tree_apply(struct tree *t, const struct change *change, struct tree_result *out)
 {
     const struct tree_remove *gone = &change->tree_remove;
     const struct tree_put *put = &change->tree_put;
 
     if (change->kind == CHANGE_TREE_POSTPONE)
-        expiry_postpone(&t->expiry, change->by_ns);
+        postpone(t, change->by_ns);
     else if (change->kind == CHANGE_TREE_REMOVE)
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);

@@ -115,12 +115,8 @@ static struct tree_past *add_past(struct tree *t, struct node *n)
 /* Changes come before those who only read. */
 static void spare_memory(struct tree *t)
 {
-    struct tree_snapshot *s;
-
-    if (account_has_room(ACCOUNT_ORDINARY, reserve_cost(sizeof(struct tree_past))))
-        return;
-    while ((s = TAILQ_FIRST(&t->snapshots)) != NULL)
-        tree_snapshot_close(s);
+    if (!account_has_room(ACCOUNT_ORDINARY, reserve_cost(sizeof(struct tree_past))))
+        tree_snapshots_close(t);
 }
 
 bool tree_past_holds(const struct tree *t, const struct node *n)
@@ -177,6 +173,14 @@ void tree_snapshot_close(struct tree_snapshot *s)
     if (tree_past_is_due(t))
         tree_free_later(t);
     update_keeps_past(t);
+}
+
+void tree_snapshots_close(struct tree *t)
+{
+    struct tree_snapshot *s;
+
+    while ((s = TAILQ_FIRST(&t->snapshots)) != NULL)
+        tree_snapshot_close(s);
 }
 
 bool tree_past_is_due(const struct tree *t)

@@ -56,6 +56,9 @@ void tree_snapshot_open(struct tree_snapshot *s, struct tree *t);
 /* Closes it, unless it is closed. */
 void tree_snapshot_close(struct tree_snapshot *s);
 
+/* Closes all of the tree: they are lost. */
+void tree_snapshots_close(struct tree *t);
+
 /* True when it sees the node. One that it sees stays where it is until the snapshot is closed. */
 bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n);
 

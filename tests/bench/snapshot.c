@@ -1,7 +1,7 @@
 /* What a snapshot of a large store costs: its longest slice, a change beside it, and the way back;
  * and what the replay of a journal costs.
  *
- *   snapshot [KEYS]    c10d keys of 100 bytes, 1,000,000 unless told
+ *   snapshot [KEYS [tree]]    c10d keys, or etcd's, of 100 bytes; 1,000,000 unless told
  */
 #include "store/snapshot.h"
 
@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "store/replay.h"
 #include "store/store.h"
 
 #define SLICE (64u << 10)
 #define VALUE 100
+
+static bool in_tree;
 
 static double cpu(void)
 {
@@ -39,12 +42,16 @@ static void die(const char *what)
 static void set(struct store *s, size_t i, uint8_t byte, struct batch *batch)
 {
     uint8_t value[VALUE];
-    char key[40];
-    struct command c = {.kind = COMMAND_KEY_SET, .value = {value, sizeof value}};
+    char key[64];
+    struct command c = {.kind = in_tree ? COMMAND_TREE_SET : COMMAND_KEY_SET,
+                        .value = {value, sizeof value}};
     struct store_result out;
 
     memset(value, byte, sizeof value);
-    snprintf(key, sizeof key, "/default_pg/0//key/%zu", i);
+    if (in_tree)
+        snprintf(key, sizeof key, "/torch/elastic/%zu/%zu", i / 1000, i);
+    else
+        snprintf(key, sizeof key, "/default_pg/0//key/%zu", i);
     c.key = slice_str(key);
     if (!store_execute(s, store_space(s, "default"), &c, batch, &out))
         die("a SET is refused");
@@ -135,29 +142,40 @@ static void load_snapshot(const struct log *l)
     store_fini(&s);
 }
 
+static void apply_oldest(struct replay *r, struct space *space)
+{
+    const struct record_batch *batch = replay_next(r, true);
+
+    for (size_t k = 0; k < batch->count; k++) {
+        struct store_result out = {0};
+
+        if (!store_can_apply(r->store, space, &batch->records[k].change))
+            die("a change is refused");
+        store_apply(r->store, space, &batch->records[k].change, &out);
+    }
+    replay_drop(r);
+}
+
 static void replay(const struct log *l)
 {
-    struct store s;
     struct space *space;
+    struct replay r;
+    struct store s;
     double from;
 
     open_store(&s, 3);
     space = store_space(&s, "default");
     from = cpu();
+    replay_init(&r, &s);
     for (size_t i = 0; i < l->count; i++) {
-        struct record_batch batch;
-
-        if (!record_decode(log_at(l, i), &batch))
+        if (!replay_put(&r, log_at(l, i)))
             die("a batch is none");
-        for (size_t k = 0; k < batch.count; k++) {
-            struct store_result out = {0};
-
-            if (!store_can_apply(&s, space, &batch.records[k].change))
-                die("a change is refused");
-            store_apply(&s, space, &batch.records[k].change, &out);
-        }
-        record_free(&batch);
+        if (replay_next(&r, false) != NULL)
+            apply_oldest(&r, space);
     }
+    while (replay_next(&r, true) != NULL)
+        apply_oldest(&r, space);
+    replay_fini(&r);
     printf("%zu batches replayed in %.3f s\n", l->count, cpu() - from);
     store_fini(&s);
 }
@@ -169,6 +187,7 @@ int main(int argc, char **argv)
     struct batch batch;
     struct store s;
 
+    in_tree = argc > 2 && strcmp(argv[2], "tree") == 0;
     batch_init(&batch);
     open_store(&s, 1);
     for (size_t i = 0; i < keys; i++) {

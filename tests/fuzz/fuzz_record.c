@@ -1,8 +1,10 @@
 /* Batches of changes: what is decoded is encoded to a batch that means the same, and what a store
- * can take it takes, whatever it holds by then, and a second store as well. */
+ * can take it takes, whatever it holds by then, and a second store as well; and what is loaded from
+ * them as from a snapshot is a store. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/snapshot.h"
 #include "store/store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/sim/dump.h"
@@ -35,6 +37,30 @@ static void check_same(struct store *a, struct store *b)
     free(y);
 }
 
+/* A snapshot of one batch, or a part of one: it is taken or not. What is taken goes into a snapshot
+ * again, if that has memory. */
+static void load(struct slice bytes)
+{
+    enum snapshot_state state = SNAPSHOT_GOES_ON;
+    struct snapshot *snapshot;
+    struct batch out;
+    struct store s;
+
+    store_init(&s, &(struct store_options){.seed = 3});
+    if (snapshot_load(&s, bytes)) {
+        batch_init(&out);
+        snapshot = snapshot_begin(&s);
+        CHECK(snapshot != NULL);
+        while (state == SNAPSHOT_GOES_ON) {
+            state = snapshot_write(snapshot, 1000, &out);
+            CHECK(state != SNAPSHOT_FAILED);
+        }
+        snapshot_end(snapshot);
+        batch_fini(&out);
+    }
+    store_fini(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct record_batch records, again;
@@ -44,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!record_decode((struct slice){data, size}, &records))
         return 0;
+    load((struct slice){data, size});
     batch_init(&batch);
     batch_begin(&batch, records.number);
     for (size_t i = 0; i < records.count; i++)

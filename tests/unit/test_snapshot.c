@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "store/keymap_moment.h"
+#include "store/replay.h"
 #include "store/store.h"
 #include "tests/sim/dump.h"
 
@@ -330,19 +330,24 @@ static void step(struct chance *r, struct store *s, struct batch *batch, int64_t
 }
 
 /* A store that has made the same changes. */
+static void carry_out_batch(struct store *s, const struct record_batch *records)
+{
+    for (size_t i = 0; i < records->count; i++) {
+        struct space *space = store_find_space(s, records->records[i].space);
+        struct store_result out = {0};
+
+        assert_true(store_can_apply(s, space, &records->records[i].change));
+        store_apply(s, space, &records->records[i].change, &out);
+        blob_unref(out.value);
+    }
+}
+
 static void replay(struct store *s, const struct batch *batch)
 {
     struct record_batch records;
 
     assert_true(record_decode(batch_bytes(batch), &records));
-    for (size_t i = 0; i < records.count; i++) {
-        struct space *space = store_find_space(s, records.records[i].space);
-        struct store_result out = {0};
-
-        assert_true(store_can_apply(s, space, &records.records[i].change));
-        store_apply(s, space, &records.records[i].change, &out);
-        blob_unref(out.value);
-    }
+    carry_out_batch(s, &records);
     record_free(&records);
 }
 
@@ -391,6 +396,28 @@ struct slices {
     size_t count;
 };
 
+/* All in their order, looking ahead. */
+static void replay_all(struct store *s, const struct slices *l)
+{
+    struct replay r;
+    uint64_t number = 0;
+
+    replay_init(&r, s);
+    for (size_t i = 0; i <= l->count; i++) {
+        const struct record_batch *b;
+
+        if (i < l->count)
+            assert_true(replay_put(&r, batch_bytes(&l->items[i])));
+        for (; (b = replay_next(&r, i == l->count)) != NULL; replay_drop(&r)) {
+            assert_true(b->count == 0 || b->number == number);
+            carry_out_batch(s, b);
+            number++;
+        }
+    }
+    assert_true(number == l->count);
+    replay_fini(&r);
+}
+
 static void slices_free(struct slices *l)
 {
     while (l->count > 0)
@@ -432,11 +459,21 @@ struct run {
     struct store live;
     struct store copy; /* replays, and stops at the moment */
     struct batch batch;
-    struct batch journal; /* all of them */
+    struct slices journal; /* all of them */
     struct slices slices;
     int64_t now_ns;
     char *text; /* of the moment */
 };
+
+static void keep_batch(struct slices *l, const struct batch *batch)
+{
+    struct batch *copy = &l->items[l->count++];
+
+    assert_true(l->count <= COUNT(l->items));
+    batch_init(copy);
+    batch_begin(copy, batch->number);
+    assert_true(batch_append(copy, batch));
+}
 
 static void run_begin(struct run *run, struct chance *r)
 {
@@ -446,12 +483,11 @@ static void run_begin(struct run *run, struct chance *r)
     open_spaces(&run->copy, ~r->state);
     run->now_ns = START;
     batch_init(&run->batch);
-    batch_init(&run->journal);
     for (size_t i = 0; i < steps; i++) {
         batch_begin(&run->batch, i);
         step(r, &run->live, &run->batch, &run->now_ns);
         replay(&run->copy, &run->batch);
-        assert_true(batch_append(&run->journal, &run->batch));
+        keep_batch(&run->journal, &run->batch);
     }
     run->text = dump_snapshot_text(&run->live);
 }
@@ -461,7 +497,7 @@ static void run_end(struct run *run)
     store_fini(&run->live);
     store_fini(&run->copy);
     batch_fini(&run->batch);
-    batch_fini(&run->journal);
+    slices_free(&run->journal);
     slices_free(&run->slices);
 }
 
@@ -547,9 +583,38 @@ static void a_lower_limit_refuses_nothing_that_was_kept(void **state)
         open_limited(&replayed, 2, 1);
         for (size_t i = 0; i < COUNT(space_names); i++)
             store_space(&replayed, space_names[i]);
-        replay(&replayed, &run.journal);
+        replay_all(&replayed, &run.journal);
         store_fini(&loaded);
         store_fini(&replayed);
+        free(run.text);
+        run_end(&run);
+    }
+}
+
+/* --- A journal. --- */
+
+/* Batches that are decoded long before they are carried out make the same store; those that are not
+ * carried out are freed. */
+static void a_replay_may_look_ahead(void **state)
+{
+    static struct run run;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct chance r = {seed};
+        struct store s;
+        struct replay ahead;
+
+        run_begin(&run, &r);
+        open_spaces(&s, seed);
+        replay_all(&s, &run.journal);
+        expect_same_text(dump_text(&run.live), dump_text(&s), "a replay", seed);
+        replay_init(&ahead, &s);
+        for (size_t i = 0; i < run.journal.count && i < REPLAY_PLACE - 1; i++)
+            assert_true(replay_put(&ahead, batch_bytes(&run.journal.items[i])));
+        assert_false(replay_put(&ahead, slice_str("no batch")));
+        replay_fini(&ahead);
+        store_fini(&s);
         free(run.text);
         run_end(&run);
     }
@@ -816,6 +881,70 @@ static void events_and_keys_share_their_values(void **state)
     store_fini(&loaded);
 }
 
+static void postpone(struct store *s)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_POSTPONE, .number = SECOND}};
+    struct batch batch;
+
+    batch_init(&batch);
+    batch_begin(&batch, 1);
+    carry_out(s, &o, &batch);
+    assert_int_equal(batch.count, 1);
+    batch_fini(&batch);
+}
+
+/* All deadlines of a tree move at once: a snapshot that has the tree already has those of its
+ * moment, another one fails. */
+static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_SET,
+                                  .key = slice_str("/k"),
+                                  .now_ns = START,
+                                  .expires_ns = START + SECOND}};
+    struct store s, loaded;
+    struct snapshot *snapshot;
+    struct batch out;
+    char *text;
+
+    (void)state;
+    open_spaces(&s, 1);
+    carry_out(&s, &o, NULL);
+    set(&s, "key", slice_str("value"));
+    batch_init(&out);
+    snapshot = snapshot_begin(&s);
+    postpone(&s);
+    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_FAILED);
+    snapshot_end(snapshot);
+
+    open_store(&loaded, 1);
+    text = dump_snapshot_text(&s);
+    snapshot = snapshot_begin(&s);
+    while (!TAILQ_EMPTY(&s.spaces.tqh_first->tree.snapshots)) {
+        assert_int_equal(snapshot_write(snapshot, 1, &out), SNAPSHOT_GOES_ON);
+        assert_true(snapshot_load(&loaded, batch_bytes(&out)));
+    }
+    postpone(&s);
+    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_DONE);
+    assert_true(snapshot_load(&loaded, batch_bytes(&out)));
+    expect_same_text(text, dump_snapshot_text(&loaded), "deadlines", 0);
+    snapshot_end(snapshot);
+    batch_fini(&out);
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
+static void a_store_without_spaces_has_a_snapshot(void **state)
+{
+    struct store s, loaded;
+
+    (void)state;
+    open_store(&s, 1);
+    expect_snapshot(&s, snapshot_begin(&s), dump_snapshot_text(&s), &loaded);
+    assert_true(TAILQ_EMPTY(&loaded.spaces));
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
 /* --- Many keys at once. --- */
 
 enum { MANY = 20000 };
@@ -956,12 +1085,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_loaded_is_the_store_of_that_moment),
+        cmocka_unit_test(a_replay_may_look_ahead),
         cmocka_unit_test(a_lower_limit_refuses_nothing_that_was_kept),
         cmocka_unit_test(without_memory_the_snapshot_fails_and_nothing_else),
         cmocka_unit_test(a_snapshot_that_keeps_much_makes_room),
         cmocka_unit_test(a_value_may_be_written_over),
         cmocka_unit_test(a_queue_may_end_where_the_snapshot_stands),
         cmocka_unit_test(events_and_keys_share_their_values),
+        cmocka_unit_test(a_snapshot_has_the_deadlines_of_its_moment_or_fails),
+        cmocka_unit_test(a_store_without_spaces_has_a_snapshot),
         cmocka_unit_test(many_keys_may_change_at_once),
         cmocka_unit_test(what_is_not_whole_is_not_taken),
         cmocka_unit_test(any_byte_may_be_wrong),

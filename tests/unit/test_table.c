@@ -52,6 +52,34 @@ static void an_empty_table_finds_nothing(void **state)
     table_fini(&t);
 }
 
+/* A table that knows what is to come has its size at once; one that has nodes keeps its own. */
+static void an_expected_number_gives_the_size_at_once(void **state)
+{
+    struct item *items = calloc(ITEMS, sizeof *items);
+    struct table t;
+    size_t buckets;
+
+    (void)state;
+    items_make(items);
+    table_init(&t, ACCOUNT_KEYS, 7, NULL);
+    table_expect(&t, ITEMS);
+    buckets = table_bucket_count(&t);
+    assert_in_range(buckets, ITEMS, 2 * ITEMS);
+    for (size_t i = 0; i < ITEMS; i++) {
+        table_prefetch_node(&t, table_prefetch(&t, items[i].node.key));
+        table_add(&t, &items[i].node);
+    }
+    assert_int_equal(table_bucket_count(&t), buckets);
+    table_expect(&t, 100 * ITEMS);
+    assert_int_equal(table_bucket_count(&t), buckets);
+    for (size_t i = 0; i < ITEMS; i++)
+        assert_ptr_equal(table_find(&t, items[i].node.key), &items[i].node);
+    table_fini(&t);
+    items_free(items);
+    free(items);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS], 0);
+}
+
 static void the_empty_key_is_a_key(void **state)
 {
     struct table_node empty = {.key = {0}}, other = {.key = slice_str("a")};
@@ -332,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_keys_that_differ_in_one_byte_have_other_hashes),
         cmocka_unit_test(an_empty_table_finds_nothing),
+        cmocka_unit_test(an_expected_number_gives_the_size_at_once),
         cmocka_unit_test(the_empty_key_is_a_key),
         cmocka_unit_test(it_holds_what_was_added_and_not_removed),
         cmocka_unit_test(a_key_that_was_looked_for_is_added_with_its_hash),
