@@ -107,7 +107,7 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
 
 /* As torch's _remove_participant_epilogue(), but for a deadline when fewer than MIN are left: MIN
  * is in no message, and an agent looks at it before it completes a round. */
-static void remove_from_round(struct torch_state *state, struct torch_node *node)
+void loss_take_out(struct torch_state *state, struct torch_node *node)
 {
     bool was_in = node->participant;
 
@@ -123,7 +123,7 @@ static void remove_lost(struct step *s, struct torch_state *next, struct torch_n
 {
     bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
 
-    remove_from_round(next, node);
+    loss_take_out(next, node);
     tell = tell && should_tell(s->run, next);
     if (tell)
         set_mark(next);

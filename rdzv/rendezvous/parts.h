@@ -8,6 +8,29 @@
 
 /* Answers AGENT_COMPARE_SET. */
 void compare_set(struct step *s, const struct policy_event *event);
+/* The agent has written the state. */
+void compare_set_written(struct step *s, struct agent *a);
+/* The agent learns the newest state, and holds the write slot if it is free. */
+void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
+
+/* --- shown.c --- */
+
+/* What the agent is shown in place of the value; ptr NULL: the value itself. Valid until the next
+ * call for that agent. */
+struct slice shown_make(struct step *s, struct agent *a);
+/* Answers the agent: with that, or with the value. */
+void shown_answer(struct step *s, struct agent *a);
+/* The agent looks at the state. */
+void shown_look(struct step *s, struct agent *a);
+/* The agent asks for a key of that round. */
+void shown_asked(struct step *s, struct agent *a, int64_t round);
+/* It is not shown that any more, so nothing is taken as relative to it. */
+void shown_drop(struct agent *a);
+
+/* --- shown_write.c --- */
+
+/* True: what the agent expects is what it was shown, and not the value; it is answered. */
+bool shown_write(struct step *s, const struct policy_event *event);
 
 /* --- cas_queue.c --- */
 
@@ -42,12 +65,18 @@ void rejoin_reject_overdue(struct step *s);
 
 /* --- presence.c --- */
 
+/* Its heartbeat, just now, says what time it is there. */
+void presence_set_clock(const struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
 /* Once a second: moves on the heartbeats of agents that are connected and live. */
 void presence_refresh(struct step *s);
 /* A participant has a heartbeat that is too old for torch, and its agent waits for nothing. */
 bool presence_misses_heartbeats(const struct step *s);
+/* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
+bool presence_is_too_old(const struct step *s, const struct torch_node *node);
+/* A participant has one, as of the last second. */
+bool presence_is_any_silent(struct step *s);
 
 /* --- loss.c --- */
 
@@ -56,6 +85,8 @@ bool presence_misses_heartbeats(const struct step *s);
 void loss_on_disconnect(struct step *s, struct agent *gone);
 /* Once a second: tells the others of a node that is silent. */
 void loss_on_tick(struct step *s);
+/* Takes the node out, and ends the round if no participant is left, as torch does it. */
+void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
 

@@ -19,6 +19,7 @@ struct policy_settings {
     bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
                                 heartbeat */
     bool end_last_call;      /* the last call ends when no node is missing */
+    bool agent_views;        /* agents of a complete round are shown what concerns them */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -59,6 +60,14 @@ struct agent {
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
     int64_t clock_ahead_us; /* its clock, compared with ours */
+
+    /* What it is shown in place of the state: see shown.c. */
+    uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
+                              there; 0: none */
+    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
+    struct slice shown;    /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
+    uint64_t shown_changes;  /* view.changes then */
+    uint64_t shown_until_ms; /* it may be shown that again until then, if nothing has changed */
 };
 
 TAILQ_HEAD(agent_list, agent);
@@ -100,6 +109,9 @@ struct run {
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
+    uint64_t beats_since_ms;   /* view.has_beats: since then */
+    bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
+    uint64_t silent_checked_ms;
     struct write_slot slot;
     struct worker_endpoint endpoint;
 };

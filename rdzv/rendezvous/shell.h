@@ -80,6 +80,7 @@ struct blob *live_run_value(const struct live_run *run);
 struct verdict {
     bool holds;  /* POLICY_HOLD */
     bool passes; /* POLICY_PASS */
+    bool answers; /* POLICY_ANSWER_… */
 };
 
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this

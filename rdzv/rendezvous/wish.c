@@ -31,14 +31,19 @@ static bool has_to_stay_open(const struct step *s, const struct agent *a)
            (settings->close_needs_all || (settings->close_from_members && !is_member(s->run, a)));
 }
 
+bool wish_to_close(struct step *s, struct agent *a)
+{
+    a->closes = true;
+    return !has_to_stay_open(s, a);
+}
+
 /* All but the mark is written. The agent is answered what it takes for success; its next look says
  * more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
     struct slice text;
 
-    a->closes = a->closes || wish->to.closed;
-    if (!wish->to.closed || !has_to_stay_open(s, a))
+    if (!wish->to.closed || wish_to_close(s, a))
         return;
     wish->to.closed = false;
     if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {
@@ -52,7 +57,7 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 /* The state of a text; most agents expect what is there. NULL: it is none. */
 static const struct torch_state *read_expected(const struct step *s, struct wish *wish)
 {
-    if (slice_equal(wish->expected, s->value))
+    if (slice_equal(wish->expected, s->value) && !s->run->view.has_beats)
         return &s->run->view.state;
     return torch_state_read(wish->expected, &wish->memory) == TORCH_STATE_OK ? &wish->memory : NULL;
 }

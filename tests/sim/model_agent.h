@@ -26,6 +26,7 @@ enum model_phase {
     MODEL_JOINING,
     MODEL_SAYING,   /* rank 0 sets the two keys of the round */
     MODEL_READING,  /* waits for them */
+    MODEL_TELLING,  /* sets a key of the round for the others, as agents of each release do */
     MODEL_TRAINING, /* its workers run */
     MODEL_CLOSING,
     MODEL_DONE,   /* its job is done */

@@ -101,7 +101,7 @@ static struct sim {
 static const uint64_t settle_bounds_s[SETTLE_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, SETTLE_MS / 1000};
 
 static struct {
-    uint64_t sequences, steps, settle_most_ms, faults;
+    uint64_t sequences, steps, settle_most_ms, faults, looks_shown;
     uint64_t settled[SETTLE_BUCKETS]; /* how soon after the last fault */
     struct policy_counters counters;
 } totals;
@@ -909,6 +909,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
+    settings->agent_views = draw(4) != 0;
 }
 
 static void begin(uint64_t seed)
@@ -957,6 +958,7 @@ static void end(void)
     end_orphans(true);
     policy_counters_add(sum, more);
     totals.steps += sim.space.steps;
+    totals.looks_shown += sim.space.looks_shown;
     totals.sequences++;
     count_settled((sim.steady_since_ms != 0 ? sim.steady_since_ms : now()) - sim.last_fault_ms);
     model_space_fini(&sim.space);
@@ -981,6 +983,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
+                                                .agent_views = true,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
@@ -1014,10 +1017,10 @@ int main(int argc, char **argv)
         run_sequence(seed + i);
     printf("%" PRIu64 " sequences from seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64
            " faults, %" PRIu64 " rounds, %" PRIu64 " closes, %" PRIu64 " repairs, %" PRIu64
-           " merged writes; settled within %.1f s\n",
+           " merged writes, %" PRIu64 " looks without a step; settled within %.1f s\n",
            totals.sequences, seed, totals.steps, totals.faults, totals.counters.rounds_completed,
            totals.counters.runs_closed, totals.counters.runs_repaired,
-           totals.counters.writes_merged, (double)totals.settle_most_ms / 1000);
+           totals.counters.writes_merged, totals.looks_shown, (double)totals.settle_most_ms / 1000);
     printf("seconds from the last fault to the round of all who live:");
     for (size_t i = 0; i < SETTLE_BUCKETS; i++)
         printf(" <= %" PRIu64 ": %.1f %%", settle_bounds_s[i],
