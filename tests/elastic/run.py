@@ -1370,7 +1370,8 @@ def plain_agents_storm_as_they_do_with_torch():
 
 @case
 def the_log_explains():
-    with daemon("--closed-run-ttl", "100ms", "--drop-disconnected=off") as server:
+    with daemon("--closed-run-ttl", "100ms", "--drop-disconnected=off",
+                "--agent-views=off") as server:
         a = Agent(server.port, "job", "a")
         a.join()
         here = r"space=default run=job round=0 "

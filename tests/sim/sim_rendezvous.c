@@ -706,7 +706,7 @@ static bool is_settled(const struct job *job, bool *restless)
         if (!is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += p->training && p->break_ms == 0 && node != NULL && node->participant &&
+        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && node != NULL && node->participant &&
               node->rank == p->agent.rank && s->complete && s->round == p->agent.round;
     }
     if (job->again_ms != 0)
