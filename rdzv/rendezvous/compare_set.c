@@ -56,7 +56,7 @@ static void learn_node(struct step *s, struct agent *a)
     const struct torch_node *node = torch_merge_writer(before, state);
 
     if (node != NULL)
-        presence_set_clock(s, a, node->heartbeat_us);
+        skew_learn(s, a, node->heartbeat_us);
     else if (a->has_node)
         node = torch_state_find(state, &a->node);
     if (node == NULL || !node->participant || !state->complete)
@@ -72,6 +72,7 @@ void compare_set_written(struct step *s, struct agent *a)
     if (!s->run->view.is_state)
         return;
     learn_node(s, a);
+    skew_note_deadline(s, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
@@ -122,7 +123,10 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 {
     const struct write_slot *slot = &s->run->slot;
 
-    step_agent(s, POLICY_ANSWER_CURRENT, a);
+    if (expects_nothing) /* torch's agents do not look at this one */
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    else
+        shown_answer_whole(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
         cas_queue_release(s);
     else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
@@ -132,7 +136,7 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 static void answer(struct step *s, struct agent *a, const struct wish *wish)
 {
     if (wish->answer.ptr == NULL) {
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
+        shown_answer_whole(s, a);
     } else {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
@@ -185,6 +189,7 @@ void compare_set(struct step *s, const struct policy_event *event)
     struct wish wish;
 
     /* With one that expects nothing every agent of every release introduces itself. */
+    a->is_introduced = a->is_introduced || event->expected.len == 0;
     if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
         step_agent(s, POLICY_HOLD, a);
         return;
@@ -196,8 +201,11 @@ void compare_set(struct step *s, const struct policy_event *event)
     step_put_beats(s);
     shown_drop(a);
     wish_read(s, a, event->expected, event->desired, &wish);
+    skew_learn_from(s, a, &wish);
     if (needs_slot(&wish) && cas_queue_should_hold(s, a))
         step_agent(s, POLICY_HOLD, a);
+    else if (!skew_restore(s, a, &wish))
+        compare_set_refuse(s, a, false);
     else
         put_or_refuse(s, a, &wish);
     wish_free(&wish);

@@ -20,6 +20,8 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
 struct slice shown_make(struct step *s, struct agent *a);
 /* Answers the agent: with that, or with the value. */
 void shown_answer(struct step *s, struct agent *a);
+/* Answers it with the value, in its own clock if that is wrong. */
+void shown_answer_whole(struct step *s, struct agent *a);
 /* The agent looks at the state. */
 void shown_look(struct step *s, struct agent *a);
 /* The agent asks for a key of that round. */
@@ -31,6 +33,25 @@ void shown_drop(struct agent *a);
 
 /* True: what the agent expects is what it was shown, and not the value; it is answered. */
 bool shown_write(struct step *s, const struct policy_event *event);
+
+/* --- skew.c --- */
+
+struct wish;
+
+/* A heartbeat of the agent has come, and tells what time it is there. */
+void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
+/* The same, if there is one in what it wants to write. */
+void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
+/* The agent no longer exists. */
+void skew_forget(struct step *s, struct agent *a);
+/* True: the agent is to see this text and not the value, which has times of other clocks. It lives
+ * as long as the outputs. */
+bool skew_show(struct step *s, struct agent *a, struct slice *text);
+/* Moves back what the agent has made of such a text. False: it has seen other times than those that
+ * there are, and is to be refused. */
+bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
+/* The agent has written the state. */
+void skew_note_deadline(struct step *s, const struct agent *a);
 
 /* --- cas_queue.c --- */
 
@@ -65,8 +86,6 @@ void rejoin_reject_overdue(struct step *s);
 
 /* --- presence.c --- */
 
-/* Its heartbeat, just now, says what time it is there. */
-void presence_set_clock(const struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
 /* Once a second: moves on the heartbeats of agents that are connected and live. */

@@ -24,6 +24,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     worker_store_leave(s, a);
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
+    skew_forget(s, a);
     run_forget_node(s->run, a);
     last_call_end(s);
 }

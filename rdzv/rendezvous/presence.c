@@ -12,12 +12,6 @@
 /* What a heartbeat is moved on by, at least. */
 #define STEP_US INT64_C(1000000)
 
-void presence_set_clock(const struct step *s, struct agent *a, int64_t heartbeat_us)
-{
-    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &a->clock_ahead_us))
-        a->clock_ahead_us = 0;
-}
-
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
     a->heard_ms = s->now->ms;

@@ -476,14 +476,14 @@ static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_reque
 /* GET or WAIT of the run's own key. */
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
-    struct slice shown = policy_glance(&a->run->run, &a->agent, waits,
-                                       engine_now_ms(a->run->home->rdzv->engine));
+    struct slice shown =
+        policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(a->run->home->rdzv->engine));
     const struct conn *c = a->conn;
 
     if (shown.ptr == NULL) {
-        if (shell_step(a->run, (struct policy_event){.kind = AGENT_LOOKED,
-                                                     .agent = &a->agent,
-                                                     .waits = waits})
+        if (shell_step(
+                a->run,
+                (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits})
                 .answers)
             return C10D_ANSWERED;
         return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;

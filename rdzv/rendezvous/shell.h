@@ -78,8 +78,8 @@ struct blob *live_run_value(const struct live_run *run);
 
 /* What the outputs of a step say about the request that caused it. */
 struct verdict {
-    bool holds;  /* POLICY_HOLD */
-    bool passes; /* POLICY_PASS */
+    bool holds;   /* POLICY_HOLD */
+    bool passes;  /* POLICY_PASS */
     bool answers; /* POLICY_ANSWER_… */
 };
 

@@ -3,8 +3,8 @@
  * While a round is complete, each agent looks at the state once a second and sends a heartbeat each
  * five, and the state has all nodes in it: that is in proportion to the square of their number. But
  * all that an agent then does with it (dynamic_rendezvous.py, 1.13 to 2.14) is to count who waits,
- * to see whether the run is closed, to find itself, and to prune the nodes whose heartbeats are 15 s
- * old by its own clock. So it is shown a state of the same round that has no more in it than
+ * to see whether the run is closed, to find itself, and to prune the nodes whose heartbeats are 15
+ * s old by its own clock. So it is shown a state of the same round that has no more in it than
  *
  *   as a participant   itself with its rank and heartbeat; one node that waits, if any does
  *   as one that waits  itself with its heartbeat
@@ -168,6 +168,17 @@ struct slice shown_make(struct step *s, struct agent *a)
 
 /* --- Answers. --- */
 
+void shown_answer_whole(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    else
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+}
+
 void shown_answer(struct step *s, struct agent *a)
 {
     struct slice text = shown_make(s, a);
@@ -177,8 +188,7 @@ void shown_answer(struct step *s, struct agent *a)
         return;
     }
     shown_drop(a);
-    step_put_beats(s);
-    step_agent(s, POLICY_ANSWER_CURRENT, a);
+    shown_answer_whole(s, a);
 }
 
 void shown_look(struct step *s, struct agent *a)
@@ -191,6 +201,8 @@ void shown_look(struct step *s, struct agent *a)
     }
     shown_drop(a);
     step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
 }
 
 void shown_asked(struct step *s, struct agent *a, int64_t round)

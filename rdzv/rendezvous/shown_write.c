@@ -1,7 +1,7 @@
 /* What an agent writes, relative to what it was shown (shown.c): a heartbeat, that it leaves, that
- * it waits, or that it closes the run. Nothing of its text is ever put: what it means is done to the
- * state. When it means anything else, or what it was shown has passed, such as to an agent that was
- * frozen, it is refused with the state itself, as if another agent had written first. */
+ * it waits, or that it closes the run. Nothing of its text is ever put: what it means is done to
+ * the state. When it means anything else, or what it was shown has passed, such as to an agent that
+ * was frozen, it is refused with the state itself, as if another agent had written first. */
 #include "proto/torch/torch_state.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -109,7 +109,7 @@ static bool beat(struct step *s, struct agent *a, const struct rewrite *c)
 
     if (node == NULL || !node->has_heartbeat)
         return false;
-    presence_set_clock(s, a, c->is->heartbeat_us);
+    skew_learn(s, a, c->is->heartbeat_us);
     if (c->is->heartbeat_us > node->heartbeat_us)
         step_note_beat(s, node, c->is->heartbeat_us);
     return true;

@@ -56,8 +56,9 @@ bool step_put_value(struct step *s, struct slice value);
  * agent. False: no room, no memory, or the text is too long; nothing has changed. */
 bool step_put_state(struct step *s, const struct torch_state *next, size_t sent);
 
-/* --- Heartbeats. A value has those of all nodes, so one heartbeat costs as much as there are nodes.
- * Those that come while no other change does are kept in the view at first, and put together. --- */
+/* --- Heartbeats. A value has those of all nodes, so one heartbeat costs as much as there are
+ * nodes. Those that come while no other change does are kept in the view at first, and put
+ * together. --- */
 
 /* A node of view.state has a heartbeat; its value follows, after HEARTBEATS_MS at the latest. */
 #define HEARTBEATS_MS 5000

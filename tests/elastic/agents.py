@@ -147,8 +147,19 @@ class Agent(Peer):
     def try_write(self, desired):
         """One dirty sync: True when it was the one to write."""
         self.attempts += 1
-        self.seen, wanted = self.cas(self.key, self.seen, desired), desired
-        return self.seen == wanted
+        self.seen = self.cas(self.key, self.seen, desired)
+        return self.seen == desired or self.finds_done(desired)
+
+    def finds_done(self, desired):
+        """Whether the answer, which is another text, has all that it wanted: torch's agent looks at
+        the answer, and goes on."""
+        try:
+            seen, wanted = ts.loads(self.seen), ts.loads(desired)
+        except Exception:
+            return False
+        beats = [s.__dict__.pop("last_heartbeats") for s in (seen, wanted)]
+        return seen.__dict__ == wanted.__dict__ and \
+            beats[0].get(self.node) == beats[1].get(self.node)
 
     def write(self, change, attempts=100):
         """As torch does: again from each answer until it succeeds."""

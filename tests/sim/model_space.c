@@ -213,7 +213,8 @@ static size_t count_answers(const struct policy_event *event, const struct polic
     return n;
 }
 
-/* A compare-and-set is answered once, a look at most once, and a SET of a round's key is said yes or no to. */
+/* A compare-and-set is answered once, a look at most once, and a SET of a round's key is said yes
+ * or no to. */
 static void check_answers(const struct model_space *s, const struct policy_event *event,
                           const struct policy_out *out)
 {
@@ -314,7 +315,8 @@ static void check_view(const struct model_run *r)
 
     make_view(r, &fresh);
     if (fresh.exists != v->exists || fresh.is_state != v->is_state ||
-        !same_states(&fresh.state, &v->state, v->has_beats) || !same_records(&fresh.record, &v->record))
+        !same_states(&fresh.state, &v->state, v->has_beats) ||
+        !same_records(&fresh.record, &v->record))
         r->space->fail("the view is not what the keys say");
     if (fresh.has_completed &&
         (!v->has_completed || fresh.last_completed.round != v->last_completed.round))

@@ -218,10 +218,21 @@ static void end_pod(struct pod *p, uint64_t notice_ms)
     p->restart_ms = 0;
 }
 
+/* How far its clock is ahead. */
+static int64_t any_clock_us(void)
+{
+    int64_t us = (int64_t)draw(600) * 1000 - 300000;
+    bool wrong = draw(6) == 0, ahead = draw(2) == 0;
+
+    if (!wrong || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
+        return us;
+    return us + (ahead ? 120000000 : -120000000);
+}
+
 static void start_pod(struct pod *p)
 {
     const struct job *job = p->job;
-    int64_t clock_us = (int64_t)draw(600) * 1000 - 300000;
+    int64_t clock_us = any_clock_us();
     uint64_t first_ms = now() + draw(300);
 
     end_pod(p, 0);
@@ -229,7 +240,7 @@ static void start_pod(struct pod *p)
     p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
     p->reachable_since_ms = now();
     model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
-    tell("%s/%s starts", job->run->key, p->name);
+    tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
 }
 
 static void on_reply(struct model_link *link, struct slice value)
@@ -706,8 +717,9 @@ static bool is_settled(const struct job *job, bool *restless)
         if (!is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && node != NULL && node->participant &&
-              node->rank == p->agent.rank && s->complete && s->round == p->agent.round;
+        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && node != NULL &&
+              node->participant && node->rank == p->agent.rank && s->complete &&
+              s->round == p->agent.round;
     }
     if (job->again_ms != 0)
         return false;
