@@ -43,7 +43,7 @@ enum model_request_kind {
 
 struct model_agent {
     const struct model_settings *settings;
-    char name[16];
+    char name[80];
     int64_t pid;
     int64_t skew_us; /* of its clock */
 
