@@ -28,6 +28,8 @@ void shown_look(struct step *s, struct agent *a);
 void shown_asked(struct step *s, struct agent *a, int64_t round);
 /* It is not shown that any more, so nothing is taken as relative to it. */
 void shown_drop(struct agent *a);
+/* The agent no longer exists. */
+void shown_forget(struct step *s, const struct agent *a);
 
 /* --- shown_write.c --- */
 

@@ -25,6 +25,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
     skew_forget(s, a);
+    shown_forget(s, a);
     run_forget_node(s->run, a);
     last_call_end(s);
 }

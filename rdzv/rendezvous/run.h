@@ -117,6 +117,8 @@ struct run {
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
+    const struct agent *completer; /* who is to complete the round; NULL: none, or it is gone */
+    uint64_t completer_since_ms;
     size_t skewed;             /* how many agents have a skew */
     int64_t deadline_skew_us;  /* of the agent that has set the deadline */
     uint64_t beats_since_ms;   /* view.has_beats: since then */

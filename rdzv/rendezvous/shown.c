@@ -10,7 +10,9 @@
  *   as one that waits  itself with its heartbeat
  *   when it has left   nothing, so that it adds itself to the wait list
  *
- * and shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
+ * and in a round that is not complete yet, once it has joined, itself and a deadline far away;
+ *
+ * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait: these see the whole state as soon as there is
  * one (presence.c), and an agent that starts always does.
  *
@@ -28,11 +30,18 @@
 #define FRESH_US ((TORCH_HEARTBEAT_MS + 4000) * INT64_C(1000))
 /* Others are looked at once a second, whether they are silent. */
 #define RECHECK_MS 1000
+/* How long one has to complete a round. */
+#define COMPLETER_MS 2000
+/* By how much a clock may be wrong that is taken for right: see skew.c. */
+#define CLOCKS_US INT64_C(6000000)
+/* A deadline that has not passed by any clock. */
+#define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
 enum place {
     PLACE_WHOLE, /* it is shown the value */
     PLACE_PARTICIPANT,
     PLACE_WAITING,
+    PLACE_JOINED, /* a participant of a round that is not complete */
     PLACE_OUTSIDE,
 };
 
@@ -56,13 +65,44 @@ static enum place place_of_participant(const struct step *s, const struct agent 
                : PLACE_WHOLE;
 }
 
+/* The last call is over: of those who have joined, one completes the round, which needs the whole
+ * state; another one if that takes too long, and all if clocks are in the way. */
+static bool is_to_complete(struct step *s, const struct agent *a)
+{
+    const struct torch_state *state = &s->run->view.state;
+    struct run *run = s->run;
+    int64_t late_us;
+
+    if (!state->has_deadline ||
+        __builtin_sub_overflow(s->now->wall_ns / 1000, state->deadline_us, &late_us) ||
+        __builtin_add_overflow(late_us, run->deadline_skew_us, &late_us) || late_us < 0)
+        return false;
+    if (run->completer == NULL ||
+        clock_elapsed_ms(run->completer_since_ms, s->now->ms) >= COMPLETER_MS) {
+        run->completer = a;
+        run->completer_since_ms = s->now->ms;
+    }
+    return run->completer == a || (late_us > CLOCKS_US && late_us < CLOCKS_US * 20);
+}
+
+static enum place place_of_joined(struct step *s, const struct agent *a,
+                                  const struct torch_node *own)
+{
+    if (own == NULL || !own->participant || !own->has_heartbeat || own->waiting || own->redundant ||
+        s->run->view.state.closed || presence_is_any_silent(s) || is_to_complete(s, a))
+        return PLACE_WHOLE;
+    return PLACE_JOINED;
+}
+
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
     if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
-        !v->is_state || !v->state.complete || !a->is_listed || v->participants == 0)
+        !v->is_state || !a->is_listed || v->participants == 0)
         return PLACE_WHOLE;
+    if (!v->state.complete)
+        return place_of_joined(s, a, own);
     if (own != NULL && own->redundant)
         return PLACE_WHOLE;
     if (own != NULL && own->participant)
@@ -100,6 +140,10 @@ static bool write_text(const struct run_view *v, enum place place, const struct 
     state.shares_times = false;
     if (place != PLACE_OUTSIDE)
         add(&state, own);
+    if (place == PLACE_JOINED) { /* torch 1.13 wants one, if MIN is 1 */
+        state.has_deadline = true;
+        state.deadline_us = own->heartbeat_us + FAR_US;
+    }
     if (place == PLACE_PARTICIPANT && waiting != NULL)
         add(&state, &(struct torch_node){.addr = waiting->addr,
                                          .pid = waiting->pid,
@@ -128,6 +172,12 @@ void shown_drop(struct agent *a)
 {
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->shown.ptr);
     a->shown = (struct slice){0};
+}
+
+void shown_forget(struct step *s, const struct agent *a)
+{
+    if (s->run->completer == a)
+        s->run->completer = NULL;
 }
 
 /* Until when nothing but a change of the value changes what it is shown. */

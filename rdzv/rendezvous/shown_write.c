@@ -26,6 +26,12 @@ static bool same_round(const struct torch_state *a, const struct torch_state *b)
     return a->round == b->round && a->complete == b->complete;
 }
 
+static bool same_deadline(const struct torch_state *a, const struct torch_state *b)
+{
+    return a->has_deadline == b->has_deadline &&
+           (!a->has_deadline || a->deadline_us == b->deadline_us);
+}
+
 static bool same_places(const struct torch_node *a, const struct torch_node *b)
 {
     if (a == NULL || b == NULL)
@@ -39,7 +45,7 @@ static bool same_others(const struct rewrite *c)
 {
     size_t others = c->from.count - (c->was != NULL);
 
-    if (c->to.count - (c->is != NULL) != others || c->from.has_deadline != c->to.has_deadline)
+    if (c->to.count - (c->is != NULL) != others)
         return false;
     for (size_t i = 0; i < c->from.count; i++) {
         const struct torch_node *node = &c->from.nodes[i];
@@ -65,7 +71,7 @@ static bool leaves(const struct rewrite *c)
 {
     if (c->was == NULL || c->is != NULL || c->to.closed != c->from.closed)
         return false;
-    if (c->was->waiting)
+    if (c->was->waiting || !c->from.complete)
         return same_round(&c->from, &c->to);
     return !c->to.complete && c->from.round < INT64_MAX && c->to.round == c->from.round + 1;
 }
@@ -76,7 +82,8 @@ static enum meaning meaning_of(const struct rewrite *c)
         return MEANS_UNKNOWN;
     if (leaves(c))
         return MEANS_LEAVE;
-    if (!same_round(&c->from, &c->to) || (c->from.closed && !c->to.closed))
+    if (!same_round(&c->from, &c->to) || !same_deadline(&c->from, &c->to) ||
+        (c->from.closed && !c->to.closed))
         return MEANS_UNKNOWN;
     if (c->was == NULL)
         return c->is != NULL && c->is->waiting && !c->is->participant && !c->is->redundant &&

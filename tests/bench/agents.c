@@ -144,11 +144,10 @@ static void look(struct peer *p)
 static void compare_set(struct peer *p)
 {
     const struct model_agent *a = &p->agent;
-    const struct slice blobs[] = {slice_str(p->key),
-                                  a->phase == MODEL_INTRODUCING
-                                      ? (struct slice){0}
-                                      : (struct slice){a->token, a->token_len},
-                                  {a->text, a->text_len}};
+    const struct slice blobs[] = {
+        slice_str(p->key),
+        a->phase == MODEL_INTRODUCING ? (struct slice){0} : (struct slice){a->token, a->token_len},
+        {a->text, a->text_len}};
 
     ask(p, 2, blobs, 3);
     p->awaited = AWAITS_BLOB;
@@ -332,9 +331,8 @@ static void measure(const char *phase, int64_t round, uint64_t ms)
 static void start_peer(struct peer *p, size_t i, uint16_t port, const struct model_settings *how)
 {
     static const uint8_t hello[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 0x78, 0x56, 0x34, 0x12};
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons(port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct epoll_event on = {.events = EPOLLIN, .data.ptr = p};
     int one = 1;
     char name[sizeof p->agent.name];

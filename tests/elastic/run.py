@@ -829,7 +829,8 @@ def a_storm_of_stale_writers_takes_two_attempts_each():
             if most > 2 and slowest > SHORT_TURN * 0.7:
                 raise Slow("%d attempts, one step took %.3f s" % (most, slowest))
             same([a.attempts for a in agents], [2] * 50, "attempts")
-            same(len(agents[0].read().participants), 51, "all are in")
+            state = ts.loads(Peer(server.port).get(agents[0].key))
+            same(len(state.participants), 51, "all are in")
     patiently(storm)
 
 
