@@ -119,10 +119,10 @@ struct run {
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
     const struct agent *completer; /* who is to complete the round; NULL: none, or it is gone */
     uint64_t completer_since_ms;
-    size_t skewed;             /* how many agents have a skew */
-    int64_t deadline_skew_us;  /* of the agent that has set the deadline */
-    uint64_t beats_since_ms;   /* view.has_beats: since then */
-    bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
+    size_t skewed;            /* how many agents have a skew */
+    int64_t deadline_skew_us; /* of the agent that has set the deadline */
+    uint64_t beats_since_ms;  /* view.has_beats: since then */
+    bool is_any_silent;       /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;
     struct write_slot slot;
     struct worker_endpoint endpoint;
