@@ -133,10 +133,13 @@ static bool move_times(const struct step *s, const struct agent *a, struct torch
     return any;
 }
 
+/* A tool sees what there is. */
 static bool may_apply(const struct step *s, const struct agent *a)
 {
-    return s->run->view.is_state &&
-           (a->sees_far || s->run->skewed != 0 || a->skew_us != 0 || s->run->deadline_skew_us != 0);
+    const struct run *run = s->run;
+
+    return run->view.is_state && a->is_introduced &&
+           (a->sees_far || run->skewed != 0 || a->skew_us != 0 || run->deadline_skew_us != 0);
 }
 
 enum seen { SEEN_AS_IT_IS, SEEN_MOVED, SEEN_NO_MEMORY };

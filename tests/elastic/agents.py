@@ -204,13 +204,17 @@ class Agent(Peer):
 
     def step_out(self):
         """As each agent that meets the others again: the last one to do so begins the next round."""
-        def change(state):
-            state.participants.pop(self.node, None)
+        for _ in range(100):
+            state = self.state()
+            if self.node not in state.participants:
+                return state
+            del state.participants[self.node]
             state.last_heartbeats.pop(self.node, None)
             if state.complete and not state.participants:
                 state.complete = False
                 state.round += 1
-        return self.write(change)
+            self.try_write(ts.dumps(state))
+        raise AssertionError("%s: not out in 100 attempts" % self.name)
 
     def close_run(self):
         def change(state):

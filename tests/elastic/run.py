@@ -1080,6 +1080,154 @@ def a_node_that_is_in_no_round_closes_nothing():
 # ------------------------------------------------------------ repairs
 
 
+def know_ranks(*agents):
+    """What every agent asks for once it has read its rank."""
+    for a in agents:
+        a.set(a.round_key(a.state().round, b"torchelastic/role_info%d" % a.node.pid), b"x")
+        a.ping()
+
+
+def crowd(agent, count):
+    """Completes a round of so many nodes; the others have no connections."""
+    state = agent.join()
+    for i in range(count - 1):
+        node = ts.Node("node-%05d-worker-0.training.team-a.svc.cluster.local" % i, 7, 0)
+        state.participants[node], state.last_heartbeats[node] = 0, ts.now()
+    agent.beat(state)
+    complete_round(state)
+    agent.try_write(ts.dumps(state))
+    same(len(agent.read().participants), count, "participants, before its rank is read")
+
+
+@case
+def what_an_agent_sees_does_not_grow_with_the_round():
+    sizes = {}
+    for count in (8, 1000):
+        with daemon() as server:
+            a = Agent(server.port, "job", "a")
+            crowd(a, count)
+            know_ranks(a)
+            state = a.read()
+            same(list(state.participants), [a.node], "participants that it sees")
+            at = ts.now() + datetime.timedelta(seconds=1)
+            a.beat(state, at)
+            a.try_write(ts.dumps(state))
+            sizes[count] = len(a.seen)
+            same(a.state().last_heartbeats, {a.node: at}, "heartbeats")
+            same(a.read().last_heartbeats, {a.node: at}, "heartbeats")
+            tool = ts.loads(Peer(server.port).get(a.key))
+            same((len(tool.participants), tool.last_heartbeats[a.node]), (count, at), "the value")
+    check(abs(sizes[8] - sizes[1000]) < 16 and sizes[8] < 800, "bytes seen: %r" % sizes)
+
+
+@case
+def agents_leave_wait_and_meet_by_what_they_see():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        know_ranks(*agents)
+        new = Agent(server.port, "job", "d")
+        new.wait_in_line()
+        for a in agents:
+            same(len(a.read().wait_list), 1, "nodes that wait, as %s sees it" % a.node)
+            same(list(a.state().participants), [a.node], "participants that it sees")
+        for a in agents[:2]:
+            state = a.step_out()
+            same((state.complete, state.participants), (True, {}), "the round, for one outside")
+            state = a.wait_in_line()
+            same((state.complete, state.wait_list), (True, {a.node}), "it waits")
+        tool = Peer(server.port)
+        whole = ts.loads(tool.get(new.key))
+        same((whole.round, set(whole.participants), whole.wait_list),
+             (0, {agents[2].node}, {agents[0].node, agents[1].node, new.node}), "the value")
+        agents[2].step_out()
+        whole = ts.loads(tool.get(new.key))
+        same((whole.round, whole.complete, whole.participants), (1, False, {}), "the next round")
+        for a in agents + [new]:
+            a.read()
+        same(len(rejoin(sorted(agents + [new], key=lambda a: a.node)).participants), 4, "nodes")
+
+
+@case
+def one_closes_the_run_by_what_it_sees():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        know_ranks(a, b)
+        a.read()
+        b.read()
+        a.close_run()
+        check(b.read().closed, "the other one sees it")
+        whole = ts.loads(Peer(server.port).get(a.key))
+        same((whole.closed, len(whole.participants)), (True, 2), "the value")
+
+
+@case
+def what_a_frozen_agent_writes_harms_no_round():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        know_ranks(a, b)
+        a.read()
+        b.read()
+        b.step_out()
+        frozen = a.seen
+        a.step_out()
+        b.read()
+        rejoin([a, b])
+        a.seen = frozen
+        state = a.state()
+        a.beat(state)
+        check(not a.try_write(ts.dumps(state)), "its round has passed")
+        same((a.state().round, len(a.state().participants)), (1, 2), "it sees the new one")
+        whole = ts.loads(Peer(server.port).get(a.key))
+        same((whole.round, whole.complete, len(whole.participants)), (1, True, 2), "the value")
+
+
+@case
+def agents_may_have_clocks_that_are_two_minutes_off():
+    ahead = {"a": 0, "b": 120, "c": -120}
+
+    def by_clock(agent):
+        return ts.now() + datetime.timedelta(seconds=ahead[agent.node.addr])
+
+    def live(agent, state):
+        """As torch does with each state: presumes dead whose heartbeat is too old for its clock."""
+        for node, beat in list(state.last_heartbeats.items()):
+            if beat < by_clock(agent) - datetime.timedelta(seconds=15):
+                del state.last_heartbeats[node]
+                check(not state.participants.pop(node, None) and node not in state.wait_list,
+                      "%s presumes %s dead" % (agent.node, node))
+
+    with daemon() as server:
+        agents = [Agent(server.port, "job", name) for name in sorted(ahead)]
+        for _ in range(2):
+            for a in agents:
+                a.read()
+
+                def join(state):
+                    live(a, state)
+                    state.participants[a.node] = 0
+                    a.beat(state, by_clock(a))
+                    if a is agents[-1]:
+                        complete_round(state)
+                a.write(join)
+            for a in agents:
+                live(a, a.read())
+                same(len(a.state().participants), 3, "participants that %s sees" % a.node)
+            know_ranks(*agents)
+            for a in agents:
+                state = a.read()
+                live(a, state)
+                same(list(state.participants), [a.node], "and when it trains")
+                a.beat(state, by_clock(a))
+                a.try_write(ts.dumps(state))
+            whole = ts.loads(Peer(server.port).get(a.key))
+            for a in agents:
+                age = by_clock(a) - whole.last_heartbeats[a.node]
+                check(abs(age.total_seconds()) < 10, "the value has its own time")
+            for a in agents:
+                a.read()
+                a.step_out()
+
+
 @case
 def a_stop_of_the_daemon_moves_heartbeats_on():
     with daemon() as server:
