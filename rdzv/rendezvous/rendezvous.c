@@ -503,8 +503,7 @@ static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_reques
     const struct rendezvous_space *home = a->run->home;
     const struct conn *c = a->conn;
 
-    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) !=
-        &a->run->run.view)
+    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) != &a->run->run.view)
         event.round_key = (struct slice){0};
     else if (req->op == C10D_GET && keymap_get(&home->space->store->keys, key) != NULL)
         event.kind = AGENT_GET_ROUND_KEY;
