@@ -43,10 +43,10 @@ static bool is_glance_enough(struct scene *s, size_t i)
     return policy_glance(&s->run, &s->agents[i], false, s->now.ms).ptr != NULL;
 }
 
-/* As each agent that has read its rank does. */
+/* As each agent that has read its rank does, and then those of its workers. */
 static void ask_for_round_key(struct scene *s, size_t i)
 {
-    scene_set(s, &s->agents[i], s->run.view.state.round, "torchelastic/role_info0", "x");
+    scene_set(s, &s->agents[i], s->run.view.state.round, "torchelastic/role_info0.FIN", "x");
 }
 
 /* Agents of a complete round who have read their ranks. */
