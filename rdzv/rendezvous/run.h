@@ -106,6 +106,12 @@ struct worker_endpoint {
     bool pending_open; /* the same: a worker store for the newest round */
 };
 
+/* One of the agents is shown the whole state, and not all: see shown.c. */
+struct turn {
+    const struct agent *agent; /* NULL: none, or it is gone */
+    uint64_t since_ms;
+};
+
 struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
@@ -122,12 +128,12 @@ struct run {
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
-    const struct agent *completer; /* who is to complete the round; NULL: none, or it is gone */
-    uint64_t completer_since_ms;
-    size_t skewed;            /* how many agents have a skew */
-    int64_t deadline_skew_us; /* of the agent that has set the deadline */
-    uint64_t beats_since_ms;  /* view.has_beats: since then */
-    bool is_any_silent;       /* a participant was, at `silent_checked_ms` */
+    struct turn completer;     /* who is to complete the round */
+    struct turn pruner;        /* who is to presume the silent dead */
+    size_t skewed;             /* how many agents have a skew */
+    int64_t deadline_skew_us;  /* of the agent that has set the deadline */
+    uint64_t beats_since_ms;   /* view.has_beats: since then */
+    bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;
     struct write_slot slot;
     struct worker_endpoint endpoint;

@@ -13,8 +13,8 @@
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away;
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
- * this. Silent participants are, by those who wait: these see the whole state as soon as there is
- * one (presence.c), and an agent that starts always does.
+ * this. Silent participants are, by those who wait or have joined: one of these sees the whole
+ * state as soon as there is one (presence.c), and an agent that starts always does.
  *
  * The value itself is shown whenever it is needed or in doubt: until a round is complete; until the
  * agent has read in it which rank it has and how many there are, as its first request for a key of
@@ -32,6 +32,8 @@
 #define RECHECK_MS 1000
 /* How long one has to complete a round. */
 #define COMPLETER_MS 2000
+/* How long one has to presume silent nodes dead: it writes that with its next heartbeat. */
+#define PRUNER_MS (TORCH_HEARTBEAT_MS + 2000)
 /* By how much a clock may be wrong that is taken for right: see skew.c. */
 #define CLOCKS_US INT64_C(6000000)
 /* A deadline that has not passed by any clock. */
@@ -65,6 +67,20 @@ static enum place place_of_participant(const struct step *s, const struct agent 
                : PLACE_WHOLE;
 }
 
+/* The first who asks, for that time. */
+static bool has_turn(const struct step *s, struct turn *turn, const struct agent *a, uint64_t ms)
+{
+    if (turn->agent == NULL || clock_elapsed_ms(turn->since_ms, s->now->ms) >= ms)
+        *turn = (struct turn){a, s->now->ms};
+    return turn->agent == a;
+}
+
+/* A participant is silent. All who wait would presume it dead; one of them is enough. */
+static bool is_to_prune(struct step *s, const struct agent *a)
+{
+    return presence_is_any_silent(s) && has_turn(s, &s->run->pruner, a, PRUNER_MS);
+}
+
 /* The last call is over: of those who have joined, one completes the round, which needs the whole
  * state; another one if that takes too long, and all if clocks are in the way. */
 static bool is_to_complete(struct step *s, const struct agent *a)
@@ -77,19 +93,15 @@ static bool is_to_complete(struct step *s, const struct agent *a)
         __builtin_sub_overflow(s->now->wall_ns / 1000, state->deadline_us, &late_us) ||
         __builtin_add_overflow(late_us, run->deadline_skew_us, &late_us) || late_us < 0)
         return false;
-    if (run->completer == NULL ||
-        clock_elapsed_ms(run->completer_since_ms, s->now->ms) >= COMPLETER_MS) {
-        run->completer = a;
-        run->completer_since_ms = s->now->ms;
-    }
-    return run->completer == a || (late_us > CLOCKS_US && late_us < CLOCKS_US * 20);
+    return has_turn(s, &run->completer, a, COMPLETER_MS) ||
+           (late_us > CLOCKS_US && late_us < CLOCKS_US * 20);
 }
 
 static enum place place_of_joined(struct step *s, const struct agent *a,
                                   const struct torch_node *own)
 {
     if (own == NULL || !own->participant || !own->has_heartbeat || own->waiting || own->redundant ||
-        s->run->view.state.closed || presence_is_any_silent(s) || is_to_complete(s, a))
+        s->run->view.state.closed || is_to_prune(s, a) || is_to_complete(s, a))
         return PLACE_WHOLE;
     return PLACE_JOINED;
 }
@@ -107,7 +119,7 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
         return PLACE_WHOLE;
     if (own != NULL && own->participant)
         return own->waiting ? PLACE_WHOLE : place_of_participant(s, a);
-    if (v->state.closed || presence_is_any_silent(s))
+    if (v->state.closed || is_to_prune(s, a))
         return PLACE_WHOLE;
     if (own != NULL && own->waiting)
         return PLACE_WAITING;
@@ -176,8 +188,10 @@ void shown_drop(struct agent *a)
 
 void shown_forget(struct step *s, const struct agent *a)
 {
-    if (s->run->completer == a)
-        s->run->completer = NULL;
+    if (s->run->completer.agent == a)
+        s->run->completer.agent = NULL;
+    if (s->run->pruner.agent == a)
+        s->run->pruner.agent = NULL;
 }
 
 /* Until when nothing but a change of the value changes what it is shown. */

@@ -12,6 +12,7 @@ C10dRendezvousBackend on a TCPStore. Counted is beside it: the backend talks to 
 an object that takes notes, and the handler's keep-alive is called through a function that does.
 """
 
+import base64
 import ctypes
 import datetime
 import json
@@ -278,24 +279,26 @@ class Process:
 
 
 class Watcher:
-    """Reads the state like a node that polls, and tells how it looks."""
+    """Reads the state each quarter of a second, as a tool and not as an agent, which would be shown
+    what concerns it; and tells how it looks."""
 
     def __init__(self, trial):
         self.connection = socket.create_connection(("127.0.0.1", trial["control"]))
         params = RendezvousParameters(
             backend="c10d", endpoint="127.0.0.1:%d" % trial["store"], run_id=trial["run"],
             min_nodes=1, max_nodes=1, is_host="0")
-        self.backend = c10d.C10dRendezvousBackend(c10d._create_tcp_store(params), params.run_id)
+        self.store = c10d._create_tcp_store(params)
+        self.key = "torch.rendezvous." + params.run_id
 
     def serve(self):
         self.say(event="ready", pid=os.getpid())
         over = threading.Event()
         threading.Thread(target=self.await_end, args=(over,), daemon=True).start()
         while not over.wait(0.25):
-            found = self.backend.get_state()
-            if found is None:
+            value = self.store.get(self.key)
+            if value == c10d.C10dRendezvousBackend._NULL_SENTINEL.encode():
                 continue
-            state = dynamic.pickle.loads(found[0])
+            state = dynamic.pickle.loads(base64.b64decode(value))
             ages = []
             for beat in state.last_heartbeats.values():
                 now = (datetime.datetime.now(beat.tzinfo) if beat.tzinfo
@@ -303,7 +306,7 @@ class Watcher:
                 ages.append((now - beat).total_seconds())
             self.say(event="state", at=time.monotonic(), round=state.round,
                      complete=state.complete, participants=len(state.participants),
-                     waiting=len(state.wait_list), bytes=len(found[1]),
+                     waiting=len(state.wait_list), bytes=len(value),
                      oldest=max(ages, default=0.0))
 
     def await_end(self, over):

@@ -207,19 +207,26 @@ static void has_the_mark_of_a_loss(void **state)
     scene_fini(&s);
 }
 
-/* Those who wait presume silent participants dead, so they see them. */
-static void who_waits_sees_the_silent(void **state)
+/* One of those who wait presumes silent participants dead, so it sees them. */
+static void one_who_waits_sees_the_silent(void **state)
 {
     struct scene s;
 
     (void)state;
     train(&s, 2);
-    scene_connect(&s, true);
-    scene_cas(&s, &s.agents[2], scene_get(&s, ""), waiting(&s, scene_get(&s, ""), "c"));
+    for (size_t i = 2; i < 4; i++) {
+        scene_connect(&s, true);
+        scene_cas(&s, &s.agents[i], scene_get(&s, ""),
+                  waiting(&s, scene_get(&s, ""), scene_name(i)));
+    }
     assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
     scene_pass(&s, 16000);
     look(&s, 0);
     assert_string_equal(look(&s, 2), scene_get(&s, ""));
+    assert_string_not_equal(look(&s, 3), scene_get(&s, ""));
+    scene_pass(&s, 8000);
+    assert_string_equal(look(&s, 3), scene_get(&s, "")); /* the first has had its time */
+    assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
     scene_fini(&s);
 }
 
@@ -706,7 +713,7 @@ int main(void)
         cmocka_unit_test(an_own_heartbeat_that_is_old_is_renewed),
         cmocka_unit_test(has_one_of_those_who_wait),
         cmocka_unit_test(has_the_mark_of_a_loss),
-        cmocka_unit_test(who_waits_sees_the_silent),
+        cmocka_unit_test(one_who_waits_sees_the_silent),
         cmocka_unit_test(who_has_joined_sees_itself),
         cmocka_unit_test(one_completes_the_round),
         cmocka_unit_test(all_see_the_state_when_it_is_off),
