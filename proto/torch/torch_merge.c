@@ -62,11 +62,15 @@ const struct torch_node *torch_merge_writer(const struct torch_state *before,
                                             const struct torch_state *after)
 {
     const struct torch_node *writer = NULL;
+    size_t k = 0;
 
     for (size_t i = 0; i < after->count; i++) {
-        const struct torch_node *node = &after->nodes[i];
-        const struct torch_node *old = torch_state_find(before, node);
+        const struct torch_node *node = &after->nodes[i], *old = NULL;
 
+        while (k < before->count && torch_node_compare(&before->nodes[k], node) < 0)
+            k++;
+        if (k < before->count && torch_node_compare(&before->nodes[k], node) == 0)
+            old = &before->nodes[k];
         if (!node->has_heartbeat ||
             (old != NULL && old->has_heartbeat && old->heartbeat_us >= node->heartbeat_us))
             continue;

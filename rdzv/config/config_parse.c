@@ -25,6 +25,7 @@ static void set_defaults(struct config *c)
                 .restart_on_loss = 2, /* RESTART_WHEN_SILENT */
                 .silent_restart_ms = 60000,
                 .end_last_call = true,
+                .agent_views = true,
                 .close_from_members = true,
                 .merge_heartbeats = true,
             },

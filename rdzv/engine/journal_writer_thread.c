@@ -59,14 +59,14 @@ void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 
 /* --- Writing and syncing. --- */
 
-/* The next batches that are to be appended, as far as they may go in front of a snapshot that waits
- * to begin. With the lock. */
+/* The next batches that are to be appended. Unless something has failed, those behind a snapshot
+ * that waits to begin stay for the next segment. With the lock. */
 static size_t gather(struct journal_writer *w)
 {
     size_t count = 0;
 
     for (; w->unwritten != NULL && count < GATHERED_MAX; count++) {
-        if (w->snapshot_asked && w->unwritten->number > w->snapshot_number)
+        if (w->snapshot_asked && !w->failed && w->unwritten->number > w->snapshot_number)
             break;
         w->gathered[count] = (struct journal_batch){w->unwritten->number, w->unwritten->bytes};
         w->unwritten = TAILQ_NEXT(w->unwritten, entry);

@@ -305,6 +305,7 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
     case POLICY_ANSWER_CURRENT:
     case POLICY_ANSWER_VALUE:
         answer_agent(run, o);
+        verdict->answers = true;
         break;
     case POLICY_HOLD:
         verdict->holds = true;

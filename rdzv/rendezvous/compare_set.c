@@ -14,13 +14,6 @@
 
 /* --- What a state that was just written tells. --- */
 
-/* By how much the clock of the agent that wrote this time, just now, is ahead of ours. */
-static void compare_clocks(const struct step *s, struct agent *a, int64_t heartbeat_us)
-{
-    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &a->clock_ahead_us))
-        a->clock_ahead_us = 0;
-}
-
 /* All who are in the round that has just been completed have the same workers from now on. */
 static void begin_round(struct run *run)
 {
@@ -63,7 +56,7 @@ static void learn_node(struct step *s, struct agent *a)
     const struct torch_node *node = torch_merge_writer(before, state);
 
     if (node != NULL)
-        compare_clocks(s, a, node->heartbeat_us);
+        skew_learn(s, a, node->heartbeat_us);
     else if (a->has_node)
         node = torch_state_find(state, &a->node);
     if (node == NULL || !node->participant || !state->complete)
@@ -72,14 +65,14 @@ static void learn_node(struct step *s, struct agent *a)
         run_remember_node(s->run, a, node);
 }
 
-/* The agent has written the state. */
-static void on_written(struct step *s, struct agent *a)
+void compare_set_written(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
 
     if (!s->run->view.is_state)
         return;
     learn_node(s, a);
+    skew_note_deadline(s, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
@@ -95,17 +88,6 @@ static void on_written(struct step *s, struct agent *a)
 }
 
 /* --- Compare-and-set. --- */
-
-static void note_ignored(struct step *s, const struct agent *a)
-{
-    struct note *note = explain_note(s, NOTE_CLOSE_IGNORED);
-
-    note->agent = a;
-    note->node = explain_node(s, &a->node);
-    note->reason = s->run->settings->close_needs_all
-                       ? "other nodes are still in the run, see --close-needs-all"
-                       : "its workers are in no round, and others go on, see --close-from-members";
-}
 
 /* Puts the heartbeat into the state that there is, in our own text, which differs from the one
  * before in a few bytes alone. */
@@ -136,13 +118,15 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
            step_put_state(s, &wish->to, wish->desired.len);
 }
 
-/* The agent learns the newest state, and holds the write slot if it is free. Of a closed run no
- * agent writes anything any more. */
-static void refuse(struct step *s, struct agent *a, bool expects_nothing)
+/* Of a closed run no agent writes anything any more. */
+void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 {
     const struct write_slot *slot = &s->run->slot;
 
-    step_agent(s, POLICY_ANSWER_CURRENT, a);
+    if (expects_nothing) /* torch's agents do not look at this one */
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    else
+        shown_answer_whole(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
         cas_queue_release(s);
     else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
@@ -152,10 +136,10 @@ static void refuse(struct step *s, struct agent *a, bool expects_nothing)
 static void answer(struct step *s, struct agent *a, const struct wish *wish)
 {
     if (wish->answer.ptr == NULL) {
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
+        shown_answer_whole(s, a);
     } else {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
-        note_ignored(s, a);
+        explain_close_ignored(s, a);
     }
 }
 
@@ -179,14 +163,14 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
         step_agent(s, POLICY_ANSWER_VALUE, a)->value =
             wish->expected; /* torch's store wants it so */
     } else if (!matches && !merged) {
-        refuse(s, a, expects_nothing);
+        compare_set_refuse(s, a, expects_nothing);
         return;
     } else if (!merged && !step_put_value(s, wish->desired)) {
         step_agent(s, POLICY_NO_ROOM, a);
         return;
     } else {
         s->out->counters.writes_merged += merged && !matches;
-        on_written(s, a);
+        compare_set_written(s, a);
         answer(s, a, wish);
     }
     cas_queue_yield(s, a);
@@ -205,15 +189,23 @@ void compare_set(struct step *s, const struct policy_event *event)
     struct wish wish;
 
     /* With one that expects nothing every agent of every release introduces itself. */
+    a->is_introduced = a->is_introduced || event->expected.len == 0;
     if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
         step_agent(s, POLICY_HOLD, a);
         return;
     }
     if (!repair_restore(s, a))
         return;
+    if (shown_write(s, event))
+        return;
+    step_put_beats(s);
+    shown_drop(a);
     wish_read(s, a, event->expected, event->desired, &wish);
+    skew_learn_from(s, a, &wish);
     if (needs_slot(&wish) && cas_queue_should_hold(s, a))
         step_agent(s, POLICY_HOLD, a);
+    else if (!skew_restore(s, a, &wish))
+        compare_set_refuse(s, a, false);
     else
         put_or_refuse(s, a, &wish);
     wish_free(&wish);

@@ -9,7 +9,7 @@ enum policy_event_kind {
     AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
-    AGENT_LOOKED,        /* GET or WAIT of the run's key */
+    AGENT_LOOKED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */
     AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, which has a value
                           */
@@ -41,7 +41,8 @@ struct policy_event {
     enum policy_event_kind kind;
     struct agent *agent;
     struct slice expected, desired; /* borrowed for the step */
-    struct slice round_key;         /* the name behind the round: "MASTER_ADDR" */
+    struct slice round_key;         /* the name behind the round: "MASTER_ADDR"; AGENT_ASKED: if it
+                                       is one, ptr NULL else */
     int64_t round;
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */

@@ -188,6 +188,17 @@ void explain_change(struct step *s, const struct agent *by)
     }
 }
 
+void explain_close_ignored(struct step *s, const struct agent *a)
+{
+    struct note *note = explain_note(s, NOTE_CLOSE_IGNORED);
+
+    note->agent = a;
+    note->node = explain_node(s, &a->node);
+    note->reason = s->run->settings->close_needs_all
+                       ? "other nodes are still in the run, see --close-needs-all"
+                       : "its workers are in no round, and others go on, see --close-from-members";
+}
+
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */
 void explain_disconnect(struct step *s, const struct agent *a)
 {

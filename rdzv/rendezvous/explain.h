@@ -55,6 +55,9 @@ struct note *explain_note(struct step *s, enum note_kind kind);
 /* What has changed from view.before to view.state, and that `by` did it. */
 void explain_change(struct step *s, const struct agent *by);
 
+/* The agent may not close the run, and has asked to. */
+void explain_close_ignored(struct step *s, const struct agent *a);
+
 /* An agent's connection has ended. */
 void explain_disconnect(struct step *s, const struct agent *a);
 

@@ -107,7 +107,7 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
 
 /* As torch's _remove_participant_epilogue(), but for a deadline when fewer than MIN are left: MIN
  * is in no message, and an agent looks at it before it completes a round. */
-static void remove_from_round(struct torch_state *state, struct torch_node *node)
+void loss_take_out(struct torch_state *state, struct torch_node *node)
 {
     bool was_in = node->participant;
 
@@ -136,7 +136,7 @@ static void remove_lost(struct step *s, struct torch_state *next, struct torch_n
 {
     bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
 
-    remove_from_round(next, node);
+    loss_take_out(next, node);
     put_without(s, next, tell, "the connection of one of them has ended");
 }
 
@@ -166,7 +166,7 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
 
         if (explain_role(node) == NULL || run_agent_of(run, node) != NULL)
             continue;
-        remove_from_round(state, node);
+        loss_take_out(state, node);
         gone++;
     }
     return gone;
@@ -238,7 +238,7 @@ void loss_drop_silent(struct step *s)
             continue;
         note_silent(s, &next.nodes[i]);
         tell = tell || next.nodes[i].participant;
-        remove_from_round(&next, &next.nodes[i]);
+        loss_take_out(&next, &next.nodes[i]);
     }
     put_without(s, &next, tell && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
                 "one of them is silent for --silent-node-timeout");

@@ -8,6 +8,52 @@
 
 /* Answers AGENT_COMPARE_SET. */
 void compare_set(struct step *s, const struct policy_event *event);
+/* The agent has written the state. */
+void compare_set_written(struct step *s, struct agent *a);
+/* The agent learns the newest state, and holds the write slot if it is free. */
+void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
+
+/* --- shown.c --- */
+
+/* What the agent is shown in place of the value; ptr NULL: the value itself. Valid until the next
+ * call for that agent. */
+struct slice shown_make(struct step *s, struct agent *a);
+/* Answers the agent: with that, or with the value. */
+void shown_answer(struct step *s, struct agent *a);
+/* Answers it with the value, in its own clock if that is wrong. */
+void shown_answer_whole(struct step *s, struct agent *a);
+/* The agent looks at the state. */
+void shown_look(struct step *s, struct agent *a);
+/* The agent asks for a key of that round. */
+void shown_asked(struct step *s, struct agent *a, int64_t round);
+/* It is not shown that any more, so nothing is taken as relative to it. */
+void shown_drop(struct agent *a);
+/* The agent no longer exists. */
+void shown_forget(struct step *s, const struct agent *a);
+
+/* --- shown_write.c --- */
+
+/* True: what the agent expects is what it was shown, and not the value; it is answered. */
+bool shown_write(struct step *s, const struct policy_event *event);
+
+/* --- skew.c --- */
+
+struct wish;
+
+/* A heartbeat of the agent has come, and tells what time it is there. */
+void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
+/* The same, if there is one in what it wants to write. */
+void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
+/* The agent no longer exists. */
+void skew_forget(struct step *s, struct agent *a);
+/* True: the agent is to see this text and not the value, which has times of other clocks. It lives
+ * as long as the outputs. */
+bool skew_show(struct step *s, struct agent *a, struct slice *text);
+/* Moves back what the agent has made of such a text. False: it has seen other times than those that
+ * there are, and is to be refused. */
+bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
+/* The agent has written the state. */
+void skew_note_deadline(struct step *s, const struct agent *a);
 
 /* --- closing.c --- */
 
@@ -61,6 +107,10 @@ void presence_refresh(struct step *s);
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
 /* A participant has a heartbeat that is too old for torch, and its agent waits for nothing. */
 bool presence_misses_heartbeats(const struct step *s);
+/* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
+bool presence_is_too_old(const struct step *s, const struct torch_node *node);
+/* A participant has one, as of the last second. */
+bool presence_is_any_silent(struct step *s);
 
 /* --- loss.c --- */
 
@@ -73,6 +123,8 @@ void loss_on_restore(struct step *s);
 void loss_drop_silent(struct step *s);
 /* Once a second: tells the others of a node that is silent for silent_restart_ms. */
 void loss_on_tick(struct step *s);
+/* Takes the node out, and ends the round if no participant is left, as torch does it. */
+void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
 

@@ -24,6 +24,8 @@ static void disconnected(struct step *s, const struct policy_event *event)
     worker_store_leave(s, a);
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
+    skew_forget(s, a);
+    shown_forget(s, a);
     run_forget_node(s->run, a);
     last_call_end(s);
 }
@@ -46,12 +48,15 @@ static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
     cas_queue_yield(s, event->agent);
+    if (event->round_key.ptr != NULL)
+        shown_asked(s, event->agent, event->round);
 }
 
 static void looked(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
-    repair_restore(s, event->agent);
+    if (repair_restore(s, event->agent) && !event->waits)
+        shown_look(s, event->agent);
 }
 
 static void set_round_key(struct step *s, const struct policy_event *event)
@@ -112,6 +117,13 @@ static void timer(struct step *s, const struct policy_event *event)
     cas_queue_check_time(s, true);
 }
 
+static void put_beats(struct step *s)
+{
+    if (s->run->view.has_beats &&
+        clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
+        step_put_beats(s);
+}
+
 static void tick(struct step *s, const struct policy_event *event)
 {
     (void)event;
@@ -122,6 +134,7 @@ static void tick(struct step *s, const struct policy_event *event)
     presence_refresh(s);
     loss_drop_silent(s);
     loss_on_tick(s);
+    put_beats(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 

@@ -12,6 +12,8 @@
  *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
  *    owed_keys.c); one that is connected is not presumed dead (presence.c);
  *  - the last call ends when no node is missing (last_call.c);
+ *  - while a round is complete, an agent is shown of the state what concerns it (shown.c,
+ *    shown_write.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);
  *  - notes tell what happened to which node (explain.c).
@@ -25,7 +27,11 @@
 
 #include "rdzv/rendezvous/events.h"
 
-/* The one way in. The view of the run is up to date when this returns, as if the caller had updated
+/* The way in. The view of the run is up to date when this returns, as if the caller had updated
  * it after each command. */
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out);
+
+/* For AGENT_LOOKED, which is most of what agents do: what it is shown, as at its last look. Then no
+ * step is needed; ptr NULL: one is. */
+struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms);

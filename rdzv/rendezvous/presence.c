@@ -101,21 +101,51 @@ void presence_refresh(struct step *s)
     torch_state_free(&next);
 }
 
+bool presence_is_too_old(const struct step *s, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(s->run, node);
+    int64_t now_us = s->now->wall_ns / 1000;
+
+    if (a != NULL && !step_agent_time(s, a, &now_us))
+        return false;
+    return node->has_heartbeat && node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000);
+}
+
 bool presence_misses_heartbeats(const struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
 
     for (size_t i = 0; i < state->count; i++) {
         const struct torch_node *node = &state->nodes[i];
-        const struct agent *a = run_agent_of(s->run, node);
-        int64_t now_us = s->now->wall_ns / 1000;
+        const struct agent *a;
 
-        if (a != NULL && !step_agent_time(s, a, &now_us))
+        if (!node->participant || !presence_is_too_old(s, node))
             continue;
-        if (node->participant && node->has_heartbeat &&
-            node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000) &&
-            (a == NULL || !waits_for_reply(s, a)))
+        a = run_agent_of(s->run, node);
+        if (a == NULL || !waits_for_reply(s, a))
             return true;
     }
     return false;
+}
+
+static bool find_silent(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].participant && presence_is_too_old(s, &state->nodes[i]))
+            return true;
+    }
+    return false;
+}
+
+bool presence_is_any_silent(struct step *s)
+{
+    struct run *run = s->run;
+
+    if (clock_elapsed_ms(run->silent_checked_ms, s->now->ms) >= 1000) {
+        run->is_any_silent = find_silent(s);
+        run->silent_checked_ms = s->now->ms;
+    }
+    return run->is_any_silent;
 }

@@ -181,14 +181,19 @@ static void give_up(struct live_run *run, const struct policy_event *event)
 
 static struct verdict step(struct live_run *run, struct policy_event event)
 {
+    struct engine *engine = run->home->rdzv->engine;
     const struct policy_now now = how_things_stand(run);
     struct policy_out out = {0};
     struct verdict verdict;
+    uint64_t changes;
 
-    if (event.kind == RUN_CHANGED || event.kind == AGENT_COMPARE_SET)
-        run->home->rdzv->engine->work +=
-            now.value.len; /* it is read, however little of it is new */
+    if (event.kind == RUN_CHANGED ||
+        (event.kind == AGENT_COMPARE_SET && !slice_equal(event.expected, event.agent->shown)))
+        engine->work += now.value.len; /* it is read, however little of it is new */
+    changes = run->run.view.changes;
     policy_step(&run->run, &event, &now, &out);
+    if (run->run.view.changes != changes)
+        engine->work += now.value.len; /* the next one is written */
     verdict = carry_out(run, &out);
     run->stale = run->stale || run->run.view.unread;
     if (out.failed)
@@ -461,42 +466,65 @@ static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_reque
 
     if (v == &a->run->run.view)
         event.kind = req->op == C10D_SET ? AGENT_SET_ROUND_KEY : AGENT_ADD_ROUND_KEY;
+    else
+        event.round_key = (struct slice){0};
     if (!shell_step(a->run, event).passes && event.kind == AGENT_SET_ROUND_KEY)
         return C10D_ANSWERED;
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
+/* GET or WAIT of the run's own key. */
+static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
+{
+    struct slice shown =
+        policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(a->run->home->rdzv->engine));
+    const struct conn *c = a->conn;
+
+    if (shown.ptr == NULL) {
+        if (shell_step(
+                a->run,
+                (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits})
+                .answers)
+            return C10D_ANSWERED;
+        return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+    }
+    if (waits)
+        return C10D_PROCEED;
+    c10d_reply_bytes(a->conn, shown);
+    return C10D_ANSWERED;
+}
+
 /* Any other request. */
-static void on_other(struct conn_agent *a, const struct c10d_request *req, struct slice key)
+static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
+                                  struct slice key)
 {
     struct policy_event event = {
         .kind = AGENT_ASKED, .agent = &a->agent, .waits = req->op == C10D_WAIT};
-    struct rendezvous_space *home = a->run->home;
+    const struct rendezvous_space *home = a->run->home;
+    const struct conn *c = a->conn;
 
-    if (slice_equal(key, a->run->run.view.node.key)) {
-        if (req->op == C10D_GET || req->op == C10D_WAIT)
-            event.kind = AGENT_LOOKED;
-    } else if (req->op == C10D_GET &&
-               run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
-                   &a->run->run.view &&
-               keymap_get(&home->space->store->keys, key) != NULL) {
+    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) != &a->run->run.view)
+        event.round_key = (struct slice){0};
+    else if (req->op == C10D_GET && keymap_get(&home->space->store->keys, key) != NULL)
         event.kind = AGENT_GET_ROUND_KEY;
-    }
     shell_step(a->run, event);
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
                                     struct slice key)
 {
     struct conn_agent *a = c10d_session(c)->bound.agent;
+    bool own = slice_equal(key, a->run->run.view.node.key);
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
-        return slice_equal(key, a->run->run.view.node.key) ? on_compare_set(a, req) : C10D_PROCEED;
+        return own ? on_compare_set(a, req) : C10D_PROCEED;
     if (req->op == C10D_SET || req->op == C10D_ADD)
         return on_change(a, req);
-    on_other(a, req, key);
-    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+    if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
+        return on_look(a, req->op == C10D_WAIT);
+    return on_other(a, req, key);
 }
 
 struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
@@ -589,6 +617,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .keep_connected = c->keep_connected,
                      .end_last_call = c->end_last_call,
                      .silent_node_ms = c->silent_node_ms,
+                     .agent_views = c->agent_views,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = c->silent_restart_ms,
                      .regroup_wait_ms = c->regroup_wait_ms,

@@ -120,8 +120,6 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
         if (step_put_state(s, &next, 0)) {
             note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
                           "other nodes presumed it dead, and it lives");
-            if (back->waiting)
-                a->nodes = 0;
         }
     }
     torch_state_free(&next);

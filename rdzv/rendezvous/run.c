@@ -38,8 +38,8 @@ uint64_t run_due_ms(const struct run *run)
     const struct policy_settings *settings = run->settings;
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
-    if (!run->idle || run->view.unread || run_is_unused(run) || !TAILQ_EMPTY(&run->agents) ||
-        !TAILQ_EMPTY(&run->rejoining) || run->slot.deadline_ms != 0)
+    if (!run->idle || run->view.unread || run->view.has_beats || run_is_unused(run) ||
+        !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) || run->slot.deadline_ms != 0)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;
@@ -75,6 +75,8 @@ void run_forget_node(struct run *run, struct agent *a)
     if (a->is_listed)
         table_remove(&run->by_node, &a->by_node);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->by_node.key.ptr);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->shown.ptr);
+    a->shown = (struct slice){0};
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
     a->has_node = a->is_listed = false;

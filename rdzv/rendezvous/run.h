@@ -21,6 +21,7 @@ struct policy_settings {
     bool end_last_call;      /* the last call ends when no node is missing */
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
+    bool agent_views;        /* agents of a complete round are shown what concerns them */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -60,9 +61,25 @@ struct agent {
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
-    int64_t clock_ahead_us; /* its clock, compared with ours */
+    int64_t clock_ahead_us; /* its clock, compared with ours, as its last heartbeat came */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
+
+    /* What is wrong with its clock: see skew.c. */
+    bool is_introduced;    /* it has asked for the key to be made, as torch's agents do at first */
+    bool sees_far;         /* it was shown heartbeats that suit any clock */
+    bool has_clock;        /* a heartbeat has come: `clock_beat_us` */
+    int64_t clock_beat_us; /* by its clock */
+    int64_t ahead_before_us;
+    int64_t skew_us; /* 0: nothing */
+
+    /* What it is shown in place of the state: see shown.c. */
+    uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
+                              there; 0: none */
+    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
+    struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
+    uint64_t shown_changes;  /* view.changes then */
+    uint64_t shown_until_ms; /* it may be shown that again until then, if nothing has changed */
 };
 
 TAILQ_HEAD(agent_list, agent);
@@ -105,6 +122,13 @@ struct run {
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
+    const struct agent *completer; /* who is to complete the round; NULL: none, or it is gone */
+    uint64_t completer_since_ms;
+    size_t skewed;            /* how many agents have a skew */
+    int64_t deadline_skew_us; /* of the agent that has set the deadline */
+    uint64_t beats_since_ms;  /* view.has_beats: since then */
+    bool is_any_silent;       /* a participant was, at `silent_checked_ms` */
+    uint64_t silent_checked_ms;
     struct write_slot slot;
     struct worker_endpoint endpoint;
 };

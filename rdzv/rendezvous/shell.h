@@ -78,8 +78,9 @@ struct blob *live_run_value(const struct live_run *run);
 
 /* What the outputs of a step say about the request that caused it. */
 struct verdict {
-    bool holds;  /* POLICY_HOLD */
-    bool passes; /* POLICY_PASS */
+    bool holds;   /* POLICY_HOLD */
+    bool passes;  /* POLICY_PASS */
+    bool answers; /* POLICY_ANSWER_… */
 };
 
 /* The run of that key, made when there is none. NULL: no memory. */

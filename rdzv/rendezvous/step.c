@@ -1,6 +1,7 @@
 /* Outputs of the policy, and the commands among them, which change the view as well. See step.h. */
 #include "rdzv/rendezvous/step.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Memory that lives as long as the outputs of a step. */
@@ -16,7 +17,16 @@ bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
 
 bool step_read_state(const struct step *s, struct torch_state *out)
 {
-    return s->run->view.is_state && torch_state_read(s->value, out) == TORCH_STATE_OK;
+    const struct run_view *v = &s->run->view;
+
+    if (!v->is_state || torch_state_read(s->value, out) != TORCH_STATE_OK)
+        return false;
+    if (v->has_beats) {
+        assert(out->count == v->state.count);
+        for (size_t i = 0; i < out->count; i++)
+            out->nodes[i].heartbeat_us = v->state.nodes[i].heartbeat_us;
+    }
+    return true;
 }
 
 /* --- Outputs. --- */
@@ -144,4 +154,26 @@ bool step_put_state(struct step *s, const struct torch_state *next, size_t sent)
     struct slice text;
 
     return step_write_state(s, next, s->value.len + sent, &text) && step_put_value(s, text);
+}
+
+/* --- Heartbeats. --- */
+
+void step_note_beat(struct step *s, const struct torch_node *node, int64_t us)
+{
+    struct run_view *v = &s->run->view;
+
+    v->state.nodes[node - v->state.nodes].heartbeat_us = us;
+    if (!v->has_beats)
+        s->run->beats_since_ms = s->now->ms;
+    v->has_beats = true;
+}
+
+void step_put_beats(struct step *s)
+{
+    struct torch_state next;
+
+    if (!s->run->view.has_beats || !step_read_state(s, &next))
+        return;
+    step_put_state(s, &next, 0);
+    torch_state_free(&next);
 }

@@ -23,8 +23,8 @@ static inline bool step_is_open(const struct step *s)
 /* Microseconds since 1970 by the clock of that agent. False: out of range. */
 bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us);
 
-/* A copy of the run's state, to be changed and put; each node is where it is in view.state. False:
- * it has none, or no memory. */
+/* A copy of the run's state with all its heartbeats, to be changed and put; each node is where it
+ * is in view.state. False: it has none, or no memory. */
 bool step_read_state(const struct step *s, struct torch_state *out);
 
 /* --- Outputs. --- */
@@ -55,3 +55,13 @@ bool step_put_value(struct step *s, struct slice value);
 /* Puts the text of a state that was made of the value that there is and of `sent` bytes of an
  * agent. False: no room, no memory, or the text is too long; nothing has changed. */
 bool step_put_state(struct step *s, const struct torch_state *next, size_t sent);
+
+/* --- Heartbeats. A value has those of all nodes, so one heartbeat costs as much as there are
+ * nodes. Those that come while no other change does are kept in the view at first, and put
+ * together. --- */
+
+/* A node of view.state has a heartbeat; its value follows, after HEARTBEATS_MS at the latest. */
+#define HEARTBEATS_MS 5000
+void step_note_beat(struct step *s, const struct torch_node *node, int64_t us);
+/* Puts them into the value, if there is room and memory: before it is shown, or compared. */
+void step_put_beats(struct step *s);

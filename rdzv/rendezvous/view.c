@@ -16,7 +16,8 @@ static void clear(struct run_view *v)
     torch_state_free(&v->last_completed);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
-    v->exists = v->is_state = v->has_completed = v->unread = false;
+    v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
+    v->waiting = v->participants = 0;
 }
 
 void run_view_fini(struct run_view *v)
@@ -45,6 +46,7 @@ static bool note_completed(struct run_view *v, struct slice value)
     torch_state_free(&v->last_completed);
     v->last_completed = completed;
     v->has_completed = true;
+    v->completions++;
     return true;
 }
 
@@ -60,11 +62,22 @@ static void forget_unkept_round(struct run_view *v)
     v->has_completed = false;
 }
 
+static size_t first_waiting(const struct torch_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].waiting)
+            return i + 1;
+    }
+    return 0;
+}
+
 void run_view_update(struct run_view *v, struct slice value)
 {
     struct torch_state next = {0};
     enum torch_state_status status;
 
+    v->changes++;
+    v->has_beats = false;
     if (value.ptr == NULL) {
         clear(v);
         return;
@@ -83,6 +96,8 @@ void run_view_update(struct run_view *v, struct slice value)
     torch_state_free(&v->before);
     v->before = v->state;
     v->state = next;
+    v->waiting = first_waiting(&v->state);
+    v->participants = torch_state_participants(&v->state);
     forget_unkept_round(v);
 }
 

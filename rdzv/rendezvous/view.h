@@ -34,6 +34,12 @@ struct run_view {
     bool has_completed;                /* `last_completed` is a round */
     struct torch_state last_completed; /* the last round that was completed, as it was then */
 
+    bool has_beats; /* nodes of `state` have heartbeats that the value does not have yet */
+    size_t waiting; /* the first node of `state` that waits is the one before; 0: none does */
+    size_t participants;
+    uint64_t changes;     /* how often the value has changed */
+    uint64_t completions; /* how often a round has been completed */
+
     struct view_record record; /* its address is owned */
 };
 

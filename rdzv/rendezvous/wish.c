@@ -4,14 +4,19 @@
 #include "proto/torch/torch_merge.h"
 #include "rdzv/rendezvous/parts.h"
 
+bool wish_to_close(struct step *s, struct agent *a)
+{
+    a->closes = true;
+    return !closing_is_refused(s, a);
+}
+
 /* All but the mark is written. The agent is answered what it takes for success; its next look says
  * more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
     struct slice text;
 
-    a->closes = a->closes || wish->to.closed;
-    if (!wish->to.closed || !closing_is_refused(s, a))
+    if (!wish->to.closed || wish_to_close(s, a))
         return;
     wish->to.closed = false;
     if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {
@@ -25,7 +30,7 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 /* The state of a text; most agents expect what is there. NULL: it is none. */
 static const struct torch_state *read_expected(const struct step *s, struct wish *wish)
 {
-    if (slice_equal(wish->expected, s->value))
+    if (slice_equal(wish->expected, s->value) && !s->run->view.has_beats)
         return &s->run->view.state;
     return torch_state_read(wish->expected, &wish->memory) == TORCH_STATE_OK ? &wish->memory : NULL;
 }

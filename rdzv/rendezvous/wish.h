@@ -28,3 +28,6 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
                struct wish *out);
 
 void wish_free(struct wish *wish);
+
+/* The agent asks to close the run. False: it may not, for the sake of the others. */
+bool wish_to_close(struct step *s, struct agent *a);

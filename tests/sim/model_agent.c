@@ -296,7 +296,8 @@ static void joined(struct model_agent *a, uint64_t now_ms)
     a->rank = own(a)->rank;
     a->round = a->state.round;
     if (!asks) {
-        begin_training(a, now_ms);
+        a->name_of_key = "torchelastic/role_info0";
+        enter(a, MODEL_TELLING, now_ms);
         return;
     }
     a->knows_address = false;
@@ -383,8 +384,8 @@ static void say_or_read(struct model_agent *a, uint64_t now_ms)
         fail(a, "no address came");
         return;
     }
-    a->request = a->phase == MODEL_SAYING ? REQUEST_SET : REQUEST_READ;
-    if (a->phase != MODEL_SAYING)
+    a->request = a->phase == MODEL_READING ? REQUEST_READ : REQUEST_SET;
+    if (a->phase == MODEL_READING)
         return;
     free(a->text);
     a->text = (uint8_t *)strdup(addr ? own_address : own_port);
@@ -400,7 +401,8 @@ void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us)
             a->request = REQUEST_COMPARE_SET;
             a->text = (uint8_t *)strdup(SENTINEL);
             a->text_len = strlen(SENTINEL);
-        } else if (a->phase == MODEL_SAYING || a->phase == MODEL_READING) {
+        } else if (a->phase == MODEL_SAYING || a->phase == MODEL_READING ||
+                   a->phase == MODEL_TELLING) {
             say_or_read(a, now_ms);
         } else if (a->phase == MODEL_TRAINING && !a->beating) {
             train(a, now_ms);
@@ -438,6 +440,10 @@ static void take_key(struct model_agent *a, struct slice value, uint64_t now_ms)
     char *out = addr ? a->address : a->port;
     size_t size = addr ? sizeof a->address : sizeof a->port;
 
+    if (a->phase == MODEL_TELLING) {
+        begin_training(a, now_ms);
+        return;
+    }
     if (a->phase == MODEL_READING && value.ptr == NULL) {
         a->next_ms = now_ms + READ_MS;
         return;

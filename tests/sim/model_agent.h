@@ -26,6 +26,7 @@ enum model_phase {
     MODEL_JOINING,
     MODEL_SAYING,   /* rank 0 sets the two keys of the round */
     MODEL_READING,  /* waits for them */
+    MODEL_TELLING,  /* sets a key of the round for the others, as agents of each release do */
     MODEL_TRAINING, /* its workers run */
     MODEL_CLOSING,
     MODEL_DONE,   /* its job is done */
@@ -42,7 +43,7 @@ enum model_request_kind {
 
 struct model_agent {
     const struct model_settings *settings;
-    char name[16];
+    char name[80];
     int64_t pid;
     int64_t skew_us; /* of its clock */
 

@@ -203,20 +203,30 @@ static bool is_answer(enum policy_output_kind kind)
            kind == POLICY_NO_ROOM || kind == POLICY_CLOSE;
 }
 
-/* A compare-and-set is answered once, and a SET of a round's key is said yes or no to. */
+static size_t count_answers(const struct policy_event *event, const struct policy_out *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < out->count; i++)
+        n += event->agent != NULL && out->items[i].agent == event->agent &&
+             is_answer(out->items[i].kind);
+    return n;
+}
+
+/* A compare-and-set is answered once, a look at most once, and a SET of a round's key is said yes
+ * or no to. */
 static void check_answers(const struct model_space *s, const struct policy_event *event,
                           const struct policy_out *out)
 {
-    size_t answers = 0, verdicts = 0;
+    size_t answers = count_answers(event, out), verdicts = 0;
 
     for (size_t i = 0; i < out->count; i++) {
         const struct policy_output *o = &out->items[i];
 
-        answers += o->agent == event->agent && is_answer(o->kind);
         verdicts += o->kind == POLICY_PASS || o->kind == POLICY_SWALLOW;
     }
-    if (event->kind == AGENT_COMPARE_SET && answers != 1)
-        s->fail("a compare-and-set has %zu answers", answers);
+    if (answers != 1 && (event->kind == AGENT_COMPARE_SET || answers > 1))
+        s->fail("a request has %zu answers", answers);
     if (verdicts != (event->kind == AGENT_SET_ROUND_KEY))
         s->fail("a SET has %zu verdicts", verdicts);
 }
@@ -255,7 +265,8 @@ static void step(struct model_run *r, struct policy_event event)
 
 /* --- The view is what the keys and the record say. --- */
 
-static bool same_states(const struct torch_state *a, const struct torch_state *b)
+/* In `b` heartbeats may be newer with `beats`: those that the keys do not have yet. */
+static bool same_states(const struct torch_state *a, const struct torch_state *b, bool beats)
 {
     if (a->count != b->count || a->round != b->round || a->complete != b->complete ||
         a->closed != b->closed || a->has_deadline != b->has_deadline ||
@@ -266,7 +277,8 @@ static bool same_states(const struct torch_state *a, const struct torch_state *b
 
         if (torch_node_compare(x, y) != 0 || x->participant != y->participant ||
             x->waiting != y->waiting || x->redundant != y->redundant ||
-            x->has_heartbeat != y->has_heartbeat || x->heartbeat_us != y->heartbeat_us)
+            x->has_heartbeat != y->has_heartbeat ||
+            (beats ? x->heartbeat_us > y->heartbeat_us : x->heartbeat_us != y->heartbeat_us))
             return false;
     }
     return true;
@@ -303,7 +315,8 @@ static void check_view(const struct model_run *r)
 
     make_view(r, &fresh);
     if (fresh.exists != v->exists || fresh.is_state != v->is_state ||
-        !same_states(&fresh.state, &v->state) || !same_records(&fresh.record, &v->record))
+        !same_states(&fresh.state, &v->state, v->has_beats) ||
+        !same_records(&fresh.record, &v->record))
         r->space->fail("the view is not what the keys say");
     if (fresh.has_completed &&
         (!v->has_completed || fresh.last_completed.round != v->last_completed.round))
@@ -399,10 +412,22 @@ void model_compare_set(struct model_link *link, struct slice expected, struct sl
 
 void model_look(struct model_link *link)
 {
+    struct policy_event event = {.kind = AGENT_LOOKED, .agent = &link->agent};
+    struct model_space *s = link->run->space;
+    struct policy_out out = {0};
+    struct slice shown;
+
     bind(link);
-    step(link->run, (struct policy_event){.kind = AGENT_LOOKED, .agent = &link->agent});
-    if (link->up)
-        link->run->space->reply(link, model_value(link->run));
+    shown = policy_glance(&link->run->run, &link->agent, false, s->now.ms);
+    if (shown.ptr != NULL) {
+        s->looks_shown++;
+        s->reply(link, shown);
+        return;
+    }
+    step_into(link->run, &event, &out);
+    if (count_answers(&event, &out) == 0)
+        s->reply(link, model_value(link->run));
+    policy_out_clear(&out);
 }
 
 static struct slice round_key(const struct model_run *r, int64_t round, const char *name,
@@ -438,7 +463,10 @@ void model_read(struct model_link *link, int64_t round, const char *name)
     const struct blob *value;
 
     bind(link);
-    step(link->run, (struct policy_event){.kind = AGENT_ASKED, .agent = &link->agent});
+    step(link->run, (struct policy_event){.kind = AGENT_ASKED,
+                                          .agent = &link->agent,
+                                          .round = round,
+                                          .round_key = slice_str(name)});
     value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));
     s->reply(link, value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len});
 }

@@ -101,7 +101,7 @@ static struct sim {
 static const uint64_t settle_bounds_s[SETTLE_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, SETTLE_MS / 1000};
 
 static struct {
-    uint64_t sequences, steps, settle_most_ms, faults;
+    uint64_t sequences, steps, settle_most_ms, faults, looks_shown;
     uint64_t settled[SETTLE_BUCKETS]; /* how soon after the last fault */
     struct policy_counters counters;
 } totals;
@@ -218,10 +218,21 @@ static void end_pod(struct pod *p, uint64_t notice_ms)
     p->restart_ms = 0;
 }
 
+/* How far its clock is ahead. */
+static int64_t any_clock_us(void)
+{
+    int64_t us = (int64_t)draw(600) * 1000 - 300000;
+    bool wrong = draw(6) == 0, ahead = draw(2) == 0;
+
+    if (!wrong || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
+        return us;
+    return us + (ahead ? 120000000 : -120000000);
+}
+
 static void start_pod(struct pod *p)
 {
     const struct job *job = p->job;
-    int64_t clock_us = (int64_t)draw(600) * 1000 - 300000;
+    int64_t clock_us = any_clock_us();
     uint64_t first_ms = now() + draw(300);
 
     end_pod(p, 0);
@@ -229,7 +240,7 @@ static void start_pod(struct pod *p)
     p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
     p->reachable_since_ms = now();
     model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
-    tell("%s/%s starts", job->run->key, p->name);
+    tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
 }
 
 static void on_reply(struct model_link *link, struct slice value)
@@ -954,6 +965,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
     settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
+    settings->agent_views = draw(4) != 0;
 }
 
 static void begin(uint64_t seed)
@@ -1002,6 +1014,7 @@ static void end(void)
     end_orphans(true);
     policy_counters_add(sum, more);
     totals.steps += sim.space.steps;
+    totals.looks_shown += sim.space.looks_shown;
     totals.sequences++;
     count_settled((sim.steady_since_ms != 0 ? sim.steady_since_ms : now()) - sim.last_fault_ms);
     model_space_fini(&sim.space);
@@ -1026,6 +1039,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
+                                                .agent_views = true,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
@@ -1059,10 +1073,10 @@ int main(int argc, char **argv)
         run_sequence(seed + i);
     printf("%" PRIu64 " sequences from seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64
            " faults, %" PRIu64 " rounds, %" PRIu64 " closes, %" PRIu64 " repairs, %" PRIu64
-           " merged writes; settled within %.1f s\n",
+           " merged writes, %" PRIu64 " looks without a step; settled within %.1f s\n",
            totals.sequences, seed, totals.steps, totals.faults, totals.counters.rounds_completed,
            totals.counters.runs_closed, totals.counters.runs_repaired,
-           totals.counters.writes_merged, (double)totals.settle_most_ms / 1000);
+           totals.counters.writes_merged, totals.looks_shown, (double)totals.settle_most_ms / 1000);
     printf("seconds from the last fault to the round of all who live:");
     for (size_t i = 0; i < SETTLE_BUCKETS; i++)
         printf(" <= %" PRIu64 ": %.1f %%", settle_bounds_s[i],

@@ -636,6 +636,27 @@ static void a_snapshot_that_fails_harms_nothing(void **state)
     assert_int_equal(count_kept(), 2);
 }
 
+/* What comes behind it is kept, although the thread has not begun it yet. */
+static void a_snapshot_may_be_asked_for_while_the_disk_fails(void **state)
+{
+    (void)state;
+    begin(JOURNAL_WRITER_ALWAYS, 0, 0);
+    commit(10);
+    await_promise(1);
+    sim_disk_fail(disk, SIM_EIO, 1, UINT64_MAX);
+    commit(10);
+    await_refusal("Input/output error");
+    journal_writer_snapshot_begin(writer);
+    commit(10);
+    sim_disk_fail(disk, SIM_NONE, 0, 0);
+    await_health();
+    await_promise(3);
+    put_parts(1);
+    journal_writer_snapshot_end(writer);
+    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
+    assert_int_equal(journal_writer_stats(writer)->durable, 3);
+}
+
 static void a_snapshot_is_due_by_size(void **state)
 {
     (void)state;
@@ -748,6 +769,7 @@ int main(void)
         TEST(a_snapshot_goes_through_the_thread),
         TEST(parts_do_not_run_ahead_of_the_disk),
         TEST(a_snapshot_that_fails_harms_nothing),
+        TEST(a_snapshot_may_be_asked_for_while_the_disk_fails),
         TEST(a_snapshot_is_due_by_size),
         TEST(promises_hold),
     };

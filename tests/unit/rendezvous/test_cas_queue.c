@@ -7,6 +7,7 @@
 static void stale_agents(struct scene *s, size_t count)
 {
     scene_init(s);
+    s->settings.agent_views = false; /* answers are compared byte by byte */
     for (size_t i = 0; i <= count; i++)
         scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_cas(s, &s->agents[count], SENTINEL, scene_joined(s, SENTINEL, "first"));

@@ -1,0 +1,274 @@
+/* What an agent is shown of its run, in place of the state.
+ *
+ * While a round is complete, each agent looks at the state once a second and sends a heartbeat each
+ * five, and the state has all nodes in it: that is in proportion to the square of their number. But
+ * all that an agent then does with it (dynamic_rendezvous.py, 1.13 to 2.14) is to count who waits,
+ * to see whether the run is closed, to find itself, and to prune the nodes whose heartbeats are 15
+ * s old by its own clock. So it is shown a state of the same round that has no more in it than
+ *
+ *   as a participant   itself with its rank and heartbeat; one node that waits, if any does
+ *   as one that waits  itself with its heartbeat
+ *   when it has left   nothing, so that it adds itself to the wait list
+ *
+ * and in a round that is not complete yet, once it has joined, itself and a deadline far away;
+ *
+ * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
+ * this. Silent participants are, by those who wait: these see the whole state as soon as there is
+ * one (presence.c), and an agent that starts always does.
+ *
+ * The value itself is shown whenever it is needed or in doubt: until a round is complete; until the
+ * agent has read in it which rank it has and how many there are, as its first request for a key of
+ * the round tells; to spares, who compare the number of participants with MAX; and to an agent that
+ * has a successor. */
+#include "rdzv/rendezvous/policy.h"
+
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/parts.h"
+
+/* A participant whose heartbeat is not that old may be shown the same again. Before this, nothing
+ * is to be repaired: see repair.c. */
+#define FRESH_US ((TORCH_HEARTBEAT_MS + 4000) * INT64_C(1000))
+/* Others are looked at once a second, whether they are silent. */
+#define RECHECK_MS 1000
+/* How long one has to complete a round. */
+#define COMPLETER_MS 2000
+/* By how much a clock may be wrong that is taken for right: see skew.c. */
+#define CLOCKS_US INT64_C(6000000)
+/* A deadline that has not passed by any clock. */
+#define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
+
+enum place {
+    PLACE_WHOLE, /* it is shown the value */
+    PLACE_PARTICIPANT,
+    PLACE_WAITING,
+    PLACE_JOINED, /* a participant of a round that is not complete */
+    PLACE_OUTSIDE,
+};
+
+static const struct torch_node *waiting_node(const struct run_view *v)
+{
+    return v->waiting == 0 ? NULL : &v->state.nodes[v->waiting - 1];
+}
+
+/* Torch does not count a node that waits once its heartbeat is too old. */
+static bool waits_in_vain(const struct step *s, const struct torch_node *node)
+{
+    return node != NULL && presence_is_too_old(s, node);
+}
+
+static enum place place_of_participant(const struct step *s, const struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+
+    return a->has_ranks_of == v->completions && !waits_in_vain(s, waiting_node(v))
+               ? PLACE_PARTICIPANT
+               : PLACE_WHOLE;
+}
+
+/* The last call is over: of those who have joined, one completes the round, which needs the whole
+ * state; another one if that takes too long, and all if clocks are in the way. */
+static bool is_to_complete(struct step *s, const struct agent *a)
+{
+    const struct torch_state *state = &s->run->view.state;
+    struct run *run = s->run;
+    int64_t late_us;
+
+    if (!state->has_deadline ||
+        __builtin_sub_overflow(s->now->wall_ns / 1000, state->deadline_us, &late_us) ||
+        __builtin_add_overflow(late_us, run->deadline_skew_us, &late_us) || late_us < 0)
+        return false;
+    if (run->completer == NULL ||
+        clock_elapsed_ms(run->completer_since_ms, s->now->ms) >= COMPLETER_MS) {
+        run->completer = a;
+        run->completer_since_ms = s->now->ms;
+    }
+    return run->completer == a || (late_us > CLOCKS_US && late_us < CLOCKS_US * 20);
+}
+
+static enum place place_of_joined(struct step *s, const struct agent *a,
+                                  const struct torch_node *own)
+{
+    if (own == NULL || !own->participant || !own->has_heartbeat || own->waiting || own->redundant ||
+        s->run->view.state.closed || presence_is_any_silent(s) || is_to_complete(s, a))
+        return PLACE_WHOLE;
+    return PLACE_JOINED;
+}
+
+static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
+        !v->is_state || !a->is_listed || v->participants == 0)
+        return PLACE_WHOLE;
+    if (!v->state.complete)
+        return place_of_joined(s, a, own);
+    if (own != NULL && own->redundant)
+        return PLACE_WHOLE;
+    if (own != NULL && own->participant)
+        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a);
+    if (v->state.closed || presence_is_any_silent(s))
+        return PLACE_WHOLE;
+    if (own != NULL && own->waiting)
+        return PLACE_WAITING;
+    return a->has_left == v->completions ? PLACE_OUTSIDE : PLACE_WHOLE;
+}
+
+/* --- Its text. --- */
+
+/* In the order of a state. */
+static void add(struct torch_state *state, const struct torch_node *node)
+{
+    size_t at = state->count++;
+
+    if (at > 0 && torch_node_compare(node, &state->nodes[0]) < 0) {
+        state->nodes[1] = state->nodes[0];
+        at = 0;
+    }
+    state->nodes[at] = *node;
+}
+
+static bool write_text(const struct run_view *v, enum place place, const struct torch_node *own,
+                       uint8_t **text, size_t *len)
+{
+    const struct torch_node *waiting = waiting_node(v);
+    struct torch_node nodes[2];
+    struct torch_state state = v->state;
+
+    state.nodes = nodes;
+    state.count = 0;
+    state.shares_times = false;
+    if (place != PLACE_OUTSIDE)
+        add(&state, own);
+    if (place == PLACE_JOINED) { /* torch 1.13 wants one, if MIN is 1 */
+        state.has_deadline = true;
+        state.deadline_us = own->heartbeat_us + FAR_US;
+    }
+    if (place == PLACE_PARTICIPANT && waiting != NULL)
+        add(&state, &(struct torch_node){.addr = waiting->addr,
+                                         .pid = waiting->pid,
+                                         .local_id = waiting->local_id,
+                                         .waiting = true});
+    return torch_state_write(&state, text, len);
+}
+
+/* False: no memory, and it has none. */
+static bool keep(struct agent *a, const uint8_t *text, size_t len)
+{
+    uint8_t *copy = (uint8_t *)(uintptr_t)a->shown.ptr;
+
+    if (a->shown.len != len) {
+        shown_drop(a);
+        copy = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, len);
+        if (copy == NULL)
+            return false;
+    }
+    memcpy(copy, text, len);
+    a->shown = (struct slice){copy, len};
+    return true;
+}
+
+void shown_drop(struct agent *a)
+{
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->shown.ptr);
+    a->shown = (struct slice){0};
+}
+
+void shown_forget(struct step *s, const struct agent *a)
+{
+    if (s->run->completer == a)
+        s->run->completer = NULL;
+}
+
+/* Until when nothing but a change of the value changes what it is shown. */
+static uint64_t until(const struct step *s, const struct agent *a, enum place place,
+                      const struct torch_node *own)
+{
+    uint64_t now_ms = s->now->ms;
+    int64_t now_us;
+
+    if (place != PLACE_PARTICIPANT || s->run->view.waiting != 0)
+        return now_ms + RECHECK_MS;
+    if (!own->has_heartbeat)
+        return now_ms + TORCH_HEARTBEAT_MS;
+    if (!step_agent_time(s, a, &now_us) || own->heartbeat_us < now_us - FRESH_US)
+        return now_ms;
+    return now_ms + TORCH_HEARTBEAT_MS;
+}
+
+struct slice shown_make(struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = a->has_node ? torch_state_find(&v->state, &a->node) : NULL;
+    enum place place = place_of(s, a, own);
+    uint8_t *text;
+    size_t len;
+    bool ok;
+
+    if (place == PLACE_WHOLE || !write_text(v, place, own, &text, &len))
+        return (struct slice){0};
+    ok = keep(a, text, len);
+    free(text);
+    if (!ok)
+        return (struct slice){0};
+    a->shown_changes = v->changes;
+    a->shown_until_ms = until(s, a, place, own);
+    return a->shown;
+}
+
+/* --- Answers. --- */
+
+void shown_answer_whole(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    else
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+}
+
+void shown_answer(struct step *s, struct agent *a)
+{
+    struct slice text = shown_make(s, a);
+
+    if (text.ptr != NULL) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+        return;
+    }
+    shown_drop(a);
+    shown_answer_whole(s, a);
+}
+
+void shown_look(struct step *s, struct agent *a)
+{
+    struct slice text = shown_make(s, a);
+
+    if (text.ptr != NULL) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+        return;
+    }
+    shown_drop(a);
+    step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+}
+
+void shown_asked(struct step *s, struct agent *a, int64_t round)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (v->is_state && v->state.complete && v->state.round == round)
+        a->has_ranks_of = v->completions;
+}
+
+struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
+{
+    if (a->shown.ptr == NULL || a->shown_changes != run->view.changes || !a->is_listed ||
+        now_ms >= a->shown_until_ms || run->slot.holder == a)
+        return (struct slice){0};
+    a->heard_ms = now_ms;
+    a->waits = waits;
+    return a->shown;
+}

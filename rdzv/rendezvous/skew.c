@@ -1,0 +1,290 @@
+/* Agents whose clocks are wrong. A state has times in it, each by the clock of the agent that wrote
+ * it, and torch's agents compare them with their own clock: one that is 15 s ahead of the others
+ * presumes them all dead, and the deadline of a last call means something else to each.
+ *
+ * How far a clock is ahead is known from each heartbeat, when it comes. Up to SKEW_LEAST_US that
+ * does no harm, and is taken for the network. An agent beyond that is shown the whole state in its
+ * own clock, and so are the others while it is in there: each heartbeat and the deadline are moved
+ * by the difference of the two clocks. What the agent writes is moved back. The value itself has
+ * times as torch would have put them there.
+ *
+ * The clock of an agent that starts is not known before its first heartbeat. Until then all nodes
+ * that live have heartbeats in what it is shown that are not too old by any clock. */
+#include "rdzv/rendezvous/wish.h"
+
+#include "proto/torch/torch_merge.h"
+#include "rdzv/rendezvous/parts.h"
+
+#define SKEW_LEAST_US INT64_C(5000000)
+/* The same skew is not learned anew for less: what an agent was shown is recognized by its bytes.
+ */
+#define SKEW_STEP_US INT64_C(1000000)
+/* Further than clocks are wrong. */
+#define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
+
+static bool is_near(int64_t a, int64_t b)
+{
+    int64_t apart;
+
+    return !__builtin_sub_overflow(a, b, &apart) && apart <= SKEW_STEP_US && apart >= -SKEW_STEP_US;
+}
+
+static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
+{
+    s->run->skewed -= a->skew_us != 0;
+    s->run->skewed += skew_us != 0;
+    a->skew_us = skew_us;
+}
+
+/* A heartbeat that was long under way makes a clock look as if it was behind, so that is believed
+ * when it comes twice, or from an agent of which no better is known. */
+static void learn(struct step *s, struct agent *a, int64_t ahead_us)
+{
+    bool small = ahead_us <= SKEW_LEAST_US && ahead_us >= -SKEW_LEAST_US;
+    int64_t skew_us = small ? 0 : ahead_us;
+    bool sure = !a->has_clock || skew_us > a->skew_us || is_near(ahead_us, a->ahead_before_us);
+
+    if (sure && !is_near(skew_us, a->skew_us))
+        set_skew(s, a, skew_us);
+    a->ahead_before_us = ahead_us;
+}
+
+void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
+{
+    if (a->has_clock && heartbeat_us == a->clock_beat_us)
+        return;
+    a->clock_beat_us = heartbeat_us;
+    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &a->clock_ahead_us))
+        a->clock_ahead_us = 0;
+    if (s->run->settings->agent_views && s->run->settings->merge_heartbeats)
+        learn(s, a, a->clock_ahead_us);
+    a->has_clock = true;
+}
+
+static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
+{
+    int64_t by_us;
+
+    if (__builtin_sub_overflow(to_skew_us, from_skew_us, &by_us) ||
+        __builtin_add_overflow(at_us, by_us, &at_us))
+        return INT64_MAX;
+    return at_us;
+}
+
+/* Its node may stay, and its clock is not known any more: its heartbeat is moved to ours. */
+void skew_forget(struct step *s, struct agent *a)
+{
+    int64_t skew_us = a->skew_us;
+    struct torch_node *node;
+    struct torch_state next;
+
+    set_skew(s, a, 0);
+    if (skew_us == 0 || !a->is_listed || !step_is_open(s) || !step_read_state(s, &next))
+        return;
+    node = torch_state_find(&next, &a->node);
+    if (node != NULL && node->has_heartbeat) {
+        node->heartbeat_us = moved(node->heartbeat_us, skew_us, 0);
+        step_put_state(s, &next, 0);
+    }
+    torch_state_free(&next);
+}
+
+/* --- The state in the clock of an agent. --- */
+
+static int64_t skew_of(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    return a == NULL ? 0 : a->skew_us;
+}
+
+/* The heartbeat of a node of the state, as `a` sees it. */
+static int64_t beat_seen(const struct step *s, const struct agent *a, const struct torch_node *node)
+{
+    if (a->sees_far)
+        return presence_is_too_old(s, node) ? node->heartbeat_us
+                                            : moved(node->heartbeat_us, 0, FAR_US);
+    return moved(node->heartbeat_us, skew_of(s->run, node), a->skew_us);
+}
+
+static int64_t deadline_seen(const struct run *run, const struct agent *a, int64_t deadline_us)
+{
+    return moved(deadline_us, run->deadline_skew_us, a->sees_far ? 0 : a->skew_us);
+}
+
+/* True: some are other times now. */
+static bool move_times(const struct step *s, const struct agent *a, struct torch_state *state)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < state->count; i++) {
+        struct torch_node *node = &state->nodes[i];
+        int64_t us = node->has_heartbeat ? beat_seen(s, a, node) : node->heartbeat_us;
+
+        any = any || us != node->heartbeat_us;
+        node->heartbeat_us = us;
+    }
+    if (state->has_deadline) {
+        int64_t us = deadline_seen(s->run, a, state->deadline_us);
+
+        any = any || us != state->deadline_us;
+        state->deadline_us = us;
+    }
+    return any;
+}
+
+/* A tool sees what there is. */
+static bool may_apply(const struct step *s, const struct agent *a)
+{
+    const struct run *run = s->run;
+
+    return run->view.is_state && a->is_introduced &&
+           (a->sees_far || run->skewed != 0 || a->skew_us != 0 || run->deadline_skew_us != 0);
+}
+
+enum seen { SEEN_AS_IT_IS, SEEN_MOVED, SEEN_NO_MEMORY };
+
+static enum seen see(struct step *s, const struct agent *a, struct slice *text)
+{
+    enum seen seen = SEEN_NO_MEMORY;
+    struct torch_state state;
+
+    if (!may_apply(s, a))
+        return SEEN_AS_IT_IS;
+    if (!step_read_state(s, &state))
+        return SEEN_NO_MEMORY;
+    if (!move_times(s, a, &state))
+        seen = SEEN_AS_IT_IS;
+    else if (step_write_state(s, &state, s->value.len, text))
+        seen = SEEN_MOVED;
+    torch_state_free(&state);
+    return seen;
+}
+
+bool skew_show(struct step *s, struct agent *a, struct slice *text)
+{
+    const struct policy_settings *settings = s->run->settings;
+
+    a->sees_far =
+        a->is_introduced && !a->has_clock && settings->agent_views && settings->merge_heartbeats;
+    return see(s, a, text) == SEEN_MOVED;
+}
+
+/* --- What it writes. --- */
+
+static void restore_deadline(const struct run *run, const struct agent *a, struct torch_state *to)
+{
+    const struct torch_state *now = &run->view.state;
+
+    if (to->has_deadline && now->has_deadline &&
+        to->deadline_us == deadline_seen(run, a, now->deadline_us))
+        to->deadline_us = now->deadline_us;
+}
+
+static void restore_times(const struct step *s, const struct agent *a, struct torch_state *to)
+{
+    const struct torch_state *now = &s->run->view.state;
+
+    for (size_t i = 0; i < to->count; i++) {
+        struct torch_node *node = &to->nodes[i];
+        const struct torch_node *then = torch_state_find(now, node);
+
+        if (then != NULL && then->has_heartbeat && node->heartbeat_us == beat_seen(s, a, then))
+            node->heartbeat_us = then->heartbeat_us;
+    }
+    restore_deadline(s->run, a, to);
+}
+
+/* Exact, whatever has changed since: no clock is that far ahead. */
+static void restore_from_far(const struct step *s, const struct agent *a, struct torch_state *state)
+{
+    int64_t far_us = s->now->wall_ns / 1000 + FAR_US / 2;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].heartbeat_us > far_us)
+            state->nodes[i].heartbeat_us -= FAR_US;
+    }
+    restore_deadline(s->run, a, state);
+}
+
+/* The heartbeats of others that have come since do not spoil its write. */
+static bool rebase_from_far(struct step *s, const struct agent *a, struct wish *wish)
+{
+    restore_from_far(s, a, &wish->memory);
+    restore_from_far(s, a, &wish->to);
+    return torch_merge_rebase(&wish->memory, &wish->to, &s->run->view.state);
+}
+
+/* What it wants, now made of the value. False: no memory. */
+static bool expect_value(struct step *s, struct wish *wish)
+{
+    if (!step_write_state(s, &wish->to, s->value.len + wish->desired.len, &wish->desired))
+        return false;
+    wish->from = &s->run->view.state;
+    wish->expected = s->value;
+    return true;
+}
+
+bool skew_restore(struct step *s, struct agent *a, struct wish *wish)
+{
+    struct slice text = {0};
+
+    if (wish->from == NULL || slice_equal(wish->expected, s->value))
+        return true;
+    if (a->sees_far)
+        return rebase_from_far(s, a, wish) && expect_value(s, wish);
+    switch (see(s, a, &text)) {
+    case SEEN_AS_IT_IS:
+        return true;
+    case SEEN_NO_MEMORY:
+        return false;
+    case SEEN_MOVED:
+        break;
+    }
+    if (wish->beat != NULL)
+        return true; /* of its own node, whose time is its own */
+    if (!slice_equal(wish->expected, text))
+        return false;
+    restore_times(s, a, &wish->to);
+    return expect_value(s, wish);
+}
+
+/* The one node with another heartbeat: of what is seen from far, its own may be older. */
+static const struct torch_node *writer_from_far(const struct torch_state *from,
+                                                const struct torch_state *to)
+{
+    const struct torch_node *writer = NULL;
+
+    for (size_t i = 0; i < to->count; i++) {
+        const struct torch_node *node = &to->nodes[i], *old = torch_state_find(from, node);
+
+        if (!node->has_heartbeat ||
+            (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us))
+            continue;
+        if (writer != NULL)
+            return NULL;
+        writer = node;
+    }
+    return writer;
+}
+
+void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
+{
+    const struct torch_node *node = NULL;
+
+    if (wish->from != NULL)
+        node = a->sees_far ? writer_from_far(wish->from, &wish->to)
+                           : torch_merge_writer(wish->from, &wish->to);
+    if (node != NULL)
+        skew_learn(s, a, node->heartbeat_us);
+}
+
+void skew_note_deadline(struct step *s, const struct agent *a)
+{
+    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
+
+    if (!state->has_deadline)
+        s->run->deadline_skew_us = 0;
+    else if (!before->has_deadline || before->deadline_us != state->deadline_us)
+        s->run->deadline_skew_us = a->skew_us;
+}

@@ -1,0 +1,732 @@
+/* What agents are shown of a run, what becomes of what they write relative to that, and whose clock
+ * is meant. */
+#include "tests/unit/rendezvous/scene.h"
+
+#define MINUTE (60 * SECOND)
+
+static char *kept[256];
+static size_t kept_count;
+
+static const char *keep(struct slice text)
+{
+    char *copy = strndup((const char *)text.ptr, text.len);
+
+    assert_non_null(copy);
+    assert_true(kept_count < COUNT(kept));
+    return kept[kept_count++] = copy;
+}
+
+static int free_kept(void **state)
+{
+    (void)state;
+    while (kept_count > 0)
+        free(kept[--kept_count]);
+    return 0;
+}
+
+/* A GET as the shell does it. */
+static const char *look(struct scene *s, size_t i)
+{
+    struct agent *a = &s->agents[i];
+    struct slice shown = policy_glance(&s->run, a, false, s->now.ms);
+    const struct policy_output *o;
+
+    if (shown.ptr != NULL)
+        return keep(shown);
+    scene_event(s, AGENT_LOOKED, a);
+    o = scene_output(s, POLICY_ANSWER_VALUE);
+    return o == NULL ? keep(slice_str(scene_get(s, ""))) : keep(o->value);
+}
+
+static bool is_glance_enough(struct scene *s, size_t i)
+{
+    return policy_glance(&s->run, &s->agents[i], false, s->now.ms).ptr != NULL;
+}
+
+/* As each agent that has read its rank does, and then those of its workers. */
+static void ask_for_round_key(struct scene *s, size_t i)
+{
+    scene_set(s, &s->agents[i], s->run.view.state.round, "torchelastic/role_info0.FIN", "x");
+}
+
+/* Agents of a complete round who have read their ranks. */
+static void train(struct scene *s, size_t count)
+{
+    scene_init(s);
+    scene_meet(s, count);
+    for (size_t i = 0; i < count; i++)
+        ask_for_round_key(s, i);
+}
+
+static struct torch_node node_now(const struct scene *s, const char *name)
+{
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    struct torch_node *found = torch_state_find(&s->run.view.state, &who);
+
+    return found == NULL ? (struct torch_node){0} : *found;
+}
+
+/* --- Texts that agents write, from what they were shown. --- */
+
+static const char *beating(struct scene *s, const char *seen, const char *name)
+{
+    struct torch_state st = scene_state(seen);
+
+    scene_beat(&st, name, scene_now_us(s));
+    return scene_text(s, &st);
+}
+
+/* With torch's epilogue. */
+static const char *leaving(struct scene *s, const char *seen, const char *name)
+{
+    struct torch_state st = scene_state(seen);
+    bool was_in = scene_node(&st, name)->participant;
+
+    scene_remove(&st, name);
+    if (was_in && st.complete && torch_state_participants(&st) == 0) {
+        st.complete = false;
+        st.round++;
+    }
+    return scene_text(s, &st);
+}
+
+static const char *waiting(struct scene *s, const char *seen, const char *name)
+{
+    struct torch_state st = scene_state(seen);
+
+    scene_beat(&st, name, scene_now_us(s));
+    scene_node(&st, name)->waiting = true;
+    return scene_text(s, &st);
+}
+
+static const char *closing(struct scene *s, const char *seen)
+{
+    struct torch_state st = scene_state(seen);
+
+    st.closed = true;
+    return scene_text(s, &st);
+}
+
+/* --- What is shown. --- */
+
+static void is_whole_until_the_rank_is_read(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    assert_string_equal(look(&s, 1), scene_get(&s, ""));
+    assert_string_equal(look(&s, 1), scene_get(&s, ""));
+    ask_for_round_key(&s, 1);
+    st = scene_state(look(&s, 1));
+    assert_int_equal(st.count, 1);
+    assert_true(slice_is(st.nodes[0].addr, "b") && st.nodes[0].participant);
+    assert_int_equal(st.nodes[0].rank, 1);
+    assert_int_equal(st.nodes[0].heartbeat_us, node_now(&s, "b").heartbeat_us);
+    assert_true(st.complete && !st.closed);
+    torch_state_free(&st);
+    assert_string_equal(look(&s, 0), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void stays_the_same_bytes_and_needs_no_step(void **state)
+{
+    struct scene s;
+    const char *first;
+
+    (void)state;
+    train(&s, 4);
+    first = look(&s, 2);
+    for (int i = 0; i < 4; i++) {
+        scene_pass(&s, 1000);
+        assert_true(is_glance_enough(&s, 2));
+        assert_string_equal(look(&s, 2), first);
+    }
+    scene_cas(&s, &s.agents[3], look(&s, 3), beating(&s, look(&s, 3), "d"));
+    assert_true(is_glance_enough(&s, 2));
+    assert_string_equal(look(&s, 2), first);
+    scene_fini(&s);
+}
+
+/* Nobody presumes an agent dead by what it sees, and itself not either. */
+static void an_own_heartbeat_that_is_old_is_renewed(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 2);
+    look(&s, 0);
+    scene_pass(&s, 14000);
+    st = scene_state(look(&s, 0));
+    assert_true(st.nodes[0].heartbeat_us >= scene_now_us(&s) - 12 * SECOND);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+static void has_one_of_those_who_wait(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 2);
+    look(&s, 0);
+    for (size_t i = 2; i < 4; i++) {
+        scene_connect(&s, true);
+        scene_cas(&s, &s.agents[i], scene_get(&s, ""),
+                  waiting(&s, scene_get(&s, ""), scene_name(i)));
+    }
+    assert_false(is_glance_enough(&s, 0));
+    st = scene_state(look(&s, 0));
+    assert_int_equal(st.count, 2);
+    assert_true(st.nodes[1].waiting && !st.nodes[1].has_heartbeat);
+    torch_state_free(&st);
+    st = scene_state(look(&s, 2)); /* one that waits sees itself */
+    assert_int_equal(st.count, 1);
+    assert_true(slice_is(st.nodes[0].addr, "c") && st.nodes[0].waiting && st.complete);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+static void has_the_mark_of_a_loss(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 3);
+    look(&s, 0);
+    scene_disconnect(&s, &s.agents[1]);
+    st = scene_state(look(&s, 0));
+    assert_int_equal(st.count, 2);
+    assert_true(loss_is_mark(&st.nodes[1]));
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* Those who wait presume silent participants dead, so they see them. */
+static void who_waits_sees_the_silent(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[2], scene_get(&s, ""), waiting(&s, scene_get(&s, ""), "c"));
+    assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
+    scene_pass(&s, 16000);
+    look(&s, 0);
+    assert_string_equal(look(&s, 2), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void who_has_joined_sees_itself(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    for (size_t i = 0; i < 2; i++) {
+        scene_connect(&s, true);
+        scene_cas(&s, &s.agents[i], "", SENTINEL);
+        scene_cas(&s, &s.agents[i], scene_get(&s, ""),
+                  scene_joined(&s, scene_get(&s, ""), scene_name(i)));
+    }
+    st = scene_state(look(&s, 0));
+    assert_int_equal(st.count, 1);
+    assert_true(st.has_deadline && st.deadline_us > scene_now_us(&s) + 1000 * MINUTE);
+    assert_false(st.complete);
+    torch_state_free(&st);
+    now = look(&s, 0);
+    scene_pass(&s, 5000);
+    scene_cas(&s, &s.agents[0], now, beating(&s, now, "a"));
+    assert_int_equal(node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    now = look(&s, 0);
+    scene_cas(&s, &s.agents[0], now, leaving(&s, now, "a"));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_false(s.run.view.state.complete);
+    assert_int_equal(s.run.view.state.round, 0);
+    scene_fini(&s);
+}
+
+/* One after the other, so that they do not all write the whole state. */
+static void one_completes_the_round(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.end_last_call = false;
+    for (size_t i = 0; i < 3; i++) {
+        scene_connect(&s, true);
+        st = scene_state(scene_joined(&s, scene_get(&s, ""), scene_name(i)));
+        if (i == 2) {
+            st.has_deadline = true;
+            st.deadline_us = scene_now_us(&s) + 3 * SECOND;
+        }
+        scene_cas(&s, &s.agents[i], i == 0 ? "" : scene_get(&s, ""), scene_text(&s, &st));
+    }
+    scene_cas(&s, &s.agents[0], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    assert_string_not_equal(look(&s, 1), scene_get(&s, ""));
+    scene_pass(&s, 3001);
+    assert_string_equal(look(&s, 1), scene_get(&s, ""));
+    assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
+    scene_pass(&s, 1000);
+    assert_string_equal(look(&s, 1), scene_get(&s, ""));
+    assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
+    scene_pass(&s, 1000);
+    assert_string_equal(look(&s, 2), scene_get(&s, "")); /* the first has had its time */
+    scene_disconnect(&s, &s.agents[2]);
+    assert_string_equal(look(&s, 1), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void all_see_the_state_when_it_is_off(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int off = 0; off < 2; off++) {
+        train(&s, 2);
+        *(off == 0 ? &s.settings.agent_views : &s.settings.merge_heartbeats) = false;
+        assert_string_equal(look(&s, 0), scene_get(&s, ""));
+        scene_fini(&s);
+    }
+}
+
+/* Its predecessor may not be heard of any more. */
+static void one_with_a_successor_sees_the_state(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    look(&s, 0);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[2], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    scene_pass(&s, 1);
+    scene_cas(&s, &s.agents[2], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    assert_false(is_glance_enough(&s, 0));
+    assert_string_equal(look(&s, 0), scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+/* --- What is written. --- */
+
+static void heartbeats_are_put_together(void **state)
+{
+    struct scene s;
+    const char *before, *seen;
+
+    (void)state;
+    train(&s, 3);
+    before = keep(slice_str(scene_get(&s, "")));
+    scene_pass(&s, 5000);
+    for (size_t i = 0; i < 3; i++) {
+        seen = look(&s, i);
+        assert_string_equal(scene_cas(&s, &s.agents[i], seen, beating(&s, seen, scene_name(i))),
+                            beating(&s, seen, scene_name(i)));
+        assert_int_equal(scene_count(&s, POLICY_PUT), 0);
+        assert_int_equal(node_now(&s, scene_name(i)).heartbeat_us, scene_now_us(&s));
+    }
+    assert_string_equal(scene_get(&s, ""), before);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_string_equal(scene_get(&s, ""), before);
+    scene_pass(&s, 5000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_string_not_equal(scene_get(&s, ""), before);
+    assert_false(s.run.view.has_beats);
+    scene_fini(&s);
+}
+
+/* Whoever is shown the value sees all of them. */
+static void heartbeats_are_put_before_the_value_is_shown(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 2);
+    scene_pass(&s, 5000);
+    seen = look(&s, 0);
+    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
+    assert_true(s.run.view.has_beats);
+    scene_connect(&s, true); /* a tool that asks for the key */
+    st = scene_state(look(&s, 2));
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
+    assert_int_equal(st.count, 2);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* And before another change is made of it. */
+static void heartbeats_are_in_what_is_put_later(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 3);
+    scene_pass(&s, 5000);
+    seen = look(&s, 0);
+    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
+    scene_disconnect(&s, &s.agents[2]);
+    st = scene_state(scene_get(&s, ""));
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
+    torch_state_free(&st);
+    assert_false(s.run.view.has_beats);
+    scene_fini(&s);
+}
+
+static void one_leaves_and_waits(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    train(&s, 3);
+    seen = look(&s, 1);
+    seen = scene_cas(&s, &s.agents[1], seen, leaving(&s, seen, "b"));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(s.run.view.state.round, 0);
+    assert_non_null(scene_note(&s, NOTE_NODE_LEFT));
+    seen = scene_cas(&s, &s.agents[1], seen, waiting(&s, seen, "b"));
+    assert_true(node_now(&s, "b").waiting);
+    assert_false(node_now(&s, "b").participant);
+    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    scene_pass(&s, 5000);
+    seen = look(&s, 1);
+    scene_cas(&s, &s.agents[1], seen, beating(&s, seen, "b"));
+    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    seen = look(&s, 1);
+    scene_cas(&s, &s.agents[1], seen, leaving(&s, seen, "b"));
+    assert_false(node_now(&s, "b").waiting);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    scene_fini(&s);
+}
+
+static void the_last_to_leave_begins_the_next_round(void **state)
+{
+    struct scene s;
+    const char *answer = NULL;
+
+    (void)state;
+    train(&s, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const char *seen = look(&s, i);
+
+        answer = scene_cas(&s, &s.agents[i], seen, leaving(&s, seen, scene_name(i)));
+    }
+    assert_false(s.run.view.state.complete);
+    assert_int_equal(s.run.view.state.round, 1);
+    assert_string_equal(answer, scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+static void one_closes_the_run(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 3);
+    seen = look(&s, 2);
+    scene_cas(&s, &s.agents[2], seen, closing(&s, seen));
+    assert_true(s.run.view.state.closed);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    st = scene_state(look(&s, 0));
+    assert_true(st.closed);
+    assert_int_equal(st.count, 1);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+static void one_may_not_close_it_alone(void **state)
+{
+    struct scene s;
+    const char *seen, *wanted;
+
+    (void)state;
+    train(&s, 2);
+    s.settings.close_needs_all = true;
+    seen = look(&s, 0);
+    wanted = closing(&s, seen);
+    assert_string_equal(scene_cas(&s, &s.agents[0], seen, wanted), wanted);
+    assert_false(s.run.view.state.closed);
+    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    seen = look(&s, 1);
+    scene_cas(&s, &s.agents[1], seen, closing(&s, seen));
+    assert_true(s.run.view.state.closed);
+    scene_fini(&s);
+}
+
+/* Whatever it means, it is not about the others. */
+static void what_is_not_understood_is_refused(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int what = 0; what < 6; what++) {
+        const char *seen, *before;
+        struct torch_state st;
+
+        train(&s, 2);
+        before = keep(slice_str(scene_get(&s, "")));
+        seen = look(&s, 0);
+        st = scene_state(seen);
+        scene_beat(&st, "a", scene_now_us(&s) + 1);
+        if (what == 0)
+            st.round++;
+        else if (what == 1)
+            scene_node(&st, "x")->participant = true;
+        else if (what == 2)
+            scene_node(&st, "a")->rank = 5;
+        else if (what == 3)
+            scene_beat(&st, "b", scene_now_us(&s));
+        else if (what == 4)
+            st.complete = false;
+        else
+            scene_beat(&st, "a", scene_now_us(&s) - 100 * SECOND);
+        assert_string_equal(scene_cas(&s, &s.agents[0], seen, scene_text(&s, &st)), before);
+        assert_string_equal(scene_get(&s, ""), before);
+        assert_null(s.agents[0].shown.ptr); /* the next attempt is relative to the state */
+        scene_fini(&s);
+    }
+}
+
+/* It was frozen, and the others have met without it. */
+static void what_has_passed_is_refused(void **state)
+{
+    static const char *(*const texts[])(struct scene *, const char *, const char *) = {beating,
+                                                                                       leaving};
+
+    (void)state;
+    for (size_t what = 0; what < COUNT(texts); what++) {
+        const char *seen, *answer;
+        struct scene s;
+
+        train(&s, 2);
+        seen = look(&s, 0);
+        scene_pass(&s, 1000);
+        scene_next_round(&s, 2);
+        answer = scene_cas(&s, &s.agents[0], seen, texts[what](&s, seen, "a"));
+        assert_string_equal(answer, scene_get(&s, ""));
+        assert_int_equal(s.run.view.state.round, 1);
+        assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+        scene_fini(&s);
+    }
+}
+
+/* The others presumed it dead meanwhile: it is put back, and its heartbeat counts. */
+static void one_that_was_pruned_is_put_back(void **state)
+{
+    struct scene s;
+    const char *seen, *now;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 3);
+    seen = look(&s, 0);
+    scene_pass(&s, 20000);
+    look(&s, 1);
+    look(&s, 2);
+    now = scene_get(&s, "");
+    st = scene_state(now);
+    scene_remove(&st, "a");
+    scene_beat(&st, "b", scene_now_us(&s));
+    scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
+    assert_true(node_now(&s, "a").participant);
+    assert_int_equal(node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    scene_fini(&s);
+}
+
+/* --- Clocks. --- */
+
+/* Joins by its own clock, from what it is shown. */
+static const char *join_by_clock(struct scene *s, size_t i, int64_t ahead_us, bool completes)
+{
+    const char *seen = look(s, i);
+    struct torch_state st = scene_state(seen);
+
+    for (size_t k = 0; k < st.count; k++) /* it would presume these dead */
+        assert_true(!st.nodes[k].has_heartbeat ||
+                    st.nodes[k].heartbeat_us > scene_now_us(s) + ahead_us - 15 * SECOND);
+    scene_beat(&st, scene_name(i), scene_now_us(s) + ahead_us);
+    scene_node(&st, scene_name(i))->participant = true;
+    if (completes)
+        scene_complete(&st);
+    return scene_cas(s, &s->agents[i], seen, scene_text(s, &st));
+}
+
+static void meet_by_clock(struct scene *s, const int64_t *ahead_us, size_t count)
+{
+    scene_init(s);
+    for (size_t i = 0; i < count; i++) {
+        scene_connect(s, true);
+        scene_cas(s, &s->agents[i], "", SENTINEL);
+    }
+    for (size_t i = 0; i < count; i++)
+        join_by_clock(s, i, ahead_us[i], i + 1 == count);
+}
+
+static void clocks_may_be_wrong(void **state)
+{
+    static const int64_t ahead_us[] = {0, 2 * MINUTE, -2 * MINUTE, SECOND};
+    struct scene s;
+
+    (void)state;
+    meet_by_clock(&s, ahead_us, 4);
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 4);
+    for (size_t i = 0; i < 4; i++) {
+        struct torch_state st = scene_state(look(&s, i));
+
+        assert_int_equal(st.count, 4);
+        assert_int_equal(node_now(&s, scene_name(i)).heartbeat_us, scene_now_us(&s) + ahead_us[i]);
+        for (size_t k = 0; k < 4; k++)
+            assert_in_range(st.nodes[k].heartbeat_us, scene_now_us(&s) + ahead_us[i] - 2 * SECOND,
+                            scene_now_us(&s) + ahead_us[i] + 2 * SECOND);
+        torch_state_free(&st);
+    }
+    scene_fini(&s);
+}
+
+/* What it makes of the times that it sees is put as the others have written it. */
+static void times_are_moved_back(void **state)
+{
+    static const int64_t ahead_us[] = {0, 2 * MINUTE};
+    struct torch_state st;
+    const char *seen;
+    int64_t a_us;
+    struct scene s;
+
+    (void)state;
+    meet_by_clock(&s, ahead_us, 2);
+    a_us = node_now(&s, "a").heartbeat_us;
+    seen = look(&s, 1);
+    st = scene_state(seen);
+    st.round++;
+    st.complete = false;
+    st.has_deadline = true;
+    st.deadline_us = scene_now_us(&s) + 2 * MINUTE + 30 * SECOND;
+    scene_cas(&s, &s.agents[1], seen, scene_text(&s, &st));
+    assert_int_equal(s.run.view.state.round, 1);
+    assert_int_equal(node_now(&s, "a").heartbeat_us, a_us);
+    scene_fini(&s);
+}
+
+static void a_deadline_is_seen_by_each_clock(void **state)
+{
+    static const int64_t ahead_us[] = {2 * MINUTE, 0};
+    struct torch_state st;
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    scene_init(&s);
+    for (size_t i = 0; i < 2; i++) {
+        scene_connect(&s, true);
+        scene_cas(&s, &s.agents[i], "", SENTINEL);
+    }
+    join_by_clock(&s, 0, ahead_us[0], false);
+    st = scene_state(scene_get(&s, ""));
+    seen = keep(slice_str(scene_get(&s, "")));
+    st.has_deadline = true;
+    st.deadline_us = scene_now_us(&s) + 2 * MINUTE + 30 * SECOND;
+    scene_cas(&s, &s.agents[0], seen, scene_text(&s, &st));
+    st = scene_state(look(&s, 1)); /* has not joined, so it sees all */
+    assert_true(st.has_deadline);
+    assert_int_equal(st.deadline_us, scene_now_us(&s) + 30 * SECOND);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* A request that was long under way says nothing about a clock. */
+static void a_late_heartbeat_is_no_wrong_clock(void **state)
+{
+    struct scene s;
+    const char *seen, *late;
+
+    (void)state;
+    train(&s, 2);
+    seen = look(&s, 0);
+    scene_pass(&s, 5000);
+    late = beating(&s, seen, "a");
+    scene_pass(&s, 8000);
+    scene_cas(&s, &s.agents[0], seen, late);
+    assert_int_equal(s.agents[0].skew_us, 0);
+    assert_int_equal(s.run.skewed, 0);
+    scene_fini(&s);
+}
+
+/* One that has been started again has the heartbeat of its predecessor, and leaves its place. */
+static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_disconnect(&s, &s.agents[0]);
+    scene_pass(&s, 3000);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[2], "", SENTINEL);
+    seen = look(&s, 2);
+    st = scene_state(seen);
+    assert_int_equal(st.count, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(st.nodes[i].heartbeat_us > scene_now_us(&s) + 1000 * MINUTE);
+    torch_state_free(&st);
+    scene_cas(&s, &s.agents[2], seen, leaving(&s, seen, "a"));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_true(node_now(&s, "b").has_heartbeat);
+    assert_true(node_now(&s, "b").heartbeat_us < scene_now_us(&s));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_whole_until_the_rank_is_read),
+        cmocka_unit_test(stays_the_same_bytes_and_needs_no_step),
+        cmocka_unit_test(an_own_heartbeat_that_is_old_is_renewed),
+        cmocka_unit_test(has_one_of_those_who_wait),
+        cmocka_unit_test(has_the_mark_of_a_loss),
+        cmocka_unit_test(who_waits_sees_the_silent),
+        cmocka_unit_test(who_has_joined_sees_itself),
+        cmocka_unit_test(one_completes_the_round),
+        cmocka_unit_test(all_see_the_state_when_it_is_off),
+        cmocka_unit_test(one_with_a_successor_sees_the_state),
+        cmocka_unit_test(heartbeats_are_put_together),
+        cmocka_unit_test(heartbeats_are_put_before_the_value_is_shown),
+        cmocka_unit_test(heartbeats_are_in_what_is_put_later),
+        cmocka_unit_test(one_leaves_and_waits),
+        cmocka_unit_test(the_last_to_leave_begins_the_next_round),
+        cmocka_unit_test(one_closes_the_run),
+        cmocka_unit_test(one_may_not_close_it_alone),
+        cmocka_unit_test(what_is_not_understood_is_refused),
+        cmocka_unit_test(what_has_passed_is_refused),
+        cmocka_unit_test(one_that_was_pruned_is_put_back),
+        cmocka_unit_test(clocks_may_be_wrong),
+        cmocka_unit_test(times_are_moved_back),
+        cmocka_unit_test(a_deadline_is_seen_by_each_clock),
+        cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
+        cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
+    };
+
+    return cmocka_run_group_tests_name("shown", tests, NULL, free_kept);
+}
