@@ -1,5 +1,6 @@
 /* The store when memory is short: whatever is left, a command is refused and changes nothing, or it
  * is carried out whole. It never ends the process, and all goes on once there is memory again. */
+#include "store/snapshot.h"
 #include "store/store.h"
 
 #include <malloc.h>
@@ -227,17 +228,19 @@ static bool same(struct subject *a, struct subject *b)
     return is;
 }
 
-/* The same command again and again, with so many bytes left for all of them. Returns how many were
- * carried out. */
-static size_t try_with(const struct command *c, long bytes)
+/* The same command again and again, with so many bytes left for all of them, and for a snapshot
+ * that is open or not. Returns how many were carried out. */
+static size_t try_with(const struct command *c, long bytes, bool with_snapshot)
 {
     enum { TIMES = 2 };
     struct subject subject, before, after;
+    struct snapshot *snapshot;
     size_t done = 0;
 
     open_subject(&subject, 1);
     open_subject(&before, 2);
     open_subject(&after, 3);
+    snapshot = with_snapshot ? snapshot_begin(&subject.store) : NULL;
     left = bytes;
     for (int i = 0; i < TIMES; i++) {
         long here;
@@ -263,6 +266,7 @@ static size_t try_with(const struct command *c, long bytes)
         if (!same(&subject, &after))
             fail_msg("kind %d after %ld bytes were left: does not work", (int)c->kind, bytes);
     }
+    snapshot_end(snapshot);
     close_subject(&subject);
     close_subject(&before);
     close_subject(&after);
@@ -276,10 +280,12 @@ static void whatever_is_left_a_command_is_whole_or_nothing(void **state)
         size_t least = 2, most = 0;
 
         for (long bytes = 0; bytes < 5 * LARGE + HEAP_STEPS; bytes += 24 + bytes / 5) {
-            size_t done = try_with(&commands[i], bytes);
+            for (int with = 0; with < 2; with++) {
+                size_t done = try_with(&commands[i], bytes, with != 0);
 
-            least = done < least ? done : least;
-            most = done > most ? done : most;
+                least = done < least ? done : least;
+                most = done > most ? done : most;
+            }
         }
         print_message("  command %zu, kind %d: %zu to %zu of 2 times\n", i, (int)commands[i].kind,
                       least, most);
