@@ -700,12 +700,14 @@ static void do_something(void)
         sim_disk_hold_syncs(disk, draw(2) == 0);
         break;
     case 2:
-        if (journal_writer_snapshot_state(writer) == JOURNAL_WRITER_SNAPSHOT_NONE)
+        if (journal_writer_snapshot_state(writer) == JOURNAL_WRITER_SNAPSHOT_NONE) {
             journal_writer_snapshot_begin(writer);
-        else if (draw(3) == 0)
+            journal_writer_snapshot_put(writer, (struct slice){(uint8_t *)&number, sizeof number});
+        } else if (draw(3) == 0) {
             journal_writer_snapshot_abandon(writer);
-        else if (draw(3) == 0)
+        } else if (draw(3) == 0) {
             journal_writer_snapshot_end(writer);
+        }
         break;
     case 3:
         look();
