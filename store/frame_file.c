@@ -84,7 +84,7 @@ int frame_file_header(struct frame_file *f, struct slice *out)
 /* 1: from f->at on there are zeros alone, or nothing. */
 static int rest_is_zero(struct frame_file *f)
 {
-    struct slice bytes;
+    struct slice bytes = {0};
     int error;
 
     for (uint64_t at = f->at; at < f->size; at += bytes.len) {
@@ -146,7 +146,7 @@ enum frame_file_result frame_file_next(struct frame_file *f, struct frame *out, 
 int frame_file_find(struct frame_file *f, uint64_t *at, struct frame *out)
 {
     while (*at + FRAME_HEADER_SIZE <= f->size) {
-        struct slice bytes;
+        struct slice bytes = {0};
         size_t looked = 0;
         int error = fetch(f, *at, FRAME_HEADER_SIZE, &bytes);
 

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-/* What is left of the parts behind the first `done` bytes, which were written. The first one that is
- * not done is changed. */
+/* What is left of the parts behind the first `done` bytes, which were written. The first one that
+ * is not done is changed. */
 static struct slice *skip(struct slice *parts, size_t *count, size_t done)
 {
     while (*count > 0 && done >= parts->len) {
