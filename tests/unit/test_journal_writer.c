@@ -727,6 +727,7 @@ static void promises_hold(void **state)
         bool failed;
         uint64_t kept, durable;
 
+        teardown(state);
         setup(state);
         begin(mode, 1, 0);
         for (uint64_t n = draw(400); n > 0; n--)
@@ -744,9 +745,7 @@ static void promises_hold(void **state)
         assert_true(kept >= durable);
         if (mode == JOURNAL_WRITER_ALWAYS || !failed)
             assert_true(kept >= promised);
-        teardown(state);
     }
-    setup(state);
 }
 
 int main(void)
