@@ -146,7 +146,7 @@ enum frame_file_result frame_file_next(struct frame_file *f, struct frame *out, 
 int frame_file_find(struct frame_file *f, uint64_t *at, struct frame *out)
 {
     while (*at + FRAME_HEADER_SIZE <= f->size) {
-        struct slice bytes;
+        struct slice bytes = {0};
         size_t looked = 0;
         int error = fetch(f, *at, FRAME_HEADER_SIZE, &bytes);
 

@@ -106,7 +106,7 @@ static int read_header(struct fs *fs, const char *name, enum file_header_result 
                        struct file_header *header)
 {
     struct frame_file f;
-    struct slice bytes;
+    struct slice bytes = {0};
     int error = frame_file_open(&f, fs, name);
 
     if (error != 0)

@@ -1116,9 +1116,9 @@ def an_agent_without_ranks_closes_nothing():
 
 
 def know_ranks(*agents):
-    """What every agent asks for once it has read its rank."""
+    """What every agent asks for once it has read its rank, and that it has those of its workers."""
     for a in agents:
-        a.set(a.round_key(a.state().round, b"torchelastic/role_info%d" % a.node.pid), b"x")
+        a.set(a.round_key(a.state().round, b"torchelastic/role_info%d.FIN" % a.node.pid), b"x")
         a.ping()
 
 

@@ -700,12 +700,14 @@ static void do_something(void)
         sim_disk_hold_syncs(disk, draw(2) == 0);
         break;
     case 2:
-        if (journal_writer_snapshot_state(writer) == JOURNAL_WRITER_SNAPSHOT_NONE)
+        if (journal_writer_snapshot_state(writer) == JOURNAL_WRITER_SNAPSHOT_NONE) {
             journal_writer_snapshot_begin(writer);
-        else if (draw(3) == 0)
+            journal_writer_snapshot_put(writer, (struct slice){(uint8_t *)&number, sizeof number});
+        } else if (draw(3) == 0) {
             journal_writer_snapshot_abandon(writer);
-        else if (draw(3) == 0)
+        } else if (draw(3) == 0) {
             journal_writer_snapshot_end(writer);
+        }
         break;
     case 3:
         look();
@@ -725,6 +727,7 @@ static void promises_hold(void **state)
         bool failed;
         uint64_t kept, durable;
 
+        teardown(state);
         setup(state);
         begin(mode, 1, 0);
         for (uint64_t n = draw(400); n > 0; n--)
@@ -742,9 +745,7 @@ static void promises_hold(void **state)
         assert_true(kept >= durable);
         if (mode == JOURNAL_WRITER_ALWAYS || !failed)
             assert_true(kept >= promised);
-        teardown(state);
     }
-    setup(state);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* The loop's side of the journal writer. See journal_writer.h for the contract. */
+/* The loop's side of the journal writer: commits and what it promises. See journal_writer.h. */
 #include "rdzv/engine/journal_writer.h"
 
 #include <errno.h>
