@@ -175,14 +175,10 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 /* --- The iteration. --- */
 
 /* True: the next iteration waits for nothing. */
-static bool has_work(const struct server *s)
-{
-    return transport_has_work(&s->net) || data_dir_has_work(&s->data);
-}
-
-static void end_iteration(struct server *s)
+static bool end_iteration(struct server *s)
 {
     uint64_t now_ns;
+    bool goes_on;
 
     transport_end_iteration(&s->net);
     now_ns = clock_monotonic_ns(s->engine.options.clock);
@@ -191,18 +187,19 @@ static void end_iteration(struct server *s)
     arm_expiry(s);
     data_dir_work(&s->data);
     heap_look(&s->heap, now_ns);
-    pace_end(&s->net.pace, now_ns, has_work(s));
+    goes_on = transport_has_work(&s->net) || data_dir_has_work(&s->data);
+    pace_end(&s->net.pace, now_ns, goes_on);
     if (s->net.draining && s->net.conn_count == 0)
         s->stop = true;
+    return goes_on;
 }
 
 int server_run(struct server *s)
 {
     const struct stats *stats = &s->engine.stats;
+    bool goes_on = transport_has_work(&s->net);
 
     while (!s->stop) {
-        bool goes_on = has_work(s);
-
         s->engine.stats.loop_iterations++;
         transport_begin_iteration(&s->net);
         if (event_base_loop(s->base, goes_on ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0) {
@@ -211,7 +208,7 @@ int server_run(struct server *s)
         }
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
-        end_iteration(s);
+        goes_on = end_iteration(s);
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats->c10d_requests),

@@ -276,13 +276,11 @@ static bool write_some(struct data_dir *d)
     return false;
 }
 
-void data_dir_work(struct data_dir *d)
+void data_dir_make_snapshot(struct data_dir *d)
 {
     const struct clock *clock = d->engine->options.clock;
     uint64_t until_ns;
 
-    if (d->writer == NULL)
-        return;
     if (d->snapshot == NULL) {
         log_snapshots(d);
         begin_snapshot(d);
@@ -298,9 +296,9 @@ void data_dir_work(struct data_dir *d)
         continue;
 }
 
-bool data_dir_has_work(const struct data_dir *d)
+bool data_dir_can_write(const struct data_dir *d)
 {
-    return d->snapshot != NULL && journal_writer_snapshot_room(d->writer) > 0;
+    return journal_writer_snapshot_room(d->writer) > 0;
 }
 
 /* --- The end. --- */

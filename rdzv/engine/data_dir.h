@@ -47,12 +47,23 @@ int data_dir_fd(const struct data_dir *d);
 /* Takes note of what is durable now, and whether changes may come. */
 void data_dir_poll(struct data_dir *d);
 
+/* For the two that follow. */
+void data_dir_make_snapshot(struct data_dir *d);
+bool data_dir_can_write(const struct data_dir *d);
+
 /* At the end of an iteration, after the commit: begins a snapshot that is due, and writes some of
  * it, about a millisecond's work. */
-void data_dir_work(struct data_dir *d);
+static inline void data_dir_work(struct data_dir *d)
+{
+    if (d->writer != NULL)
+        data_dir_make_snapshot(d);
+}
 
 /* True: data_dir_work() has more to do at once. */
-bool data_dir_has_work(const struct data_dir *d);
+static inline bool data_dir_has_work(const struct data_dir *d)
+{
+    return d->snapshot != NULL && data_dir_can_write(d);
+}
 
 /* NULL: changes are taken. Else why not, until the next data_dir_poll(). */
 const char *data_dir_refuses(const struct data_dir *d);

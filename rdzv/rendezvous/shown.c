@@ -10,7 +10,9 @@
  *   as one that waits  itself with its heartbeat
  *   when it has left   nothing, so that it adds itself to the wait list
  *
- * and in a round that is not complete yet, once it has joined, itself and a deadline far away;
+ * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
+ * participant that has not read its rank yet when another one is lost is shown the round as it was
+ * completed: of a rank that is not below the number of nodes torch makes an IndexError.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -45,6 +47,7 @@ enum place {
     PLACE_WAITING,
     PLACE_JOINED, /* a participant of a round that is not complete */
     PLACE_OUTSIDE,
+    PLACE_COMPLETED, /* a participant of a round that has lost one since */
 };
 
 static const struct torch_node *waiting_node(const struct run_view *v)
@@ -58,10 +61,24 @@ static bool waits_in_vain(const struct step *s, const struct torch_node *node)
     return node != NULL && presence_is_too_old(s, node);
 }
 
-static enum place place_of_participant(const struct step *s, const struct agent *a)
+static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
+{
+    const struct torch_node *was;
+
+    if (!v->has_completed || v->last_completed.round != v->state.round ||
+        torch_state_participants(&v->last_completed) <= v->participants)
+        return false;
+    was = torch_state_find(&v->last_completed, own);
+    return was != NULL && was->participant && was->rank == own->rank;
+}
+
+static enum place place_of_participant(const struct step *s, const struct agent *a,
+                                       const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
+    if (a->has_ranks_of != v->completions && has_lost_one(v, own))
+        return PLACE_COMPLETED;
     return a->has_ranks_of == v->completions && !waits_in_vain(s, waiting_node(v))
                ? PLACE_PARTICIPANT
                : PLACE_WHOLE;
@@ -118,7 +135,7 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
     if (own != NULL && own->redundant)
         return PLACE_WHOLE;
     if (own != NULL && own->participant)
-        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a);
+        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a, own);
     if (v->state.closed || is_to_prune(s, a))
         return PLACE_WHOLE;
     if (own != NULL && own->waiting)
@@ -164,6 +181,32 @@ static bool write_text(const struct run_view *v, enum place place, const struct 
     return torch_state_write(&state, text, len);
 }
 
+/* The round as it was completed, of nodes that all live. */
+static bool write_completed(const struct step *s, const struct agent *a, uint8_t **text,
+                            size_t *len)
+{
+    struct torch_state state = s->run->view.last_completed;
+    size_t size = state.count * sizeof *state.nodes;
+    struct torch_node *nodes;
+    int64_t now_us;
+    bool ok;
+
+    if (!step_agent_time(s, a, &now_us))
+        return false;
+    nodes = account_request(ACCOUNT_RUNS, account_class_of(size), size);
+    if (nodes == NULL)
+        return false;
+    memcpy(nodes, state.nodes, size);
+    for (size_t i = 0; i < state.count; i++)
+        nodes[i].heartbeat_us = now_us;
+    state.nodes = nodes;
+    state.shares_times = false;
+    state.closed = s->run->view.state.closed;
+    ok = torch_state_write(&state, text, len);
+    account_free(ACCOUNT_RUNS, nodes, size);
+    return ok;
+}
+
 /* False: no memory, and it has none. */
 static bool keep(struct agent *a, const uint8_t *text, size_t len)
 {
@@ -171,7 +214,7 @@ static bool keep(struct agent *a, const uint8_t *text, size_t len)
 
     if (a->shown.len != len) {
         shown_drop(a);
-        copy = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, len);
+        copy = account_heap_request(ACCOUNT_RUNS, account_class_of(len), len);
         if (copy == NULL)
             return false;
     }
@@ -219,7 +262,9 @@ struct slice shown_make(struct step *s, struct agent *a)
     size_t len;
     bool ok;
 
-    if (place == PLACE_WHOLE || !write_text(v, place, own, &text, &len))
+    if (place == PLACE_WHOLE ||
+        !(place == PLACE_COMPLETED ? write_completed(s, a, &text, &len)
+                                   : write_text(v, place, own, &text, &len)))
         return (struct slice){0};
     ok = keep(a, text, len);
     free(text);

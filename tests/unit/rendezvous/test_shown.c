@@ -439,6 +439,32 @@ static void the_last_to_leave_begins_the_next_round(void **state)
     scene_fini(&s);
 }
 
+/* Who has not read its rank yet sees the round as it was completed, so that its rank is below the
+ * number of nodes; and then that one is lost. */
+static void a_rank_is_read_in_the_round_as_it_was_completed(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    ask_for_round_key(&s, 1);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    st = scene_state(look(&s, 2));
+    assert_true(st.complete);
+    assert_int_equal(torch_state_participants(&st), 3);
+    assert_int_equal(st.round, 0);
+    torch_state_free(&st);
+    ask_for_round_key(&s, 2);
+    scene_pass(&s, 1100);
+    st = scene_state(look(&s, 2));
+    assert_int_equal(st.count, 2); /* itself, and the mark */
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
 static void one_closes_the_run(void **state)
 {
     struct scene s;
@@ -723,6 +749,7 @@ int main(void)
         cmocka_unit_test(heartbeats_are_in_what_is_put_later),
         cmocka_unit_test(one_leaves_and_waits),
         cmocka_unit_test(the_last_to_leave_begins_the_next_round),
+        cmocka_unit_test(a_rank_is_read_in_the_round_as_it_was_completed),
         cmocka_unit_test(one_closes_the_run),
         cmocka_unit_test(one_may_not_close_it_alone),
         cmocka_unit_test(what_is_not_understood_is_refused),
