@@ -354,6 +354,10 @@ static int install(struct journal *j)
     journal_file_name(FILE_JOURNAL, j->again.first, to);
     if (error == 0)
         error = j->fs->rename(j->fs, from, to);
+    /* Its name first: a later segment may have been reported as synced by the process before,
+     * although no frame says so. */
+    if (error == 0)
+        error = j->fs->sync_dir(j->fs);
     if (error == 0)
         error = remove_later_segments(j, j->again.first);
     return error == 0 ? j->fs->sync_dir(j->fs) : error;

@@ -99,12 +99,11 @@ void journal_writer_snapshot_end(struct journal_writer *w)
 void journal_writer_snapshot_abandon(struct journal_writer *w)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN) {
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
+        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED) {
         w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING; /* until the thread has removed it */
         w->snapshot_abandoned = true;
         pthread_cond_signal(&w->work);
-    } else if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED) {
-        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_NONE;
     }
     pthread_mutex_unlock(&w->lock);
 }

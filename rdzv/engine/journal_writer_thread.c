@@ -28,18 +28,20 @@ void journal_writer_note(struct journal_writer *w)
 
 /* --- Faults. --- */
 
-/* The loop has to end a snapshot that failed while it writes one; else the failure is only counted.
- */
+/* The loop has to end a snapshot that failed while it writes one. One that it has ended goes like
+ * one that it has abandoned: the next may begin when nothing is left of it. */
 static void fail_snapshot(struct journal_writer *w)
 {
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_NONE ||
         w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
         return;
-    w->now.snapshot_failures++;
-    w->snapshot_state = w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN
-                            ? JOURNAL_WRITER_SNAPSHOT_FAILED
-                            : JOURNAL_WRITER_SNAPSHOT_NONE;
-    w->snapshot_asked = w->snapshot_abandoned = false;
+    if (!w->snapshot_abandoned)
+        w->now.snapshot_failures++;
+    w->snapshot_asked = false;
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN)
+        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_FAILED;
+    else
+        w->snapshot_abandoned = true;
 }
 
 void journal_writer_fail(struct journal_writer *w, const char *what, int error)
@@ -205,6 +207,14 @@ static bool sync_is_due(const struct journal_writer *w)
            (w->stop || w->now.pending_bytes > w->pending_max / 4 || now_ns() >= w->sync_at_ns);
 }
 
+/* Mode always; in mode batch the loop does so. The answers are on their way already. */
+static void mark(struct journal_writer *w)
+{
+    pthread_mutex_unlock(&w->lock);
+    journal_mark(w->journal);
+    pthread_mutex_lock(&w->lock);
+}
+
 static bool step_journal(struct journal_writer *w)
 {
     int error = 0;
@@ -221,6 +231,8 @@ static bool step_journal(struct journal_writer *w)
     error = sync_journal(w);
     if (error != 0)
         journal_writer_fail(w, "syncing the journal", error);
+    else if (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL)
+        mark(w);
     return true;
 }
 

@@ -356,6 +356,39 @@ static void what_gathers_during_a_sync_is_one_sync(void **state)
     assert_true(journal_writer_stats(writer)->slowest_sync_ns > 0);
 }
 
+/* When nothing follows a sync, a mark says what it was for: then damage of the last batch is no
+ * torn end. */
+static void the_last_sync_leaves_a_mark(void **state)
+{
+    static const enum journal_writer_mode modes[] = {JOURNAL_WRITER_BATCH, JOURNAL_WRITER_ALWAYS};
+    static const char *const name = "journal-00000000000000000001";
+
+    for (int i = 0; i < 2; i++) {
+        const struct journal_reader reader = {see_part, see_batch, &(struct expected){0}};
+        struct journal_report report;
+        int64_t size;
+        size_t len;
+
+        begin(modes[i], 1, 0);
+        commit(10);
+        size = FILE_HEADER_SIZE + FRAME_HEADER_SIZE + (int64_t)journal_writer_stats(writer)->bytes;
+        await_durable(1);
+        for (int waited = 0; sim_disk_size(disk, name) == size; waited++) {
+            assert_true(waited < WAIT_MS);
+            poll(NULL, 0, 1); /* the thread writes it for nobody */
+        }
+        die(false);
+        /* Of the end frame some bytes may be there, too. */
+        assert_true(sim_disk_size(disk, name) >= size + (int64_t)FRAME_HEADER_SIZE);
+        sim_disk_bytes(disk, name, &len)[size - 1] ^= 1;
+        assert_false(journal_check(sim_disk_fs(disk), &reader, &report));
+        assert_int_equal(report.status, JOURNAL_DAMAGED);
+        assert_int_equal(report.lost, 1);
+        teardown(state);
+        setup(state);
+    }
+}
+
 /* --- The end. --- */
 
 static void a_stop_keeps_all(void **state)
@@ -619,7 +652,7 @@ static void a_snapshot_that_fails_harms_nothing(void **state)
     assert_null(journal_writer_refuses(writer));
     assert_int_equal(journal_writer_stats(writer)->snapshot_failures, 1);
     journal_writer_snapshot_abandon(writer);
-    assert_int_equal(journal_writer_snapshot_state(writer), JOURNAL_WRITER_SNAPSHOT_NONE);
+    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     sim_disk_fail(disk, SIM_NONE, 0, 0);
     commit(10);
     journal_writer_snapshot_begin(writer); /* and abandoned */
@@ -759,6 +792,7 @@ int main(void)
         TEST(a_slow_disk_slows_clients_down),
         TEST(nothing_is_promised_before_it_is_synced),
         TEST(what_gathers_during_a_sync_is_one_sync),
+        TEST(the_last_sync_leaves_a_mark),
         TEST(a_stop_keeps_all),
         TEST(a_stop_that_cannot_keep_all_says_so),
         TEST(after_a_failed_sync_changes_are_refused_until_all_is_kept),
