@@ -76,6 +76,7 @@ struct agent {
     /* What it is shown in place of the state: see shown.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
                               there; 0: none */
+    uint64_t has_seen;     /* the same: it has been shown that the round is complete */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
     uint64_t shown_changes;  /* view.changes then */

@@ -11,8 +11,9 @@
  *   when it has left   nothing, so that it adds itself to the wait list
  *
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
- * participant that has not read its rank yet when another one is lost is shown the round as it was
- * completed: of a rank that is not below the number of nodes torch makes an IndexError.
+ * participant that has not seen the complete round yet when another one is lost sees it once as it
+ * was completed, and takes its rank from that: of one that is not below the number of nodes torch
+ * makes an IndexError.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -77,7 +78,7 @@ static enum place place_of_participant(const struct step *s, const struct agent 
 {
     const struct run_view *v = &s->run->view;
 
-    if (a->has_ranks_of != v->completions && has_lost_one(v, own))
+    if (a->has_seen != v->completions && has_lost_one(v, own))
         return PLACE_COMPLETED;
     return a->has_ranks_of == v->completions && !waits_in_vain(s, waiting_node(v))
                ? PLACE_PARTICIPANT
@@ -288,10 +289,18 @@ void shown_answer_whole(struct step *s, struct agent *a)
         step_agent(s, POLICY_ANSWER_CURRENT, a);
 }
 
+/* It is answered. */
+static void note_seen(const struct step *s, struct agent *a)
+{
+    if (s->run->view.is_state && s->run->view.state.complete)
+        a->has_seen = s->run->view.completions;
+}
+
 void shown_answer(struct step *s, struct agent *a)
 {
     struct slice text = shown_make(s, a);
 
+    note_seen(s, a);
     if (text.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
         return;
@@ -304,6 +313,7 @@ void shown_look(struct step *s, struct agent *a)
 {
     struct slice text = shown_make(s, a);
 
+    note_seen(s, a);
     if (text.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
         return;
@@ -319,7 +329,7 @@ void shown_asked(struct step *s, struct agent *a, int64_t round)
     const struct run_view *v = &s->run->view;
 
     if (v->is_state && v->state.complete && v->state.round == round)
-        a->has_ranks_of = v->completions;
+        a->has_ranks_of = a->has_seen = v->completions;
 }
 
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
