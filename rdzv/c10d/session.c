@@ -187,18 +187,11 @@ static bool apply(struct conn *c, struct command *command, struct store_result *
 
 /* --- Requests. --- */
 
-/* The copy of the value, if one was made. */
-static struct blob *copy_of(struct conn *c)
-{
-    const struct c10d_session *s = c10d_session(c);
-
-    return s->busy == C10D_COPIES ? s->work.job->copy : NULL;
-}
-
-static void handle_compare_set(struct conn *c, const struct c10d_request *req)
+/* `copy`: of the value; NULL: there is none. */
+static void compare_set(struct conn *c, const struct c10d_request *req, struct blob *copy)
 {
     struct command command = {.kind = COMMAND_KEY_COMPARE_SET,
-                              .blob = copy_of(c),
+                              .blob = copy,
                               .key = req->key,
                               .expected = req->expected,
                               .value = req->value};
@@ -213,6 +206,11 @@ static void handle_compare_set(struct conn *c, const struct c10d_request *req)
         c10d_reply_bytes(c, req->expected);
     else
         c10d_reply_blob(c, result.value);
+}
+
+static void handle_compare_set(struct conn *c, const struct c10d_request *req)
+{
+    compare_set(c, req, NULL);
 }
 
 static bool watchers_left(struct conn *c)
@@ -411,11 +409,8 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         [C10D_MULTI_SET] = COMMAND_KEY_MULTI_SET,
         [C10D_QUEUE_PUSH] = COMMAND_QUEUE_PUSH,
     };
-    struct command command = {.kind = kinds[req->op],
-                              .blob = copy_of(c),
-                              .key = req->key,
-                              .value = req->value,
-                              .items = req->items};
+    struct command command = {
+        .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
     if (req->op != C10D_APPEND || append_fits(c, req))
@@ -586,6 +581,15 @@ static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_r
     [C10D_WATCH_KEY] = handle_watch,
 };
 
+static void set_copy(struct conn *c, const struct c10d_request *req, struct blob *copy)
+{
+    struct command command = {
+        .kind = COMMAND_KEY_SET, .key = req->key, .value = req->value, .blob = copy};
+    struct store_result result;
+
+    apply(c, &command, &result);
+}
+
 static void run_copy(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
@@ -596,7 +600,10 @@ static void run_copy(struct conn *c, const struct c10d_request *req)
     job->done += some;
     if (some < left)
         return;
-    handlers[req->op](c, req);
+    if (req->op == C10D_COMPARE_SET)
+        compare_set(c, req, job->copy);
+    else
+        set_copy(c, req, job->copy);
     if (c->protocol != NULL)
         end_work(c);
 }
@@ -667,32 +674,27 @@ static enum protocol_result go_on(struct conn *c, const struct c10d_request *req
     return end_turn(c);
 }
 
-/* Or large values. */
-static bool has_many_keys(const struct c10d_request *req, size_t size)
+/* How a request that is not cheap begins. Of agents, the next request may depend on what becomes of
+ * this one. */
+__attribute__((noinline)) static enum c10d_busy
+turns_of(struct conn *c, const struct c10d_request *req, size_t size)
 {
-    return size > CHEAP_SIZE &&
-           (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE));
-}
-
-/* Of agents, the next request may depend on what becomes of this one. */
-static bool has_large_value(struct conn *c, const struct c10d_request *req)
-{
-    return req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
-           (req->op == C10D_SET || req->op == C10D_COMPARE_SET);
+    if (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE))
+        return C10D_PICKS;
+    if (req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
+        (req->op == C10D_SET || req->op == C10D_COMPARE_SET))
+        return C10D_COPIES;
+    return C10D_IDLE;
 }
 
 static void handle(struct conn *c, const struct c10d_request *req, const uint8_t *start,
                    size_t size)
 {
-    bool waits = req->op == C10D_WAIT;
-
-    enum c10d_busy busy = has_many_keys(req, size)  ? C10D_PICKS
-                          : has_large_value(c, req) ? C10D_COPIES
-                                                    : C10D_IDLE;
+    enum c10d_busy busy = size > CHEAP_SIZE ? turns_of(c, req, size) : C10D_IDLE;
 
     if (busy == C10D_IDLE)
         handlers[req->op](c, req);
-    else if ((!waits || may_wait(c)) && begin_job(c, req, start, size, busy))
+    else if ((req->op != C10D_WAIT || may_wait(c)) && begin_job(c, req, start, size, busy))
         run_job(c, req);
 }
 

@@ -382,7 +382,7 @@ def a_small_daemon_is_small_again(options):
         if is_sanitized(scene):
             return  # sanitizers keep what is freed
         scene.serves()
-        before, count = scene.rss(), 18000
+        before, count = scene.rss(), 12000
         for key in range(count):
             scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", 300) + b"v" * 300)
         scene.sync()
@@ -397,7 +397,7 @@ def a_small_daemon_is_small_again(options):
             time.sleep(0.05)
         print("     %d KiB before, %d with the values, %d behind them" % (
             before >> 10, most >> 10, scene.rss() >> 10))
-        check(most > before + 5 * MIB, "the values took %d KiB" % (most - before >> 10))
+        check(most > before + 4 * MIB, "the values took %d KiB" % (most - before >> 10))
         check(scene.rss() <= before + 2 * MIB, "%d KiB behind them" % (scene.rss() >> 10))
 
 
@@ -452,10 +452,11 @@ def large_values_take_several_turns(options):
         iterations.begin()
         before = cpu_ms(scene)
         check(ask(scene, put_request(b"large?noValueOnSuccess=true", b"value=" + b"%01" * (3 * MIB)))[0] == 200, "PUT")
+        scene.sync()  # the iteration that answered has ended
         took = cpu_ms(scene) - before
         print("     a PUT of %d MB took %.1f ms of CPU, its longest iteration %.1f" % (
             9, took, iterations.longest()))
-        check(iterations.longest() < took / 2, "one iteration did most of it")
+        check(iterations.longest() < took / 3, "one iteration did most of it")
 
 
 def deep_paths_take_their_time(options):
@@ -475,10 +476,11 @@ def deep_paths_take_their_time(options):
         check(got.count(b"HTTP/1.1 201") == rounds and got.count(b"HTTP/1.1 200") == rounds, "answers")
         if iterations.longest() is None:
             return
+        scene.sync()  # the iteration that answered has ended
         took = cpu_ms(scene)
         print("     %d deep paths took %.1f ms of CPU, the longest iteration %.1f" % (
             rounds, took, iterations.longest()))
-        check(iterations.longest() < max(10, took / 4), "one iteration did much of it")
+        check(iterations.longest() < took / 15, "one iteration did much of it")
 
 
 def is_sanitized(scene):
