@@ -28,8 +28,9 @@
  * consecutive numbers; the first has the number in the header. part (2)   of a snapshot: a Batch,
  * too, of some 64 KiB. end (3)    no payload. A snapshot ends with it, and a segment that was
  * closed cleanly. Its number is the count of parts, or the number of the last batch. Nothing
- * follows. mark (4)   no payload, no number: only to say `durable`. Written when nothing else
- * follows a sync.
+ * follows. mark (4)   no payload: only to say `durable`. Written when nothing else follows a
+ * sync, with the number 0; and as the first frame of a segment that replaces others, with the
+ * number of the last batch that it replaces.
  *
  * `durable` is what tells a crash from damage. Batches may be lost by a power cut in any order as
  * long as nobody was promised that they are synced; one that is missing or damaged although an

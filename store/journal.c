@@ -301,9 +301,22 @@ int journal_finish(struct journal *j)
 
 /* --- Writing again what is not known to be synced. --- */
 
+/* The first frame of a segment that is written anew: up to that batch, no other segment counts. It
+ * says that these are synced, too: by the time that the file has its name, they are. */
+static int write_replaces(struct journal *j, uint64_t last)
+{
+    const struct frame frame = {FRAME_MARK, last, last, {NULL, 0}};
+    uint8_t bytes[FRAME_HEADER_SIZE];
+    const struct slice part = {bytes, sizeof bytes};
+
+    frame_encode(j->again.key, &frame, bytes);
+    return fs_write_all(j->fs, j->again.file, FILE_HEADER_SIZE, &part, 1);
+}
+
 int journal_rewrite_begin(struct journal *j)
 {
     char name[JOURNAL_NAME_SIZE];
+    int error;
 
     assert(!j->syncing);
     j->tainted = true;
@@ -312,7 +325,12 @@ int journal_rewrite_begin(struct journal *j)
     close_complete(j);
     j->again_last = j->durable;
     journal_tmp_name(FILE_JOURNAL, j->durable + 1, name);
-    return begin_file(j, name, j->durable + 1, &j->again);
+    error = begin_file(j, name, j->durable + 1, &j->again);
+    if (error == 0)
+        error = write_replaces(j, j->durable);
+    if (error == 0)
+        j->again.end += FRAME_HEADER_SIZE;
+    return error;
 }
 
 int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, size_t count)
@@ -326,8 +344,8 @@ int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, 
     return error;
 }
 
-/* Of two segments that have the same batch the later one counts, so these must go before anything
- * more is appended to the one that was written anew. */
+/* Those that the one that was written anew replaces, and those behind a gap, must go before
+ * anything more is appended to it. */
 static int remove_later_segments(struct journal *j, uint64_t first)
 {
     while (j->segments.count > 0 && j->segments.items[j->segments.count - 1] >= first) {
@@ -348,10 +366,12 @@ static int remove_later_segments(struct journal *j, uint64_t first)
 static int install(struct journal *j)
 {
     char from[JOURNAL_NAME_SIZE], to[JOURNAL_NAME_SIZE];
-    int error = j->fs->sync(j->fs, j->again.file);
+    int error = write_replaces(j, j->again_last);
 
     journal_tmp_name(FILE_JOURNAL, j->again.first, from);
     journal_file_name(FILE_JOURNAL, j->again.first, to);
+    if (error == 0)
+        error = j->fs->sync(j->fs, j->again.file);
     if (error == 0)
         error = j->fs->rename(j->fs, from, to);
     /* Its name first: a later segment may have been reported as synced by the process before,

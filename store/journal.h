@@ -14,8 +14,10 @@
  * begun while batches are appended (journal_append() rotates).
  *   2. Whoever reports that batches up to D are synced has synced all segments that hold them, then
  *      the directory; only then a frame may say `durable` = D.
- *   3. Of two segments that have the same batch, the one with the higher first number counts. So a
- *      segment ends, for a reader, where the next one begins, and what stands behind is ignored.
+ *   3. A segment that is written anew (journal_rewrite_begin()) says in its first frame up to which
+ *      batch it replaces whatever else there is: segments that begin behind it, up to that batch,
+ *      do not count, and nothing is appended before they are removed. Else a segment ends, for a
+ *      reader, where the next one begins.
  *   4. A segment or snapshot is removed only when a whole, synced, renamed snapshot makes it
  * needless.
  *

@@ -102,8 +102,20 @@ static int by_number(const void *a, const void *b)
 
 /* --- Headers. --- */
 
+/* A segment that was written anew says in its first frame what it replaces. */
+static int read_replaces(struct frame_file *f, const struct file_header *header, uint64_t *replaces)
+{
+    struct frame frame;
+    int error = 0;
+
+    f->key = frame_key(FILE_JOURNAL, header->number, header->id);
+    if (frame_file_next(f, &frame, &error) == FRAME_FILE_FRAME && frame.kind == FRAME_MARK)
+        *replaces = frame.number;
+    return error;
+}
+
 static int read_header(struct fs *fs, const char *name, enum file_header_result *result,
-                       struct file_header *header)
+                       struct file_header *header, uint64_t *replaces)
 {
     struct frame_file f;
     struct slice bytes = {0};
@@ -114,6 +126,8 @@ static int read_header(struct fs *fs, const char *name, enum file_header_result 
     error = frame_file_header(&f, &bytes);
     if (error == 0)
         *result = file_header_decode(bytes, header);
+    if (error == 0 && *result == FILE_HEADER_OK && header->kind == FILE_JOURNAL)
+        error = read_replaces(&f, header, replaces);
     frame_file_close(&f);
     return error;
 }
@@ -138,7 +152,7 @@ static bool look_at(struct journal_dir *d, struct fs *fs, enum file_kind kind,
     int error;
 
     journal_file_name(kind, file->number, name);
-    error = read_header(fs, name, &result, &header);
+    error = read_header(fs, name, &result, &header, &file->replaces);
     if (error != 0)
         return journal_report_error(report, error, name, "cannot be read");
     if (kind == FILE_SNAPSHOT && file->number > d->durable)
@@ -169,6 +183,29 @@ static bool look_at_all(struct journal_dir *d, struct fs *fs, enum file_kind kin
     return true;
 }
 
+/* Segments that another one replaces are not looked at, and go with the next start. */
+static void drop_replaced(struct journal_dir *d)
+{
+    struct journal_files *files = &d->segments;
+    uint64_t replaced = 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < files->count; i++) {
+        const struct journal_file *file = &files->items[i];
+        char name[JOURNAL_NAME_SIZE];
+
+        if (file->number <= replaced) {
+            journal_file_name(FILE_JOURNAL, file->number, name);
+            add_other(d, name);
+            continue;
+        }
+        if (file->intact && file->replaces > replaced)
+            replaced = file->replaces;
+        files->items[kept++] = *file;
+    }
+    files->count = kept;
+}
+
 bool journal_dir_read(struct journal_dir *d, struct fs *fs, struct journal_report *report)
 {
     int error;
@@ -178,8 +215,10 @@ bool journal_dir_read(struct journal_dir *d, struct fs *fs, struct journal_repor
     if (error != 0)
         journal_report_error(report, error, ".", "cannot be listed");
     if (error == 0 && look_at_all(d, fs, FILE_SNAPSHOT, &d->snapshots, report) &&
-        look_at_all(d, fs, FILE_JOURNAL, &d->segments, report))
+        look_at_all(d, fs, FILE_JOURNAL, &d->segments, report)) {
+        drop_replaced(d);
         return true;
+    }
     journal_dir_free(d);
     return false;
 }

@@ -9,8 +9,9 @@
 #define JOURNAL_BALLAST "ballast"
 
 struct journal_file {
-    uint64_t number; /* of the name */
-    bool intact;     /* its header is, and says the same */
+    uint64_t number;   /* of the name */
+    bool intact;       /* its header is, and says the same */
+    uint64_t replaces; /* a segment: others that begin behind it, up to this batch, do not count */
 };
 
 struct journal_files {
@@ -20,7 +21,7 @@ struct journal_files {
 
 struct journal_dir {
     struct journal_files segments, snapshots;
-    char (*others)[JOURNAL_NAME_SIZE]; /* *.tmp */
+    char (*others)[JOURNAL_NAME_SIZE]; /* *.tmp, and segments that do not count */
     size_t other_count, other_cap;
     bool has_id, has_ballast;
     uint64_t id;

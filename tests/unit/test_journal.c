@@ -708,7 +708,7 @@ static void batches_that_the_reader_does_not_know_are_refused(void **state)
     refuses_batches = true;
     assert_false(open_on(disk));
     assert_int_equal(report.status, JOURNAL_DAMAGED);
-    assert_int_equal(report.offset, FILE_HEADER_SIZE);
+    assert_int_equal(report.offset, FILE_HEADER_SIZE + FRAME_HEADER_SIZE);
     assert_non_null(strstr(text, "does not know"));
     assert_int_equal(sim_disk_sum(disk), sum);
 }
