@@ -1120,6 +1120,7 @@ def a_pause_of_the_process_drops_no_one():
         check(time.monotonic() - resumed < 3, "within its time")
         gap = int(server.wait_log(r"event=resumed paused_ms=(\d+)")[0].group(1))
         check(3000 < gap <= 1000 * (resumed - stopped) + 1500, gap)
+        server.wait_log(r"event=dropped .*")
         dropped = re.findall(r"event=dropped .*", server.log())
         check(len(dropped) == 1, dropped)
 

@@ -108,7 +108,7 @@ class PodJob(Job):
         module = argv.index("-m")
         argv[module:module + 1] = [os.path.join(torches.HERE, "gate.py"), fifo]
         agent = Agent(self, name, pod.enter() + argv, env)
-        agent.pod, agent.fifo, agent.began = pod, fifo, None
+        agent.pod, agent.fifo = pod, fifo
         self.agents[name] = agent
         return agent
 

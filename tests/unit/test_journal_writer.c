@@ -371,7 +371,8 @@ static void the_last_sync_leaves_a_mark(void **state)
 
         begin(modes[i], 1, 0);
         commit(10);
-        size = FILE_HEADER_SIZE + FRAME_HEADER_SIZE + (int64_t)journal_writer_stats(writer)->bytes;
+        size =
+            FILE_HEADER_SIZE + 2 * FRAME_HEADER_SIZE + (int64_t)journal_writer_stats(writer)->bytes;
         await_durable(1);
         for (int waited = 0; sim_disk_size(disk, name) == size; waited++) {
             assert_true(waited < WAIT_MS);
@@ -576,6 +577,7 @@ static void await_snapshot_state(enum journal_writer_snapshot_state state)
 {
     for (look(); journal_writer_snapshot_state(writer) != state; look())
         await_descriptor();
+    look(); /* the state is of now, the figures of the last look */
 }
 
 static void a_snapshot_goes_through_the_thread(void **state)

@@ -24,11 +24,13 @@ EXAMPLES = [
 
 
 def of_today(node):
-    """Without --advertise, and with --space-idle-timeout: the examples are older than these flags."""
+    """Without --advertise and --expect, and with --space-idle-timeout: the examples are older than
+    these flags."""
     for container in tool.containers(node):
         if container.get("name") == "rdzvd":
             container["args"] = [re.sub(r"^--linger=", "--space-idle-timeout=", a)
-                                 for a in container["args"] if not a.startswith("--advertise=")]
+                                 for a in container["args"]
+                                 if not a.startswith(("--advertise=", "--expect="))]
     return node
 
 

@@ -9,9 +9,10 @@ static size_t kept_count;
 
 static const char *keep(struct slice text)
 {
-    char *copy = strndup((const char *)text.ptr, text.len);
+    char *copy = calloc(1, text.len + 1);
 
     assert_non_null(copy);
+    memcpy(copy, text.ptr, text.len);
     assert_true(kept_count < COUNT(kept));
     return kept[kept_count++] = copy;
 }
