@@ -23,9 +23,18 @@ EXAMPLES = [
 ]
 
 
+def forget_size(node):
+    """How large the folder of the store may be: the examples are of a store that wrote nothing."""
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        forget_size(inner)
+    if isinstance(node, dict) and node.get("name") == "rdzvd-data" and "emptyDir" in node:
+        node["emptyDir"] = {}
+
+
 def of_today(node):
     """Without --advertise and --expect, and with --space-idle-timeout: the examples are older than
     these flags."""
+    forget_size(node)
     for container in tool.containers(node):
         if container.get("name") == "rdzvd":
             container["args"] = [re.sub(r"^--linger=", "--space-idle-timeout=", a)
