@@ -115,6 +115,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
+    data_dir_tick(&s->data);
     heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }
@@ -333,6 +334,7 @@ void server_fini(struct server *s)
 {
     transport_close_all(&s->net, "the daemon stops");
     engine_commit(&s->engine);
+    engine_commit_time(&s->engine);
     data_dir_close(&s->data);
     hasher_fini(&s->hasher);
     rendezvous_fini(&s->rendezvous);

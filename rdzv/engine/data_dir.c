@@ -15,6 +15,11 @@
 #define PART_SIZE (64u << 10)
 #define WORK_NS   1000000u
 
+/* After one that failed for want of memory, the next has to wait. */
+#define SNAPSHOT_AGAIN_MS 60000u
+
+#define ALIVE_MS 5000u
+
 #define TEXT_MAX 600
 
 /* The files are in a directory of their own below the one that the user names, as etcd's are: that
@@ -53,8 +58,19 @@ static uint64_t commit(void *arg, struct batch *batch)
     struct data_dir *d = arg;
     uint64_t durable = d->journal.commit(d->journal.arg, batch);
 
+    d->committed_ms = engine_now_ms(d->engine);
     note_refusal(d);
     return durable;
+}
+
+void data_dir_tick(struct data_dir *d)
+{
+    int64_t at_ns;
+
+    if (d->writer != NULL &&
+        clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
+        engine_next_expiry(d->engine, &at_ns))
+        engine_commit_time(d->engine);
 }
 
 void data_dir_poll(struct data_dir *d)
@@ -219,6 +235,13 @@ static void give_up_snapshot(struct data_dir *d)
     end_snapshot(d);
 }
 
+static void note_no_memory(struct data_dir *d)
+{
+    d->snapshot_after_ms = engine_now_ms(d->engine) + SNAPSHOT_AGAIN_MS;
+    log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
+              log_str("reason", "memory is short; the journal stays until one is written"));
+}
+
 /* What the thread has come to since. */
 static void log_snapshots(struct data_dir *d)
 {
@@ -230,19 +253,21 @@ static void log_snapshots(struct data_dir *d)
                   log_u64("took_ms", stats->snapshot_ns / 1000000));
     if (stats->snapshot_failures != d->snapshot_failures)
         log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
-                  log_str("reason", "memory is short, or the disk has failed; the journal stays "
-                                    "until one is written"));
+                  log_str("reason", "the disk has failed; the journal stays until one is written"));
     d->snapshots = stats->snapshots;
     d->snapshot_failures = stats->snapshot_failures;
 }
 
 static void begin_snapshot(struct data_dir *d)
 {
-    if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changed)
+    if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changed ||
+        engine_now_ms(d->engine) < d->snapshot_after_ms)
         return;
     d->snapshot = snapshot_begin(&d->engine->store);
-    if (d->snapshot == NULL)
-        return; /* no memory now: the next iteration tries again */
+    if (d->snapshot == NULL) {
+        note_no_memory(d);
+        return;
+    }
     journal_writer_snapshot_begin(d->writer);
     d->last_part = false;
 }
@@ -266,6 +291,7 @@ static bool write_some(struct data_dir *d)
         return false;
     if (!make_part(d) || !journal_writer_snapshot_put(d->writer, batch_bytes(&d->part))) {
         give_up_snapshot(d);
+        note_no_memory(d);
         return false;
     }
     batch_begin(&d->part, 0);

@@ -29,7 +29,8 @@ struct data_dir {
     struct snapshot *snapshot;     /* that is being written; NULL: none */
     struct batch part;             /* of it: one that has not been taken yet, if it is not empty */
     bool last_part;                /* it is the last one */
-    uint64_t snapshot_began_ns;
+    uint64_t snapshot_after_ms; /* none is begun before that, since memory was short; 0: any time */
+    uint64_t committed_ms;      /* the last commit */
     uint64_t snapshots, snapshot_failures; /* of the writer, as far as the log knows of them */
     bool refuses;                          /* the log says that no changes are taken */
     bool found;                            /* there was something in it */
@@ -46,6 +47,10 @@ int data_dir_fd(const struct data_dir *d);
 
 /* Takes note of what is durable now, and whether changes may come. */
 void data_dir_poll(struct data_dir *d);
+
+/* Once a second. While TTLs run, a store to which nobody writes says each 5 s that it is there:
+ * else a start would take all the time since the last change for time away, and give it to them. */
+void data_dir_tick(struct data_dir *d);
 
 /* For the two that follow. */
 void data_dir_make_snapshot(struct data_dir *d);

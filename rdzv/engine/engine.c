@@ -92,6 +92,14 @@ void engine_commit(struct engine *e)
     engine_committed(e, durable);
 }
 
+void engine_commit_time(struct engine *e)
+{
+    if (e->options.journal.commit == NULL || e->batch.refuses)
+        return;
+    e->batch_changed = true;
+    engine_commit(e);
+}
+
 void engine_committed(struct engine *e, uint64_t number)
 {
     if (number > e->committed)

@@ -159,6 +159,10 @@ static inline bool engine_is_committed(const struct engine *e, uint64_t watermar
 /* Hands the open batch to the journal, and begins the next one. Without changes it does nothing. */
 void engine_commit(struct engine *e);
 
+/* Commits the time alone, if nothing else has changed and there is a journal: a start learns from
+ * it until when the store was there. */
+void engine_commit_time(struct engine *e);
+
 /* The journal reports that all batches up to this one are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
 

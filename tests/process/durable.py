@@ -7,6 +7,7 @@ $RDZV_SEED is the seed of what is random (1). Everything stays on loopback and i
 the test made.
 """
 
+import datetime
 import http.client
 import json
 import os
@@ -222,6 +223,25 @@ def everything_survives_kill():
 def everything_survives_sigterm():
     for mode in MODES:
         kept(mode, signal.SIGTERM)
+
+
+def expires(port, key):
+    body = json.loads(ask(port, "GET", "/v2/keys" + key)[2])
+    return datetime.datetime.fromisoformat(body["node"]["expiration"][:19])
+
+
+@case
+def a_deadline_is_given_the_time_away_alone():
+    """And not the time before, in which the store was there and no client wrote: that is what the
+    test lets pass."""
+    for sig, most in (signal.SIGTERM, 2), (signal.SIGKILL, 6):
+        with Store() as store:
+            put(store.port, "/k", "value=v&ttl=1000")
+            before = expires(store.port, "/k")
+            time.sleep(9)
+            store.again(sig)
+            moved = (expires(store.port, "/k") - before).total_seconds()
+            check(0 <= moved <= most, "the deadline came %.0f s later" % moved)
 
 
 @case
