@@ -1,0 +1,93 @@
+/* The frames between a relay and its store: one connection carries the sessions of all clients of
+ * the relay. Knows the layout; what a frame means to a session is the relay's and the store's
+ * matter. No I/O and no allocation.
+ *
+ * A relay opens a connection with RELAY_MAGIC. Its first byte, 0xF5, opens no other protocol: it is
+ * no upper-case letter (HTTP), not 0x16 (TLS), not 0x00 to 0x0C (c10d with and without a handshake)
+ * and not 0xCE (the magic of mid-2023), so the first byte decides. Then both sides send frames:
+ *
+ *     u32 length   of the payload
+ *     u8  kind     enum relay_kind
+ *     u8  flags    RELAY_...
+ *     u16 zero
+ *     u32 channel  the relay's number for a session on this connection; 0: the connection itself
+ *     u64 number   see each kind
+ *     payload
+ *
+ * all little-endian. The relay numbers the requests of a session from 1 on. It has at most one
+ * request with an answer open in a session, and sends none behind it but CANCEL_WAIT, or of a
+ * legacy client, whose WAIT ends with its next request, that request. Requests without an answer
+ * (SET, APPEND, MULTI_SET, QUEUE_PUSH) follow each other freely.
+ *
+ * After a connection was lost, the relay opens each session that still has its client again. The
+ * store says which request of it was the last one that changed anything, and what was answered; the
+ * relay sends again what came behind that. So each request is carried out exactly once, whenever
+ * the store, or the connection, went. */
+#pragma once
+
+#include "proto/bytes.h"
+
+#define RELAY_MAGIC      "\xf5rdzv\r\n\x1a"
+#define RELAY_MAGIC_SIZE 8u
+
+/* Of the frames. A store welcomes a relay with the newest version that both know. */
+#define RELAY_VERSION 1u
+
+#define RELAY_HEAD_SIZE 20u
+
+/* A longer payload comes in several frames, all but the last with RELAY_MORE. So no session keeps
+ * the others waiting, and no frame is too long to be received in one piece. */
+#define RELAY_PAYLOAD_MAX (64u << 10)
+
+/* Requests without an answer that a relay may have open in a session, and their bytes: one request
+ * may be longer, alone. */
+#define RELAY_WINDOW       256u
+#define RELAY_WINDOW_BYTES (1u << 20)
+
+enum relay_kind {
+    RELAY_HELLO = 1, /* relay: struct RelayHello */
+    RELAY_WELCOME,   /* store: struct RelayWelcome */
+    RELAY_REFUSED,   /* store: why not, as text; then it closes the connection */
+    RELAY_OPEN,      /* relay: struct RelayOpen; channel: a new number */
+    RELAY_OPENED,    /* store. number: the last request that changed something; 0: none.
+                        RELAY_KNOWN, RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED; payload: the answer */
+    RELAY_REQUEST,   /* relay: a part of the request `number`, as the client sent it */
+    RELAY_ANSWER,    /* store: a part of the answer to the request `number`, which is done with all
+                        before it when the last part is here, and is as durable as promised */
+    RELAY_DONE,      /* store: the request `number` and all before it are done, and none has an
+                        answer left to come */
+    RELAY_CLOSE,     /* relay: the client has gone, and so the session ends. It has no answer */
+    RELAY_ENDED,     /* store: it has ended the session, and why, as text */
+    RELAY_PING,      /* either: answered by RELAY_PONG with the same number */
+    RELAY_PONG,
+    RELAY_KINDS,
+};
+
+enum {
+    RELAY_MORE = 1,     /* REQUEST, ANSWER: the rest follows in the next frame of this channel */
+    RELAY_KNOWN = 2,    /* OPENED: the store knew the session */
+    RELAY_ANSWERED = 4, /* OPENED: the payload is the answer to `number` */
+    RELAY_TOOK = 8,     /* OPENED: `number` was a COMPARE_SET that took effect: its answer is the
+                           value that it wanted to set */
+    RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: it is to be sent again, and is
+                           not counted again */
+};
+
+struct relay_frame {
+    uint8_t kind;
+    uint8_t flags;
+    uint32_t channel;
+    uint64_t number;
+    struct slice payload;
+};
+
+/* Writes the head of a frame; frame->payload.len is its length. */
+void relay_put_head(uint8_t out[RELAY_HEAD_SIZE], const struct relay_frame *frame);
+
+/* Reads the frame at the start of `in`. PARSE_DONE: *out is filled, its payload points into `in`,
+ * *size is the frame's length. PARSE_MORE: there have to be *size bytes. PARSE_BAD: no frame, or
+ * one longer than RELAY_PAYLOAD_MAX. */
+enum parse_result relay_parse(struct slice in, struct relay_frame *out, size_t *size);
+
+/* Whether a connection opens as a relay's. PARSE_MORE: it may, with *size bytes. */
+enum parse_result relay_detect(struct slice in, size_t *size);
