@@ -44,11 +44,13 @@ static struct slice find_host(const struct http_request *r)
     return host;
 }
 
-/* Without etcd's flags no setting says under which URLs clients reach rdzvd, and the default is
- * wrong for most listeners. Then the URL is the name that this client used, and nothing else. */
+/* When no setting says under which URLs clients reach rdzvd, the default is wrong for most
+ * listeners. Then the URL is the name that this client used, and nothing else. */
 static bool host_is_the_url(const struct http_request *r)
 {
-    return !r->http->config->etcd_mode && find_host(r).len != 0;
+    const struct config *config = r->http->config;
+
+    return !config->etcd_mode && config->advertise_default && find_host(r).len != 0;
 }
 
 static void write_client_urls(struct writer *w, const struct http_request *r)

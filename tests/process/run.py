@@ -767,6 +767,21 @@ def torch_etcd_server_helper_starts_it():
 
 
 @case
+def advertised_urls_are_what_clients_are_told():
+    # python-etcd repeats a request whose connection broke at another URL that it was told; two for
+    # one rdzvd are enough.
+    urls = ["http://127.0.0.1:7", "http://localhost:7"]
+    with Rdzvd("--advertise-client-urls=" + ",".join(urls)) as server:
+        told = http_get(server.port, "/v2/machines")[1].split(", ")
+        check(told == ["http://127.0.0.1:%d" % server.port] + urls, told)
+        member = json.loads(http_get(server.port, "/v2/members")[1])["members"][0]
+        check(member["clientURLs"] == urls, member)
+    with Rdzvd() as server:  # else the name that the client used
+        told = http_get(server.port, "/v2/machines")[1]
+        check(told == "http://127.0.0.1:%d" % server.port, told)
+
+
+@case
 def manifests_of_etcd_start_it():
     port = free_port()
     url = "http://127.0.0.1:%d" % port

@@ -51,12 +51,12 @@ def free_port():
 class Server:
     """A child process with its stderr kept line by line."""
 
-    def __init__(self, argv, env=None, cwd=None, executable=None):
+    def __init__(self, argv, env=None, cwd=None, executable=None, pass_fds=()):
         self.lines = []
         self._grew = threading.Condition()
         self.process = subprocess.Popen(
-            argv, executable=executable, env=env, cwd=cwd, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+            argv, executable=executable, env=env, cwd=cwd, pass_fds=pass_fds,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
