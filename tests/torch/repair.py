@@ -51,9 +51,6 @@ CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
              "call-agent-0-ranks": ["--expect=1"],
              "clock-ahead": ["--expect=2"], "clock-behind": ["--expect=2"]}
 
-# Not run unless they are named: rdzvd does not hold them yet.
-NOT_YET = ("clock-ahead", "clock-behind")
-
 
 class Skipped(Exception):
     pass
@@ -724,7 +721,7 @@ def main():
     chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
     runs = [(torch, kind, name, options.seed + i)
             for i in range(options.repeat)
-            for name in options.case or [n for n in case if n not in NOT_YET]
+            for name in options.case or case
             for torch in chosen
             for kind in options.store or ("rdzvd",)]
     results = []
