@@ -642,12 +642,11 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
-        engine->observer = (struct engine_observer){
-            .applied = on_applied,
-            .admits = admits,
-            .resumed = on_resumed,
-            .unbound = on_unbound,
-            .arg = r};
+        engine->observer = (struct engine_observer){.applied = on_applied,
+                                                    .admits = admits,
+                                                    .resumed = on_resumed,
+                                                    .unbound = on_unbound,
+                                                    .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)
