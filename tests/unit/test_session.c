@@ -599,7 +599,10 @@ static void a_worker_store_stays_while_a_session_is_bound_to_it(void **state)
     for (uint64_t id = 1; id <= 2; id++)
         assert_int_equal(engine_session_bind(&engine, space, id, true, first), STORE_OK);
     assert_int_equal(engine_session_bind(&engine, space, 3, true, second), STORE_OK);
+    engine.observer = (struct engine_observer){.unbound = on_unbound, .arg = &engine};
+    unbound = 0;
     assert_int_equal(engine_session_bind(&engine, space, 3, false, 0), STORE_OK);
+    assert_int_equal(unbound, second);
     assert_int_equal(drop(second), STORE_OK);
     assert_int_equal(drop(first), STORE_IN_USE);
     restart_from_journal();
