@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/record.pb-c.h"
+#include "proto/relay.h"
 
 static ProtobufCBinaryData bytes_of(struct slice s)
 {
@@ -25,6 +26,15 @@ struct packed {
         Rdzv__RunPut run_put;
         Rdzv__SpaceState space_state;
         Rdzv__TreeNode tree_node;
+        Rdzv__SessionDone session_done;
+        struct {
+            Rdzv__Session session;
+            union {
+                Rdzv__SessionBind session_bind;
+                Rdzv__SessionState session_state;
+                Rdzv__SessionHeld session_held;
+            };
+        };
         struct {
             Rdzv__TreeEvent event;
             Rdzv__EventNode node, prev;
@@ -198,6 +208,71 @@ static void pack_event(const struct event_state *c, struct packed *p)
     p->record.snapshot_event = m;
 }
 
+static void pack_done(const struct session_done *c, struct packed *p)
+{
+    Rdzv__SessionDone *m = &p->session_done;
+
+    rdzv__session_done__init(m);
+    m->id = c->id;
+    m->number = c->number;
+    m->flags = c->flags & ~(uint32_t)RELAY_ANSWERED;
+    m->popped = c->popped;
+    if (c->answer.len == 8) {
+        m->answer_case = RDZV__SESSION_DONE__ANSWER_INTEGER;
+        m->integer = (int64_t)bytes_get_u64(c->answer.ptr);
+    } else if (c->answer.len != 0) {
+        m->answer_case = RDZV__SESSION_DONE__ANSWER_BYTES;
+        m->bytes = bytes_of(c->answer);
+    }
+    p->record.session_done = m;
+}
+
+static void pack_bind(const struct session_bind *c, struct packed *p)
+{
+    rdzv__session_bind__init(&p->session_bind);
+    p->session_bind.id = c->id;
+    p->session_bind.is_worker = c->is_worker;
+    p->session_bind.worker_store = c->worker_store;
+    p->session.bind = &p->session_bind;
+}
+
+static void pack_session_state(const struct session_state *c, struct packed *p)
+{
+    rdzv__session_state__init(&p->session_state);
+    p->session_state.id = c->id;
+    p->session_state.number = c->number;
+    p->session_state.flags = c->flags;
+    p->session_state.is_worker = c->is_worker;
+    p->session_state.worker_store = c->worker_store;
+    p->session_state.answer = bytes_of(c->answer);
+    p->session.state = &p->session_state;
+}
+
+static void pack_held(const struct key_put *c, struct packed *p)
+{
+    rdzv__session_held__init(&p->session_held);
+    p->session_held.id = bytes_get_u64(c->key.ptr);
+    p->session_held.bytes = bytes_of(c->value);
+    p->session.held = &p->session_held;
+}
+
+static void pack_session(const struct change *c, struct packed *p)
+{
+    rdzv__session__init(&p->session);
+    p->record.change_case = RDZV__RECORD__CHANGE_SESSION;
+    p->record.session = &p->session;
+    p->session.what_case =
+        (Rdzv__Session__WhatCase)(c->kind - CHANGE_SESSION_BIND + RDZV__SESSION__WHAT_BIND);
+    if (c->kind == CHANGE_SESSION_BIND)
+        pack_bind(&c->bind, p);
+    else if (c->kind == CHANGE_SESSION_END)
+        p->session.end = c->session;
+    else if (c->kind == CHANGE_SNAPSHOT_SESSION)
+        pack_session_state(&c->session_state, p);
+    else
+        pack_held(&c->put, p);
+}
+
 /* What only snapshots have. */
 static void pack_state(const struct change *c, struct packed *p)
 {
@@ -221,6 +296,7 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_NONE:
         break;
     case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
         pack_put(&c->put, p);
         break;
     case CHANGE_KEY_PATCH:
@@ -289,6 +365,15 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SNAPSHOT_KEYS:
         pack_state(c, p);
         break;
+    case CHANGE_SESSION_DONE:
+        pack_done(&c->done, p);
+        break;
+    case CHANGE_SESSION_BIND:
+    case CHANGE_SESSION_END:
+    case CHANGE_SNAPSHOT_SESSION:
+    case CHANGE_SNAPSHOT_HELD:
+        pack_session(c, p);
+        break;
     }
 }
 
@@ -319,7 +404,7 @@ uint8_t *batch_take(struct batch *b, size_t *cap)
 {
     uint8_t *bytes = b->bytes;
 
-    *cap = b->cap;
+    *cap = b->cap + b->kept;
     b->bytes = NULL;
     b->count = b->len = b->cap = 0;
     return bytes;
@@ -342,7 +427,7 @@ static bool make_room(struct batch *b, size_t more)
         return false;
     while (cap - b->len < more)
         cap *= 2;
-    wider = realloc(b->bytes, cap);
+    wider = realloc(b->bytes, cap + b->kept);
     if (wider == NULL)
         return false;
     b->bytes = wider;
@@ -350,12 +435,39 @@ static bool make_room(struct batch *b, size_t more)
     return true;
 }
 
-static void put_field(struct batch *b, uint8_t tag, uint64_t v)
+bool batch_keep(struct batch *b, size_t size)
 {
-    b->bytes[b->len++] = tag;
+    if (b->refuses)
+        return false;
+    size += 2 * (1 + VARINT_MAX) + TIME_SIZE;
+    if (b->bytes != NULL && size <= b->kept)
+        return true;
+    batch_let_go(b);
+    if (!make_room(b, size))
+        return false;
+    b->cap -= size;
+    b->kept = size;
+    return true;
+}
+
+void batch_let_go(struct batch *b)
+{
+    if (b->bytes != NULL) /* else they were taken, with what was kept in them */
+        b->cap += b->kept;
+    b->kept = 0;
+}
+
+static void put_varint(struct batch *b, uint64_t v)
+{
     for (; v > 0x7f; v >>= 7)
         b->bytes[b->len++] = (uint8_t)(v | 0x80);
     b->bytes[b->len++] = (uint8_t)v;
+}
+
+static void put_field(struct batch *b, uint8_t tag, uint64_t v)
+{
+    b->bytes[b->len++] = tag;
+    put_varint(b, v);
 }
 
 static void put_number(struct batch *b)
@@ -397,24 +509,93 @@ static size_t count_lists(const struct change *c)
     return 0;
 }
 
+/* --- Records. protobuf-c looks twice at each field that a record may have, which takes longer than
+ * all else that is done about a small change. So most records are written here, but for the message
+ * in them. --- */
+
+#define TAG_SPACE        0x0a /* of a record: field 1, bytes */
+#define TAG_WORKER_STORE 0x10 /* field 2, a varint */
+#define WIRE_BYTES       2u
+
+/* The message of the record; NULL: protobuf-c has to write the record. */
+static const ProtobufCMessage *message_of(const Rdzv__Record *r)
+{
+    switch (r->change_case) {
+    case RDZV__RECORD__CHANGE_KEY_PUT:
+    case RDZV__RECORD__CHANGE_KEY_PATCH:
+    case RDZV__RECORD__CHANGE_KEY_APPEND:
+    case RDZV__RECORD__CHANGE_QUEUE_PUSH:
+    case RDZV__RECORD__CHANGE_BARRIER_OPEN:
+    case RDZV__RECORD__CHANGE_TREE_PUT:
+    case RDZV__RECORD__CHANGE_TREE_REMOVE:
+    case RDZV__RECORD__CHANGE_SESSION_DONE:
+        return &r->key_put->base; /* each of them begins with it */
+    default:
+        return NULL;
+    }
+}
+
+static size_t varint_size(uint64_t v)
+{
+    size_t size = 1;
+
+    for (; v > 0x7f; v >>= 7)
+        size++;
+    return size;
+}
+
+static size_t record_size(const Rdzv__Record *r, size_t message)
+{
+    size_t size = varint_size((uint64_t)r->change_case << 3) + varint_size(message) + message;
+
+    if (r->space.len != 0)
+        size += 1 + varint_size(r->space.len) + r->space.len;
+    if (r->worker_store != 0)
+        size += 1 + varint_size(r->worker_store);
+    return size;
+}
+
+static void put_record(struct batch *b, const Rdzv__Record *r, const ProtobufCMessage *m,
+                       size_t message)
+{
+    if (r->space.len != 0) {
+        put_field(b, TAG_SPACE, r->space.len);
+        memcpy(b->bytes + b->len, r->space.data, r->space.len);
+        b->len += r->space.len;
+    }
+    if (r->worker_store != 0)
+        put_field(b, TAG_WORKER_STORE, r->worker_store);
+    put_varint(b, (uint64_t)r->change_case << 3 | WIRE_BYTES);
+    put_varint(b, message);
+    b->len += protobuf_c_message_pack(m, b->bytes + b->len);
+}
+
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
-    size_t size, count = count_lists(change);
+    size_t size, inner, count = count_lists(change);
     ProtobufCBinaryData *lists = count == 0 ? NULL : calloc(count, sizeof *lists);
-    struct packed p = {.lists = lists};
+    const ProtobufCMessage *message;
+    struct packed p;
     bool ok;
 
     if (b->refuses || (count != 0 && lists == NULL)) {
         free(lists);
         return false;
     }
+    p.lists = lists;
     pack(space, change, &p);
-    size = rdzv__record__get_packed_size(&p.record);
+    message = message_of(&p.record);
+    inner = message == NULL ? 0 : protobuf_c_message_get_packed_size(message);
+    size =
+        message == NULL ? rdzv__record__get_packed_size(&p.record) : record_size(&p.record, inner);
     ok = make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE);
     if (ok) {
         put_number(b);
         put_field(b, TAG_RECORD, size);
-        b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
+        if (message != NULL)
+            put_record(b, &p.record, message, inner);
+        else
+            b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
         b->count++;
     }
     free(lists);
