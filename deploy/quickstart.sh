@@ -7,6 +7,8 @@
 # unmodified torchrun uses it twice on this port: first as torch's TCPStore (c10d), then as an etcd
 # (etcd-v2). Each time two agents with two workers each train a small model. The script kills one
 # agent with its workers and starts a new one, and the job continues from its checkpoint to its end.
+# Then a job comes to its store through relays, and the script kills the store with kill -9 and
+# starts it again, twenty times: no agent and no worker notices.
 #
 # The script ends what it started, and no other process. It keeps the logs with --keep, or if a step
 # fails. $BUILD names another build folder than build/. To install packages it needs root or sudo.
@@ -47,7 +49,7 @@ finish()
         else
             rm -rf "$LOGS"
         fi
-        echo "quickstart: PASS: torch $TORCH lost an agent and trained to the end, over c10d and etcd-v2"
+        echo "quickstart: PASS: torch $TORCH lost an agent and trained to the end, over c10d and etcd-v2, and none noticed that its store was killed"
     else
         echo "quickstart: FAIL in the step: $STEP (status $status)${LOGS:+; logs: $LOGS}"
     fi
@@ -111,6 +113,12 @@ for backend in c10d etcd-v2; do
     wait "$DRIVER_PID"
     DRIVER_PID=
 done
+
+step "a job whose store is killed with kill -9 twenty times, behind a relay for each agent"
+RDZVD=$BUILD/rdzv/rdzvd /usr/bin/python3 "$ROOT/tests/torch/kills.py" --torch "$TORCH" --way relay --tell &
+DRIVER_PID=$!
+wait "$DRIVER_PID"
+DRIVER_PID=
 
 step "stopping rdzvd"
 kill "$RDZVD_PID"

@@ -206,8 +206,8 @@ step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON t
 step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
-step torch-elastic $PYTHON tests/torch/elastic.py $RELEASES
-step torch-kills $PYTHON tests/torch/kills.py --way held $([ "$ALL" = no ] && echo --torch 2.13.0) --seed "$SEED"
+step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 $RELEASES
+step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then
     step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4

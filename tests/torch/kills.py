@@ -2,7 +2,7 @@
 agent and no worker may notice.
 
     kills.py [--seed N] [--kills N] [--torch NAME]... [--way relay|held]... [--sync MODE] [--logs DIR]
-             [--tell]
+             [--at_once N] [--tell]
 
 Two agents with two workers each. The ways:
 
@@ -17,6 +17,7 @@ rank is started once, all end with 0 at one step with one model.
 """
 
 import argparse
+import concurrent.futures
 import os
 import random
 import shutil
@@ -262,13 +263,16 @@ def main():
     parser.add_argument("--way", action="append", choices=tuple(WAYS))
     parser.add_argument("--sync", choices=("batch", "always"), default="batch")
     parser.add_argument("--logs", help="a folder for all logs, kept")
+    parser.add_argument("--at_once", type=int, default=2, help="how many runs at a time")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     options = parser.parse_args()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
-    results = [run(options, torch, way) for torch in torches.choose(options.torch)
-               for way in options.way or WAYS]
+    runs = [(torch, way) for torch in torches.choose(options.torch)
+            for way in options.way or WAYS]
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        results = list(pool.map(lambda r: run(options, *r), runs))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
     sys.exit(0 if all(results) else 1)
 
