@@ -220,6 +220,7 @@ else
     step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --seed "$SEED" --jobs 2
 fi
 [ "$ALL" = no ] || step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
+[ "$ALL" = no ] || step torch-chaos-relays $PYTHON tests/torch/chaos.py --relays --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
 [ "$LIST" = no ] || exit 0
 
 echo

@@ -2,11 +2,13 @@
 1 to 4 nodes, each in a pod of its own (netns.py), the store in another.
 
     chaos.py [--seed N] [--count N] [--faults N] [--torch NAME]... [--jobs N] [--logs DIR] [--tell]
-             [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
+             [--relays] [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
 
 Of nodes that are lost and not replaced no store knows that they do not come back, so rdzvd has
 --regroup-wait=4s, and --expect for the first round. The seed chooses how many nodes begin, which faults happen, and when: also in the middle of a
-rendezvous, and while another fault lasts. The n-th sequence has seed + n.
+rendezvous, and while another fault lasts. The n-th sequence has seed + n. With --relays each pod has
+a relay, and the store a data directory: it is killed and started again, and so are relays, which
+ends their agents.
 
 Checked: when nothing has happened for a while, one world of all agents that live trains, and says
 how soon; no two worlds train at once; no agent ends of itself; the job ends with 0.
@@ -28,7 +30,7 @@ import time
 import netns
 import torches
 from job import STOP, JobFailed, out
-from pods import PodJob, PodRdzvd, PodRun, rdzvd_binary
+from pods import PodDurable, PodJob, PodRdzvd, PodRun, rdzvd_binary
 from repair import full_names
 
 MOST = 4  # nodes
@@ -126,6 +128,7 @@ class Sequence(PodRun):
         count = self.begin_with
         self.job = PodJob(self.torch, self.store.endpoint, os.path.join(self.folder, "job"),
                           "training", "1:%d" % MOST, max_restarts=1000, last_call_s=None)
+        self.job.relays = self.options.relays
         self.jobs.append(self.job)
         agents = [self.job.prepare(self.network.pod("node-%d" % i)) for i in range(count)]
         self.job.await_ready(*agents)
@@ -146,7 +149,7 @@ class Sequence(PodRun):
         while True:
             names = list(FAULTS)
             name = self.random.choices(names, [FAULTS[n][0] for n in names])[0]
-            if FAULTS[name][1](self):
+            if (name not in OF_RELAYS or self.options.relays) and FAULTS[name][1](self):
                 return name
 
     # -------------------------------------------------------- running
@@ -154,12 +157,16 @@ class Sequence(PodRun):
     def work(self):
         self.network = (netns.Loopback if self.options.loopback else netns.Network)(self.folder)
         try:
-            self.store = PodRdzvd(self.network.pod("store"), "--expect=%d" % self.begin_with,
-                                  "--regroup-wait=4s", *self.options.rdzvd_args)
+            pod = self.network.pod("store")
+            flags = ["--expect=%d" % self.begin_with, "--regroup-wait=4s", *self.options.rdzvd_args]
+            self.store = (PodDurable(pod, self.folder, *flags) if self.options.relays
+                          else PodRdzvd(pod, *flags))
             with self.store:
                 try:
                     self.go_through()
                 finally:
+                    if self.options.relays and self.store.daemon is None:
+                        self.store.start()
                     os.kill(self.store.pid, signal.SIGCONT)
                     for job in self.jobs:
                         job.end()
@@ -174,8 +181,7 @@ class Sequence(PodRun):
     def again_command(self):
         words = [sys.executable, os.path.abspath(__file__), "--seed", str(self.seed), "--torch",
                  self.torch.name, "--faults", str(self.options.faults), "--tell"]
-        if self.options.loopback:
-            words.append("--loopback")
+        words += [w for w in ("--loopback", "--relays") if getattr(self.options, w[2:])]
         words += ["--rdzvd_arg=" + a for a in self.options.rdzvd_args]
         return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
 
@@ -283,6 +289,33 @@ def store_stopped(s):
     return True
 
 
+OF_RELAYS = ("the store killed", "a relay killed")
+
+
+@fault(3, "the store killed")
+def store_killed(s):
+    if s.store in s.idle:
+        return False
+    seconds = s.random.choice((0, 1, 10)) * s.random.random()
+    s.note("rdzvd is killed, and away for %.1f s" % seconds)
+    s.stand_still(s.store, seconds, s.store.kill, s.store.start)
+    return True
+
+
+@fault(1, "a relay killed")
+def relay_killed(s):
+    """Its agent has lost its store, and ends of that; another comes."""
+    agent = s.any_agent()
+    if agent is None:
+        return False
+    new = s.spare()
+    s.note("the relay of %s is killed, and %s comes" % (agent.name, new.name))
+    agent.killed = True
+    s.job.kill_relay(agent)
+    s.job.go(new)
+    return True
+
+
 # ------------------------------------------------------------ running them
 
 
@@ -313,6 +346,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--logs", help="a folder for all logs, kept")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--relays", action="store_true", help="a relay in each pod")
     parser.add_argument("--loopback", action="store_true", help="127.0.0.x, no namespaces")
     parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[],
                         metavar="--FLAG=VALUE", help="another flag for rdzvd")

@@ -92,14 +92,14 @@ class Job:
         more = ["--monitor_interval=0.5"]
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
-        argv = self.torchrun(name, self.endpoint(name), WORKERS_PER_AGENT, *more)
+        argv = self.torchrun(name, self.endpoint_of(name), WORKERS_PER_AGENT, *more)
         env = self.torch.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         if not self.shares:
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
 
-    def endpoint(self, name):
+    def endpoint_of(self, name):
         """Where that agent finds its store."""
         del name  # all of them at the same place
         return "127.0.0.1:%d" % self.port

@@ -153,7 +153,7 @@ class KilledJob(Job):
                          seconds=seconds, shares=store.backend == "c10d" and torch.name != "2.6")
         self.store = store
 
-    def endpoint(self, name):
+    def endpoint_of(self, name):
         return self.store.endpoint(name)
 
     def started(self):

@@ -19,7 +19,7 @@ from job import STOP, Agent, Job, JobFailed, out
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
-from servers import Rdzvd, rdzvd_binary  # noqa: E402,F401
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402,F401
 
 PORT = 29400
 FAULT_SECONDS = 240  # torch's own waits end after 60 s, containers wait up to 80: more hangs
@@ -36,6 +36,56 @@ class PodRdzvd(Rdzvd):
         super().__init__(*args, listen=("0.0.0.0:%d" % (PORT if own else 0),),
                          wrapper=pod.enter(own_pids=False))
         self.endpoint = "%s:%d" % (pod.name, self.port)
+
+
+class PodDurable:
+    """rdzvd with a data directory, which can be killed and started again at the same endpoint."""
+
+    def __init__(self, pod, folder, *args):
+        self.pod, self.args, self.logs = pod, ["--data-dir=" + os.path.join(folder, "data"), *args], []
+        self.port = PORT if hasattr(pod, "network") else free_port()
+        self.endpoint = "%s:%d" % (pod.name, self.port)
+        self.daemon = None
+
+    def start(self):
+        self.daemon = Rdzvd(*self.args, listen=("0.0.0.0:%d" % self.port,),
+                            wrapper=self.pod.enter(own_pids=False))
+
+    def kill(self):
+        code = self.daemon.stop(signal.SIGKILL)
+        if code != -signal.SIGKILL:
+            raise JobFailed("rdzvd ended with %d of itself" % code)
+        self.logs.append(self.daemon.log())
+        self.daemon = None
+
+    @property
+    def pid(self):
+        return self.daemon.pid
+
+    def log(self):
+        return "\n".join(self.logs + ([self.daemon.log()] if self.daemon else []))
+
+    def stop(self):
+        return self.daemon.stop()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        if self.daemon is not None:
+            self.daemon.stop()
+
+
+class PodRelay(Rdzvd):
+    """A relay in a pod, for what runs in it; it ends with the pod's agent."""
+
+    def __init__(self, pod, upstream):
+        own = hasattr(pod, "network")
+        host = "127.0.0.1" if own else pod.address
+        super().__init__("--upstream=" + upstream, listen=("%s:%d" % (host, PORT if own else 0),),
+                         wrapper=pod.enter(own_pids=False))
+        self.endpoint = "%s:%d" % ("localhost" if own else host, self.port)
 
 
 class PodPeerStore(PeerStore):
@@ -89,6 +139,7 @@ class PodJob(Job):
         os.makedirs(folder, exist_ok=True)
         super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=180)
         self.endpoint, self.workers_each = endpoint, workers
+        self.relays = False  # each pod has one
         self.max_restarts, self.last_call_s = max_restarts, last_call_s
 
     # -------------------------------------------------------- agents
@@ -104,11 +155,13 @@ class PodJob(Job):
             del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
         elif not self.torch.is_1x:
             more = ["--local_addr=" + pod.address]
-        argv = self.torchrun(name, self.endpoint, self.workers_each, *more, *flags)
+        relay = PodRelay(pod, self.endpoint) if self.relays else None
+        argv = self.torchrun(name, relay.endpoint if relay else self.endpoint, self.workers_each,
+                             *more, *flags)
         module = argv.index("-m")
         argv[module:module + 1] = [os.path.join(torches.HERE, "gate.py"), fifo]
         agent = Agent(self, name, pod.enter() + argv, env)
-        agent.pod, agent.fifo = pod, fifo
+        agent.pod, agent.fifo, agent.relay = pod, fifo, relay
         self.agents[name] = agent
         return agent
 
@@ -140,7 +193,13 @@ class PodJob(Job):
     def kill_pod(self, agent):
         """The agent, and with it all that ran in its container."""
         agent.killed = True
+        self.kill_relay(agent)
         agent.pod.kill(agent.process)
+
+    @staticmethod
+    def kill_relay(agent):
+        if agent.relay is not None:
+            agent.relay.stop(signal.SIGKILL)
 
     @staticmethod
     def hears(agent, number):
@@ -171,6 +230,7 @@ class PodJob(Job):
         for agent in self.agents.values():
             if agent.code is None:
                 agent.pod.kill(agent.process)
+            self.kill_relay(agent)
         super().end()
 
     # -------------------------------------------------------- worlds
@@ -318,6 +378,9 @@ class PodRun:
         if not isinstance(error, JobFailed):
             lines.append("".join(traceback.format_exception(error)))
         lines += [job.logs(40) for job in self.jobs]
+        for job in self.jobs:
+            lines += ["---- relay of %s\n%s" % (a.name, "\n".join(a.relay.log().splitlines()[-15:]))
+                      for a in job.agents.values() if getattr(a, "relay", None)]
         if self.store is not None:
             lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
         lines += ["again: " + self.again_command(), "logs: " + self.folder]
