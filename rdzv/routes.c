@@ -3,6 +3,7 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metrics.h"
+#include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
 #include "rdzv/etcd/admin.h"
 #include "rdzv/etcd/auth.h"
@@ -29,5 +30,14 @@ const struct http_route http_routes[] = {
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
+    {.path = NULL},
+};
+
+/* What a relay says of itself, whatever its store says. */
+const struct http_route relay_routes[] = {
+    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+     NULL},
     {.path = NULL},
 };

@@ -103,7 +103,7 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d))
+    if (!config_check_overlaps(d) || !config_finish_relay(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -167,6 +167,9 @@ void config_free(struct config *c)
         return;
     config_clear_listeners(c);
     free(c->name);
+    config_clear_upstreams(c);
+    free(c->upstream);
+    free(c->space);
     free(c->data_dir);
     free(c->check_data);
     free(c->admin_token_file);
@@ -213,7 +216,9 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
     }
     if (spec == NULL)
         spec = config_add_listener(c, host, strlen(host), port,
-                                   config_space_name_ok(name) ? name : CONFIG_DEFAULT_SPACE);
+                                   c->upstream != NULL          ? c->space
+                                   : config_space_name_ok(name) ? name
+                                                                : CONFIG_DEFAULT_SPACE);
     spec->fd = fd;
     spec->optional = false;
 }
