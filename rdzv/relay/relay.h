@@ -37,7 +37,6 @@ struct relay_answer {
     uint64_t number;
     struct blob **pieces;
     uint32_t count, room;
-    uint8_t flags; /* of OPENED */
     bool failed;   /* memory was short */
 };
 

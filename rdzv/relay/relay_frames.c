@@ -235,6 +235,14 @@ static bool keep_piece(struct relay_answer *a, struct slice bytes)
     return piece != NULL;
 }
 
+/* The client waits for the answer to that request. */
+static bool is_wanted(const struct relay_session *s, uint64_t number)
+{
+    const struct relay_request *q = pending_find(&s->pending, number);
+
+    return q != NULL && q->wanted && s->client != NULL;
+}
+
 /* One more piece of an answer that is not whole. Nobody reads what is not wanted. */
 static void gather(struct relay_session *s, const struct relay_frame *frame, bool wanted)
 {
@@ -243,7 +251,6 @@ static void gather(struct relay_session *s, const struct relay_frame *frame, boo
     if (a->number != frame->number)
         relay_drop_answer(a);
     a->number = frame->number;
-    a->flags |= frame->flags;
     if (wanted && !a->failed && !keep_piece(a, frame->payload))
         a->failed = true;
 }
@@ -295,8 +302,7 @@ static void after_confirm(struct relay_session *s)
 
 static const char *receive_answer(struct relay_session *s, const struct relay_frame *frame)
 {
-    struct relay_request *q = pending_find(&s->pending, frame->number);
-    bool wanted = q != NULL && q->wanted && s->client != NULL;
+    bool wanted = is_wanted(s, frame->number);
 
     if (frame->flags & RELAY_MORE) {
         gather(s, frame, wanted);
@@ -307,6 +313,8 @@ static const char *receive_answer(struct relay_session *s, const struct relay_fr
         relay_end(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
     }
+    if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
+        s->state = SESSION_OPEN;
     if (!confirm(s, frame->number, true))
         relay_end(s, DROP_UPSTREAM, "the store has left out an answer");
     else
@@ -380,8 +388,8 @@ static void deliver_desired(struct relay_session *s, const struct relay_request 
 /* The store has carried out the requests up to that one. False: the client cannot be told. */
 static bool resume_from(struct relay_session *s, const struct relay_frame *frame, uint8_t flags)
 {
-    struct relay_request *q = pending_find(&s->pending, frame->number);
-    bool wanted = q != NULL && q->wanted && s->client != NULL;
+    const struct relay_request *q = pending_find(&s->pending, frame->number);
+    bool wanted = is_wanted(s, frame->number);
 
     if (flags & RELAY_ARRIVED) /* it is sent again, and does not count twice */
         return confirm(s, frame->number - 1, false);
@@ -411,12 +419,11 @@ static const char *receive_opened(struct relay_session *s, const struct relay_fr
 
     if (s->state != SESSION_ASKING)
         return NULL; /* of a session that was new to the store */
-    if (flags & RELAY_MORE) {
-        gather(s, frame, true);
+    if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
+        s->recorded = true;
+        gather(s, frame, is_wanted(s, frame->number));
         return NULL;
     }
-    if (s->answer.number == frame->number)
-        flags |= s->answer.flags;
     s->state = SESSION_OPEN;
     why = flags & RELAY_KNOWN ? NULL : why_lost(s);
     if (why != NULL) {
