@@ -292,8 +292,11 @@ static void init_protocols(struct server *s)
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
+    relay_entry_init(&s->relay_entry, &s->http);
+    s->relay_http_protocol = relay_entry_protocol(&s->relay_entry);
     s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
-    s->protocols[1] = &s->c10d_protocol;
+    s->protocols[1] = &s->relay_http_protocol;
+    s->protocols[2] = &s->c10d_protocol;
     s->net.protocols = s->protocols;
     s->net.http_protocols = s->http_protocols;
 }
