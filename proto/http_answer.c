@@ -39,7 +39,7 @@ bool http_list_names(struct slice list, struct slice token)
 {
     size_t start = 0;
 
-    for (size_t i = 0; i <= list.len; i++) {
+    for (size_t i = 0; i <= list.len && list.len > 0; i++) {
         if (i < list.len && list.ptr[i] != ',')
             continue;
         if (token.len > 0 && is_same(trim((struct slice){list.ptr + start, i - start}), token))
