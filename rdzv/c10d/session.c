@@ -866,13 +866,9 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
                                struct protocol_progress *progress, const char **why)
 {
     struct c10d *c10d = p->arg;
-    enum c10d_version legacy =
-        c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X1   ? C10D_X1
-        : c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X2 ? C10D_X2
-                                                                       : C10D_LEGACY;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, legacy, c10d->config->legacy, &version, &size);
+    enum parse_result result = c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
 
     if (result == PARSE_MORE)
         progress->need = size;

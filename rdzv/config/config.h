@@ -17,6 +17,7 @@
  * etcd, and leaves ours in force. --config is always ours: to etcd it is a flag without effect. */
 #pragma once
 
+#include "proto/c10d.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -43,6 +44,12 @@ struct listen_spec {
     bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
     int fd;            /* an inherited listening socket, or -1: open one */
+};
+
+/* Where a relay finds its store. */
+struct upstream_spec {
+    char *host; /* an address without brackets, or a name */
+    uint16_t port;
 };
 
 enum config_action {
@@ -136,6 +143,11 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
+    char *upstream; /* as given; NULL: this is a store. Else it is a relay of these stores: */
+    struct upstream_spec *upstreams; /* one at least */
+    size_t upstream_count;
+    char *space; /* of a relay: what its clients use there; NULL: the default one */
+
     char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir;   /* NULL: state is in memory only */
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
@@ -183,6 +195,9 @@ struct config_error {
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error);
 void config_free(struct config *config);
+
+/* What a c10d client without a handshake speaks. */
+enum c10d_version config_legacy_version(const struct config *config);
 
 /* An inherited listening socket (see notify.h) takes the place of the listener with that address,
  * if there is one, of the default listeners, if no setting names any, or its own place. A socket

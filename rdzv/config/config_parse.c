@@ -103,7 +103,7 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d))
+    if (!config_check_overlaps(d) || !config_finish_relay(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -167,6 +167,9 @@ void config_free(struct config *c)
         return;
     config_clear_listeners(c);
     free(c->name);
+    config_clear_upstreams(c);
+    free(c->upstream);
+    free(c->space);
     free(c->data_dir);
     free(c->check_data);
     free(c->admin_token_file);
@@ -212,10 +215,12 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             spec = &c->listeners[i];
     }
     if (spec == NULL) {
-        bool named = config_space_name_ok(name);
+        bool named = c->upstream == NULL && config_space_name_ok(name);
 
-        spec =
-            config_add_listener(c, host, strlen(host), port, named ? name : CONFIG_DEFAULT_SPACE);
+        spec = config_add_listener(c, host, strlen(host), port,
+                                   c->upstream != NULL ? c->space
+                                   : named             ? name
+                                                       : CONFIG_DEFAULT_SPACE);
         spec->space_named = named;
     }
     spec->fd = fd;

@@ -11,7 +11,8 @@ enum drop_reason {
     DROP_SPACE_FULL, /* --space-limit */
     DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
-    DROP_RUN, /* an agent whose run was forgotten, or goes on without it */
+    DROP_RUN,      /* an agent whose run was forgotten, or goes on without it */
+    DROP_UPSTREAM, /* of a relay: the store has ended its session, or does not know it any more */
     DROP_REASONS,
 };
 

@@ -12,6 +12,7 @@ struct backoff;
 struct hasher;
 struct http_job;
 struct http_route;
+struct upstream;
 struct watch;
 
 /* What all HTTP sessions share. */
@@ -21,6 +22,7 @@ struct http {
     const struct http_route *routes; /* rdzv/routes.c */
     struct backoff *backoff;         /* of wrong passwords and tokens */
     struct hasher *hasher;           /* of passwords */
+    const struct upstream *upstream; /* of a relay; else NULL */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
     struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the

@@ -14,6 +14,7 @@ enum conn_input {
     INPUT_READY,    /* they are shown to the protocol as they come */
     INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
     INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
+    INPUT_HELD,     /* they are left in the socket: what came before has to wait for something */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
     INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
                        with a costly request at their head in net->costly */

@@ -126,9 +126,10 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
 static void set_result(struct conn *c, enum protocol_result result)
 {
     static const enum conn_input states[] = {
-        [PROTOCOL_MORE] = INPUT_READY,        [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
-        [PROTOCOL_PARKED] = INPUT_PARKED,     [PROTOCOL_PAUSED] = INPUT_PAUSED,
-        [PROTOCOL_DEFERRED] = INPUT_DEFERRED, [PROTOCOL_ENDED] = INPUT_READY,
+        [PROTOCOL_MORE] = INPUT_READY,     [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
+        [PROTOCOL_PARKED] = INPUT_PARKED,  [PROTOCOL_HELD] = INPUT_HELD,
+        [PROTOCOL_PAUSED] = INPUT_PAUSED,  [PROTOCOL_DEFERRED] = INPUT_DEFERRED,
+        [PROTOCOL_ENDED] = INPUT_READY,
     };
 
     conn_set_input(c, states[result]);
@@ -188,7 +189,7 @@ void input_process(struct conn *c)
 
 void input_unpark(struct conn *c)
 {
-    if (c->input == INPUT_PARKED && conn_is_open(c))
+    if ((c->input == INPUT_PARKED || c->input == INPUT_HELD) && conn_is_open(c))
         conn_set_input(c, INPUT_DEFERRED);
 }
 
@@ -275,6 +276,18 @@ static void receive_first(struct conn *c, int fd)
     }
 }
 
+/* Much has come behind a request that is parked. */
+static void on_run_ahead(struct conn *c)
+{
+    if (c->protocol->runs_ahead) {
+        conn_set_input(c, INPUT_HELD);
+        conn_update_events(c);
+        return;
+    }
+    conn_drop(c, DROP_LIMIT, "too much sent behind an open watch or a request that waits",
+              (struct slice){0});
+}
+
 static void receive_more(struct conn *c, int fd)
 {
     ssize_t n;
@@ -292,8 +305,7 @@ static void receive_more(struct conn *c, int fd)
     if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
         input_process(c);
     else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)
-        conn_drop(c, DROP_LIMIT, "too much sent behind an open watch or a request that waits",
-                  (struct slice){0});
+        on_run_ahead(c);
 }
 
 void input_receive(struct conn *c)

@@ -10,7 +10,7 @@ void input_receive(struct conn *c);
 /* Shows the protocol what is kept. A protocol calls it when a parked connection goes on. */
 void input_process(struct conn *c);
 
-/* A parked connection goes on in the next iteration: its request is shown again. */
+/* A connection that is parked or held goes on in the next iteration: its request is shown again. */
 void input_unpark(struct conn *c);
 
 /* A deferred connection goes on, with the budget of this iteration. */
