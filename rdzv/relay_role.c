@@ -1,6 +1,9 @@
 /* A relay: what it does beside what every server does. See role.h for the contract. */
 #include "rdzv/relay_role.h"
 
+#include <string.h>
+#include <unistd.h>
+
 #include "rdzv/routes.h"
 #include "rdzv/server.h"
 
@@ -11,9 +14,52 @@ static void set_options(const struct config *config, struct engine_options *opti
     (void)options;
 }
 
-/* Ids of sessions, and the jitter of tries, come from a number that nobody guesses. HTTP is what the
- * relay says of itself; a protocol that passes requests on comes here, into protocols[0] and
- * http_protocols[0], and serves relay_routes itself. */
+/* --- HTTP goes where the link goes. --- */
+
+/* The store that has welcomed the link. */
+static bool store_at(void *arg, struct sockaddr_storage *at, socklen_t *len)
+{
+    const struct upstream *u = arg;
+
+    if (u->state != UPSTREAM_CONNECTED)
+        return false;
+    *len = resolve_address_len(&u->addresses[u->at]);
+    memcpy(at, &u->addresses[u->at], *len);
+    return true;
+}
+
+static void follow_link(struct relay_parts *p)
+{
+    bool linked = p->upstream.state == UPSTREAM_CONNECTED;
+    uint64_t number = linked ? p->relay.stats.links : 0;
+
+    if (number == p->link_number)
+        return;
+    if (p->link_number != 0)
+        relay_http_store_is_gone(&p->http);
+    p->link_number = number;
+    if (linked)
+        relay_http_store_is_there(&p->http);
+}
+
+static void init_http(struct server *s)
+{
+    struct relay_parts *p = &s->relay;
+
+    gethostname(p->host_name, sizeof p->host_name - 1);
+    relay_http_init(&p->http, &(struct relay_http_options){.net = &s->net,
+                                                           .space = slice_str(s->config->space),
+                                                           .name = slice_str(p->host_name),
+                                                           .store_at = store_at,
+                                                           .arg = &p->upstream});
+    s->http.routes = relay_routes;
+    s->http.upstream = &p->upstream;
+    s->http.relay = &p->http;
+}
+
+/* --- Beginning and end. --- */
+
+/* Ids of sessions, and the jitter of tries, come from a number that nobody guesses. */
 static void init(struct server *s)
 {
     struct relay_parts *p = &s->relay;
@@ -28,8 +74,7 @@ static void init(struct server *s)
     p->clients = (struct relay_clients){
         .config = s->config, .relay = &p->relay, .engine = &s->engine};
     upstream_init(&p->upstream, &s->net, &p->relay, s->config, (uint32_t)(seed >> 32));
-    s->http.routes = relay_routes;
-    s->http.upstream = &p->upstream;
+    init_http(s);
     p->client_protocol = relay_client_protocol(&p->clients);
     s->protocols[1] = &p->client_protocol;
 }
@@ -56,6 +101,7 @@ static void tick(struct server *s)
 
 static bool end_iteration(struct server *s)
 {
+    follow_link(&s->relay);
     return upstream_flush(&s->relay.upstream);
 }
 
@@ -67,6 +113,7 @@ static bool may_stop(struct server *s)
 
 static void fini(struct server *s)
 {
+    relay_http_fini(&s->relay.http);
     upstream_fini(&s->relay.upstream);
     relay_fini(&s->relay.relay);
 }

@@ -131,7 +131,10 @@ static void init(struct server *s)
     s->http.hasher = &store->hasher;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     store->c10d_protocol = c10d_protocol(&store->c10d);
-    s->protocols[1] = &store->c10d_protocol;
+    relay_entry_init(&store->relay_entry, &s->http);
+    store->relay_http_protocol = relay_entry_protocol(&store->relay_entry);
+    s->protocols[1] = &store->relay_http_protocol;
+    s->protocols[2] = &store->c10d_protocol;
 }
 
 static int begin(struct server *s)

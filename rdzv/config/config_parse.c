@@ -214,11 +214,15 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             strcmp(c->listeners[i].host, host) == 0)
             spec = &c->listeners[i];
     }
-    if (spec == NULL)
+    if (spec == NULL) {
+        bool named = c->upstream == NULL && config_space_name_ok(name);
+
         spec = config_add_listener(c, host, strlen(host), port,
-                                   c->upstream != NULL          ? c->space
-                                   : config_space_name_ok(name) ? name
-                                                                : CONFIG_DEFAULT_SPACE);
+                                   c->upstream != NULL ? c->space
+                                   : named             ? name
+                                                       : CONFIG_DEFAULT_SPACE);
+        spec->space_named = named;
+    }
     spec->fd = fd;
     spec->optional = false;
 }

@@ -144,6 +144,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     }
     c->mask = EV_READ;
     c->listener = listener;
+    c->space = listener->space;
     listener->conns++;
     c->peer = from;
     outq_init(&c->out);

@@ -53,6 +53,7 @@ enum conn_probation {
 struct conn {
     struct event event;
     struct listener *listener;
+    struct engine_space *space;      /* the listener's, unless its protocol has another one */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {
@@ -89,7 +90,7 @@ static inline struct net *conn_net(const struct conn *c)
 
 static inline struct engine_space *conn_space(const struct conn *c)
 {
-    return c->listener->space;
+    return c->space;
 }
 
 /* The socket. */

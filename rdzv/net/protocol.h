@@ -57,6 +57,10 @@ struct protocol {
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);
 
+    /* The peer did not read for a while, and now all that was queued for it is sent. NULL: the
+     * session does not wait for that. */
+    void (*drained)(struct conn *c);
+
     /* Unregisters everything that the session waits for, and frees it. */
     void (*end)(struct conn *c);
 

@@ -66,6 +66,8 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     if (blocked)
         conn_set_output(c, OUTPUT_BLOCKED);
     conn_update_stall(c, moved);
+    if (!blocked && c->protocol != NULL && c->protocol->drained != NULL)
+        c->protocol->drained(c);
     if (c->input == INPUT_PAUSED && conn_is_open(c))
         input_unpause(c);
     if (c->end == CONN_PEER_ENDED && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED)
