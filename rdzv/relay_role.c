@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/routes.h"
 #include "rdzv/server.h"
 
@@ -51,7 +52,9 @@ static void init_http(struct server *s)
                                                            .space = slice_str(s->config->space),
                                                            .name = slice_str(p->host_name),
                                                            .store_at = store_at,
-                                                           .arg = &p->upstream});
+                                                           .arg = &p->upstream,
+                                                           .cluster_id = &s->http.cluster_id});
+    etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id); /* until the store has said */
     s->http.routes = relay_routes;
     s->http.upstream = &p->upstream;
     s->http.relay = &p->http;

@@ -300,6 +300,26 @@ static bool goes_on(const struct http_pass *p, const struct http_answer *a)
            a->etcd_index >= seen;
 }
 
+static void learn_cluster(const struct http_pass *p, const struct http_answer *a)
+{
+    struct slice rest = a->headers;
+    struct http_header h;
+    uint64_t id = 0;
+
+    while (http_next_header(&rest, &h)) {
+        if (!http_name_is(h.name, "x-etcd-cluster-id") || h.value.len > 16)
+            continue;
+        for (size_t i = 0; i < h.value.len; i++) {
+            uint8_t c = h.value.ptr[i];
+
+            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+                return;
+            id = id << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        *p->relay->options.cluster_id = id;
+    }
+}
+
 static bool put_head(struct http_pass *p, const struct http_answer *a)
 {
     uint8_t *room = net_scratch(p->relay->options.net, ANSWER_ROOM);
@@ -315,6 +335,7 @@ static bool put_head(struct http_pass *p, const struct http_answer *a)
     p->chunked = a->body == HTTP_BODY_CHUNKED && p->client_minor != 0;
     p->tracing = p->is_watch && a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index;
     p->trace.from = a->etcd_index;
+    learn_cluster(p, a);
     relay_write_answer(&w, p->client_minor, p->client_keeps_alive, a);
     assert(w.len <= w.cap);
     conn_put(p->client, room, w.len);

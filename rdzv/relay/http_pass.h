@@ -48,6 +48,8 @@ struct relay_http_options {
     /* Where the store is just now; false: nobody knows of one. Called for each new connection. */
     bool (*store_at)(void *arg, struct sockaddr_storage *at, socklen_t *len);
     void *arg;
+    uint64_t *cluster_id; /* the X-Etcd-Cluster-Id of what the relay itself says: set to the store's,
+                             which clients of etcd remember */
 };
 
 struct relay_http {

@@ -65,7 +65,8 @@ static void open_relay(struct scene *s, uint64_t wait_ms)
                                                             .name = slice_str("here"),
                                                             .wait_ms = wait_ms,
                                                             .store_at = store_at,
-                                                            .arg = s});
+                                                            .arg = s,
+                                                 .cluster_id = &s->loop.server.http.cluster_id});
     s->loop.server.http.routes = routes;
     s->loop.server.http.relay = &s->relay;
 }
@@ -196,9 +197,12 @@ static void test_there_and_back(void **state)
                 "Content-Length: 7\r\n\r\nvalue=1");
     loop_send_text(&s.loop, store,
                    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\n"
+                   "X-Etcd-Cluster-Id: 2a\r\n"
                    "Keep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nok");
     expect_text(&s, client,
-                "HTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\nContent-Length: 2\r\n\r\nok");
+                "HTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\nX-Etcd-Cluster-Id: 2a\r\n"
+                "Content-Length: 2\r\n\r\nok");
+    assert_int_equal(s.loop.server.http.cluster_id, 0x2a); /* of what the relay says, too */
     /* The same connection carries the next request, of anybody; a HEAD has no body. */
     close(client);
     client = loop_connect(&s.loop, false);
