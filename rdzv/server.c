@@ -115,6 +115,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
+    relay_links_tick(&s->links);
     data_dir_tick(&s->data);
     heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
@@ -293,7 +294,9 @@ static void init_protocols(struct server *s)
     s->c10d_protocol = c10d_protocol(&s->c10d);
     s->http_protocol = http_protocol(&s->http);
     s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
-    s->protocols[1] = &s->c10d_protocol;
+    s->link_protocol = relay_link_protocol(&s->links);
+    s->protocols[1] = &s->link_protocol;
+    s->protocols[2] = &s->c10d_protocol;
     s->net.protocols = s->protocols;
     s->net.http_protocols = s->http_protocols;
 }
@@ -315,6 +318,7 @@ int server_init(struct server *s, const struct config *config)
     hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
     rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
     init_protocols(s);
+    relay_links_init(&s->links, config, &s->engine, &s->net, &s->c10d_protocol);
     if (s->base == NULL) {
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
@@ -332,7 +336,9 @@ int server_init(struct server *s, const struct config *config)
 
 void server_fini(struct server *s)
 {
+    relay_links_stop(&s->links);
     transport_close_all(&s->net, "the daemon stops");
+    relay_links_fini(&s->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
     data_dir_close(&s->data);

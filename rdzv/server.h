@@ -11,6 +11,7 @@
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
+#include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 struct server {
@@ -26,8 +27,9 @@ struct server {
     struct http http;
     struct backoff backoff;
     struct hasher hasher;
-    struct protocol c10d_protocol, http_protocol;
-    const struct protocol *protocols[3];      /* net.protocols */
+    struct relay_links links;
+    struct protocol c10d_protocol, http_protocol, link_protocol;
+    const struct protocol *protocols[4];      /* net.protocols */
     const struct protocol *http_protocols[2]; /* net.http_protocols */
 
     struct event signals[5]; /* those that a daemon may get; see server.c */

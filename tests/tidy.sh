@@ -80,7 +80,7 @@ declare -A SUBFOLDERS=(
     [deploy/rewrite]='yaml template kube emit check rewrite'
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
     [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
-    [rdzv/relay]='engine config net relay'
+    [rdzv/relay]='engine config net c10d http relay'
     [rdzv/rendezvous]='engine config net c10d rendezvous'
     [rdzv/etcd]='engine config net http etcd'
     [rdzv/admin]='engine config net http etcd rendezvous admin'
@@ -138,7 +138,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [ "$target" != proto/record.pb-c.h ]; then
+            if [ ! -f "$target" ] && [[ $target != proto/@(record|relay).pb-c.h ]]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"

@@ -38,6 +38,7 @@ struct listen_spec {
                        or a name that the server resolves */
     uint16_t port;  /* 0: the kernel chooses, the log says what */
     char *space;    /* the space of c10d and etcd requests that come in here */
+    bool space_named; /* and no relay gets another one here */
     bool ipv6_only; /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
     bool optional;  /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
@@ -156,6 +157,7 @@ struct config {
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
+    uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
     uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
     struct config_elastic elastic;

@@ -11,6 +11,7 @@ static void set_defaults(struct config *c)
         .etcd_auth = true,
         .password_backoff = true,
         .legacy = true,
+        .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
         .sync_interval_ms = 100,
@@ -211,9 +212,13 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             strcmp(c->listeners[i].host, host) == 0)
             spec = &c->listeners[i];
     }
-    if (spec == NULL)
+    if (spec == NULL) {
+        bool named = config_space_name_ok(name);
+
         spec = config_add_listener(c, host, strlen(host), port,
-                                   config_space_name_ok(name) ? name : CONFIG_DEFAULT_SPACE);
+                                   named ? name : CONFIG_DEFAULT_SPACE);
+        spec->space_named = named;
+    }
     spec->fd = fd;
     spec->optional = false;
 }
