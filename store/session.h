@@ -28,13 +28,15 @@
 
 #include "proto/relay.h"
 #include "store/change.h"
+#include "store/keymap.h"
 #include "store/quota.h"
 #include "store/result.h"
 #include "store/table.h"
 
 #include <sys/queue.h>
 
-struct keymap;
+struct batch;
+struct snapshot_ahead;
 struct space;
 
 /* An answer that is kept, but for an element. */
@@ -44,7 +46,7 @@ struct session {
     struct table_node node; /* the id */
     TAILQ_ENTRY(session) order;
     struct sessions *home;
-    uint64_t id;           /* the relay's */
+    uint64_t id;           /* the relay's; its bytes are the key */
     uint64_t number;       /* the last request that has changed anything; 0: none */
     uint64_t worker_store; /* whose keys it uses; 0: the space's own */
     struct blob *popped;   /* the answer ends with it: its length in eight bytes, and the bytes */
@@ -78,10 +80,69 @@ void sessions_fini(struct sessions *s);
 /* NULL when there is none. */
 struct session *session_find(const struct sessions *s, uint64_t id);
 
-/* Whether the barrier in which the session stands has opened, or is no more. Of a session with
+/* Whether the barrier in which the session stood has opened, or is no more. Of a session with
  * RELAY_ARRIVED. */
-bool session_passed(const struct session *s);
+bool session_passed(const struct session *session);
+
+/* The key of the barrier in which it stands; none: it does not. */
+struct slice session_barrier(const struct session *session);
 
 /* Before a request of a session that may change something: makes sure that its SESSION_DONE finds
- * memory. STORE_FULL: the space has no room for one session more. */
+ * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
+
+/* --- Changes; for part_session.c and snapshot_load.c alone. --- */
+
+/* What each costs by itself. */
+#define SESSION_COST (sizeof(struct session) + sizeof(struct waiter) + sizeof(struct wait_link))
+
+/* What a change takes of the reserve at most if it is about this session. */
+size_t session_memory(const struct sessions *s, uint64_t id);
+
+/* The session, made when there is none. */
+struct session *session_get_or_create(struct sessions *s, uint64_t id);
+
+/* True when the request may be the next one that has changed something. */
+bool session_can_be_done(const struct sessions *s, const struct session_done *c);
+void session_do(struct sessions *s, const struct session_done *c);
+
+/* STORE_ABSENT, STORE_IN_USE: see engine_session_bind(). */
+enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
+void session_bind(struct sessions *s, const struct session_bind *c);
+
+/* Ends one that there is. */
+void session_end(struct sessions *s, struct session *session);
+
+/* A session as a snapshot has it, which there is not yet; what it holds. False: it does not fit, or
+ * memory is short. */
+bool session_load(struct sessions *s, const struct session_state *state);
+bool session_load_held(struct sessions *s, const struct key_put *held);
+
+/* For keymap_wait.c: the barrier in which it stands opens. */
+void session_passes(struct session *session);
+
+/* --- The sessions as they are at one moment, written bit by bit while they change; for snapshot.c.
+ * A session that changes or ends before it is written is kept as it was. --- */
+
+struct session_moment {
+    struct sessions *sessions; /* have a pointer to this; NULL: it has ended */
+    struct snapshot_ahead *ahead;
+    const char *name;     /* of the space */
+    uint32_t snapshot;    /* its number: sessions that have it are written, or came later */
+    struct session *next; /* is written next; NULL: all are */
+};
+
+/* `name` lives longer. */
+void session_moment_begin(struct session_moment *m, struct sessions *s,
+                          struct snapshot_ahead *ahead, const char *name, uint32_t snapshot);
+
+/* Adds what is not written yet to the batch, until that has about so many bytes. False: memory is
+ * short. */
+bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes);
+
+/* Before its time or after it; also twice. */
+void session_moment_end(struct session_moment *m);
+
+/* For session.c: it is going to change; it goes. */
+void session_moment_changes(struct session_moment *m, struct session *session);
+void session_moment_loses(struct session_moment *m, struct session *session);
