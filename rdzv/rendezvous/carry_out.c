@@ -162,7 +162,7 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
     if (!use->ended || use->sessions > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    if (result.status != STORE_IN_USE) /* else a record still names it */
+    if (result.status != STORE_IN_USE) /* else a record still names it, or sessions of relays */
         free_use(home, use);
 }
 

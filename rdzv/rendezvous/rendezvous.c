@@ -261,6 +261,16 @@ static void on_resumed(void *arg, uint64_t paused_ms)
         step_all(arg, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = paused_ms});
 }
 
+/* A worker store that was about to go may have waited for this session alone. */
+static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
+{
+    struct rendezvous_space *home = space_of(arg, space);
+    struct worker_use *use = worker_use_find(home, worker_store);
+
+    if (use != NULL && use->ended)
+        worker_use_end(home, use);
+}
+
 static struct live_run *next_due(const struct rendezvous *r)
 {
     struct expiry_node *first = expiry_first(&r->due);
@@ -633,7 +643,11 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
         engine->observer = (struct engine_observer){
-            .applied = on_applied, .admits = admits, .resumed = on_resumed, .arg = r};
+            .applied = on_applied,
+            .admits = admits,
+            .resumed = on_resumed,
+            .unbound = on_unbound,
+            .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)
