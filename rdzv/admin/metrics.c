@@ -248,6 +248,22 @@ static void write_connections(FILE *out, const struct net *n)
     write_refused(out, stats);
 }
 
+static void write_relays(FILE *out, const struct stats *stats)
+{
+    gauge(out, "rdzvd_relay_links", "Relays that are connected.", stats->relay_links);
+    head(out, "rdzvd_relay_sessions", "gauge",
+         "Clients of relays; detached: their relay is not connected just now.");
+    fprintf(out, "rdzvd_relay_sessions{state=\"attached\"} %" PRIu64 "\n",
+            stats->sessions_attached);
+    fprintf(out, "rdzvd_relay_sessions{state=\"detached\"} %" PRIu64 "\n",
+            stats->sessions_detached);
+    counter(out, "rdzvd_relay_sessions_resumed_total",
+            "Times that a relay has gone on with a client's session.", stats->sessions_resumed);
+    counter(out, "rdzvd_relay_sessions_timed_out_total",
+            "Sessions that ended without their relay, see --session-timeout.",
+            stats->sessions_timed_out);
+}
+
 static void write_memory_account(FILE *out, const struct net *n)
 {
     head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
@@ -288,6 +304,7 @@ static void write_daemon(FILE *out, const struct net *n)
     const struct stats *stats = &n->engine->stats;
 
     write_connections(out, n);
+    write_relays(out, stats);
     head(out, "rdzvd_requests_total", "counter", "Requests that were carried out.");
     fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", stats->c10d_requests);
     fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);

@@ -1008,22 +1008,25 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version)
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged)
 {
     struct c10d *c10d = p->arg;
 
     c->protocol = p;
     c10d_session(c)->version = (uint8_t)version;
+    c10d_session(c)->pinged = pinged;
     engine_session_began(c10d->engine, conn_space(c));
 }
 
-void c10d_restore(struct conn *c, uint64_t worker_store)
+bool c10d_restore(struct conn *c, uint64_t worker_store)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
 
     c10d_session(c)->role = C10D_RESUMED;
     if (worker_store != 0 && hooks->rebind != NULL)
         hooks->rebind(hooks->arg, c, worker_store);
+    return worker_store == 0 || c10d_session(c)->role == C10D_WORKER;
 }
 
 void c10d_rewind(struct conn *c)
@@ -1043,6 +1046,14 @@ void c10d_set_away(struct conn *c, bool away)
 
     if (c10d_session(c)->role == C10D_AGENT && hooks->set_away != NULL)
         hooks->set_away(hooks->arg, c, away);
+}
+
+void c10d_note_returned(const struct protocol *p, struct engine_space *space)
+{
+    const struct c10d *c10d = p->arg;
+
+    if (c10d->hooks.returned != NULL)
+        c10d->hooks.returned(c10d->hooks.arg, space);
 }
 
 static const char *version_name(const struct conn *c)

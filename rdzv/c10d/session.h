@@ -58,6 +58,8 @@ struct c10d_hooks {
     void (*rebind)(void *arg, struct conn *c, uint64_t worker_store);
     /* The carrier of an agent's session has lost its client, or has found it again. */
     void (*set_away)(void *arg, struct conn *c, bool away);
+    /* What c10d_note_returned() says. */
+    void (*returned)(void *arg, struct engine_space *space);
     /* Before any request of an agent. `key` is the first that it names; empty: none. */
     enum c10d_verdict (*on_request)(void *arg, struct conn *c, const struct c10d_request *req,
                                     struct slice key);
@@ -98,11 +100,14 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key);
 
 /* --- For carriers: sessions without a socket. --- */
 
-/* Begins the session of a carried connection; `p` is the protocol of this c10d. */
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version);
+/* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
+ * carrier has answered a PING. */
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged);
 
-/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space. */
-void c10d_restore(struct conn *c, uint64_t worker_store);
+/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space. False:
+ * those keys are not there. */
+bool c10d_restore(struct conn *c, uint64_t worker_store);
 
 /* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits
  * for stays. */
@@ -119,3 +124,6 @@ static inline bool c10d_waits(struct conn *c)
 
 /* The client is not there just now, is there again. */
 void c10d_set_away(struct conn *c, bool away);
+
+/* All sessions of the space from before a start that come back at all are here again. */
+void c10d_note_returned(const struct protocol *p, struct engine_space *space);

@@ -11,6 +11,7 @@
 #include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/listen.h"
+#include "rdzv/net/refusal.h"
 #include "rdzv/relay/link_session.h"
 #include "rdzv/relay/space.h"
 #include "store/session.h"
@@ -44,10 +45,8 @@ static void copy_name(char out[CONN_VIA_MAX], const uint8_t *name, size_t len)
 static void refuse(struct relay_link *link, const char *why)
 {
     const struct relay_frame frame = {.kind = RELAY_REFUSED, .payload = slice_str(why)};
-    char peer[CONN_PEER_MAX];
 
-    log_limited(LOG_WARN, "link_refused", log_str("peer", conn_peer(link->conn, peer)),
-                log_str("relay", link->name), log_str("reason", why));
+    refusal_note(&link->all->engine->stats, REFUSAL_RELAY, &link->conn->peer, slice_str(why));
     relay_link_put(link, &frame);
     conn_finish(link->conn);
 }
@@ -141,7 +140,8 @@ static const char *take_open(struct relay_link *link, const struct relay_frame *
                                    .version = (enum c10d_version)open->c10d_version,
                                    .peer = peer_from(open->peer_host, open->peer_port),
                                    .local = peer_from(open->local_host, open->local_port),
-                                   .resumes = open->resumes};
+                                   .resumes = open->resumes,
+                                   .pings = open->pings};
         relay_session_open(link, frame->channel, &o);
     }
     rdzv__relay_open__free_unpacked(open, NULL);
@@ -249,7 +249,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     table_init(&link->channels, ACCOUNT_SESSIONS, all->engine->options.seed, NULL);
     TAILQ_INIT(&link->sessions);
     TAILQ_INIT(&link->blocked);
-    all->link_count++;
+    all->engine->stats.relay_links++;
     c->protocol = p;
     c->carrier = &link->carrier;
     c->session.aligned = link;
@@ -272,7 +272,7 @@ static void end(struct conn *c)
     while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
         relay_session_detach(s);
     table_fini(&link->channels);
-    all->link_count--;
+    all->engine->stats.relay_links--;
     c->carrier = NULL;
     account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
@@ -308,7 +308,7 @@ static bool sweep_space(struct relay_links *all, struct engine_space *space, siz
             continue;
         if (!engine_session_end(all->engine, space, s->id))
             return false;
-        all->timed_out++;
+        all->engine->stats.sessions_timed_out++;
         --*max;
     }
     return s == NULL;
@@ -324,6 +324,8 @@ static void sweep(struct relay_links *all)
             return;
     }
     all->sweeps = false;
+    TAILQ_FOREACH(space, &all->engine->spaces, entry)
+        c10d_note_returned(all->c10d, space);
 }
 
 void relay_links_tick(struct relay_links *all)

@@ -27,10 +27,6 @@ struct relay_links {
 
     struct table sessions; /* by id and space */
     struct relay_session_list detached; /* the longest first */
-    size_t link_count;
-    size_t detached_count;
-    uint64_t resumed; /* how often a session was opened again */
-    uint64_t timed_out;
     uint64_t swept_ms; /* engine_lived_ms(): when sessions that only the engine knows were last
                           looked at; the start */
     bool sweeps;       /* there may be some */
@@ -52,8 +48,3 @@ void relay_links_stop(struct relay_links *all);
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);
-
-static inline size_t relay_links_attached(const struct relay_links *all)
-{
-    return all->sessions.count - all->detached_count;
-}

@@ -367,12 +367,13 @@ static void leave_link(struct relay_session *s)
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
+    s->all->engine->stats.sessions_attached--;
 }
 
 static void leave_detached(struct relay_session *s)
 {
     TAILQ_REMOVE(&s->all->detached, s, entry);
-    s->all->detached_count--;
+    s->all->engine->stats.sessions_detached--;
 }
 
 static void closed(struct conn *c)
@@ -418,7 +419,7 @@ void relay_session_detach(struct relay_session *s)
     s->is_partial = s->is_opening = false;
     s->detached_ms = engine_lived_ms(all->engine);
     TAILQ_INSERT_TAIL(&all->detached, s, entry);
-    all->detached_count++;
+    all->engine->stats.sessions_detached++;
     c10d_set_away(c, true);
 }
 
@@ -447,6 +448,7 @@ static void attach(struct relay_session *s, struct relay_link *link, uint32_t ch
     s->by_channel.key = (struct slice){s->channel_key, sizeof s->channel_key};
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
+    s->all->engine->stats.sessions_attached++;
     memcpy(s->via, link->name, sizeof s->via);
     s->gap.next = 0;
     s->is_fresh = s->is_opening = true;
@@ -508,7 +510,6 @@ static struct peer seen_from_here(const struct relay_link *link, const struct re
 static struct relay_session *make(struct relay_link *link, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
-    struct engine_session_state state;
     struct relay_session *s =
         account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
     const struct peer peer = seen_from_here(link, o);
@@ -528,10 +529,17 @@ static struct relay_session *make(struct relay_link *link, const struct relay_op
     make_key(s->id_key, link->space, o->id);
     s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
     table_add(&all->sessions, &s->by_id);
-    c10d_begin_carried(all->c10d, s->conn, o->version);
-    if (engine_session_find(all->engine, link->space, o->id, &state))
-        c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
+    c10d_begin_carried(all->c10d, s->conn, o->version, o->pings);
     return s;
+}
+
+/* It may be known from before the start. */
+static bool restore(struct relay_session *s)
+{
+    struct engine_session_state state;
+
+    return !engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state) ||
+           c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
 }
 
 static void refuse(struct relay_link *link, uint32_t channel, const char *why)
@@ -553,11 +561,13 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
 {
     struct relay_links *all = link->all;
     uint32_t max = all->config->limits.connections_max;
+    bool is_new;
     struct relay_session *s = find(all, link->space, o->id);
 
     if (s != NULL && s->link != NULL)
         take_over(s);
     s = find(all, link->space, o->id); /* what was about to end has ended */
+    is_new = s == NULL;
     if (s != NULL) {
         leave_detached(s);
         s->conn->peer = seen_from_here(link, o);
@@ -574,7 +584,12 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         return;
     }
     attach(s, link, channel);
-    all->resumed += o->resumes && s->is_known;
+    if (is_new && !restore(s)) {
+        conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
+                  (struct slice){0});
+        return;
+    }
+    all->engine->stats.sessions_resumed += o->resumes && s->is_known;
     c10d_set_away(s->conn, false);
 }
 
@@ -594,7 +609,7 @@ void relay_session_time_out(struct relay_session *s)
 {
     char peer[CONN_PEER_MAX];
 
-    s->all->timed_out++;
+    s->all->engine->stats.sessions_timed_out++;
     log_limited(LOG_WARN, "session_timeout", log_str("peer", conn_peer(s->conn, peer)),
                 log_str("space", conn_space(s->conn)->store->name),
                 log_str("reason", "its relay has not come back for --session-timeout"));

@@ -71,7 +71,7 @@ struct relay_opening {
     uint64_t id;
     enum c10d_version version;
     struct peer peer, local;
-    bool resumes;
+    bool resumes, pings;
 };
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o);
 

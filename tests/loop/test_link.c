@@ -166,10 +166,10 @@ static void expect_nothing(int fd)
 
 static void lose_link(int fd)
 {
-    size_t links = loop.server.links.link_count;
+    uint64_t links = loop.server.engine.stats.relay_links;
 
     close(fd);
-    LOOP_UNTIL(&loop, loop.server.links.link_count == links - 1);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == links - 1);
 }
 
 /* A store that outlives its process. */
@@ -342,10 +342,10 @@ static void a_lost_answer_is_told_when_the_session_is_opened_again(void **state)
         fd = link_connect();
         number = carry_out_deed(fd, &changes[i]);
         lose_link(fd);
-        assert_int_equal(loop.server.links.detached_count, 1);
+        assert_int_equal(loop.server.engine.stats.sessions_detached, 1);
         fd = link_connect();
         look_again(fd, &changes[i], number);
-        assert_int_equal(loop.server.links.resumed, 1);
+        assert_int_equal(loop.server.engine.stats.sessions_resumed, 1);
         lose_link(fd);
         loop_close(&loop);
     }
