@@ -5,10 +5,10 @@
 #include "rdzv/admin/metric_text.h"
 #include "rdzv/relay/upstream.h"
 
-/* What /metrics is charged for system calls and, for each session, the search for the oldest
+/* What /metrics is charged for system calls and, for each client, the search for the oldest
  * request. */
 #define METRICS_COST (32u << 10)
-#define SESSION_COST 8u
+#define CLIENT_COST 8u
 
 void relay_readyz_handle(const struct http_request *r)
 {
@@ -69,7 +69,7 @@ void relay_metrics_handle(const struct http_request *r)
         metrics_write_process(out, http_engine(r));
         ok = fclose(out) == 0;
     }
-    conn_charge(r->conn, METRICS_COST + SESSION_COST * u->relay->session_count + len);
+    conn_charge(r->conn, METRICS_COST + CLIENT_COST * u->relay->session_count + len);
     if (ok)
         reply_send(r, &(struct reply){.status = 200,
                                       .content_type = "text/plain; version=0.0.4; charset=utf-8",
