@@ -14,8 +14,9 @@ struct store_parts {
     struct rendezvous rendezvous;
     struct c10d c10d;
     struct hasher hasher;
+    struct relay_links links;
     struct relay_entry relay_entry;
-    struct protocol c10d_protocol, relay_http_protocol;
+    struct protocol link_protocol, c10d_protocol, relay_http_protocol;
     struct event expiry;     /* the next TTL */
     struct event kept;       /* the journal has made progress; with a data directory */
     int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
