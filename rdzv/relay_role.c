@@ -74,7 +74,7 @@ static void init(struct server *s)
     uint64_t seed = s->engine.options.seed;
 
     relay_init(&p->relay, &relay_client_calls, &limits, seed);
-    p->clients = (struct relay_clients){
+    p->clients = (struct relay_front){
         .config = s->config, .relay = &p->relay, .engine = &s->engine};
     upstream_init(&p->upstream, &s->net, &p->relay, s->config, (uint32_t)(seed >> 32));
     init_http(s);
@@ -114,6 +114,11 @@ static bool may_stop(struct server *s)
     return relay_is_done(&s->relay.relay) && upstream_is_idle(&s->relay.upstream);
 }
 
+static void stop(struct server *s)
+{
+    (void)s;
+}
+
 static void fini(struct server *s)
 {
     relay_http_fini(&s->relay.http);
@@ -128,4 +133,5 @@ const struct role relay_role = {.options = set_options,
                                 .tick = tick,
                                 .end_iteration = end_iteration,
                                 .may_stop = may_stop,
+                                .stop = stop,
                                 .fini = fini};

@@ -10,7 +10,7 @@
 
 struct relay_parts {
     struct relay relay;
-    struct relay_clients clients;
+    struct relay_front clients;
     struct upstream upstream;
     struct relay_http http;
     char host_name[RELAY_HOST_NAME_ROOM];

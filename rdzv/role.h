@@ -30,7 +30,8 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* All connections are closed. */
+    /* The daemon ends: all connections are going to be closed, and then are. */
+    void (*stop)(struct server *s);
     void (*fini)(struct server *s);
 };
 

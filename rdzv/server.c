@@ -221,6 +221,7 @@ int server_init(struct server *s, const struct config *config)
 
 void server_fini(struct server *s)
 {
+    s->role->stop(s);
     transport_close_all(&s->net, "the daemon stops");
     s->role->fini(s);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */

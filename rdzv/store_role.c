@@ -134,7 +134,10 @@ static void init(struct server *s)
     relay_entry_init(&store->relay_entry, &s->http);
     store->relay_http_protocol = relay_entry_protocol(&store->relay_entry);
     s->protocols[1] = &store->relay_http_protocol;
-    s->protocols[2] = &store->c10d_protocol;
+    store->link_protocol = relay_link_protocol(&store->links);
+    s->protocols[2] = &store->link_protocol;
+    s->protocols[3] = &store->c10d_protocol;
+    relay_links_init(&store->links, s->config, &s->engine, &s->net, &store->c10d_protocol);
 }
 
 static int begin(struct server *s)
@@ -152,6 +155,7 @@ static int begin(struct server *s)
 static void tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
+    relay_links_tick(&s->store.links);
     data_dir_tick(&s->store.data);
 }
 
@@ -168,10 +172,17 @@ static bool may_stop(struct server *s)
     return true;
 }
 
+/* Sessions of relays outlive the process, if there is a journal. */
+static void stop(struct server *s)
+{
+    relay_links_stop(&s->store.links);
+}
+
 static void fini(struct server *s)
 {
     struct store_parts *store = &s->store;
 
+    relay_links_fini(&store->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
     data_dir_close(&store->data);
@@ -188,4 +199,5 @@ const struct role store_role = {.options = set_options,
                                 .tick = tick,
                                 .end_iteration = end_iteration,
                                 .may_stop = may_stop,
+                                .stop = stop,
                                 .fini = fini};

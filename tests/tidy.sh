@@ -80,7 +80,7 @@ declare -A SUBFOLDERS=(
     [deploy/rewrite]='yaml template kube emit check rewrite'
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
     [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
-    [rdzv/relay]='engine config net http relay'
+    [rdzv/relay]='engine config net c10d http relay'
     [rdzv/rendezvous]='engine config net c10d rendezvous'
     [rdzv/etcd]='engine config net http etcd'
     [rdzv/admin]='engine config net http etcd rendezvous relay admin'

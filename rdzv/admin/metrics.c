@@ -183,11 +183,28 @@ static void write_journal(FILE *out, const struct data_dir *data)
           s->pending_bytes);
 }
 
+static void write_relays(FILE *out, const struct stats *stats)
+{
+    metric_gauge(out, "rdzvd_relay_links", "Relays that are connected.", stats->relay_links);
+    metric_head(out, "rdzvd_relay_sessions", "gauge",
+         "Clients of relays; detached: their relay is not connected just now.");
+    fprintf(out, "rdzvd_relay_sessions{state=\"attached\"} %" PRIu64 "\n",
+            stats->sessions_attached);
+    fprintf(out, "rdzvd_relay_sessions{state=\"detached\"} %" PRIu64 "\n",
+            stats->sessions_detached);
+    metric_counter(out, "rdzvd_relay_sessions_resumed_total",
+            "Times that a relay has gone on with a client's session.", stats->sessions_resumed);
+    metric_counter(out, "rdzvd_relay_sessions_timed_out_total",
+            "Sessions that ended without their relay, see --session-timeout.",
+            stats->sessions_timed_out);
+}
+
 /* What only a store counts. */
 static void write_store(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
 
+    write_relays(out, stats);
     metric_counter(out, "rdzvd_torch_writes_merged_total",
             "Writes of torch's agents that were merged instead of refused.", stats->writes_merged);
     metric_counter(out, "rdzvd_torch_rounds_completed_total",

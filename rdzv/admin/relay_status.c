@@ -5,10 +5,10 @@
 #include "rdzv/admin/metric_text.h"
 #include "rdzv/relay/upstream.h"
 
-/* What /metrics is charged for system calls and, for each session, the search for the oldest
+/* What /metrics is charged for system calls and, for each client, the search for the oldest
  * request. */
 #define METRICS_COST (32u << 10)
-#define SESSION_COST 8u
+#define CLIENT_COST 8u
 
 void relay_readyz_handle(const struct http_request *r)
 {
@@ -33,8 +33,8 @@ static void write_relay(FILE *out, const struct upstream *u)
     metric_gauge(out, "rdzvd_relay_upstream_connected", "1 while the relay has a link to its store.",
                  r->link);
     metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", u->reconnects);
-    metric_gauge(out, "rdzvd_relay_sessions",
-                 "Clients of the relay, and those that have gone while the store has to be told.",
+    metric_gauge(out, "rdzvd_relay_clients",
+                 "c10d clients of the relay, and those that have gone while the store has to be told.",
                  r->session_count);
     metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
                  "Requests that the store has not confirmed, with open waits.", r->pending_count);
@@ -45,7 +45,7 @@ static void write_relay(FILE *out, const struct upstream *u)
     fprintf(out, "rdzvd_relay_lag_seconds %.6f\n", (double)relay_lag_ns(r) / 1e9);
     metric_counter(out, "rdzvd_relay_requests_resumed_total",
                    "Requests that were sent again over a new link.", r->stats.resumed);
-    metric_counter(out, "rdzvd_relay_sessions_lost_total",
+    metric_counter(out, "rdzvd_relay_clients_lost_total",
                    "Clients that were ended, since the store did not know them any more.",
                    r->stats.lost);
     metric_head(out, trip, "summary",
@@ -69,7 +69,7 @@ void relay_metrics_handle(const struct http_request *r)
         metrics_write_process(out, http_engine(r));
         ok = fclose(out) == 0;
     }
-    conn_charge(r->conn, METRICS_COST + SESSION_COST * u->relay->session_count + len);
+    conn_charge(r->conn, METRICS_COST + CLIENT_COST * u->relay->session_count + len);
     if (ok)
         reply_send(r, &(struct reply){.status = 200,
                                       .content_type = "text/plain; version=0.0.4; charset=utf-8",

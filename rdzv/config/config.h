@@ -169,6 +169,7 @@ struct config {
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
+    uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
     uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
     struct config_elastic elastic;

@@ -11,6 +11,7 @@ static void set_defaults(struct config *c)
         .etcd_auth = true,
         .password_backoff = true,
         .legacy = true,
+        .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
         .sync_interval_ms = 100,

@@ -14,7 +14,7 @@
 #define HELD_BYTES_MAX (64u << 10)
 
 struct client {
-    struct relay_session *session; /* NULL: it has ended */
+    struct relay_client *session; /* NULL: it has ended */
     struct c10d_progress progress;
     bool held; /* what came last has to wait */
 };
@@ -30,7 +30,7 @@ static const struct client *peek(const struct conn *c)
     return (const struct client *)(const void *)c->session.bytes;
 }
 
-static struct relay_clients *clients_of(const struct conn *c)
+static struct relay_front *front_of(const struct conn *c)
 {
     return c->protocol->arg;
 }
@@ -110,7 +110,7 @@ static enum protocol_result end_take(struct conn *c, enum relay_taken taken, siz
     switch (taken) {
     case RELAY_TAKEN:
         progress->used += size;
-        clients_of(c)->engine->stats.c10d_requests++;
+        front_of(c)->engine->stats.c10d_requests++;
         return PROTOCOL_MORE;
     case RELAY_TAKING:
         progress->need = progress->used + size;
@@ -131,7 +131,7 @@ static enum protocol_result next_request(struct conn *c, struct slice in,
                                          struct protocol_progress *progress)
 {
     struct client *client = client_of(c);
-    const struct relay *relay = clients_of(c)->relay;
+    const struct relay *relay = front_of(c)->relay;
     struct c10d_refusal refusal;
     struct c10d_request req;
     size_t size;
@@ -162,7 +162,7 @@ static enum protocol_result next_request(struct conn *c, struct slice in,
 static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
                                           struct protocol_progress *progress)
 {
-    clients_of(c)->relay->now_ns = clock_monotonic_ns(clients_of(c)->engine->options.clock);
+    front_of(c)->relay->now_ns = clock_monotonic_ns(front_of(c)->engine->options.clock);
     while (progress->used < len) {
         size_t before = progress->used;
         enum protocol_result result;
@@ -197,12 +197,12 @@ static struct peer local_of(const struct conn *c)
 static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
                                struct protocol_progress *progress, const char **why)
 {
-    struct relay_clients *clients = p->arg;
+    struct relay_front *clients = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
     enum parse_result result = c10d_detect(in, config_legacy_version(clients->config),
                                            clients->config->legacy, &version, &size);
-    struct relay_session *session;
+    struct relay_client *session;
     struct peer local;
 
     if (result == PARSE_MORE)
@@ -212,7 +212,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     if (result != PARSE_DONE)
         return result;
     local = local_of(c);
-    session = relay_session_new(clients->relay, version, &c->peer, &local, c);
+    session = relay_client_new(clients->relay, version, &c->peer, &local, c);
     if (session == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "no memory for one more session, see --memory-limit",
                   (struct slice){0});
@@ -240,7 +240,7 @@ static bool eof(struct conn *c)
 
 static bool is_busy(const struct conn *c)
 {
-    const struct relay_session *s = peek(c)->session;
+    const struct relay_client *s = peek(c)->session;
 
     return s != NULL && s->relay->link && relay_is_asked(s);
 }
@@ -254,22 +254,22 @@ static void resume(struct conn *c, struct wake *wake)
 
 static void end(struct conn *c)
 {
-    struct relay_session *session = client_of(c)->session;
+    struct relay_client *session = client_of(c)->session;
 
     client_of(c)->session = NULL;
     if (session != NULL)
         relay_leave(session);
-    engine_session_ended(clients_of(c)->engine, conn_space(c));
+    engine_session_ended(front_of(c)->engine, conn_space(c));
 }
 
 static const char *version_name(const struct conn *c)
 {
-    const struct relay_session *s = peek(c)->session;
+    const struct relay_client *s = peek(c)->session;
 
     return s == NULL ? "c10d" : c10d_version_name((enum c10d_version)s->version);
 }
 
-struct protocol relay_client_protocol(struct relay_clients *clients)
+struct protocol relay_client_protocol(struct relay_front *clients)
 {
     return (struct protocol){.name = "c10d",
                              .runs_ahead = true,

@@ -6,7 +6,7 @@
 #include "rdzv/relay/relay.h"
 
 /* What all clients of a relay share. */
-struct relay_clients {
+struct relay_front {
     const struct config *config;
     struct relay *relay;
     struct engine *engine;
@@ -16,4 +16,4 @@ struct relay_clients {
 extern const struct relay_calls relay_client_calls;
 
 /* The table that connections get; `clients` outlives it. */
-struct protocol relay_client_protocol(struct relay_clients *clients);
+struct protocol relay_client_protocol(struct relay_front *clients);

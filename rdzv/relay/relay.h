@@ -26,7 +26,7 @@ struct relay_calls {
 };
 
 /* How far a session is on the present link. */
-enum relay_session_state {
+enum relay_client_state {
     SESSION_AWAY,   /* the link does not know of it */
     SESSION_ASKING, /* OPEN has been sent, and what is to be sent again depends on the reply */
     SESSION_OPEN,
@@ -40,10 +40,10 @@ struct relay_answer {
     bool failed;   /* memory was short */
 };
 
-struct relay_session {
-    TAILQ_ENTRY(relay_session) entry; /* in relay->sessions */
-    TAILQ_ENTRY(relay_session) sends; /* in relay->sending while `queued` */
-    TAILQ_ENTRY(relay_session) helds; /* in relay->held while held == HELD_BY_ALL */
+struct relay_client {
+    TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
+    TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
+    TAILQ_ENTRY(relay_client) helds; /* in relay->held while held == HELD_BY_ALL */
     struct table_node node;           /* in relay->channels while it is not SESSION_AWAY */
     struct relay *relay;
     void *client; /* NULL: it has gone, and the store is told when all is confirmed */
@@ -57,14 +57,15 @@ struct relay_session {
     uint32_t channel;
     struct peer peer, local;
     uint8_t version; /* enum c10d_version */
-    uint8_t state;   /* enum relay_session_state */
+    uint8_t state;   /* enum relay_client_state */
     uint8_t held;    /* enum relay_hold */
     bool queued;
+    bool pings;    /* the client has sent PING, as torch 2.5 and later do */
     bool opened;   /* some store has heard of it */
     bool recorded; /* the store keeps a record of what it has changed */
 };
 
-TAILQ_HEAD(relay_session_list, relay_session);
+TAILQ_HEAD(relay_client_list, relay_client);
 
 enum relay_hold {
     HELD_NOT,
@@ -82,7 +83,7 @@ struct relay_stats {
 
 struct relay {
     const struct relay_calls *calls;
-    struct relay_session_list sessions, sending, held;
+    struct relay_client_list sessions, sending, held;
     struct table channels;
     size_t session_count;
     size_t pending_count; /* requests of all sessions */
@@ -108,7 +109,7 @@ void relay_fini(struct relay *r);
 /* --- Clients. --- */
 
 /* A client has come; `local` is the address that it came to. NULL when memory is short. */
-struct relay_session *relay_session_new(struct relay *r, enum c10d_version version,
+struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
                                         const struct peer *peer, const struct peer *local,
                                         void *client);
 
@@ -121,27 +122,27 @@ enum relay_taken {
 
 /* A whole request, but VALIDATE, PING and WATCH_KEY, that begins at `start` with `size` bytes. It
  * may be answered before this returns: CANCEL_WAIT. */
-enum relay_taken relay_take(struct relay_session *s, const struct c10d_request *req,
+enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
                             const uint8_t *start, size_t size);
 
 /* RELAY_TAKING: more of it. `*size` is that of the request. */
-enum relay_taken relay_take_more(struct relay_session *s, const uint8_t *start, size_t *size);
+enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, size_t *size);
 
 /* PING is answered once a store was there, behind all that the client has sent before: true. False:
  * it is held. */
-bool relay_may_pong(struct relay_session *s);
+bool relay_may_pong(struct relay_client *s);
 
 /* The client reads no more answers, but what it has sent still counts: an open WAIT ends. */
-void relay_stop_waiting(struct relay_session *s);
+void relay_stop_waiting(struct relay_client *s);
 
 /* The client waits for an answer that comes by itself. */
-static inline bool relay_is_asked(const struct relay_session *s)
+static inline bool relay_is_asked(const struct relay_client *s)
 {
     return s->asked != NULL && !pending_waits(s->asked);
 }
 
 /* The client has gone; the session is the relay's own from now on. */
-void relay_leave(struct relay_session *s);
+void relay_leave(struct relay_client *s);
 
 /* --- The link. --- */
 

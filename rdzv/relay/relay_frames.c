@@ -12,7 +12,7 @@
 
 /* --- Sending. --- */
 
-struct relay_request *relay_next_request(const struct relay_session *s)
+struct relay_request *relay_next_request(const struct relay_client *s)
 {
     struct relay_request *q = s->open != NULL ? TAILQ_NEXT(s->open, entry)
                                               : TAILQ_FIRST(&s->pending.list);
@@ -25,7 +25,7 @@ struct relay_request *relay_next_request(const struct relay_session *s)
 }
 
 /* Whether the session has a frame for the link now. */
-static bool can_send(const struct relay_session *s)
+static bool can_send(const struct relay_client *s)
 {
     if (s->state == SESSION_AWAY)
         return s->opened || relay_next_request(s) != NULL;
@@ -34,7 +34,7 @@ static bool can_send(const struct relay_session *s)
     return relay_next_request(s) != NULL || (s->client == NULL && s->pending.count == 0);
 }
 
-void relay_queue(struct relay_session *s)
+void relay_queue(struct relay_client *s)
 {
     struct relay *r = s->relay;
 
@@ -44,7 +44,7 @@ void relay_queue(struct relay_session *s)
     TAILQ_INSERT_TAIL(&r->sending, s, sends);
 }
 
-static void put(struct outq *q, struct out_pool *pool, const struct relay_session *s,
+static void put(struct outq *q, struct out_pool *pool, const struct relay_client *s,
                 struct relay_frame *frame)
 {
     frame->channel = s->channel;
@@ -56,7 +56,7 @@ static ProtobufCBinaryData text_of(const char *text)
     return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
 }
 
-static void send_open(struct relay_session *s, struct outq *q, struct out_pool *pool)
+static void send_open(struct relay_client *s, struct outq *q, struct out_pool *pool)
 {
     char peer[PEER_HOST_MAX], local[PEER_HOST_MAX];
     uint8_t bytes[OPEN_MAX];
@@ -74,6 +74,7 @@ static void send_open(struct relay_session *s, struct outq *q, struct out_pool *
     open.local_host = text_of(peer_host(&s->local, local));
     open.local_port = s->local.port;
     open.resumes = s->opened;
+    open.pings = s->pings;
     frame.payload.len = rdzv__relay_open__pack(&open, bytes);
     put(q, pool, s, &frame);
     outq_put(q, pool, bytes, frame.payload.len);
@@ -81,7 +82,7 @@ static void send_open(struct relay_session *s, struct outq *q, struct out_pool *
     s->opened = true;
 }
 
-static void send_piece(struct relay_session *s, struct relay_request *req, struct outq *q,
+static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q,
                        struct out_pool *pool)
 {
     struct relay_frame frame;
@@ -98,7 +99,7 @@ static void send_piece(struct relay_session *s, struct relay_request *req, struc
 }
 
 /* False: the session has gone. */
-static bool send_next(struct relay_session *s, struct outq *q, struct out_pool *pool)
+static bool send_next(struct relay_client *s, struct outq *q, struct out_pool *pool)
 {
     struct relay_request *req;
 
@@ -118,7 +119,7 @@ static bool send_next(struct relay_session *s, struct outq *q, struct out_pool *
 
 void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max)
 {
-    struct relay_session *s;
+    struct relay_client *s;
 
     while (r->link && !q->broken && q->bytes < max && (s = TAILQ_FIRST(&r->sending)) != NULL) {
         size_t end = q->bytes + TURN_BYTES;
@@ -141,7 +142,7 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
 void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
     struct c10d_limits *l = &r->limits;
-    struct relay_session *s;
+    struct relay_client *s;
 
     r->link = r->welcomed = true;
     r->stats.links++;
@@ -161,7 +162,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 }
 
 /* The client has given its WAIT up, and the store has not answered that. */
-static void answer_open_cancel(struct relay_session *s)
+static void answer_open_cancel(struct relay_client *s)
 {
     struct relay_request *cancel = s->asked, *waits;
 
@@ -181,7 +182,7 @@ static void answer_open_cancel(struct relay_session *s)
 
 void relay_link_down(struct relay *r)
 {
-    struct relay_session *s, *next;
+    struct relay_client *s, *next;
 
     if (!r->link)
         return;
@@ -236,7 +237,7 @@ static bool keep_piece(struct relay_answer *a, struct slice bytes)
 }
 
 /* The client waits for the answer to that request. */
-static bool is_wanted(const struct relay_session *s, uint64_t number)
+static bool is_wanted(const struct relay_client *s, uint64_t number)
 {
     const struct relay_request *q = pending_find(&s->pending, number);
 
@@ -244,7 +245,7 @@ static bool is_wanted(const struct relay_session *s, uint64_t number)
 }
 
 /* One more piece of an answer that is not whole. Nobody reads what is not wanted. */
-static void gather(struct relay_session *s, const struct relay_frame *frame, bool wanted)
+static void gather(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
     struct relay_answer *a = &s->answer;
 
@@ -256,7 +257,7 @@ static void gather(struct relay_session *s, const struct relay_frame *frame, boo
 }
 
 /* The last piece is `frame`'s. False: memory was short for the others. */
-static bool deliver(struct relay_session *s, const struct relay_frame *frame)
+static bool deliver(struct relay_client *s, const struct relay_frame *frame)
 {
     struct relay_answer *a = &s->answer;
     const struct relay_calls *calls = s->relay->calls;
@@ -274,7 +275,7 @@ static bool deliver(struct relay_session *s, const struct relay_frame *frame)
 
 /* All requests up to this one are done. `answered`: it has got what it asked for. False: one of them
  * would wait for ever for its answer. */
-static bool confirm(struct relay_session *s, uint64_t number, bool answered)
+static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
     struct relay_request *q;
@@ -293,14 +294,14 @@ static bool confirm(struct relay_session *s, uint64_t number, bool answered)
 }
 
 /* What follows when something was confirmed. */
-static void after_confirm(struct relay_session *s)
+static void after_confirm(struct relay_client *s)
 {
     relay_queue(s);
     relay_let_go_on(s);
     relay_finish(s);
 }
 
-static const char *receive_answer(struct relay_session *s, const struct relay_frame *frame)
+static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     bool wanted = is_wanted(s, frame->number);
 
@@ -322,7 +323,7 @@ static const char *receive_answer(struct relay_session *s, const struct relay_fr
     return NULL;
 }
 
-static const char *receive_done(struct relay_session *s, const struct relay_frame *frame)
+static const char *receive_done(struct relay_client *s, const struct relay_frame *frame)
 {
     s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
     if (!confirm(s, frame->number, false))
@@ -335,7 +336,7 @@ static const char *receive_done(struct relay_session *s, const struct relay_fram
 /* --- Resuming. --- */
 
 /* A request was sent that must not be carried out twice. */
-static bool is_in_doubt(const struct relay_session *s)
+static bool is_in_doubt(const struct relay_client *s)
 {
     const struct relay_request *q;
 
@@ -348,7 +349,7 @@ static bool is_in_doubt(const struct relay_session *s)
 
 /* Why a session that the store does not know cannot go on; NULL: it can. What the store has never
  * heard of, or has lost with the answer, is simply sent again. */
-static const char *why_lost(const struct relay_session *s)
+static const char *why_lost(const struct relay_client *s)
 {
     const struct relay *r = s->relay;
 
@@ -363,7 +364,7 @@ static const char *why_lost(const struct relay_session *s)
 }
 
 /* COMPARE_SET took effect: the answer is the value that it wanted, with its length. */
-static void deliver_desired(struct relay_session *s, const struct relay_request *q)
+static void deliver_desired(struct relay_client *s, const struct relay_request *q)
 {
     uint8_t len[8];
     size_t skip = q->value_at, left = q->value_len;
@@ -386,7 +387,7 @@ static void deliver_desired(struct relay_session *s, const struct relay_request 
 }
 
 /* The store has carried out the requests up to that one. False: the client cannot be told. */
-static bool resume_from(struct relay_session *s, const struct relay_frame *frame, uint8_t flags)
+static bool resume_from(struct relay_client *s, const struct relay_frame *frame, uint8_t flags)
 {
     const struct relay_request *q = pending_find(&s->pending, frame->number);
     bool wanted = is_wanted(s, frame->number);
@@ -401,7 +402,7 @@ static bool resume_from(struct relay_session *s, const struct relay_frame *frame
 }
 
 /* What the client was promised cannot be kept, so it has to learn of it. */
-static void lose(struct relay_session *s, const char *why)
+static void lose(struct relay_client *s, const char *why)
 {
     char peer[PEER_TEXT_MAX];
 
@@ -412,7 +413,7 @@ static void lose(struct relay_session *s, const char *why)
     relay_end(s, DROP_UPSTREAM, why);
 }
 
-static const char *receive_opened(struct relay_session *s, const struct relay_frame *frame)
+static const char *receive_opened(struct relay_client *s, const struct relay_frame *frame)
 {
     uint8_t flags = frame->flags;
     const char *why;
@@ -440,7 +441,7 @@ static const char *receive_opened(struct relay_session *s, const struct relay_fr
     return NULL;
 }
 
-static const char *receive_ended(struct relay_session *s, const struct relay_frame *frame)
+static const char *receive_ended(struct relay_client *s, const struct relay_frame *frame)
 {
     char text[256];
     size_t len = frame->payload.len < sizeof text - 1 ? frame->payload.len : sizeof text - 1;
@@ -456,11 +457,11 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame)
 {
     struct table_node *node =
         table_find(&r->channels, (struct slice){(const uint8_t *)&frame->channel, 4});
-    struct relay_session *s;
+    struct relay_client *s;
 
     if (node == NULL) /* it was closed while this was on its way */
         return NULL;
-    s = (struct relay_session *)(void *)((char *)node - offsetof(struct relay_session, node));
+    s = (struct relay_client *)(void *)((char *)node - offsetof(struct relay_client, node));
     switch (frame->kind) {
     case RELAY_OPENED:
         return receive_opened(s, frame);

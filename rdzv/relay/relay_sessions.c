@@ -22,7 +22,7 @@ void relay_init(struct relay *r, const struct relay_calls *calls, const struct c
 
 void relay_fini(struct relay *r)
 {
-    struct relay_session *s;
+    struct relay_client *s;
 
     while ((s = TAILQ_FIRST(&r->sessions)) != NULL)
         relay_forget(s);
@@ -44,11 +44,11 @@ static uint64_t next_id(struct relay *r)
     return z;
 }
 
-struct relay_session *relay_session_new(struct relay *r, enum c10d_version version,
+struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
                                         const struct peer *peer, const struct peer *local,
                                         void *client)
 {
-    struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+    struct relay_client *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
 
     if (s == NULL)
         return NULL;
@@ -64,7 +64,7 @@ struct relay_session *relay_session_new(struct relay *r, enum c10d_version versi
     return s;
 }
 
-static void set_hold(struct relay_session *s, enum relay_hold hold)
+static void set_hold(struct relay_client *s, enum relay_hold hold)
 {
     if (s->held == HELD_BY_ALL)
         TAILQ_REMOVE(&s->relay->held, s, helds);
@@ -73,14 +73,14 @@ static void set_hold(struct relay_session *s, enum relay_hold hold)
     s->held = (uint8_t)hold;
 }
 
-static void unqueue(struct relay_session *s)
+static void unqueue(struct relay_client *s)
 {
     if (s->queued)
         TAILQ_REMOVE(&s->relay->sending, s, sends);
     s->queued = false;
 }
 
-void relay_forget(struct relay_session *s)
+void relay_forget(struct relay_client *s)
 {
     struct relay *r = s->relay;
 
@@ -96,7 +96,7 @@ void relay_forget(struct relay_session *s)
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
-void relay_end(struct relay_session *s, enum drop_reason why, const char *reason)
+void relay_end(struct relay_client *s, enum drop_reason why, const char *reason)
 {
     void *client = s->client;
     struct relay *r = s->relay;
@@ -108,7 +108,7 @@ void relay_end(struct relay_session *s, enum drop_reason why, const char *reason
 
 /* --- Requests. --- */
 
-static void forget_pointers(struct relay_session *s, const struct relay_request *q)
+static void forget_pointers(struct relay_client *s, const struct relay_request *q)
 {
     if (s->filling == q)
         s->filling = NULL;
@@ -118,7 +118,7 @@ static void forget_pointers(struct relay_session *s, const struct relay_request 
         s->open = NULL;
 }
 
-void relay_drop_request(struct relay_session *s, struct relay_request *q)
+void relay_drop_request(struct relay_client *s, struct relay_request *q)
 {
     struct relay *r = s->relay;
 
@@ -128,7 +128,7 @@ void relay_drop_request(struct relay_session *s, struct relay_request *q)
     pending_remove(&s->pending, q);
 }
 
-static struct relay_request *add(struct relay_session *s, const struct c10d_request *req,
+static struct relay_request *add(struct relay_client *s, const struct c10d_request *req,
                                  const uint8_t *start, size_t size)
 {
     struct relay *r = s->relay;
@@ -144,7 +144,7 @@ static struct relay_request *add(struct relay_session *s, const struct c10d_requ
 }
 
 /* The bytes of a request that was added. */
-static enum relay_taken fill(struct relay_session *s, struct relay_request *q, const uint8_t *start)
+static enum relay_taken fill(struct relay_client *s, struct relay_request *q, const uint8_t *start)
 {
     bool more = false;
 
@@ -163,14 +163,14 @@ static enum relay_taken fill(struct relay_session *s, struct relay_request *q, c
     return RELAY_TAKEN;
 }
 
-enum relay_taken relay_take_more(struct relay_session *s, const uint8_t *start, size_t *size)
+enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, size_t *size)
 {
     *size = s->filling->size;
     return fill(s, s->filling, start);
 }
 
 /* Whether one more request may be open in the session; a silent one has a window. */
-static bool window_is_open(const struct relay_session *s, size_t size)
+static bool window_is_open(const struct relay_client *s, size_t size)
 {
     const struct pending *p = &s->pending;
 
@@ -184,7 +184,7 @@ static bool all_have_room(const struct relay *r, size_t size)
            (r->pending_bytes < RELAY_KEPT_MAX && size <= RELAY_KEPT_MAX - r->pending_bytes);
 }
 
-static enum relay_hold hold_of(const struct relay_session *s, const struct c10d_request *req,
+static enum relay_hold hold_of(const struct relay_client *s, const struct c10d_request *req,
                                size_t size)
 {
     bool silent = req->op == C10D_SET || req->op == C10D_MULTI_SET || req->op == C10D_APPEND ||
@@ -195,14 +195,14 @@ static enum relay_hold hold_of(const struct relay_session *s, const struct c10d_
     return all_have_room(s->relay, size) ? HELD_NOT : HELD_BY_ALL;
 }
 
-void relay_answer_cancel(struct relay_session *s)
+void relay_answer_cancel(struct relay_client *s)
 {
     const uint8_t canceled = C10D_WAIT_CANCELED;
 
     s->relay->calls->answer(s->client, (struct slice){&canceled, 1});
 }
 
-static struct relay_request *add_cancel(struct relay_session *s)
+static struct relay_request *add_cancel(struct relay_client *s)
 {
     static const uint8_t cancel = 12; /* of the one version that has BARRIERs */
     const struct c10d_request req = {.op = C10D_CANCEL_WAIT};
@@ -218,7 +218,7 @@ static struct relay_request *add_cancel(struct relay_session *s)
     return NULL;
 }
 
-bool relay_give_up(struct relay_session *s, struct relay_request *waits)
+bool relay_give_up(struct relay_client *s, struct relay_request *waits)
 {
     struct relay_request *behind = TAILQ_NEXT(waits, entry);
 
@@ -237,7 +237,7 @@ bool relay_give_up(struct relay_session *s, struct relay_request *waits)
 
 /* A client gives its WAIT up, and has to be answered though the store is away; see
  * torch-elastic.md 6.2. */
-static enum relay_taken cancel_here(struct relay_session *s)
+static enum relay_taken cancel_here(struct relay_client *s)
 {
     if (!relay_give_up(s, s->asked))
         return RELAY_NO_MEMORY;
@@ -245,7 +245,7 @@ static enum relay_taken cancel_here(struct relay_session *s)
     return RELAY_TAKEN;
 }
 
-enum relay_taken relay_take(struct relay_session *s, const struct c10d_request *req,
+enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
                             const uint8_t *start, size_t size)
 {
     bool waits = s->asked != NULL && pending_waits(s->asked);
@@ -266,15 +266,16 @@ enum relay_taken relay_take(struct relay_session *s, const struct c10d_request *
     return q == NULL ? RELAY_NO_MEMORY : fill(s, q, start);
 }
 
-bool relay_may_pong(struct relay_session *s)
+bool relay_may_pong(struct relay_client *s)
 {
+    s->pings = true;
     if (s->relay->welcomed && s->pending.count == 0)
         return true;
     set_hold(s, HELD_BY_ITSELF);
     return false;
 }
 
-static void go_on(struct relay_session *s)
+static void go_on(struct relay_client *s)
 {
     set_hold(s, HELD_NOT);
     if (s->client != NULL)
@@ -284,13 +285,13 @@ static void go_on(struct relay_session *s)
 /* Those who waited for others find out whether there is room for all of them. */
 static void release_held(struct relay *r)
 {
-    struct relay_session *s;
+    struct relay_client *s;
 
     while (r->pending_bytes < RELAY_KEPT_MAX / 2 && (s = TAILQ_FIRST(&r->held)) != NULL)
         go_on(s);
 }
 
-void relay_let_go_on(struct relay_session *s)
+void relay_let_go_on(struct relay_client *s)
 {
     if (s->held == HELD_BY_ITSELF)
         go_on(s);
@@ -299,7 +300,7 @@ void relay_let_go_on(struct relay_session *s)
 
 /* --- The end. --- */
 
-void relay_stop_waiting(struct relay_session *s)
+void relay_stop_waiting(struct relay_client *s)
 {
     if (s->asked == NULL || !pending_waits(s->asked))
         return;
@@ -310,7 +311,7 @@ void relay_stop_waiting(struct relay_session *s)
     relay_let_go_on(s);
 }
 
-void relay_finish(struct relay_session *s)
+void relay_finish(struct relay_client *s)
 {
     if (s->client != NULL || s->pending.count > 0)
         return;
@@ -320,7 +321,7 @@ void relay_finish(struct relay_session *s)
         relay_queue(s);
 }
 
-void relay_leave(struct relay_session *s)
+void relay_leave(struct relay_client *s)
 {
     struct relay_request *q;
 
@@ -340,7 +341,7 @@ void relay_leave(struct relay_session *s)
 
 void relay_tick(struct relay *r)
 {
-    struct relay_session *s, *next;
+    struct relay_client *s, *next;
 
     release_held(r);
     if (r->link || !r->welcomed ||
@@ -361,7 +362,7 @@ bool relay_is_done(const struct relay *r)
 
 uint64_t relay_lag_ns(const struct relay *r)
 {
-    const struct relay_session *s;
+    const struct relay_client *s;
     uint64_t oldest = r->now_ns;
 
     TAILQ_FOREACH(s, &r->sessions, entry) {

@@ -16,7 +16,7 @@
 
 /* A client: what it has got, and what became of it. */
 struct client {
-    struct relay_session *session;
+    struct relay_client *session;
     uint8_t got[256u << 10];
     size_t len;
     bool goes_on, ended;
@@ -66,12 +66,12 @@ static void on_end(void *client, enum drop_reason why, const char *reason)
 static const struct relay_calls calls = {
     .answer = on_answer, .answer_blob = on_blob, .go_on = on_go_on, .end = on_end};
 
-static struct relay_session *session_new(struct scene *s, enum c10d_version version,
+static struct relay_client *session_new(struct scene *s, enum c10d_version version,
                                          struct client *c)
 {
     const struct peer peer = {.port = 4711}, local = {.port = 29400};
 
-    c->session = relay_session_new(&s->relay, version, &peer, &local, c);
+    c->session = relay_client_new(&s->relay, version, &peer, &local, c);
     assert_non_null(c->session);
     return c->session;
 }
