@@ -74,8 +74,8 @@ static void init(struct server *s)
     uint64_t seed = s->engine.options.seed;
 
     relay_init(&p->relay, &relay_client_calls, &limits, seed);
-    p->clients = (struct relay_front){
-        .config = s->config, .relay = &p->relay, .engine = &s->engine};
+    p->clients =
+        (struct relay_front){.config = s->config, .relay = &p->relay, .engine = &s->engine};
     upstream_init(&p->upstream, &s->net, &p->relay, s->config, (uint32_t)(seed >> 32));
     init_http(s);
     p->client_protocol = relay_client_protocol(&p->clients);
@@ -100,6 +100,8 @@ static void tick(struct server *s)
     p->relay.now_ns = clock_monotonic_ns(s->engine.options.clock);
     upstream_tick(&p->upstream);
     relay_tick(&p->relay);
+    if (!TAILQ_EMPTY(&p->http.held)) /* the kernel may have refused the timer */
+        relay_http_set_timer(&p->http);
 }
 
 static bool end_iteration(struct server *s)

@@ -14,6 +14,7 @@
 #include "rdzv/http/job.h"
 #include "rdzv/http/route.h"
 #include "rdzv/relay/http_head.h"
+#include "rdzv/relay/http_store.h"
 #include "rdzv/relay/http_trace.h"
 
 #define ANSWER_HEAD_MAX (16u << 10)           /* a store's are some hundred bytes long */
@@ -21,8 +22,6 @@
 
 /* A body of this length is kept with its head; a longer one stays in the client's input. */
 #define SMALL_BODY 4096u
-
-#define TIMER_MS 100u
 
 enum pass_state {
     PASS_HELD,
@@ -362,7 +361,7 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
 /* The whole answer is here. */
 static enum store_taken end_answer(struct http_pass *p)
 {
-    bool reusable = p->keep_alive && !p->ended;
+    bool reusable = p->keep_alive && !p->ended && p->state == PASS_ANSWERING;
 
     p->state = PASS_OVER;
     if (p->chunked)
@@ -622,14 +621,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     try_held(h);
     if (dials || !TAILQ_EMPTY(&h->held))
         relay_http_set_timer(h);
-}
-
-void relay_http_set_timer(struct relay_http *h)
-{
-    const struct timeval later = {.tv_usec = TIMER_MS * 1000};
-
-    if (!h->timer_set)
-        h->timer_set = net_add_event(&h->timer, &later);
 }
 
 void relay_http_init(struct relay_http *h, const struct relay_http_options *options)

@@ -60,12 +60,13 @@ static void close_store(struct scene *s)
 static void open_relay(struct scene *s, uint64_t wait_ms)
 {
     loop_open(&s->loop, (const char *const[]){"--log-level=debug", NULL});
-    relay_http_init(&s->relay, &(struct relay_http_options){.net = &s->loop.server.net,
-                                                            .space = slice_str("job-a"),
-                                                            .name = slice_str("here"),
-                                                            .wait_ms = wait_ms,
-                                                            .store_at = store_at,
-                                                            .arg = s,
+    relay_http_init(&s->relay,
+                    &(struct relay_http_options){.net = &s->loop.server.net,
+                                                 .space = slice_str("job-a"),
+                                                 .name = slice_str("here"),
+                                                 .wait_ms = wait_ms,
+                                                 .store_at = store_at,
+                                                 .arg = s,
                                                  .cluster_id = &s->loop.server.http.cluster_id});
     s->loop.server.http.routes = routes;
     s->loop.server.http.relay = &s->relay;
