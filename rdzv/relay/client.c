@@ -16,7 +16,8 @@
 struct client {
     struct relay_client *session; /* NULL: it has ended */
     struct c10d_progress progress;
-    bool held; /* what came last has to wait */
+    uint8_t version; /* enum c10d_version */
+    bool held;       /* what came last has to wait */
 };
 
 static struct client *client_of(struct conn *c)
@@ -222,6 +223,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     c->protocol = p;
     memset(&c->session, 0, sizeof c->session);
     client_of(c)->session = session;
+    client_of(c)->version = (uint8_t)version;
     engine_session_began(clients->engine, conn_space(c));
     return PARSE_DONE;
 }
@@ -264,9 +266,7 @@ static void end(struct conn *c)
 
 static const char *version_name(const struct conn *c)
 {
-    const struct relay_client *s = peek(c)->session;
-
-    return s == NULL ? "c10d" : c10d_version_name((enum c10d_version)s->version);
+    return c10d_version_name((enum c10d_version)peek(c)->version);
 }
 
 struct protocol relay_client_protocol(struct relay_front *clients)

@@ -40,6 +40,9 @@ static void describe(struct relay_request *q, const struct c10d_request *req)
     case C10D_MULTI_SET:
         q->has_answer = false;
         break;
+    case C10D_MULTI_GET:
+        q->has_answer = req->count > 0; /* else it has no bytes */
+        break;
     case C10D_APPEND:
     case C10D_QUEUE_PUSH:
         q->has_answer = q->repeatable = false;
