@@ -190,6 +190,7 @@ if [ "$ALL" = yes ]; then
 else
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py
 fi
+step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
