@@ -690,7 +690,7 @@ static enum protocol_result end_turn(struct conn *c)
 static bool may_change(enum c10d_op op)
 {
     static const bool changes[C10D_OP_COUNT] = {
-        [C10D_SET] = true,       [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
+        [C10D_SET] = true,        [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
         [C10D_DELETE_KEY] = true, [C10D_APPEND] = true,      [C10D_MULTI_SET] = true,
         [C10D_QUEUE_PUSH] = true, [C10D_QUEUE_POP] = true,   [C10D_BARRIER] = true,
     };
@@ -711,16 +711,16 @@ static enum carrier_verdict begin_carried(struct conn *c, const struct c10d_requ
 static void end_carried(struct conn *c, const struct c10d_request *req, uint64_t before)
 {
     struct c10d *c10d = c10d_of(c);
-    struct carrier_result result = {
-        .changed = may_change(req->op) && engine_changes(c10d->engine) != before,
-        .waits = c10d_session(c)->waiter != NULL,
-        .key = req->key,
-        .popped = c10d->popped,
-        .popped_of = c10d->popped_of};
+    struct carrier_result result = {.changed = may_change(req->op) &&
+                                               engine_changes(c10d->engine) != before,
+                                    .waits = c10d_session(c)->waiter != NULL,
+                                    .key = req->key,
+                                    .popped = c10d->popped,
+                                    .popped_of = c10d->popped_of};
 
     if (req->op == C10D_COMPARE_SET) {
-        result.took = result.changed &&
-                      slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
+        result.took =
+            result.changed && slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
         result.changed = result.took;
     }
     c->carrier->functions->done(c, &result);
@@ -985,7 +985,8 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     struct c10d *c10d = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
+    enum parse_result result =
+        c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
 
     if (result == PARSE_MORE)
         progress->need = size;
