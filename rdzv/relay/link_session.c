@@ -65,15 +65,14 @@ static void note_answers(struct relay_session *s)
     s->noted += more;
 }
 
-/* The next bytes of the first answer, at most `max`, as the payload of a frame. */
-static void put_bytes(struct relay_session *s, struct relay_frame frame, size_t max)
+/* The next bytes of the first answer, as the payload of a frame. */
+static void put_bytes(struct relay_session *s, struct relay_frame frame)
 {
     struct relay_answer *a = &s->answers[0];
     struct conn *to = s->link->conn;
-    size_t len = a->bytes < max ? a->bytes : max;
 
     frame.channel = s->channel;
-    frame.payload.len = len < RELAY_PAYLOAD_MAX ? len : RELAY_PAYLOAD_MAX;
+    frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
     put_head(s->link, &frame);
     outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
@@ -86,17 +85,15 @@ static void put_bytes(struct relay_session *s, struct relay_frame frame, size_t 
     conn_flush_later(to);
 }
 
-static void put_answer(struct relay_session *s, size_t max)
+static void put_answer(struct relay_session *s)
 {
     uint64_t number = s->answers[0].number;
-    bool is_last = s->answers[0].bytes <= max && s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
+    bool is_last = s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
 
     if (is_last && s->told < number)
         s->told = number;
-    put_bytes(s,
-              (struct relay_frame){
-                  .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number},
-              max);
+    put_bytes(s, (struct relay_frame){
+                     .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number});
 }
 
 /* The answer that it has is queued; what is too long for one frame of it comes behind that. */
@@ -107,17 +104,16 @@ static void put_opened(struct relay_session *s)
 
     s->is_opening = false;
     if (frame.flags & RELAY_ANSWERED)
-        put_bytes(s, frame, RELAY_PAYLOAD_MAX);
+        put_bytes(s, frame);
     else
         put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
 }
 
-static int block(struct relay_session *s)
+/* --- Turns: the sessions of a link that is full send one after the other. --- */
+
+static bool is_full(const struct relay_link *link)
 {
-    if (!s->is_blocked)
-        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
-    s->is_blocked = true;
-    return -EAGAIN;
+    return link->conn->out.bytes > RELAY_LINK_QUEUE_MAX;
 }
 
 static void unblock(struct relay_session *s)
@@ -129,13 +125,25 @@ static void unblock(struct relay_session *s)
 
 void relay_link_go_on(struct relay_link *link)
 {
-    struct relay_session *s;
+    struct relay_session *s = TAILQ_FIRST(&link->blocked);
 
-    while ((s = TAILQ_FIRST(&link->blocked)) != NULL) {
-        unblock(s);
-        if (s->conn->output == OUTPUT_BLOCKED)
-            conn_set_output(s->conn, OUTPUT_QUEUED);
-    }
+    if (s == NULL || is_full(link))
+        return;
+    unblock(s);
+    s->has_turn = true;
+    if (s->conn->output == OUTPUT_BLOCKED)
+        conn_set_output(s->conn, OUTPUT_QUEUED);
+}
+
+/* Those who came before go on first, if there is room. */
+static int block(struct relay_session *s)
+{
+    s->has_turn = false;
+    if (!s->is_blocked)
+        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
+    s->is_blocked = true;
+    relay_link_go_on(s->link);
+    return -EAGAIN;
 }
 
 static void forget_answers(struct relay_session *s)
@@ -144,30 +152,47 @@ static void forget_answers(struct relay_session *s)
     s->noted = 0;
 }
 
+static bool has_more(const struct relay_session *s)
+{
+    return s->is_opening || s->conn->out.bytes > 0 || s->done > s->told;
+}
+
+static void put_next(struct relay_session *s)
+{
+    if (s->is_opening) {
+        put_opened(s);
+    } else if (s->conn->out.bytes > 0) {
+        put_answer(s);
+    } else {
+        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
+        s->told = s->done;
+    }
+}
+
+/* So much of it that another session may have its turn, whatever `max` is. */
 static int send_session(struct conn *c, size_t max)
 {
     struct relay_session *s = session_of(c);
-    size_t before = c->out.bytes;
+    struct relay_link *link = s->link;
+    size_t sent = 0;
 
+    (void)max;
     note_answers(s);
-    if (s->link == NULL || s->has_ended) { /* it asks again; it asks no more */
+    if (link == NULL || s->has_ended) { /* the relay asks again; it asks no more */
         forget_answers(s);
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
     }
-    if (s->is_opening && s->link->conn->out.bytes <= RELAY_LINK_QUEUE_MAX)
-        put_opened(s);
-    while (c->out.bytes > 0 && before - c->out.bytes < max) {
-        if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX)
+    while (has_more(s) && sent < RELAY_PAYLOAD_MAX) {
+        size_t before = link->conn->out.bytes;
+
+        if (is_full(link) || (!s->has_turn && !TAILQ_EMPTY(&link->blocked)))
             return block(s);
-        put_answer(s, max - (before - c->out.bytes));
+        put_next(s);
+        sent += link->conn->out.bytes - before;
     }
-    if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX && (s->is_opening || s->done > s->told))
-        return block(s);
-    if (c->out.bytes == 0 && s->done > s->told) {
-        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
-        s->told = s->done;
-    }
+    s->has_turn = false;
+    relay_link_go_on(link);
     return 0;
 }
 
@@ -367,7 +392,9 @@ static void leave_link(struct relay_session *s)
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
+    s->has_turn = false;
     s->all->engine->stats.sessions_attached--;
+    relay_link_go_on(link); /* it may have had the turn */
 }
 
 static void leave_detached(struct relay_session *s)
