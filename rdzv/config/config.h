@@ -33,14 +33,14 @@ struct string_list {
 };
 
 struct listen_spec {
-    char *path;     /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
-    char *host;     /* "" for every address of IPv4 and IPv6; else an address without brackets,
-                       or a name that the server resolves */
-    uint16_t port;  /* 0: the kernel chooses, the log says what */
-    char *space;    /* the space of c10d and etcd requests that come in here */
+    char *path;       /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
+    char *host;       /* "" for every address of IPv4 and IPv6; else an address without brackets,
+                         or a name that the server resolves */
+    uint16_t port;    /* 0: the kernel chooses, the log says what */
+    char *space;      /* the space of c10d and etcd requests that come in here */
     bool space_named; /* and no relay gets another one here */
-    bool ipv6_only; /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
-    bool optional;  /* ::1 beside a default or named localhost: no error where there is no IPv6 */
+    bool ipv6_only;   /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
+    bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
     int fd;            /* an inherited listening socket, or -1: open one */
 };

@@ -215,8 +215,8 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
     if (spec == NULL) {
         bool named = config_space_name_ok(name);
 
-        spec = config_add_listener(c, host, strlen(host), port,
-                                   named ? name : CONFIG_DEFAULT_SPACE);
+        spec =
+            config_add_listener(c, host, strlen(host), port, named ? name : CONFIG_DEFAULT_SPACE);
         spec->space_named = named;
     }
     spec->fd = fd;

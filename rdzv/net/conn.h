@@ -1,6 +1,6 @@
-/* One connection, accepted or carried: who it is, how far its input, its output and its end have come, and the
- * queue of what is to be sent. It does not know which protocol it speaks: that is a table of
- * functions (protocol.h). input.h reads, transport.h sends. */
+/* One connection, accepted or carried: who it is, how far its input, its output and its end have
+ * come, and the queue of what is to be sent. It does not know which protocol it speaks: that is a
+ * table of functions (protocol.h). input.h reads, transport.h sends. */
 #pragma once
 
 #include "rdzv/net/carrier.h"
@@ -53,8 +53,8 @@ enum conn_probation {
 struct conn {
     struct event event;
     struct listener *listener;
-    struct engine_space *space; /* the listener's, unless its protocol has another one */
-    struct carrier *carrier; /* NULL: all that there is is the socket */
+    struct engine_space *space;      /* the listener's, unless its protocol has another one */
+    struct carrier *carrier;         /* NULL: all that there is is the socket */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {

@@ -55,8 +55,8 @@ static uint8_t known(const struct relay_session *s)
 static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
-    struct relay_answer *a = &s->answers[s->answers[0].bytes != 0 &&
-                                         s->answers[0].number != s->carried];
+    struct relay_answer *a =
+        &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->carried];
 
     if (more == 0)
         return;
@@ -324,8 +324,8 @@ static bool woken(struct conn *c)
 static enum store_status bound(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = session_of(c);
-    enum store_status status = engine_session_bind(s->all->engine, conn_space(c), s->id,
-                                                   worker_store != 0, worker_store);
+    enum store_status status =
+        engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
 
     s->is_known = s->is_known || status == STORE_OK;
     return status;
@@ -498,8 +498,7 @@ static struct relay_session *find(const struct relay_links *all, const struct en
 
     make_key(key, space, id);
     node = table_find(&all->sessions, (struct slice){key, sizeof key});
-    return node == NULL ? NULL
-                        : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
+    return node == NULL ? NULL : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
 }
 
 bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
@@ -537,8 +536,7 @@ static struct peer seen_from_here(const struct relay_link *link, const struct re
 static struct relay_session *make(struct relay_link *link, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
-    struct relay_session *s =
-        account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+    struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
     const struct peer peer = seen_from_here(link, o);
 
     if (s == NULL)
@@ -600,8 +598,9 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         s->conn->peer = seen_from_here(link, o);
         s->local = o->local;
     } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
-        refuse(link, channel, "the store has as many connections as it may, see "
-                              "--connection-limit");
+        refuse(link, channel,
+               "the store has as many connections as it may, see "
+               "--connection-limit");
         return;
     } else {
         s = make(link, o);

@@ -57,13 +57,13 @@ struct relay_session {
     uint64_t opened_number;         /* of RELAY_OPENED, while is_opening */
     uint8_t opened_flags;
 
-    bool is_partial;  /* the rest of a request comes in the next frame */
-    bool is_fresh;    /* no request has come since it was opened */
-    bool is_opening;  /* the relay is to be told that it is open */
-    bool is_known;    /* to the engine */
-    bool is_blocked;  /* in link->blocked */
-    bool has_turn;    /* it was the first there */
-    bool has_ended;   /* the relay has said so, and needs not be told */
+    bool is_partial; /* the rest of a request comes in the next frame */
+    bool is_fresh;   /* no request has come since it was opened */
+    bool is_opening; /* the relay is to be told that it is open */
+    bool is_known;   /* to the engine */
+    bool is_blocked; /* in link->blocked */
+    bool has_turn;   /* it was the first there */
+    bool has_ended;  /* the relay has said so, and needs not be told */
 };
 
 /* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has

@@ -93,7 +93,8 @@ static void expect(int fd, enum relay_kind kind, int flags, uint32_t channel, ui
     struct relay_frame frame = next_frame(fd);
 
     if (frame.kind != kind || frame.flags != flags || frame.channel != channel ||
-        frame.number != number || !slice_equal(frame.payload, (struct slice){(void *)(uintptr_t)payload, len}))
+        frame.number != number ||
+        !slice_equal(frame.payload, (struct slice){(void *)(uintptr_t)payload, len}))
         fail_msg("kind %d flags %d channel %u number %lu, %zu bytes: '%.*s'; and not kind %d flags "
                  "%d channel %u number %lu",
                  frame.kind, frame.flags, frame.channel, (unsigned long)frame.number,
@@ -843,11 +844,11 @@ static void confirmations_of_one_iteration_are_one(void **state)
     fd = link_connect();
     open_session(fd, 1, 11);
     for (uint64_t i = 1; i <= 64; i++) {
-        relay_put_head(bytes + len,
-                       &(struct relay_frame){.kind = RELAY_REQUEST,
-                                             .channel = 1,
-                                             .number = i,
-                                             .payload = {(const uint8_t *)SET_K, sizeof SET_K - 1}});
+        relay_put_head(bytes + len, &(struct relay_frame){
+                                        .kind = RELAY_REQUEST,
+                                        .channel = 1,
+                                        .number = i,
+                                        .payload = {(const uint8_t *)SET_K, sizeof SET_K - 1}});
         memcpy(bytes + len + RELAY_HEAD_SIZE, SET_K, sizeof SET_K - 1);
         len += RELAY_HEAD_SIZE + sizeof SET_K - 1;
     }
