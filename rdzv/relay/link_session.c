@@ -245,6 +245,7 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
 {
     struct relay_session *s = session_of(c);
     enum carrier_verdict verdict = CARRIER_PROCEED;
+    bool is_first = s->is_fresh;
     enum store_status status;
 
     note_answers(s);
@@ -252,9 +253,9 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
         conn_drop(c, DROP_MALFORMED, "two requests in one frame", (struct slice){0});
         return CARRIER_REFUSED;
     }
-    if (s->is_fresh)
-        verdict = begin_again(s, next_number(s), barrier);
     s->is_fresh = false;
+    if (is_first)
+        verdict = begin_again(s, next_number(s), barrier);
     if (verdict != CARRIER_PROCEED || !changes)
         return verdict;
     status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);

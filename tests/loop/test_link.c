@@ -15,6 +15,7 @@
 #include "proto/relay.pb-c.h"
 #include "rdzv/net/input.h"
 #include "rdzv/relay/link_session.h"
+#include "rdzv/rendezvous/shell.h"
 #include "tests/loop/harness.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -139,6 +140,7 @@ static void send_open(int fd, uint32_t channel, uint64_t id, bool resumes)
     open.local_host = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "127.0.0.1"};
     open.local_port = 29400;
     open.resumes = resumes;
+    open.pings = true;
     send_frame(fd, RELAY_OPEN, 0, channel, 0, payload, rdzv__relay_open__pack(&open, payload));
 }
 
@@ -1193,6 +1195,113 @@ static void a_stop_lets_sessions_live(void **state)
     close_durable();
 }
 
+/* --- Elastic jobs. --- */
+
+#define RUN_KEY   "/torch.rendezvous.job"
+#define CAS_RUN   "\2\x15\0\0\0\0\0\0\0" RUN_KEY "\0\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"
+#define GET_RUN   "\3\x15\0\0\0\0\0\0\0" RUN_KEY
+#define THE_VALUE "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"
+
+/* The agent of session 11; NULL: it is none. */
+static const struct conn_agent *the_agent(void)
+{
+    struct conn *c;
+
+    TAILQ_FOREACH(c, &loop.server.net.conns, entry) {
+        if (conn_is_carried(c))
+            return c10d_session(c)->role == C10D_AGENT ? c10d_session(c)->bound.agent : NULL;
+    }
+    return NULL;
+}
+
+static void an_agent_lives_while_its_relay_is_away(void **state)
+{
+    const struct live_run *run;
+    const struct agent *a;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = link_connect();
+    open_session(fd, 1, 11);
+    request(fd, 1, 1, TEXT(CAS_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    assert_non_null(the_agent());
+    a = &the_agent()->agent;
+    run = the_agent()->run;
+    assert_string_equal(a->local_host, "127.0.0.1"); /* as the client sees it */
+    assert_int_equal(a->local_port, 29400);
+    assert_true(a->pings);
+    lose_link(fd);
+    assert_int_equal(run->run.agent_count, 1);
+    assert_true(a->away);
+    fd = link_connect();
+    resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+    assert_false(a->away);
+    request(fd, 1, 2, TEXT(GET_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
+    send_frame(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
+    LOOP_UNTIL(&loop, run->run.agent_count == 0);
+    lose_link(fd);
+    loop_close(&loop);
+}
+
+static void an_agent_is_one_again_after_a_start(void **state)
+{
+    int fd;
+
+    (void)state;
+    open_durable();
+    fd = link_connect();
+    open_session(fd, 1, 11);
+    request(fd, 1, 1, TEXT(CAS_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    restart(fd);
+    fd = link_connect();
+    resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+    assert_null(the_agent());
+    request(fd, 1, 2, TEXT(GET_K));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT("\0\0\0\0\0\0\0\0"));
+    request(fd, 1, 3, TEXT(GET_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 3, TEXT(THE_VALUE));
+    assert_non_null(the_agent());
+    lose_link(fd);
+    close_durable();
+}
+
+/* A worker uses the keys of its worker store, before a start and after it; and that goes with it.
+ */
+static void a_worker_keeps_its_worker_store(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    struct engine_space *space;
+    struct store_result result;
+    int fd;
+
+    (void)state;
+    open_durable();
+    space = TAILQ_FIRST(&e->spaces);
+    engine_apply(e, space, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN}, &result);
+    assert_int_equal(result.status, STORE_OK);
+    assert_int_equal(engine_session_bind(e, space, 11, true, 1), STORE_OK);
+    loop_iterate(&loop);
+    fd = loop_connect(&loop, false);
+    restart(fd);
+    space = TAILQ_FIRST(&e->spaces);
+    fd = link_connect();
+    resume_session(fd, 1, 11, RELAY_KNOWN, 0, NOTHING);
+    request(fd, 1, 1, TEXT(SET_K));
+    expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    assert_null(keymap_get(&space->store->keys, slice_str("/k")));
+    assert_non_null(keymap_get(space_keys(space->store, 1), slice_str("/k")));
+    lose_link(fd);
+    tick_after(59000);
+    assert_int_equal(space->store->worker_stores.count, 1);
+    tick_after(1000);
+    assert_int_equal(space->store->worker_stores.count, 0);
+    close_durable();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1226,6 +1335,9 @@ int main(void)
         cmocka_unit_test(many_sessions_are_opened_and_closed),
         cmocka_unit_test(what_came_before_close_is_carried_out),
         cmocka_unit_test(a_stop_lets_sessions_live),
+        cmocka_unit_test(an_agent_lives_while_its_relay_is_away),
+        cmocka_unit_test(an_agent_is_one_again_after_a_start),
+        cmocka_unit_test(a_worker_keeps_its_worker_store),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
