@@ -1195,6 +1195,150 @@ static void a_stop_lets_sessions_live(void **state)
     close_durable();
 }
 
+/* After a start, who is back first does not have the space forgotten for the others when it goes.
+ */
+static void a_space_is_in_use_while_sessions_are_to_come_back(void **state)
+{
+    struct engine_space *space;
+    int fd;
+
+    (void)state;
+    open_durable();
+    fd = link_connect();
+    open_session(fd, 1, 11);
+    open_session(fd, 2, 12);
+    request(fd, 1, 1, TEXT(SET_K));
+    request(fd, 2, 1, TEXT(ADD_N));
+    expect_carried_out(fd);
+    restart(fd);
+    loop.server.engine.options.space_idle_timeout_ms = 1;
+    space = TAILQ_FIRST(&loop.server.engine.spaces);
+    fd = link_connect();
+    resume_session(fd, 1, 11, RELAY_KNOWN, 1, NOTHING);
+    send_frame(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
+    expect_nothing(fd);
+    space->idle_since_ms -= 1000;
+    engine_tick(&loop.server.engine);
+    assert_non_null(keymap_get(&space->store->keys, slice_str("/k")));
+    resume_session(fd, 2, 12, RELAY_KNOWN | RELAY_ANSWERED, 1, TEXT(ONE));
+    send_frame(fd, RELAY_CLOSE, 0, 2, 0, NOTHING);
+    expect_nothing(fd);
+    space->idle_since_ms -= 1000;
+    engine_tick(&loop.server.engine);
+    assert_null(keymap_get(&space->store->keys, slice_str("/k")));
+    lose_link(fd);
+    close_durable();
+}
+
+/* --- Any request, any moment. --- */
+
+enum { ACTORS = 4, ROUNDS = 400 };
+
+/* A relay's view of a client that adds to a key. */
+struct actor {
+    uint64_t number; /* of the request that is open; 0: none */
+    uint64_t last;   /* of the one before */
+};
+
+/* Each answer is the next number of a count that all of them share. */
+struct tally {
+    struct actor actors[ACTORS];
+    uint64_t sent, answered;
+    bool seen[ACTORS * ROUNDS + 1];
+};
+
+static void take_sum(struct tally *t, struct actor *a, struct slice payload)
+{
+    uint64_t sum;
+
+    assert_int_equal(payload.len, 8);
+    sum = bytes_get_u64(payload.ptr);
+    assert_in_range(sum, 1, t->sent);
+    assert_false(t->seen[sum]); /* two ADDs never come to the same */
+    t->seen[sum] = true;
+    t->answered++;
+    a->last = a->number;
+    a->number = 0;
+}
+
+static void take_any(struct tally *t, int fd)
+{
+    struct relay_frame frame = next_frame(fd);
+    struct actor *a = &t->actors[frame.channel - 1];
+
+    assert_in_range(frame.channel, 1, ACTORS);
+    if (frame.kind == RELAY_ANSWER) {
+        assert_int_equal(frame.number, a->number);
+        take_sum(t, a, frame.payload);
+    } else {
+        assert_int_equal(frame.kind, RELAY_OPENED);
+        if (a->number != 0 && frame.number == a->number)
+            take_sum(t, a, frame.payload);
+        else if (a->number != 0)
+            request(fd, frame.channel, a->number, TEXT(ADD_N));
+    }
+}
+
+/* The relay begins anew, and asks what has become of what it had sent. */
+static int begin_anew(struct tally *t, int fd, bool with_store)
+{
+    if (with_store)
+        restart(fd);
+    else
+        lose_link(fd);
+    fd = link_connect();
+    for (uint32_t i = 0; i < ACTORS; i++)
+        send_open(fd, i + 1, i + 1, true);
+    for (uint32_t i = 0; i < ACTORS; i++)
+        take_any(t, fd);
+    return fd;
+}
+
+static bool is_waiting(const struct tally *t)
+{
+    for (size_t i = 0; i < ACTORS; i++) {
+        if (t->actors[i].number != 0)
+            return true;
+    }
+    return false;
+}
+
+static void whenever_the_link_is_lost_each_request_counts_once(void **state)
+{
+    static struct tally t;
+    uint64_t random = 1;
+    int fd;
+
+    (void)state;
+    t = (struct tally){0};
+    open_durable();
+    fd = link_connect();
+    for (uint32_t i = 0; i < ACTORS; i++)
+        open_session(fd, i + 1, i + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct actor *a;
+
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        a = &t.actors[random >> 60 & (ACTORS - 1)];
+        if (a->number == 0) {
+            a->number = a->last + 1;
+            t.sent++;
+            request(fd, (uint32_t)(a - t.actors) + 1, a->number, TEXT(ADD_N));
+        } else {
+            take_any(&t, fd);
+        }
+        if ((random >> 40 & 7) == 0)
+            fd = begin_anew(&t, fd, (random >> 50 & 7) == 0);
+    }
+    while (is_waiting(&t))
+        take_any(&t, fd);
+    assert_int_equal(t.answered, t.sent);
+    for (uint64_t i = 1; i <= t.sent; i++)
+        assert_true(t.seen[i]);
+    lose_link(fd);
+    close_durable();
+}
+
 /* --- Elastic jobs. --- */
 
 #define RUN_KEY   "/torch.rendezvous.job"
@@ -1335,6 +1479,8 @@ int main(void)
         cmocka_unit_test(many_sessions_are_opened_and_closed),
         cmocka_unit_test(what_came_before_close_is_carried_out),
         cmocka_unit_test(a_stop_lets_sessions_live),
+        cmocka_unit_test(a_space_is_in_use_while_sessions_are_to_come_back),
+        cmocka_unit_test(whenever_the_link_is_lost_each_request_counts_once),
         cmocka_unit_test(an_agent_lives_while_its_relay_is_away),
         cmocka_unit_test(an_agent_is_one_again_after_a_start),
         cmocka_unit_test(a_worker_keeps_its_worker_store),
