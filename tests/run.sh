@@ -193,6 +193,7 @@ fi
 step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"

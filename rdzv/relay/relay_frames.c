@@ -14,8 +14,8 @@
 
 struct relay_request *relay_next_request(const struct relay_client *s)
 {
-    struct relay_request *q = s->open != NULL ? TAILQ_NEXT(s->open, entry)
-                                              : TAILQ_FIRST(&s->pending.list);
+    struct relay_request *q =
+        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->pending.list);
 
     while (q != NULL && q->sent == q->piece_count)
         q = TAILQ_NEXT(q, entry);
@@ -273,8 +273,8 @@ static bool deliver(struct relay_client *s, const struct relay_frame *frame)
     return true;
 }
 
-/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of them
- * would wait for ever for its answer. */
+/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of
+ * them would wait for ever for its answer. */
 static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -419,7 +419,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     const char *why;
 
     if (s->state != SESSION_ASKING)
-        return NULL; /* of a session that was new to the store */
+        return NULL;          /* of a session that was new to the store */
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
         gather(s, frame, is_wanted(s, frame->number));
