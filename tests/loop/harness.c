@@ -86,6 +86,13 @@ void loop_iterate(struct loop *l)
     assert_int_equal(server_run(&l->server), 0);
 }
 
+void loop_iterate_again(struct loop *l, int count)
+{
+    if (count > 2000)
+        poll(NULL, 0, 1);
+    loop_iterate(l);
+}
+
 int loop_dial(struct loop *l, bool slow)
 {
     const struct listener *listener = TAILQ_FIRST(&l->server.net.listeners);
@@ -224,19 +231,25 @@ uint8_t loop_next_byte(struct loop *l, int fd)
     return byte;
 }
 
-void loop_expect(struct loop *l, int fd, const void *bytes, size_t len)
+void loop_receive(struct loop *l, int fd, void *out, size_t len)
 {
-    uint8_t *got = malloc(len + 1);
     size_t have = 0;
 
-    assert_non_null(got);
     while (have < len) {
-        size_t n = next_bytes(l, fd, got + have, len - have);
+        size_t n = next_bytes(l, fd, (uint8_t *)out + have, len - have);
 
         if (n == 0)
             fail_msg("the end comes after %zu of %zu bytes", have, len);
         have += n;
     }
+}
+
+void loop_expect(struct loop *l, int fd, const void *bytes, size_t len)
+{
+    uint8_t *got = malloc(len + 1);
+
+    assert_non_null(got);
+    loop_receive(l, fd, got, len);
     assert_memory_equal(got, bytes, len);
     free(got);
 }

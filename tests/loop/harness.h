@@ -44,6 +44,9 @@ void loop_send_text(struct loop *l, int fd, const char *text);
 /* Iterates until these bytes have come, which must be the next ones. */
 void loop_expect(struct loop *l, int fd, const void *bytes, size_t len);
 
+/* Iterates until so many bytes have come. */
+void loop_receive(struct loop *l, int fd, void *out, size_t len);
+
 /* Iterates until one byte more has come. */
 uint8_t loop_next_byte(struct loop *l, int fd);
 
@@ -58,13 +61,16 @@ void loop_expect_silence(struct loop *l, int fd);
  * Returns the status. */
 unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap);
 
+/* One iteration more; behind so many the kernel, which may be busy elsewhere, gets some time. */
+void loop_iterate_again(struct loop *l, int count);
+
 /* Iterates until the condition holds. */
 #define LOOP_UNTIL(l, condition)                                                 \
     do {                                                                         \
         for (int loop_count = 0; !(condition); loop_count++) {                   \
             if (loop_count == 20000)                                             \
                 fail_msg("not after %d iterations: %s", loop_count, #condition); \
-            loop_iterate(l);                                                     \
+            loop_iterate_again(l, loop_count);                                   \
         }                                                                        \
     } while (0)
 
