@@ -144,7 +144,7 @@ void check_service_selects_nothing(struct check *c)
             kube_next_selected(&c->bundle, o, NULL) == NULL)
             check_report(
                 c, o, check_at_key(o->spec, "selector"),
-                "Service %s is a job's endpoint, but its selector matches no pod of these files",
+                "clients of a store use Service %s, but its selector matches no pod of these files",
                 o->name);
     }
 }
