@@ -117,6 +117,9 @@ bool check_is_behind_relays(struct check *c, const struct job_store *store);
  * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
 
+/* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
+bool check_would_be_guaranteed(const struct kube_pods *p);
+
 /* --- The rules, by file. --- */
 
 #define CHECK_RULE(name) void check_##name(struct check *c)

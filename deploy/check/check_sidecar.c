@@ -164,8 +164,7 @@ static bool is_guaranteed(const struct kube_container *container)
     return true;
 }
 
-/* Init containers count, too. */
-static bool would_be_guaranteed(const struct kube_pods *p)
+bool check_would_be_guaranteed(const struct kube_pods *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         if (!p->containers[i].sidecar && !is_guaranteed(&p->containers[i]))
@@ -179,7 +178,7 @@ void check_sidecar_not_guaranteed(struct check *c)
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
 
-        for (size_t j = 0; j < p->count && would_be_guaranteed(p); j++) {
+        for (size_t j = 0; j < p->count && check_would_be_guaranteed(p); j++) {
             const struct kube_container *container = &p->containers[j];
 
             if (container->sidecar && !is_guaranteed(container))
