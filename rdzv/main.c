@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "rdzv/check_live.h"
 #include "rdzv/memory_limit.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
@@ -181,6 +182,9 @@ int main(int argc, char **argv)
         break;
     case CONFIG_CHECK_DATA:
         code = data_dir_check(config.check_data, stdout) ? 0 : 1;
+        break;
+    case CONFIG_CHECK_LIVE:
+        code = check_live(config.check_live, stdout) ? 0 : 1;
         break;
     case CONFIG_RUN:
         code = run(&config);

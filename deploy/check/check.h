@@ -104,14 +104,21 @@ const char *check_written(struct check *c, const struct job_setting *s);
 /* The command may have options that cannot be seen. */
 bool check_is_opaque(const struct job_run *r);
 /* The store starts and ends with the job, so no other job sees its state. */
-bool check_owns_store(const struct job_run *r);
+bool check_owns_store(struct check *c, const struct job_run *r);
 /* "Job train", for messages. */
 const char *check_title(struct check *c, const struct kube_object *o);
-/* The endpoint of some run leads to the Service. */
-bool check_is_endpoint(const struct check *c, const struct kube_object *service);
+/* The Service has the port; a headless one without ports has all. */
+bool check_has_port(const struct kube_object *service, long number);
+/* The endpoint of some run, or the upstream of some relay, leads to the Service. */
+bool check_is_endpoint(struct check *c, const struct kube_object *service);
+/* A store that relays lead to. */
+bool check_is_behind_relays(struct check *c, const struct job_store *store);
 /* Pods that train, or may train: their containers start torch, or they run to an end and are no
  * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
+
+/* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
+bool check_would_be_guaranteed(const struct kube_pods *p);
 
 /* --- The rules, by file. --- */
 
@@ -165,6 +172,14 @@ CHECK_RULE(store_bare_pod);
 CHECK_RULE(store_no_memory_request);
 CHECK_RULE(store_port_clash);
 CHECK_RULE(store_blocks_completion);
+CHECK_RULE(store_in_memory);
+CHECK_RULE(store_data_lost);
+/* check_relay.c */
+CHECK_RULE(relay_upstream);
+CHECK_RULE(relay_without_store);
+CHECK_RULE(relay_settings);
+CHECK_RULE(relay_space);
+CHECK_RULE(relay_listens_outside);
 /* check_volcano.c */
 CHECK_RULE(volcano_minimum);
 CHECK_RULE(volcano_min_zero);
@@ -182,6 +197,7 @@ CHECK_RULE(elastic_gang);
 CHECK_RULE(elastic_restart_never);
 /* check_sidecar.c */
 CHECK_RULE(sidecar_blocks_completion);
+CHECK_RULE(sidecar_never_ready);
 CHECK_RULE(sidecar_too_old);
 CHECK_RULE(sidecar_not_guaranteed);
 /* check_wrapper.c */

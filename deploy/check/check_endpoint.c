@@ -32,30 +32,26 @@ void check_endpoint_localhost(struct check *c)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         bool said = check_is_set(r, TORCHRUN_RDZV_ENDPOINT);
+        bool alone = r->store != NULL && r->store->kind != JOB_STORE_RELAY &&
+                     r->container->pods->replicas != 1;
 
-        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->store != NULL ||
-            (!said && check_is_opaque(r)))
+        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local ||
+            (r->store != NULL && !alone) || (!said && check_is_opaque(r)))
             continue;
-        check_report(c, job_run_object(r),
-                     check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
-                     "%s, and no store listens in the pod itself",
-                     said ? "the endpoint is this pod's own loopback"
-                          : "without an endpoint, torch uses this pod's own loopback");
+        if (alone)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                         "each pod meets at a store of its own: %s has no --upstream",
+                         r->store->container->name);
+        else
+            check_report(c, job_run_object(r),
+                         check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
+                         "%s, and no store listens in the pod itself",
+                         said ? "the endpoint is this pod's own loopback"
+                              : "without an endpoint, torch uses this pod's own loopback");
     }
 }
 
 /* --- Ports. --- */
-
-static const struct yaml_node *service_port(const struct kube_object *service, long number)
-{
-    const struct yaml_node *ports = kube_get(service->spec, "ports");
-
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        if (kube_int(ports->items[i], "port", -1) == number)
-            return ports->items[i];
-    }
-    return NULL;
-}
 
 static const char *port_list(struct check *c, const struct kube_object *service)
 {
@@ -102,10 +98,7 @@ void check_endpoint_port(struct check *c)
         if (!job_is_dynamic(r) || r->port <= 0)
             continue;
         if (service != NULL) {
-            bool any =
-                yaml_length(kube_get(service->spec, "ports")) == 0 && kube_is_headless(service);
-
-            if (!any && service_port(service, r->port) == NULL)
+            if (!check_has_port(service, r->port))
                 check_report(c, job_run_object(r), at, "Service %s has no port %ld%s%s%s",
                              service->name, r->port,
                              *port_list(c, service) == '\0' ? "" : " (it has ",
@@ -151,20 +144,20 @@ void check_service_selects_nothing(struct check *c)
             kube_next_selected(&c->bundle, o, NULL) == NULL)
             check_report(
                 c, o, check_at_key(o->spec, "selector"),
-                "Service %s is a job's endpoint, but its selector matches no pod of these files",
+                "clients of a store use Service %s, but its selector matches no pod of these files",
                 o->name);
     }
 }
 
 /* The Service selects a store, or a job uses it as endpoint. */
-static bool leads_to_store(const struct check *c, const struct kube_object *service)
+static bool leads_to_store(struct check *c, const struct kube_object *service)
 {
     const struct kube_pods *p = NULL;
 
     if (check_is_endpoint(c, service))
         return true;
     while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
-        if (job_store_in(&c->jobs, p) != NULL)
+        if (job_server_in(&c->jobs, p) != NULL)
             return true;
     }
     return false;
@@ -175,7 +168,7 @@ static const struct kube_pods *pods_behind(const struct check *c, const struct k
 {
     const struct kube_pods *first = kube_next_selected(&c->bundle, service, NULL), *p = first;
 
-    while (p != NULL && job_store_in(&c->jobs, p) == NULL)
+    while (p != NULL && job_server_in(&c->jobs, p) == NULL)
         p = kube_next_selected(&c->bundle, service, p);
     return p == NULL ? first : p;
 }
@@ -193,9 +186,9 @@ static void look_at_target(struct check *c, const struct kube_object *service,
     if (number < 0 && yaml_type(target) == YAML_STRING)
         check_report(c, service, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));
-    else if (is_deaf(c, job_store_in(&c->jobs, p), number))
+    else if (is_deaf(c, job_server_in(&c->jobs, p), number))
         check_report(c, service, at, "%s does not listen on port %ld",
-                     job_store_in(&c->jobs, p)->container->name, number);
+                     job_server_in(&c->jobs, p)->container->name, number);
 }
 
 void check_service_target_port(struct check *c)

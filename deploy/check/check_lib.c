@@ -162,9 +162,9 @@ bool check_is_opaque(const struct job_run *r)
     return r->args != NULL && r->args->opaque;
 }
 
-bool check_owns_store(const struct job_run *r)
+bool check_owns_store(struct check *c, const struct job_run *r)
 {
-    const struct job_store *store = r->store;
+    const struct job_store *store = job_store_behind(&c->jobs, r->store);
 
     if (r->hosted)
         return true;
@@ -172,10 +172,40 @@ bool check_owns_store(const struct job_run *r)
            kube_top(store->container->pods->object) == kube_top(r->container->pods->object);
 }
 
-bool check_is_endpoint(const struct check *c, const struct kube_object *service)
+bool check_has_port(const struct kube_object *service, long number)
 {
+    const struct yaml_node *ports = kube_get(service->spec, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        if (kube_int(ports->items[i], "port", -1) == number)
+            return true;
+    }
+    return yaml_length(ports) == 0 && kube_is_headless(service);
+}
+
+bool check_is_endpoint(struct check *c, const struct kube_object *service)
+{
+    struct job_upstream u;
+
     for (size_t i = 0; i < c->jobs.count; i++) {
         if (c->jobs.runs[i]->found && c->jobs.runs[i]->target.service == service)
+            return true;
+    }
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++) {
+            if (u.found && u.target.service == service)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool check_is_behind_relays(struct check *c, const struct job_store *store)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->kind == JOB_STORE_RELAY && job_store_behind(&c->jobs, s) == store)
             return true;
     }
     return false;

@@ -24,6 +24,24 @@ void check_host_network_dns(struct check *c)
 
 /* --- Ports. --- */
 
+/* The pod's relay listens there. The container port is then a claim, which keeps a second pod with
+ * that port off the node. */
+static bool is_claim(struct check *c, const struct kube_pods *p, long port)
+{
+    const struct job_store *s = job_store_in(&c->jobs, p);
+    struct job_listener l[JOB_LISTENERS_MAX];
+    size_t count;
+
+    if (s == NULL || s->kind != JOB_STORE_RELAY)
+        return false;
+    job_store_listeners(&c->jobs, s, false, l, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (l[i].port == port)
+            return true;
+    }
+    return false;
+}
+
 void check_host_network_port(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
@@ -36,6 +54,8 @@ void check_host_network_port(struct check *c)
                 const struct yaml_node *port = kube_get(ports->items[k], "containerPort");
 
                 if (port == NULL ||
+                    (!p->containers[j].init &&
+                     is_claim(c, p, kube_int(ports->items[k], "containerPort", -1))) ||
                     (strcmp(kube_text(ports->items[k], "name"), "pytorchjob-port") == 0 &&
                      !yaml_is(port, "23456")))
                     continue;
@@ -139,7 +159,7 @@ static void look_at_policy(struct check *c, const struct kube_object *policy)
     }
     for (size_t i = 0; i < c->jobs.count && concerns_ingress(policy); i++) {
         const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *s = r->store;
+        const struct job_store *s = job_store_behind(&c->jobs, r->store);
 
         if (s == NULL || !r->container->pods->host_network ||
             !kube_same_namespace(policy, s->container->pods->object) ||
@@ -183,13 +203,47 @@ void check_host_network_policy(struct check *c)
         look_at_plugin(c, c->jobs.runs[i]);
 }
 
+/* A container whose ports every scheduler looks at has the port. */
+static bool is_claimed(const struct kube_pods *p, long port)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
+
+        for (size_t j = 0; j < yaml_length(ports) && !p->containers[i].init; j++) {
+            if (kube_int(ports->items[j], "containerPort", -1) == port)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void look_at_relay(struct check *c, const struct job_store *s)
+{
+    struct job_listener l[JOB_LISTENERS_MAX];
+    size_t count;
+
+    job_store_listeners(&c->jobs, s, false, l, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_claimed(s->container->pods, l[i].port))
+            check_report(
+                c, s->container->pods->object, check_at_option(s->container, &l[i].setting),
+                "port %ld is one of the node, and nothing keeps a second relay off it", l[i].port);
+    }
+    if (count == 0)
+        check_report(c, s->container->pods->object, check_at_first(s->container->node, "name"),
+                     "%s listens on its default ports, of which a node has one each",
+                     s->container->name);
+}
+
 void check_host_network_store(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
         const struct kube_pods *p = s->container->pods;
 
-        if (p->host_network && p->count > 1)
+        if (p->host_network && s->kind == JOB_STORE_RELAY)
+            look_at_relay(c, s);
+        else if (p->host_network && p->count > 1)
             check_report(c, p->object, check_at_first(s->container->node, "name"),
                          "%s listens on ports of the node, in a pod that trains",
                          s->container->name);

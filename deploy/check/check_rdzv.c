@@ -12,17 +12,24 @@ static bool is_etcd(const struct job_run *r)
     return strncmp(r->backend, "etcd", 4) == 0;
 }
 
-/* A relay (none is there yet, see relay.yaml) has a space for each job: equal ids do not meet. */
-static bool is_kept_apart(const struct job_run *r)
+static bool is_at_relay(const struct job_run *r)
 {
-    const struct job_store *store = r->store;
-
-    return check_owns_store(r) || (store != NULL && store->kind == JOB_STORE_RELAY);
+    return r->store != NULL && r->store->kind == JOB_STORE_RELAY;
 }
 
-static bool meets_elsewhere(const struct job_run *r)
+/* Relays with a space of their own keep equal ids apart. */
+static bool is_kept_apart(struct check *c, const struct job_run *r)
 {
-    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(r);
+    struct job_setting space;
+
+    return check_owns_store(c, r) ||
+           (is_at_relay(r) && job_relay_space(&c->jobs, r->store, &space) &&
+            strcmp(space.value.text, "default") != 0);
+}
+
+static bool meets_elsewhere(struct check *c, const struct job_run *r)
+{
+    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(c, r);
 }
 
 static bool has_id(const struct job_run *r)
@@ -45,7 +52,7 @@ void check_id_missing(struct check *c)
         enum torchrun_option at =
             check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
-        if (meets_elsewhere(r) && !has_id(r) && !check_is_opaque(r))
+        if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
             check_report(c, job_run_object(r), check_at_setting(r, at),
                          "no rendezvous id: all jobs without an id meet at %s as `none`",
                          endpoint_name(r));
@@ -90,7 +97,7 @@ void check_id_fixed(struct check *c)
         const struct job_run *r = c->jobs.runs[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        if (meets_elsewhere(r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
+        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
             check_report(
                 c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                 "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
@@ -104,15 +111,31 @@ static bool is_one_job(struct check *c, const struct kube_object *a, const struc
                                           strcmp(job_name(c, a), job_name(c, b)) == 0);
 }
 
+/* Both runs meet in one space of one store. */
+static bool is_same_place(struct check *c, const struct job_run *a, const struct job_run *b)
+{
+    struct job_upstream u, other;
+    struct job_setting space, other_space;
+
+    if (!is_at_relay(a) || !is_at_relay(b))
+        return !a->local && !b->local && strcmp(a->host, b->host) == 0 && *a->host != '\0' &&
+               a->port == b->port && a->target.service == b->target.service &&
+               a->target.pods == b->target.pods;
+    job_relay_space(&c->jobs, a->store, &space);
+    job_relay_space(&c->jobs, b->store, &other_space);
+    return job_relay_upstream(&c->jobs, a->store, 0, &u) &&
+           job_relay_upstream(&c->jobs, b->store, 0, &other) &&
+           strcmp(u.setting.value.text, other.setting.value.text) == 0 &&
+           strcmp(space.value.text, other_space.value.text) == 0;
+}
+
 static bool share_an_id(struct check *c, const struct job_run *a, const struct job_run *b)
 {
     const struct job_value *id = &a->settings[TORCHRUN_RDZV_ID].value;
     const struct job_value *other = &b->settings[TORCHRUN_RDZV_ID].value;
 
     return has_id(b) && id->known && other->known && strcmp(id->text, other->text) == 0 &&
-           strcmp(a->host, b->host) == 0 && *a->host != '\0' && a->port == b->port &&
-           a->target.service == b->target.service && a->target.pods == b->target.pods &&
-           !is_one_job(c, job_run_object(a), job_run_object(b));
+           is_same_place(c, a, b) && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
 void check_id_shared(struct check *c)
@@ -120,7 +143,7 @@ void check_id_shared(struct check *c)
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
 
-        if (!job_is_dynamic(r) || !has_id(r) || r->local)
+        if (!job_is_dynamic(r) || !has_id(r))
             continue;
         for (size_t j = 0; j < i; j++) {
             if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {

@@ -241,7 +241,7 @@ const struct check_rule check_rules[] = {
      "A second `kubectl apply` with any change restarts the store, or runs two stores at once. "
      "torch's clients do not reconnect.",
      "For a StatefulSet, set updateStrategy: {type: OnDelete}. For a Deployment, set strategy: "
-     "{type: Recreate}.",
+     "{type: Recreate}. Or put a relay into each pod, and the store's --data-dir on a volume.",
      check_store_rolling_update},
     {"store-bare-pod", WARNING, "a store in a bare Pod",
      "When its node fails or is drained, the Pod is gone, and every job that meets there ends.",
@@ -251,6 +251,19 @@ const struct check_rule check_rules[] = {
      "job that meets there ends.",
      "Set resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 256Mi}}.",
      check_store_no_memory_request},
+    {"store-in-memory", WARNING, "a store that forgets everything when it restarts",
+     "When its container restarts, the connections of all agents end, and the run that they knew "
+     "is "
+     "gone: the job ends, or begins anew. A relay cannot hide that either.",
+     "Set --data-dir to a folder on a volume. `rdzv-manifest emit --rdzv relay` writes that, and a "
+     "relay in each pod, so that nobody notices the restart.",
+     check_store_in_memory},
+    {"store-data-lost", WARNING, "a --data-dir that does not last as long as the job",
+     "Without a volume, the folder is in the container and lost when that restarts. An emptyDir is "
+     "lost with its pod: relays then wait for a store that comes back without the run.",
+     "Mount a volume there: for a StatefulSet one of volumeClaimTemplates; an emptyDir is enough "
+     "for a store without relays.",
+     check_store_data_lost},
     {"store-blocks-completion", ERROR,
      "a store that never ends inside a job that waits for its end",
      "A store runs until it is stopped. The training ends, but the job stays Running.",
@@ -303,6 +316,11 @@ const struct check_rule check_rules[] = {
      "Running.",
      "Make it a native sidecar: move it to initContainers, and set restartPolicy: Always.",
      check_sidecar_blocks_completion},
+    {"sidecar-never-ready", ERROR,
+     "an rdzvd or etcd among the init containers, without restartPolicy: Always",
+     "It is an init container then, and Kubernetes waits for its end before it starts the next "
+     "container. It never ends, so the training never starts.",
+     "Set restartPolicy: Always: that makes it a native sidecar.", check_sidecar_never_ready},
     {"sidecar-too-old", ERROR, "a native sidecar on a cluster or CRD that is too old for it",
      "The API server drops the field and gives no warning. What remains is an init container that "
      "never ends, and the pod hangs. This rule needs --target kubernetes=VERSION, "
@@ -331,6 +349,38 @@ const struct check_rule check_rules[] = {
      "pods than minAvailable, deletes the job and queues it again.",
      "Set the label appwrapper.mcad.ibm.com: APPWRAPPER on the pod templates.", check_mcad_labels},
 
+    /* --- Relays. --- */
+    {"relay-upstream", ERROR, "a relay whose upstream is no store of these files",
+     "The relay waits for its store without end, and the agents wait with it: nothing fails, and "
+     "nothing starts.",
+     "Set --upstream=SERVICE:29400, with the Service of the rdzvd that holds the state.",
+     check_relay_upstream},
+    {"relay-without-store", WARNING, "a relay without a store",
+     "A relay holds nothing itself. Unless the store is in another file, agents wait without end.",
+     "Add the store with its Service (`rdzv-manifest emit --rdzv relay` writes both), or give "
+     "check "
+     "the file that has it.",
+     check_relay_without_store},
+    {"relay-settings", ERROR, "settings of a relay and of a store in one rdzvd",
+     "rdzvd is one or the other, and ends at once: --upstream and --space make it a relay, which "
+     "has no --data-dir, no --sync and no spaces in --listen.",
+     "For a relay, set --upstream, --space and --listen=localhost:29400; for a store, leave out "
+     "--upstream and --space.",
+     check_relay_settings},
+    {"relay-space", ERROR, "relays of one job that lead to different places",
+     "Each space of each store is a world of its own. Agents in different ones do not meet, and "
+     "wait "
+     "until join_timeout.",
+     "Give all relays of a job the same --upstream and the same --space. If a listener of the "
+     "store "
+     "has a space (--listen=ADDR:PORT/SPACE), use that one.",
+     check_relay_space},
+    {"relay-listens-outside", WARNING, "a relay that other pods can reach",
+     "A NetworkPolicy of the store does not guard its relays. A peer that can write to the store "
+     "can "
+     "make agents run code.",
+     "Set --listen=localhost:29400.", check_relay_listens_outside},
+
     /* --- The host network, and proxies. --- */
     {"host-network-dns", ERROR, "the host network without cluster DNS",
      "Names of Services do not resolve in the pod.", "Set dnsPolicy: ClusterFirstWithHostNet.",
@@ -353,10 +403,14 @@ const struct check_rule check_rules[] = {
      "Use an ipBlock with the addresses of the nodes, or no policy. For Volcano: svc: "
      "[\"--disable-network-policy=true\"].",
      check_host_network_policy},
-    {"host-network-store", ERROR, "a store beside the training on the host network",
-     "The store's ports are ports of the node. Before Kubernetes 1.34 the scheduler ignores the "
-     "ports of sidecars, so the second store on a node cannot listen.",
-     "Run the store in a pod of its own, off the host network.", check_host_network_store},
+    {"host-network-store", ERROR, "a store or relay beside the training on the host network",
+     "Its ports are ports of the node. Before Kubernetes 1.34 the scheduler ignores the "
+     "ports of sidecars, so the second one on a node cannot listen.",
+     "Run the store in a pod of its own, off the host network. Give the relays of each job a port "
+     "of "
+     "their own, and list it among the ports of the training container, so that no two such pods "
+     "come to one node.",
+     check_host_network_store},
     {"istio-injected", ERROR, "Istio's proxy between agents and their store",
      "The proxy holds connections back while it starts, closes idle connections, and takes an "
      "unknown protocol for HTTP. This rule looks at namespaces that the bundle labels for Istio; "

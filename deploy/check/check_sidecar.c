@@ -66,6 +66,41 @@ void check_sidecar_blocks_completion(struct check *c)
     }
 }
 
+/* It says something and ends. */
+static bool has_ended(struct check *c, const struct kube_container *container)
+{
+    static const char *const options[] = {"check-config", "check-data", "check-live", "help",
+                                          "version"};
+    struct job_setting found;
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (job_store_option(&c->jobs, container, options[i], NULL, &found))
+            return true;
+    }
+    return false;
+}
+
+void check_sidecar_never_ready(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        for (size_t j = 0; j < p->count; j++) {
+            struct kube_container container = p->containers[j];
+
+            if (!container.init || container.sidecar)
+                continue;
+            container.sidecar = true; /* what it would be */
+            if (job_store_kind(&c->bundle.arena, &container) != JOB_STORE_NONE &&
+                !has_ended(c, &container))
+                check_report(c, p->object, check_at_first(container.node, "name"),
+                             "the init container %s never ends, so the containers behind it never "
+                             "start",
+                             container.name);
+        }
+    }
+}
+
 /* --- Native sidecars. --- */
 
 static const struct {
@@ -129,8 +164,7 @@ static bool is_guaranteed(const struct kube_container *container)
     return true;
 }
 
-/* Init containers count, too. */
-static bool would_be_guaranteed(const struct kube_pods *p)
+bool check_would_be_guaranteed(const struct kube_pods *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         if (!p->containers[i].sidecar && !is_guaranteed(&p->containers[i]))
@@ -144,7 +178,7 @@ void check_sidecar_not_guaranteed(struct check *c)
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
 
-        for (size_t j = 0; j < p->count && would_be_guaranteed(p); j++) {
+        for (size_t j = 0; j < p->count && check_would_be_guaranteed(p); j++) {
             const struct kube_container *container = &p->containers[j];
 
             if (container->sidecar && !is_guaranteed(container))

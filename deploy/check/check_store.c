@@ -210,7 +210,9 @@ void check_store_port_clash(struct check *c)
         struct job_listener l[JOB_LISTENERS_MAX];
         size_t count;
 
-        if (!job_store_listeners(&c->jobs, s, true, l, &count))
+        /* On the host network, another container claims a relay's port of the node. */
+        if (!job_store_listeners(&c->jobs, s, true, l, &count) ||
+            (s->kind == JOB_STORE_RELAY && s->container->pods->host_network))
             continue;
         for (size_t j = 0; j < count; j++) {
             const char *owner = port_owner(c, s, l[j].port);
@@ -304,6 +306,115 @@ void check_store_probe_loopback(struct check *c)
     }
 }
 
+/* --- What they keep. --- */
+
+enum data_place {
+    DATA_UNKNOWN,
+    DATA_IN_MEMORY,
+    DATA_IN_CONTAINER, /* lost when the container restarts */
+    DATA_IN_POD,       /* lost with the pod */
+    DATA_ON_VOLUME,
+};
+
+/* The mount that holds the folder: the one with the longest path, or NULL. */
+static const struct yaml_node *mount_of(const struct kube_container *container, const char *folder)
+{
+    const struct yaml_node *mounts = kube_get(container->node, "volumeMounts"), *best = NULL;
+    size_t best_len = 0;
+
+    for (size_t i = 0; i < yaml_length(mounts); i++) {
+        const char *path = kube_text(mounts->items[i], "mountPath");
+        size_t len = strlen(path);
+
+        while (len > 0 && path[len - 1] == '/')
+            len--;
+        if (len > best_len && strncmp(folder, path, len) == 0 &&
+            (folder[len] == '\0' || folder[len] == '/')) {
+            best = mounts->items[i];
+            best_len = len;
+        }
+    }
+    return best;
+}
+
+static enum data_place place_of_volume(const struct kube_pods *p, const char *name)
+{
+    const struct yaml_node *volumes = kube_get(p->spec, "volumes");
+
+    for (size_t i = 0; i < yaml_length(volumes); i++) {
+        const struct yaml_node *v = volumes->items[i];
+
+        if (strcmp(kube_text(v, "name"), name) == 0)
+            return yaml_get_pair(v, "emptyDir") != NULL || yaml_get_pair(v, "ephemeral") != NULL
+                       ? DATA_IN_POD
+                       : DATA_ON_VOLUME;
+    }
+    return DATA_ON_VOLUME; /* of a claim template */
+}
+
+/* Where an rdzvd keeps its state. */
+static enum data_place place_of_data(struct check *c, const struct job_store *s)
+{
+    struct job_setting folder, sync;
+    const struct yaml_node *mount;
+
+    if (s->kind != JOB_STORE_RDZVD ||
+        job_store_option(&c->jobs, s->container, "config", NULL, &folder))
+        return DATA_UNKNOWN;
+    if (!job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder) ||
+        (job_store_option(&c->jobs, s->container, "sync", NULL, &sync) &&
+         strcmp(sync.value.text, "off") == 0))
+        return DATA_IN_MEMORY;
+    if (!folder.value.known || folder.value.text[0] != '/')
+        return DATA_UNKNOWN;
+    mount = mount_of(s->container, folder.value.text);
+    return mount == NULL ? DATA_IN_CONTAINER
+                         : place_of_volume(s->container->pods, kube_text(mount, "name"));
+}
+
+void check_store_in_memory(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct job_run *user = NULL;
+
+        if (place_of_data(c, s) != DATA_IN_MEMORY)
+            continue;
+        for (size_t j = 0; j < c->jobs.count && user == NULL; j++) {
+            const struct job_run *r = c->jobs.runs[j];
+
+            if (job_is_dynamic(r) && job_store_behind(&c->jobs, r->store) == s)
+                user = r;
+        }
+        if (user != NULL)
+            check_report(c, store_object(s), at_name(s),
+                         "%s keeps its state in memory: when it restarts, %s ends",
+                         s->container->name, check_title(c, job_run_object(user)));
+    }
+}
+
+void check_store_data_lost(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        enum data_place place = place_of_data(c, s);
+        struct job_setting folder;
+
+        if (!job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder))
+            continue;
+        if (place == DATA_IN_CONTAINER)
+            check_report(c, store_object(s), check_at_option(s->container, &folder),
+                         "no volume is mounted at %s: the state is lost whenever the container "
+                         "restarts",
+                         folder.value.text);
+        else if (place == DATA_IN_POD && check_is_behind_relays(c, s))
+            check_report(c, store_object(s), check_at_option(s->container, &folder),
+                         "the volume at %s ends with the pod: if that is replaced, agents behind "
+                         "relays find their run gone, and end",
+                         folder.value.text);
+    }
+}
+
 /* --- How they are kept. --- */
 
 /* The stores share their state: members of a cluster, or replicas on one journal. */
@@ -338,6 +449,16 @@ void check_store_replicas(struct check *c)
     }
 }
 
+/* Nobody talks to the store but relays, which wait until it is back. */
+static bool may_restart(struct check *c, const struct job_store *s)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (c->jobs.runs[i]->store == s)
+            return false;
+    }
+    return check_is_behind_relays(c, s) && place_of_data(c, s) == DATA_ON_VOLUME;
+}
+
 void check_store_rolling_update(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
@@ -346,7 +467,7 @@ void check_store_rolling_update(struct check *c)
 
         if (!is_own_workload(s) || is_cluster(c, s))
             continue;
-        if (o->type == KUBE_STATEFULSET &&
+        if (o->type == KUBE_STATEFULSET && !may_restart(c, s) &&
             strcmp(kube_text(o->spec, "updateStrategy.type"), "OnDelete") != 0)
             check_report(c, o, check_at_first(o->node, "spec.updateStrategy.type kind"),
                          "a change of this StatefulSet restarts the store at once");

@@ -280,7 +280,7 @@ static bool is_local(const char *host)
 static bool is_own_training_pod(const struct job_view *v, const struct job_run *r,
                                 const struct kube_pods *p)
 {
-    return p->object == r->container->pods->object && job_store_in(v, p) == NULL;
+    return p->object == r->container->pods->object && job_server_in(v, p) == NULL;
 }
 
 static void find_store(struct job_view *v, struct job_run *r)
@@ -320,9 +320,9 @@ static const struct job_store *store_of(const struct job_view *v, const struct j
     if (!r->found)
         return NULL;
     if (r->target.pods != NULL)
-        return job_store_in(v, r->target.pods);
+        return job_server_in(v, r->target.pods);
     while (store == NULL && (p = kube_next_selected(v->bundle, r->target.service, p)) != NULL)
-        store = job_store_in(v, p);
+        store = job_server_in(v, p);
     return store;
 }
 

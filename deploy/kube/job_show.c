@@ -75,6 +75,8 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
     struct arena *a = &v->bundle->arena;
     struct yaml_node *out = yaml_new(a, YAML_MAPPING), *ports = yaml_new(a, YAML_SEQUENCE);
     struct job_listener l[JOB_LISTENERS_MAX];
+    struct job_upstream u;
+    struct job_setting space;
     size_t count;
 
     put_object(a, out, s->container->pods->object);
@@ -84,6 +86,13 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
     for (size_t i = 0; i < count; i++)
         yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", l[i].port)));
     yaml_put(a, out, "ports", ports);
+    if (!job_relay_upstream(v, s, 0, &u))
+        return out;
+    job_relay_space(v, s, &space);
+    show_text(a, out, "upstream", u.setting.value.text);
+    show_text(a, out, "space", space.value.text);
+    if (job_store_behind(v, s) != NULL)
+        show_text(a, out, "leadsTo", job_store_behind(v, s)->container->pods->object->name);
     return out;
 }
 

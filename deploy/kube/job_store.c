@@ -150,6 +150,17 @@ const struct job_store *job_store_in(const struct job_view *v, const struct kube
     return first == 0 ? NULL : &v->stores[first - 1];
 }
 
+const struct job_store *job_server_in(const struct job_view *v, const struct kube_pods *p)
+{
+    const struct job_store *s = job_store_in(v, p);
+
+    for (; s != NULL && s < v->stores + v->store_count && s->container->pods == p; s++) {
+        if (s->kind != JOB_STORE_RELAY)
+            return s;
+    }
+    return NULL;
+}
+
 /* --- Options. --- */
 
 /* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another

@@ -64,8 +64,7 @@ struct job_run {
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
-/* A container that serves as a store or in front of one. No rdzvd is a relay yet (relay.yaml): one
- * with --upstream is taken for it, so that rules hold when there is one. */
+/* A container that serves as a store or, with --upstream, in front of one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };
 
 struct job_store {
@@ -121,6 +120,10 @@ enum job_store_kind job_store_kind(struct arena *a, const struct kube_container 
 /* The store in these pods, or NULL; a relay counts. */
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p);
 
+/* The first one there that is no relay, or NULL: other pods reach no relay, which listens on
+ * loopback. */
+const struct job_store *job_server_in(const struct job_view *v, const struct kube_pods *p);
+
 /* The value of an option of a store: from its words, `--name=value` or `--name value`, or from the
  * variable (NULL: it has none). False: it is not set. A switch has the value "". */
 bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
@@ -142,3 +145,27 @@ struct job_listener {
  * file, or a variable of the cluster). None at all: the store uses its defaults. */
 bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
                          struct job_listener *out, size_t *count);
+
+/* --- Relays. --- */
+
+/* An address of --upstream, and where it leads. */
+struct job_upstream {
+    struct job_setting setting; /* with all addresses */
+    const char *text;           /* this one: HOST:PORT */
+    const char *host;
+    long port;
+    bool known;       /* it has no variable that the manifests do not define */
+    bool well_formed; /* it is HOST:PORT */
+    bool found;       /* the host is something in the bundle: */
+    struct kube_target target;
+    const struct job_store *store; /* the store there, or NULL; no relay */
+};
+
+/* The address of that index; false: the relay has fewer. */
+bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_t index,
+                        struct job_upstream *out);
+/* Where what the container is told ends up: the store itself or, if it is a relay, the first store
+ * of the bundle that it leads to, or NULL. NULL for NULL. */
+const struct job_store *job_store_behind(struct job_view *v, const struct job_store *s);
+/* The space that a relay uses; false: it is not written, and so `default`. */
+bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out);

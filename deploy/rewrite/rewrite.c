@@ -30,6 +30,9 @@ const char rewrite_help[] =
     "  --wiring agent-store give a PyTorchJob that runs no torchrun an rdzvd beside its Master, "
     "at\n"
     "                       the port where rank 0 would listen\n"
+    "  --rdzv service|relay relay: put a relay into each pod that moves to c10d, so that the store "
+    "may\n"
+    "                       restart; it gets a volume. Without it they talk to the store itself\n"
     "  --etcd NAME          replace this etcd, NAME or NAMESPACE/NAME, if there are several\n"
     "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
     "                       StatefulSet\n"
@@ -53,6 +56,10 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
         *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
     else if (option == 'f')
         options_error(d, "--from %s: write etcd or c10d", word);
+    else if (option == 'r' && (strcmp(word, "service") == 0 || strcmp(word, "relay") == 0))
+        o->relay = word[0] == 'r';
+    else if (option == 'r')
+        options_error(d, "--rdzv %s: write service or relay; emit has other placements", word);
     else if (strcmp(word, "torchrun") == 0 || strcmp(word, "agent-store") == 0)
         o->agent_store = word[0] == 'a';
     else
@@ -62,17 +69,12 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
 static void read_options(int argc, char **argv, struct rewrite_options *o, struct diag *d)
 {
     static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'},
-        {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},
-        {"wiring", required_argument, NULL, 'w'},
-        {"etcd", required_argument, NULL, 'e'},
-        {"keep-kind", no_argument, NULL, 'K'},
-        {"image", required_argument, NULL, 'i'},
-        {"diff", no_argument, NULL, 'd'},
-        {"in-place", no_argument, NULL, 'p'},
-        {"show", no_argument, NULL, 's'},
-        {0},
+        {"keep-backend", no_argument, NULL, 'k'}, {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},   {"wiring", required_argument, NULL, 'w'},
+        {"rdzv", required_argument, NULL, 'r'},   {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},    {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},         {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},         {0},
     };
     int option;
 
@@ -87,7 +89,7 @@ static void read_options(int argc, char **argv, struct rewrite_options *o, struc
             o->etcd = optarg;
         else if (option == 'i')
             o->image = optarg;
-        else if (option == 'b' || option == 'f' || option == 'w')
+        else if (option == 'b' || option == 'f' || option == 'w' || option == 'r')
             read_choice(o, option, optarg, d);
     }
     o->paths = argv + optind;
@@ -100,6 +102,9 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
     read_options(argc, argv, o, d);
     if (o->path_count == 0)
         options_error(d, "no file is given: name manifests, or - for the standard input");
+    if (o->relay && o->keep_backend)
+        options_error(d,
+                      "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
         options_error(d, "--image %s: this is no name of an image", o->image);
     for (size_t i = 0; i < o->path_count; i++) {

@@ -409,6 +409,9 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
 {
     const struct kube_object *s = e->wanted_count == 0 ? NULL : e->wanted[0];
 
+    if (w->options->relay) /* else the store goes by the address that each agent has */
+        return e->direct > 0 ? NULL : arena_text(&w->arena, "localhost:%d", C10D_PORT);
+
     for (size_t i = 0; i < e->wanted_count; i++) {
         if (kube_is_headless(e->wanted[i]) && !kube_is_headless(s))
             s = e->wanted[i];
@@ -473,6 +476,7 @@ void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d)
         .nodes = e->nodes,
         .etcd_port = e->ports[0],
         .open = true,
+        .durable = w->options->relay && strcmp(kind, "StatefulSet") == 0,
         .found = describe(w, e, kind),
     };
 

@@ -13,7 +13,8 @@ struct etcd {
     size_t service_count;
     const struct kube_object **wanted; /* those that jobs name */
     size_t wanted_count;
-    long nodes; /* of these jobs */
+    long nodes;    /* of these jobs */
+    size_t direct; /* those of them that get no relay */
 };
 
 /* NULL: there is none, or there is an error in diag: it cannot be replaced, or there are several

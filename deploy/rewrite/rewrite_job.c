@@ -326,3 +326,30 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     yaml_put(&w->arena, block, "env", added);
     edit_add_pair(w, c->node, &c->node->pairs[c->node->count - 1], rewrite_text(w, block));
 }
+
+/* --- Pods. --- */
+
+void rewrite_add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
+                        struct yaml_node *item)
+{
+    const struct yaml_pair *pair = yaml_get_pair(p->spec, key);
+    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
+    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
+
+    if (pair != NULL && yaml_length(pair->value) > 0) {
+        edit_add_item(w, pair->value, before ? 0 : pair->value->count - 1, before,
+                      rewrite_text(w, item));
+        return;
+    }
+    if (pair != NULL) {
+        rewrite_error(w, pair->value, "%s is empty: remove it", key);
+        return;
+    }
+    yaml_append(&w->arena, list, item);
+    yaml_put(&w->arena, block, key, list);
+    if (before)
+        edit_add_pair_before(w, p->spec, yaml_get_pair(p->spec, "containers"),
+                             rewrite_text(w, block));
+    else
+        edit_add_pair(w, p->spec, &p->spec->pairs[p->spec->count - 1], rewrite_text(w, block));
+}

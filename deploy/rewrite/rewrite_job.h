@@ -30,6 +30,9 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
 /* The same for the policy, if the run meets where the policy says. */
 bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r);
 void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host);
+/* Adds an item before (or after) all others of a list of the pod, which may not exist. */
+void rewrite_add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
+                        struct yaml_node *item);
 /* Adds those variables that emit would write and that the container, and the run (or NULL),
  * lack. */
 void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,

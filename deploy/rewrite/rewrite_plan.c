@@ -1,6 +1,7 @@
 /* Decides for each job what happens to it, and writes what it needs beside it. */
 #include "deploy/rewrite/rewrite_plan.h"
 
+#include "deploy/check/check.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
 #include "deploy/rewrite/store_settings.h"
@@ -11,6 +12,95 @@
 static void add_moved(struct rewrite *w, const struct kube_object *o)
 {
     w->moved[w->moved_count++] = o;
+}
+
+/* --- Relays. --- */
+
+static const char *platform_of(const struct kube_object *o)
+{
+    static const char *const names[] = {
+        [KUBE_VOLCANO_JOB] = "volcano",
+        [KUBE_PYTORCHJOB] = "pytorchjob",
+        [KUBE_JOBSET] = "jobset",
+        [KUBE_TRAINJOB] = "trainjob",
+        [KUBE_JOB] = "job",
+    };
+
+    return (size_t)o->type < sizeof names / sizeof *names ? names[o->type] : NULL;
+}
+
+static bool is_on_host_network(const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->runs[i]->container->pods->host_network)
+            return true;
+    }
+    return false;
+}
+
+static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
+{
+    const char *why = is_on_host_network(j)
+                          ? "on the host network each job needs a port of its own for its relays"
+                      : j->object->type == KUBE_TRAINJOB || j->object->type == KUBE_RUNTIME
+                          ? "its pods are those of a runtime, which other jobs may use"
+                          : NULL;
+
+    if (why != NULL)
+        rewrite_error(w, j->object->node,
+                      "%s: %s: use `rdzv-manifest emit --rdzv relay`, or leave out --rdzv",
+                      rewrite_title(w, j->object), why);
+    return why == NULL;
+}
+
+/* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
+static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
+                        struct emit_job *job, const char *store)
+{
+    const struct kube_pods *last = NULL;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+
+        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last)
+            continue;
+        last = r->container->pods;
+        rewrite_add_to_pod(w, last, "initContainers", true,
+                           emit_job_part(job, check_would_be_guaranteed(last) ? "relayOfGuaranteed"
+                                                                              : "relayOfOthers"));
+    }
+    rewrite_note(
+        w, j->object->node,
+        "%s: each of its pods gets a relay to %s, a native sidecar (needs Kubernetes 1.29)",
+        rewrite_title(w, j->object), store);
+}
+
+/* Whether the job got relays to the store that comes in the place of the etcd. */
+static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
+{
+    const struct kube_object *o = j->object;
+    struct emit_job job = {0};
+    struct store_settings s = {
+        .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
+        .placement = "relay",
+    };
+
+    if (!w->options->relay)
+        return false;
+    if (o->type == KUBE_CONFIG_MAP || *o->name == '\0') {
+        rewrite_note(w, o->node, "%s: rewrite gives it no relay: it cannot tell %s",
+                     rewrite_title(w, o),
+                     *o->name == '\0' ? "what its space is to be called" : "which pods run it");
+        return false;
+    }
+    for (size_t i = 0; i < j->count && s.endpoint == NULL; i++) {
+        if (etcd_serves(e, j->runs[i]))
+            s.endpoint = arena_text(&w->arena, "%s:%d", j->runs[i]->host, C10D_PORT);
+    }
+    if (can_have_relays(w, j) && rewrite_open_store(w, o, &s, &job))
+        give_relays(w, j, e, &job, s.endpoint);
+    emit_job_free(&job);
+    return w->diag->errors == 0;
 }
 
 /* --- From an etcd. --- */
@@ -84,6 +174,7 @@ void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
 {
     struct rewrite_job j;
     size_t at = 0;
+    bool relayed;
 
     while (rewrite_next_job(w, &at, &j)) {
         if (!is_served(e, &j)) {
@@ -97,8 +188,10 @@ void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
                 etcd_want(e, j.runs[i]);
         }
         e->nodes += rewrite_job_nodes(&j);
+        relayed = relays_to_etcd(w, &j, e);
+        e->direct += !relayed;
         if (c10d)
-            move_runs(w, &j, e, NULL);
+            move_runs(w, &j, e, relayed ? "localhost" : NULL);
         else
             note_shared_store(w, &j);
         add_moved(w, j.object);
@@ -106,28 +199,6 @@ void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
 }
 
 /* --- From worker 0. --- */
-
-static const char *platform_of(const struct kube_object *o)
-{
-    static const char *const names[] = {
-        [KUBE_VOLCANO_JOB] = "volcano",
-        [KUBE_PYTORCHJOB] = "pytorchjob",
-        [KUBE_JOBSET] = "jobset",
-        [KUBE_TRAINJOB] = "trainjob",
-        [KUBE_JOB] = "job",
-    };
-
-    return (size_t)o->type < sizeof names / sizeof *names ? names[o->type] : NULL;
-}
-
-static bool is_on_host_network(const struct rewrite_job *j)
-{
-    for (size_t i = 0; i < j->count; i++) {
-        if (j->runs[i]->container->pods->host_network)
-            return true;
-    }
-    return false;
-}
 
 /* Adds documents before the one that has the object, or items before it in a List. */
 static void put_in_front(struct rewrite *w, const struct kube_object *o,
@@ -196,7 +267,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     struct emit_job job = {0};
     struct store_settings s = {
         .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
-        .placement = "service",
+        .placement = w->options->relay ? "relay" : "service",
         .service = name,
         .nodes = rewrite_job_nodes(j),
         .of_one_job = true,
@@ -208,6 +279,8 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     if (*o->name == '\0')
         rewrite_error(w, o->node,
                       "this job has no name: give it one (the store cannot use generateName)");
+    if (w->options->relay)
+        can_have_relays(w, j);
     if (w->diag->errors > 0 || is_taken(w, o, name))
         return;
     if (rewrite_open_store(w, o, &s, &job)) {
@@ -219,7 +292,9 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
             if (r->hosted && r->settings[TORCHRUN_RDZV_ENDPOINT].from == JOB_FROM_NOWHERE)
                 rewrite_add_variables(w, r->container, r, emit_job_part(&job, "runEnv"));
         }
-        move_runs(w, j, NULL, name);
+        if (w->options->relay)
+            give_relays(w, j, NULL, &job, name);
+        move_runs(w, j, NULL, w->options->relay ? "localhost" : name);
     }
     emit_job_free(&job);
     add_moved(w, o);
@@ -289,32 +364,6 @@ static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
                  rewrite_title(w, p->object));
 }
 
-/* Adds an item before (or after) all others of a list of the pod, which may not exist. */
-static void add_to_pod(struct rewrite *w, const struct kube_pods *p, const char *key, bool before,
-                       struct yaml_node *item)
-{
-    const struct yaml_pair *pair = yaml_get_pair(p->spec, key);
-    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
-    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
-
-    if (pair != NULL && yaml_length(pair->value) > 0) {
-        edit_add_item(w, pair->value, before ? 0 : pair->value->count - 1, before,
-                      rewrite_text(w, item));
-        return;
-    }
-    if (pair != NULL) {
-        rewrite_error(w, pair->value, "%s is empty: remove it", key);
-        return;
-    }
-    yaml_append(&w->arena, list, item);
-    yaml_put(&w->arena, block, key, list);
-    if (before)
-        edit_add_pair_before(w, p->spec, yaml_get_pair(p->spec, "containers"),
-                             rewrite_text(w, block));
-    else
-        edit_add_pair(w, p->spec, &p->spec->pairs[p->spec->count - 1], rewrite_text(w, block));
-}
-
 static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
 {
     if (main_container(p) == NULL)
@@ -358,8 +407,8 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
             set_restart_policy(w, p);
             rewrite_add_variables(w, main_container(p), NULL, emit_job_part(&job, "runEnv"));
         }
-        add_to_pod(w, master, "initContainers", true, emit_job_part(&job, "rdzvdSidecar"));
-        add_to_pod(w, master, "volumes", false, emit_job_part(&job, "rdzvdVolume"));
+        rewrite_add_to_pod(w, master, "initContainers", true, emit_job_part(&job, "rdzvdSidecar"));
+        rewrite_add_to_pod(w, master, "volumes", false, emit_job_part(&job, "rdzvdVolume"));
         rewrite_note(w, o->node,
                      "%s: rdzvd is a native sidecar of its Master, at port %ld, where rank 0 would "
                      "have listened (needs Kubernetes 1.29 and Training Operator 1.8)",

@@ -31,6 +31,8 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     rewrite_put(w, rdzv, "image", w->options->image, false);
     rewrite_put(w, rdzv, "name", s->name, false);
     rewrite_put(w, rdzv, "serviceName", s->service, false);
+    rewrite_put(w, rdzv, "endpoint", s->endpoint, false);
+    rewrite_put(w, rdzv, "durable", s->durable ? "true" : NULL, true);
     rewrite_put(w, rdzv, "advertise", s->advertise, false);
     rewrite_put(w, rdzv, "networkPolicy", s->open ? "false" : NULL, true);
     set_number(w, rdzv, "port", s->port);

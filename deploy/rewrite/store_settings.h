@@ -12,11 +12,13 @@
 struct store_settings {
     const char *platform, *placement, *protocol, *wiring;
     const char *name, *service, *advertise;
+    const char *endpoint; /* of a store that is not made with these settings */
     long nodes, port, etcd_port;
     bool of_one_job; /* so that it may expect the nodes of that */
     long expect;     /* how many there are at first; 0: unknown */
     bool host_network;
     bool open;                         /* no NetworkPolicy */
+    bool durable;                      /* on a volume */
     const struct yaml_node *resources; /* of the container beside the sidecar */
     const struct yaml_node *found;     /* see parts.yaml: storeWorkload */
 };

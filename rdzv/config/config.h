@@ -58,6 +58,7 @@ enum config_action {
     CONFIG_HELP,       /* config_write_help() to stdout, exit 0 */
     CONFIG_VERSION,    /* config_write_version() to stdout, exit 0 */
     CONFIG_CHECK_DATA, /* read a data directory, say what is in it; exit 0 when it is whole */
+    CONFIG_CHECK_LIVE, /* ask the rdzvd at check_live; exit 0 when it lives */
 };
 
 /* What a change has survived once it is answered. The order is that of `choices`. */
@@ -151,6 +152,7 @@ struct config {
     char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir;   /* NULL: state is in memory only */
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
+    char *check_live; /* CONFIG_CHECK_LIVE: its HOST:PORT */
     enum config_sync sync;
     uint64_t sync_interval_ms;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */

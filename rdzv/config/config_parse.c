@@ -87,6 +87,8 @@ static bool finish(struct parse *p)
     }
     if (c->check_data != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_DATA;
+    if (c->check_live != NULL && c->action == CONFIG_RUN)
+        c->action = CONFIG_CHECK_LIVE;
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
@@ -173,6 +175,7 @@ void config_free(struct config *c)
     free(c->space);
     free(c->data_dir);
     free(c->check_data);
+    free(c->check_live);
     free(c->admin_token_file);
     free(c->elastic.advertise);
     free(c->elastic.advertise_host);

@@ -30,14 +30,25 @@ class Pod:
     def on_host_network(self):
         return bool(self.spec.get("hostNetwork"))
 
-    def stores(self):
-        """The containers that run rdzvd, native sidecars among them."""
+    def _rdzvds(self):
         return [c for c in (self.spec.get("initContainers") or []) + self.spec["containers"]
                 if image_name(c) == "rdzvd"]
+
+    def stores(self):
+        """The containers that run rdzvd, native sidecars among them."""
+        return [c for c in self._rdzvds() if not is_relay(c)]
+
+    def relays(self):
+        """Those that run it in front of a store."""
+        return [c for c in self._rdzvds() if is_relay(c)]
 
     def training(self):
         """The containers that are the job's own."""
         return [c for c in self.spec["containers"] if image_name(c) != "rdzvd"]
+
+
+def is_relay(container):
+    return any(str(a).startswith("--upstream=") for a in container.get("args") or [])
 
 
 def image_name(container):

@@ -89,6 +89,8 @@ GOLDEN = [
     ("pytorchjob-plain", ["--wiring=agent-store"], ["pytorchjob-plain.yaml"], 0),
     ("pytorchjob-plain.look", [], ["pytorchjob-plain.yaml"], 1),
     ("pytorchjob-static", [], ["pytorchjob-static.yaml"], 0),
+    ("pytorchjob-static.relay", ["--rdzv=relay"], ["pytorchjob-static.yaml"], 0),
+    ("files.relay", ["--rdzv=relay"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
     ("fms", [], ["fms.yaml"], 0),
     ("deployment", [], ["deployment.yaml"], 0),
     ("deployment.keep", ["--keep-backend", "--keep-kind"], ["deployment.yaml"], 0),
@@ -424,7 +426,10 @@ def templates_in_files(_):
 
 
 def arguments(_):
-    for args, said in ((["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"), ([], "no file is given"),
+    for args, said in ((["--rdzv=task", "-"], "write service or relay"),
+                       (["--rdzv=relay", "--keep-backend", "-"], "leave out --keep-backend, or --rdzv"),
+                       (["--rdzv=relay", os.path.join(INPUTS, "volcano-c10d.yaml")], "on the host network"),
+                       (["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"), ([], "no file is given"),
                        (["--backend=raft", "-"], "write c10d or etcd-v2"),
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),

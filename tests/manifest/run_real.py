@@ -8,7 +8,8 @@ Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one buil
 takes it as a cluster would: every pod gets a network namespace with its address and host name, names are
 those of the pods and Services, variables those that the platform sets. rdzvd ($RDZVD) runs with
 exactly the container's arguments, as nobody, on a root that cannot be written to; its probes must
-answer before the job's pods start. Commands run as they stand; a file of the script's name is put
+answer before the job's pods start. Where there are relays, it starts after them, and is killed in
+the middle: the job must not notice. Commands run as they stand; a file of the script's name is put
 where they look for it, and holds trainer.py. The job has succeeded when every pod's containers
 ended with 0, all ranks met, and the store saw them over the protocol that the case is about.
 
@@ -18,6 +19,7 @@ skips. Each failure prints the manifest's path and the logs.
 
 import argparse
 import concurrent.futures
+import functools
 import os
 import re
 import shlex
@@ -64,14 +66,14 @@ while read -r file target; do
 done <"$files"
 mkdir -p "$box/root$cwd"
 for volume in $VOLUMES; do
-    mkdir -p "$box/root$volume"
+    mkdir -p "$box/root${volume#*:}"
 done
 [ "$rights" = rw ] || mount -o remount,ro "$box/root"
 for place in /proc /dev /etc/hosts /etc/resolv.conf; do
     mount --rbind "$(readlink -f $place)" "$box/root$(readlink -f $place)"
 done
 for volume in $VOLUMES; do
-    mount -t tmpfs -o mode=0777 volume "$box/root$volume"
+    mount --bind "${volume%%:*}" "$box/root${volume#*:}"
 done
 unset VOLUMES
 exec chroot "$box/root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$cwd" "$@"
@@ -137,10 +139,11 @@ class Run:
         self.pods = platforms.pods_of(self.documents)
         self.network = netns.Network(folder)
         self.nodes, self.containers, self.stores = {}, [], []
+        self.relays = []
         self.torch = os.path.dirname(torches.TORCHES["2.13.0"].python[0])
 
     def close(self):
-        for container in self.containers + self.stores:
+        for container in self.containers + self.relays + self.stores:
             container.kill()
             container.save_log()
         self.network.close()
@@ -155,6 +158,8 @@ class Run:
             raise Failed("%d pods run rdzvd: %s" % (len(stores), [p.name for p in stores]))
         if not training:
             raise Failed("no pod trains")
+        if self.case.killed and not all(p.relays() for p in training):
+            raise Failed("a pod trains without a relay")
         training = training[:self.case.pods or len(training)]
         if stores[0] not in training:
             return stores + training
@@ -173,33 +178,98 @@ class Run:
 
     # -------------------------------------------------------- the store
 
-    def start_store(self, pod):
+    def volumes(self, pod, container):
+        """FOLDER:TARGET of each mount: a volume is there as long as the pod, whatever its containers do."""
+        found = []
+        for mount in container.get("volumeMounts") or []:
+            folder = os.path.join(self.folder, "volumes", pod.name, mount["name"])
+            os.makedirs(folder, exist_ok=True)
+            os.chmod(folder, 0o777)
+            found.append("%s:%s" % (folder, mount["mountPath"]))
+        return found
+
+    def start_rdzvd(self, pod, container):
+        """With exactly its arguments; what it listens at is open."""
         node = self.nodes[pod]
+        env = platforms.environment(pod, container, node.address, self.documents,
+                                    regular=container in pod.spec["containers"])
+        words = platforms.command_line(container, env, ["rdzvd"])
+        if os.path.basename(words[0]) != "rdzvd":
+            raise Failed("the store's command is %s" % words[0])
+        security = container.get("securityContext") or {}
+        words = ["/usr/local/bin/rdzvd"] + words[1:]
+        self.tell("%s: rdzvd %s" % (pod.name, " ".join(words[1:])))
+        listeners = sum(w.startswith("--listen") for w in words)
+        if security.get("runAsNonRoot"):
+            words = ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups",
+                     "--no-new-privs", "--bounding-set=-all"] + words
+        started = Container(
+            self, node, "%s-%s-%d" % (pod.name, container["name"], len(self.stores + self.relays)),
+            words, dict(BASE, **env), files=[(rdzvd_binary(), "/usr/local/bin/rdzvd")],
+            volumes=self.volumes(pod, container), writable=not security.get("readOnlyRootFilesystem"))
+        (self.relays if platforms.is_relay(container) else self.stores).append(started)
+        started.process.wait_log(r"event=listening address=", timeout=60, count=max(1, listeners))
+        return started
+
+    def start_store(self, pod):
         for container in pod.stores():
-            env = platforms.environment(pod, container, node.address, self.documents,
-                                        regular=container in pod.spec["containers"])
-            words = platforms.command_line(container, env, ["rdzvd"])
-            if os.path.basename(words[0]) != "rdzvd":
-                raise Failed("the store's command is %s" % words[0])
-            security = container.get("securityContext") or {}
-            root = not security.get("runAsNonRoot")
-            words = ["/usr/local/bin/rdzvd"] + words[1:]
-            if not root:
-                words = ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups",
-                         "--no-new-privs", "--bounding-set=-all"] + words
-            self.tell("%s: rdzvd %s" % (pod.name, " ".join(words[words.index(
-                "/usr/local/bin/rdzvd") + 1:])))
-            store = Container(
-                self, node, pod.name + "-rdzvd", words, dict(BASE, **env),
-                files=[(rdzvd_binary(), "/usr/local/bin/rdzvd")],
-                volumes=[m["mountPath"] for m in container.get("volumeMounts") or []],
-                writable=not security.get("readOnlyRootFilesystem"))
-            self.stores.append(store)
-            listeners = sum(w.startswith("--listen") for w in words)
-            store.process.wait_log(r"event=listening address=", timeout=60, count=max(1, listeners))
-            self.probe(node, container)
+            store = self.start_rdzvd(pod, container)
+            self.probe(self.nodes[pod], container)
             self.check_ports(container, store)
         return pod
+
+    def start_relay(self, pod):
+        """The pod's containers start when its probe answers, whether there is a store or not."""
+        for container in pod.relays():
+            self.start_rdzvd(pod, container)
+            for name in ("startupProbe", "livenessProbe"):
+                words = container[name]["exec"]["command"]
+                if words[0] != "/usr/local/bin/rdzvd":
+                    raise Failed("the %s of a relay runs %s" % (name, words[0]))
+                done = subprocess.run(
+                    self.nodes[pod].enter(own_pids=False) + [rdzvd_binary()] + words[1:],
+                    capture_output=True, text=True, check=False, timeout=30)
+                if done.returncode != 0:
+                    raise Failed("%s: %s: %s" % (pod.name, name, done.stdout + done.stderr))
+
+    def kill_store(self, pod):
+        """As a kubelet's node does it when memory ends; the store comes back with its volume."""
+        for started in self.containers:
+            started.process.wait_log(r"trainer: counts, restarts=0", timeout=120)
+        store = self.stores[-1]
+        first = netns.Pod.first(store.process.process)
+        os.kill(first, signal.SIGKILL)
+        store.process.process.wait(20)
+        if any(c.code is not None for c in self.containers):
+            raise Failed("the job had ended before the store was killed: raise COUNT_TO")
+        self.tell("%s: killed" % pod.name)
+        self.start_store(pod)
+
+    def check_space(self, pod):
+        """The job met once, in its own space, and that is on the volume of the store."""
+        flags = dict(a[2:].split("=", 1) for p in self.nodes for c in p.relays() for a in c["args"])
+        events = re.findall(r"event=(run_started|round_complete) space=(\S+)",
+                            "\n".join(s.log() for s in self.stores))
+        wanted = [("run_started", flags["space"]), ("round_complete", flags["space"])]
+        if events != (wanted if self.case.protocol == "c10d" else []):
+            raise Failed("rounds of the job: %s" % events)
+        folder = self.volumes(pod, pod.stores()[0])[0].split(":")[0]
+        done = subprocess.run([rdzvd_binary(), "--check-data=" + folder], capture_output=True,
+                              text=True, check=False, timeout=60)
+        found = re.search(r"^space %s: .*?(\d+) etcd nodes" % re.escape(flags["space"]), done.stdout, re.M)
+        self.tell("kept: %s" % (found and found.group(0)))
+        # torch closes its run at the end, and rdzvd forgets it then; etcd forgets nothing.
+        if not found or (self.case.protocol == "etcd-v2" and int(found.group(1)) < 3):
+            raise Failed("nothing is kept of space %s: %s" % (flags["space"], done.stdout + done.stderr))
+
+    def stop_relays(self):
+        """Last, as the kubelet does it with sidecars; none has ended before."""
+        for relay in self.relays:
+            if relay.code is not None:
+                raise Failed("%s ended with %d during the job" % (relay.title, relay.code))
+            code = relay.stop()
+            if code != 0:
+                raise Failed("%s ended with %d" % (relay.title, code))
 
     def probe(self, node, container):
         ports = {p.get("name"): p["containerPort"] for p in container.get("ports") or []}
@@ -285,7 +355,7 @@ class Run:
                 c10d, nodes))
 
     def stop_stores(self, pod):
-        for container, store in zip(pod.stores(), self.stores):
+        for container, store in zip(pod.stores(), self.stores[-len(pod.stores()):]):
             idle = [a for a in container.get("args") or [] if a.startswith("--exit-when-idle=")]
             seconds = re.match(r"--exit-when-idle=(\d+)s$", idle[0]) if idle else None
             if seconds:  # it is to end by itself; minutes of that are not waited for
@@ -301,13 +371,23 @@ class Run:
     def go(self):
         pods = self.choose_pods()
         self.start_network(pods)
-        stored = self.start_store([p for p in pods if p.stores()][0])
+        stored = [p for p in pods if p.stores()][0]
+        if not self.case.killed:
+            self.start_store(stored)
         for pod in pods:
+            self.start_relay(pod)
             self.start_pod(pod)
+        if self.case.killed:
+            self.start_store(stored)  # later than all who need it
+            self.kill_store(stored)
         self.wait_job(self.case.seconds)
         world = self.check_ranks()
-        self.check_protocol(stored)
+        if not self.case.killed:
+            self.check_protocol(stored)
+        self.stop_relays()
         self.stop_stores(stored)
+        if self.case.killed:
+            self.check_space(stored)
         return world
 
 
@@ -339,9 +419,10 @@ class Case:
     """What makes the manifest, and what is expected of it."""
 
     def __init__(self, name, argv, protocol="c10d", pods=0, entrypoint=("python", "/app/trainer.py"),
-                 seconds=300, usual=True, stdin=None):
+                 seconds=300, usual=True, stdin=None, killed=False):
         self.name, self.argv, self.protocol, self.pods = name, argv, protocol, pods
         self.stdin = stdin
+        self.killed = killed  # there are relays: the store comes late, and is killed once
         self.entrypoint, self.seconds, self.usual = entrypoint, seconds, usual
 
     def manifest(self):
@@ -408,6 +489,25 @@ def emit_cases():
                pods=2, usual=False)
 
 
+def relay_cases():
+    """The store starts last, and is killed in the middle: nobody notices. The space of the host
+    network is one, as its pods share no node here."""
+    for platform in ("volcano", "pytorchjob", "appwrapper-v1beta2", "appwrapper-v1beta1", "jobset",
+                     "job", "trainjob", "pods"):
+        yield Case("relay-" + platform, ["emit", "-f", "real/relay.yaml", "--platform", platform],
+                   usual=platform == "pytorchjob", killed=True)
+    yield Case("relay-etcd-v2", ["emit", "-f", "real/relay.yaml", "--platform", "job", "--backend",
+                                 "etcd-v2"], "etcd-v2", usual=False, killed=True)
+    yield Case("relay-host-network", ["emit", "-f", "real/relay.yaml", "--platform", "job", "--set",
+                                      "hostNetwork=true"], usual=False, killed=True)
+
+
+@functools.cache
+def has_relay():
+    return "--upstream=" in subprocess.run([rdzvd_binary(), "--help"], capture_output=True, text=True,
+                                           check=True, timeout=60).stdout
+
+
 # ------------------------------------------------------------ running them
 
 
@@ -438,7 +538,7 @@ def run_case(case, options):
             run.close()
             if error is not None:
                 print("    " + "\n    ".join(lines))
-                for container in run.stores + run.containers:
+                for container in run.stores + run.relays + run.containers:
                     print("---- %s (exit code %s)" % (container.title, container.code))
                     print("\n".join(container.log().splitlines()[-40:]))
         if error is not None:
@@ -483,7 +583,7 @@ def main():
     parser.add_argument("--pods", type=int, default=0)
     options = parser.parse_args()
 
-    cases = list(rewrite_cases()) + list(guide_cases()) + list(emit_cases())
+    cases = list(rewrite_cases()) + list(guide_cases()) + list(emit_cases()) + list(relay_cases())
     if options.manifest:
         cases = [Case(options.manifest, None, options.protocol, options.pods,
                       shlex.split(options.entrypoint))]
@@ -503,9 +603,13 @@ def main():
         print("skip: %s" % reason)
         print("0 passed, 0 failed, %d skipped" % len(cases))
         return 0
+    unable = [c for c in cases if c.killed and not has_relay()]
+    for case in unable:
+        print("skip %s: this rdzvd has no --upstream" % case.name)
+    cases = [c for c in cases if c not in unable]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda case: run_case(case, options), cases))
-    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    print("%d passed, %d failed, %d skipped" % (results.count(True), results.count(False), len(unable)))
     return 0 if all(results) else 1
 
 

@@ -2,16 +2,35 @@
 
 Takes any arguments, as it stands in for scripts that take their own. Each rank says one line when
 it is done; run_real.py reads them and checks that no rank is missing and that all computed the same.
+
+With COUNT_TO in its environment each rank says first that it counts, and adds one to a key of the
+job's store so many times, while run_real.py takes the store away: none of it may be lost or be
+counted twice.
 """
 
 import datetime
 import os
+import time
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 5
+
+
+def count(each, world):
+    """The ranks add to one key and wait for each other at another one."""
+    store = dist.distributed_c10d._get_default_store()
+    os.write(1, ("trainer: counts, restarts=%s\n" % os.environ["TORCHELASTIC_RESTART_COUNT"]).encode())
+    for _ in range(each):
+        if store.add("counted", 1) == each * world:
+            store.set("all", "yes")
+        time.sleep(0.01)  # the pace of a job; the store is gone for some of them
+    store.wait(["all"])
+    total = store.add("counted", 0)
+    if total != each * world:
+        raise SystemExit("%d ranks counted to %d each, and to %d together" % (world, each, total))
 
 
 def main():
@@ -32,6 +51,8 @@ def main():
         optimizer.step()
     weight = sum(p.sum().item() for p in model.parameters())
 
+    if "COUNT_TO" in os.environ:
+        count(int(os.environ["COUNT_TO"]), world)
     dist.barrier()
     os.write(1, ("trainer: rank=%d world=%d sum=%d weight=%.6f\n" % (
         rank, world, int(seen.sum().item()), weight)).encode())

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -852,6 +853,41 @@ def check_config_reads_back_the_same():
         f.flush()
         code, second, err = once("--check-config", "--config", f.name)
         check(code == 0 and first == second, "%s\n%s\n%s" % (first, second, err))
+
+
+@case
+def check_live_asks_what_listens_on_loopback():
+    def asked(address):
+        code, out, err = once("--check-live=" + address)
+        check(err == "" and out.count("\n") == 1, (out, err))
+        return code, out
+
+    with Rdzvd("--listen=127.0.0.1:0") as server:
+        for host in ("127.0.0.1", "localhost"):  # whose ::1 does not answer
+            code, out = asked("%s:%d" % (host, server.port))
+            check(code == 0 and "200" in out, out)
+        port = server.port
+    code, out = asked("localhost:%d" % port)
+    check(code == 1 and "refused" in out, out)
+    for address in ("localhost", ":29400", "localhost:", "localhost:a", "[]:1", "x" * 300 + ":1"):
+        code, out = asked(address)
+        check(code == 1 and "HOST:PORT" in out, out)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        code, out = asked(address)  # it accepts, as every kernel does, and says nothing
+        check(code == 1 and "timed out" in out, out)
+        other.accept()[0].close()
+        for answer, says in ((b"HTTP/1.1 503 No\r\n\r\n", "503"), (b"SSH-2.0-OpenSSH_9.2\r\n", "rotocol"),
+                             (b"HTTP/1.1 ", "reset"), (b"", "reset")):
+            def serve(said=answer):
+                with other.accept()[0] as peer:
+                    if peer.recv(4096).startswith(b"GET /livez HTTP/1.1\r\n"):
+                        peer.sendall(said)
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            code, out = asked(address)
+            check(code == 1 and says in out, (answer, out))
+            thread.join(20)
 
 
 @case

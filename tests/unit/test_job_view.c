@@ -308,6 +308,85 @@ static void stores_are_found_behind_services(void **state)
     }
 }
 
+#define RELAY_STORE                                                                     \
+    "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: ml}\n"               \
+    "spec: {selector: {a: b}, ports: [{port: 29400}]}\n---\n"                           \
+    "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: st, namespace: ml}\n"     \
+    "spec: {serviceName: s, template: {metadata: {labels: {a: b}}, spec: {containers: " \
+    "[{name: x, image: rdzvd, args: ['--listen=0.0.0.0:29400']}]}}}\n---\n"
+#define RELAY_POD                                                                            \
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml, labels: {c: d}}\nspec:\n" \
+    "  initContainers:\n"                                                                    \
+    "  - {name: r, image: rdzvd, restartPolicy: Always, args: [%s],\n"                       \
+    "     env: [{name: HOST, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]}\n"         \
+    "  containers:\n"                                                                        \
+    "  - {name: c, command: [torchrun, --rdzv_backend=c10d, '--rdzv_endpoint=%s', t.py]}\n"
+
+static void relays_lead_to_their_store(void **state)
+{
+    static const struct {
+        const char *args, *host;
+        long port;
+        bool known, well_formed, store;
+    } cases[] = {
+        {"'--upstream=s:29400'", "s", 29400, true, true, true},
+        {"--upstream, 's.ml.svc:29400,t:1'", "s.ml.svc", 29400, true, true, true},
+        {"'--upstream=t:1,st-0.s:29400', --space=x", "t", 1, true, true, true},
+        {"'--upstream=t:29400'", "t", 29400, true, true, false},
+        {"'--upstream=s'", "", -1, true, false, false},
+        {"'--upstream=s:'", "s", 0, true, false, false},
+        {"'--upstream=s:70000'", "s", 70000, true, false, false},
+        {"'--upstream=:29400'", "", 29400, true, false, false},
+        {"'--upstream=$(HOST):29400'", "$(HOST)", 29400, false, true, false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job_upstream u;
+        struct job_setting space;
+        char text[2048];
+
+        snprintf(text, sizeof text, RELAY_STORE RELAY_POD, cases[i].args, "localhost:29400");
+        look(text);
+        assert_int_equal(view.store_count, 2);
+        assert_int_equal(view.stores[1].kind, JOB_STORE_RELAY);
+        assert_true(job_relay_upstream(&view, &view.stores[1], 0, &u));
+        if (strcmp(u.host, cases[i].host) != 0 || u.known != cases[i].known ||
+            u.well_formed != cases[i].well_formed || u.port != cases[i].port)
+            fail_msg("%s: %s, %ld, %d, %d", cases[i].args, u.host, u.port, u.known, u.well_formed);
+        if (job_store_behind(&view, &view.stores[1]) != (cases[i].store ? &view.stores[0] : NULL))
+            fail_msg("%s leads elsewhere", cases[i].args);
+        assert_int_equal(job_relay_upstream(&view, &view.stores[1], 1, &u),
+                         strchr(cases[i].args, ',') != NULL && strstr(cases[i].args, "t:1"));
+        assert_false(job_relay_upstream(&view, &view.stores[1], 2, &u));
+        assert_int_equal(job_relay_space(&view, &view.stores[1], &space),
+                         strstr(cases[i].args, "--space") != NULL);
+        assert_string_equal(space.value.text, strstr(cases[i].args, "--space") ? "x" : "default");
+        assert_ptr_equal(view.runs[0]->store, &view.stores[1]);
+        assert_ptr_equal(job_store_behind(&view, &view.stores[0]), &view.stores[0]);
+        assert_false(job_relay_upstream(&view, &view.stores[0], 0, &u));
+        end(state);
+    }
+    assert_null(job_store_behind(&view, NULL));
+}
+
+/* Other pods do not reach a relay: who is sent to a training pod meets in that pod. */
+static void a_relay_serves_its_own_pod(void **state)
+{
+    char text[2048];
+
+    (void)state;
+    snprintf(text, sizeof text,
+             "apiVersion: v1\nkind: Service\nmetadata: {name: t, namespace: ml}\n"
+             "spec: {selector: {c: d}, ports: [{port: 29400}]}\n---\n" RELAY_POD,
+             "'--upstream=s:29400'", "t:29400");
+    look(text);
+    assert_int_equal(view.store_count, 1);
+    assert_null(view.runs[0]->store);
+    assert_true(view.runs[0]->hosted);
+    assert_null(job_server_in(&view, view.runs[0]->container->pods));
+    assert_ptr_equal(job_store_in(&view, view.runs[0]->container->pods), &view.stores[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +402,8 @@ int main(void)
         cmocka_unit_test_teardown(scripts_in_config_maps_stand_apart, end),
         cmocka_unit_test_teardown(endpoints_are_split_as_torch_does, end),
         cmocka_unit_test_teardown(stores_are_found_behind_services, end),
+        cmocka_unit_test_teardown(relays_lead_to_their_store, end),
+        cmocka_unit_test_teardown(a_relay_serves_its_own_pod, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

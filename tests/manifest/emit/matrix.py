@@ -2,6 +2,7 @@
 it needs, rdzvd accepts every argument, and the checker of manifests beside this tree (in ../shared/tools, if
 it is there) finds nothing."""
 
+import glob
 import importlib.util
 import itertools
 import os
@@ -120,7 +121,7 @@ def agent_store_jobs():
     for platform in PLATFORMS:
         if platform == "appwrapper-v1beta1":
             continue
-        for placement in (None, "service", "sidecar"):
+        for placement in (None, "service", "sidecar", "relay"):
             args = ["emit", "-f", "-", "--platform", platform] + (["--rdzv", placement] if placement else [])
             code, out, _ = tool.run(*args, stdin=AGENT.encode())
             if code == 0 or placement is None:
@@ -129,6 +130,8 @@ def agent_store_jobs():
 
 def check_config(args):
     """rdzvd's own opinion of what it would be started with."""
+    if any(a.startswith("--upstream=") for a in args) and not tool.knows("--upstream"):
+        return None
     done = subprocess.run([tool.RDZVD, *args, "--check-config"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=30)
     return None if done.returncode == 0 else done.stderr.strip()
@@ -139,8 +142,44 @@ def store_ports(documents):
             for p in c["ports"]}
 
 
+def relay_problems(documents, placement):
+    """A relay in each training pod and nowhere else: a native sidecar that listens on loopback alone, at the
+    agents' endpoint, with a Service of these documents behind it."""
+    pods = [s for s in tool.find_all(documents, "spec") if isinstance(s, dict) and "containers" in s]
+    upstreams = {"%s:%d" % (d["metadata"]["name"], p["port"])
+                 for d in documents if d["kind"] == "Service" for p in d["spec"]["ports"]}
+    endpoints = {e["value"] for env in tool.find_all(documents, "env") for e in env
+                 if e["name"] == "PET_RDZV_ENDPOINT"}
+    endpoints |= {"%s:%d" % (p["rdzvHost"], p["rdzvPort"])
+                  for p in tool.find_all(documents, "elasticPolicy")}
+    spaces = set()
+    for pod in pods:
+        relays = [c for c in pod.get("initContainers") or [] if c["name"] == "rdzvd-relay"]
+        if len(relays) != (placement == "relay" and pod["containers"][0]["name"] != "rdzvd"):
+            yield "%d relays in a pod" % len(relays)
+        for relay in relays:
+            flags = dict(a[2:].split("=", 1) for a in relay["args"])
+            probes = [p["exec"]["command"][1] for k, p in relay.items() if k.endswith("Probe")]
+            spaces.add(flags["space"])
+            if relay != pod["initContainers"][0] or relay["restartPolicy"] != "Always":
+                yield "a relay that is no sidecar, or not the first"
+            if flags["upstream"] not in upstreams:
+                yield "upstream %s: there are %s" % (flags["upstream"], upstreams)
+            if {flags["listen"]} != endpoints or not flags["listen"].startswith("localhost:"):
+                yield "a relay listens at %s, and torch goes to %s" % (flags["listen"], endpoints)
+            if probes != ["--check-live=" + flags["listen"]] * 2 or "ports" in relay:
+                yield "probes of a relay: %r, ports %r" % (probes, relay.get("ports"))
+            claimed = [p["containerPort"] for c in pod["containers"] for p in c.get("ports") or []
+                       if p["name"] == "rdzvd-relay"]
+            if claimed != [int(flags["listen"].split(":")[1])] * bool(pod.get("hostNetwork")):
+                yield "ports of the node for relays: %r" % claimed
+    if placement == "relay" and spaces != {"ml.train"}:
+        yield "spaces %r" % spaces
+
+
 def problems(documents, placement, backend, elastic):
     """What every output must hold, whatever the platform."""
+    yield from relay_problems(documents, placement)
     text = repr(documents)
     stores = [c for c in tool.containers(documents) if c["name"] == "rdzvd"]
     names = {(d["kind"], d["metadata"]["name"]) for d in documents}
@@ -184,14 +223,15 @@ def problems(documents, placement, backend, elastic):
         yield "not elastic: %r" % commands
 
 
-def validate(paths):
+def validate(paths, older=()):
     """What the checker of ../shared/tools says of each file, as a bundle: path -> its complaints. Its
-    schemas take a second to load, so all files are checked in one process."""
+    schemas take a second to load, so all files are checked in one process. Schemas in `older` replace
+    those of today."""
     script = os.path.join(tool.SHARED, "tools", "validate_manifests.py")
     spec = importlib.util.spec_from_file_location("validate_manifests", script)
     checker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(checker)
-    schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), [], False)
+    schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), list(older), False)
     bad = {}
     for path in paths:
         with open(path, encoding="utf-8") as f:
@@ -227,7 +267,7 @@ def test(check, skip):
             found = list(problems(documents, placement, backend, job == "elastic"))
             check(not found, "%s: %s\n%s" % (name, "; ".join(found), replay))
             for container in tool.containers(documents):
-                if container["name"] == "rdzvd":
+                if container["name"] in ("rdzvd", "rdzvd-relay"):
                     arguments.setdefault(tuple(container["args"]), name)
             path = os.path.join(folder, name + ".yaml")
             with open(path, "wb") as f:
@@ -259,7 +299,12 @@ def test(check, skip):
         if not os.path.isdir(os.path.join(tool.SHARED, "tools")):
             skip("the checker of ../shared/tools is not there: %d manifests unchecked" % len(emitted))
             return
-        bad = validate(sorted(emitted))
+        # An API server drops fields that its schema lacks: of a sidecar it would leave a container
+        # that never ends. The oldest releases that have them are those that placement relay names.
+        relays = sorted(p for p in emitted if "-relay-" in os.path.basename(p))
+        older = glob.glob(os.path.join(tool.SHARED, "crds", "alt", "*.yaml"))
+        check(len(relays) > 50 and older, "%d with relays, older schemas %s" % (len(relays), older))
+        bad = dict(validate(relays, older), **validate(sorted(emitted)))
         for path in sorted(emitted):
             check(path not in bad, "%s: %s\n%s" % (os.path.basename(path), bad.get(path),
                                                    emitted[path]))

@@ -4,6 +4,7 @@ The tool is $RDZV_MANIFEST, else the one in build/. YAML is read by PyYAML, whic
 common with the reader and writer under test, once as YAML 1.1 has it.
 """
 
+import functools
 import json
 import os
 import re
@@ -31,6 +32,13 @@ def run(*args, stdin=None, cwd=None):
 def listed(kind):
     """The names that `rdzv-manifest list KIND` prints."""
     return re.findall(r"^  (\S+)$", run("list", kind)[1].decode(), re.M)
+
+
+@functools.cache
+def knows(flag):
+    """Whether rdzvd has a flag."""
+    done = subprocess.run([RDZVD, "--help"], capture_output=True, text=True, timeout=30, check=True)
+    return flag + "=" in done.stdout
 
 
 def emit(*args, stdin=None, cwd=None):

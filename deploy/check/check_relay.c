@@ -1,0 +1,221 @@
+/* Rules about relays: where they lead, what they are told, and where they listen. */
+#include "deploy/check/check.h"
+
+#include <string.h>
+
+static const struct kube_object *object_of(const struct job_store *s)
+{
+    return s->container->pods->object;
+}
+
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "[::1]") == 0;
+}
+
+/* --- Where they lead. --- */
+
+/* A store that could be meant, or NULL. */
+static const struct job_store *some_store(const struct check *c, const struct kube_object *from)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->kind == JOB_STORE_RDZVD && kube_same_namespace(object_of(s), from))
+            return s;
+    }
+    return NULL;
+}
+
+/* The host is a name of the relay's own namespace: these files can be expected to have it. */
+static bool is_own_name(const struct kube_object *o, const char *host)
+{
+    const char *dot = strchr(host, '.');
+    size_t len = strlen(o->namespace);
+
+    return dot == NULL || (len > 0 && strncmp(dot + 1, o->namespace, len) == 0 &&
+                           (dot[1 + len] == '\0' || strncmp(dot + 1 + len, ".svc", 4) == 0));
+}
+
+static void look_at_target(struct check *c, const struct job_store *relay,
+                           const struct job_upstream *u)
+{
+    const struct kube_object *service = u->target.service, *o = object_of(relay);
+    struct check_position at = check_at_option(relay->container, &u->setting);
+
+    if (u->target.reach == KUBE_ELSEWHERE)
+        check_report(c, o, at, "%s is in another namespace than %s", u->host, check_title(c, o));
+    else if (service != NULL && !check_has_port(service, u->port))
+        check_report(c, o, at, "Service %s has no port %ld", service->name, u->port);
+    else if (u->store != NULL && u->store->kind != JOB_STORE_RDZVD)
+        check_report(c, o, at, "%s is an etcd, and relays speak to rdzvd alone", u->host);
+    else if (u->store == NULL &&
+             (service == NULL || kube_next_selected(&c->bundle, service, NULL) != NULL))
+        check_report(c, o, at, "there is no rdzvd behind %s that could be the store", u->host);
+}
+
+static void look_at_upstream(struct check *c, const struct job_store *relay,
+                             const struct job_upstream *u)
+{
+    const struct kube_object *o = object_of(relay);
+    const struct job_store *store = some_store(c, o);
+    struct check_position at = check_at_option(relay->container, &u->setting);
+
+    if (!u->known)
+        return;
+    if (!u->well_formed)
+        check_report(c, o, at, "`%s` is not HOST:PORT", u->text);
+    else if (is_loopback(u->host))
+        check_report(c, o, at, "the relay is its own upstream: %s is its own pod", u->host);
+    else if (u->found)
+        look_at_target(c, relay, u);
+    else if (is_own_name(o, u->host) && store != NULL)
+        check_report(c, o, at, "no Service here is named %s; the store is %s in %s", u->host,
+                     store->container->name, check_title(c, object_of(store)));
+}
+
+void check_relay_upstream(struct check *c)
+{
+    struct job_upstream u;
+
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++)
+            look_at_upstream(c, &c->jobs.stores[i], &u);
+    }
+}
+
+void check_relay_without_store(struct check *c)
+{
+    struct job_upstream u;
+
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        for (size_t n = 0; job_relay_upstream(&c->jobs, s, n, &u); n++) {
+            if (u.known && u.well_formed && !u.found && !is_loopback(u.host) &&
+                is_own_name(object_of(s), u.host) && some_store(c, object_of(s)) == NULL)
+                check_report(c, object_of(s), check_at_option(s->container, &u.setting),
+                             "these files have neither a Service %s nor any rdzvd that is no relay",
+                             u.host);
+        }
+    }
+}
+
+/* --- What they are told. --- */
+
+void check_relay_settings(struct check *c)
+{
+    static const char *const of_stores[] = {"data-dir", "sync"};
+
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        const struct kube_container *container = s->container;
+        struct job_setting found;
+
+        if (s->kind == JOB_STORE_RDZVD &&
+            job_store_option(&c->jobs, container, "space", NULL, &found) &&
+            !job_store_option(&c->jobs, container, "config", NULL, &(struct job_setting){0}))
+            check_report(c, object_of(s), check_at_option(container, &found),
+                         "%s has --space and no --upstream", container->name);
+        for (size_t k = 0; s->kind == JOB_STORE_RELAY && k < 2; k++) {
+            if (job_store_option(&c->jobs, container, of_stores[k], NULL, &found))
+                check_report(c, object_of(s), check_at_option(container, &found),
+                             "%s is a relay, and --%s is of a store", container->name,
+                             of_stores[k]);
+        }
+        for (size_t n = 0; s->kind == JOB_STORE_RELAY &&
+                           job_store_nth_option(&c->jobs, container, "listen", NULL, n, &found);
+             n++) {
+            if (strchr(found.value.text, '/') != NULL && strncmp(found.value.text, "unix:", 5) != 0)
+                check_report(c, object_of(s), check_at_option(container, &found),
+                             "%s is a relay: --space names its space, and no listener does",
+                             container->name);
+        }
+    }
+}
+
+/* The space of the store's listener at that port if it has one of its own, or NULL. */
+static const char *listener_space(struct check *c, const struct job_store *store, long port)
+{
+    struct job_setting found;
+    const char *text = arena_text(&c->bundle.arena, ":%ld/", port), *space;
+
+    for (size_t n = 0; job_store_nth_option(&c->jobs, store->container, "listen", NULL, n, &found);
+         n++) {
+        space = strstr(found.value.text, text);
+        if (found.value.known && space != NULL)
+            return space + strlen(text);
+    }
+    return NULL;
+}
+
+/* The first relay of the same job, so that all are compared with one. */
+static const struct job_store *first_relay(const struct check *c, const struct job_store *relay)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->kind == JOB_STORE_RELAY && object_of(s) == object_of(relay))
+            return s;
+    }
+    return relay;
+}
+
+static void look_at_space(struct check *c, const struct job_store *relay)
+{
+    const struct job_store *first = first_relay(c, relay);
+    struct job_setting space, other;
+    struct job_upstream u, first_u;
+    const char *named = NULL;
+
+    job_relay_space(&c->jobs, relay, &space);
+    job_relay_space(&c->jobs, first, &other);
+    if (strcmp(space.value.text, other.value.text) != 0)
+        check_report(c, object_of(relay), check_at_option(relay->container, &space),
+                     "this relay uses the space %s, and another one of the job %s",
+                     space.value.text, other.value.text);
+    if (!job_relay_upstream(&c->jobs, relay, 0, &u) ||
+        !job_relay_upstream(&c->jobs, first, 0, &first_u))
+        return;
+    if (strcmp(u.setting.value.text, first_u.setting.value.text) != 0)
+        check_report(c, object_of(relay), check_at_option(relay->container, &u.setting),
+                     "this relay leads to %s, and another one of the job to %s",
+                     u.setting.value.text, first_u.setting.value.text);
+    if (u.store != NULL)
+        named = listener_space(c, u.store, u.port);
+    if (named != NULL && space.value.known && strcmp(named, space.value.text) != 0)
+        check_report(c, object_of(relay),
+                     check_at_option(relay->container, space.node != NULL ? &space : &u.setting),
+                     "the store takes relays of the space %s alone at port %ld, and this one uses "
+                     "%s",
+                     named, u.port, space.value.text);
+}
+
+void check_relay_space(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        if (c->jobs.stores[i].kind == JOB_STORE_RELAY)
+            look_at_space(c, &c->jobs.stores[i]);
+    }
+}
+
+/* --- Where they listen. --- */
+
+void check_relay_listens_outside(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+        struct job_listener l[JOB_LISTENERS_MAX];
+        size_t count;
+
+        if (s->kind != JOB_STORE_RELAY)
+            continue;
+        job_store_listeners(&c->jobs, s, false, l, &count);
+        for (size_t j = 0; j < count; j++) {
+            if (!l[j].local)
+                check_report(c, object_of(s), check_at_option(s->container, &l[j].setting),
+                             "other pods reach this relay, and through it the store");
+        }
+    }
+}
