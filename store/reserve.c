@@ -20,6 +20,10 @@ bool reserve_grow(struct reserve *r, size_t need)
     size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
     void *block = malloc(size);
 
+    if (block == NULL && need < size) {
+        size = need; /* as much as this change takes, when there is no more */
+        block = malloc(size);
+    }
     if (block == NULL)
         return false;
     free(r->block);

@@ -113,6 +113,16 @@ static bool find_room(struct store *s, const struct change *change, size_t need)
     return false;
 }
 
+/* malloc() has none for a change that makes room, and takes little: history goes, until it has. */
+static bool free_for(struct store *s, size_t need)
+{
+    while (need <= RESERVE_STANDING && forget_event(s)) {
+        if (reserve_grow(&s->reserve, need))
+            return true;
+    }
+    return false;
+}
+
 /* True when the account and the machine have what the change takes. */
 static bool has_memory(struct store *s, const struct change *change, size_t need)
 {
@@ -121,7 +131,7 @@ static bool has_memory(struct store *s, const struct change *change, size_t need
     if (!account_has_room(ACCOUNT_ORDINARY, need + answer_size(change)) &&
         !find_room(s, change, need + answer_size(change)))
         return false;
-    return reserve_hold(&s->reserve, need);
+    return reserve_hold(&s->reserve, need) || (makes_room(change) && free_for(s, need));
 }
 
 /* --- Commands and changes. --- */
