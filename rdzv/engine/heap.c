@@ -89,13 +89,15 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     return h->looking_ns;
 }
 
-/* So many bytes of holes are to be there at least. */
-static size_t least(const struct heap *h, uint64_t now_ns, size_t worth)
+/* So many bytes of holes are to be there at least, now that there are so many. */
+static size_t least(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
 {
-    size_t part = now_ns < h->after_ns           ? account.total / 4
-                  : h->looking_ns > LONG_LOOK_NS ? account.total / 8
-                                                 : 0;
+    size_t part = 0;
 
+    if (now_ns < h->after_ns && h->looking_ns > holes / BYTES_A_NS)
+        part = account.total / 4; /* it would be looking more than giving back */
+    else if (h->looking_ns > LONG_LOOK_NS)
+        part = account.total / 8;
     return worth > part ? worth : part;
 }
 
@@ -108,7 +110,7 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     h->next_ns = now_ns + LOOK_NS;
     if (holes < h->left)
         h->left = holes;
-    if (holes - h->left < least(h, now_ns, worth))
+    if (holes - h->left < least(h, now_ns, holes - h->left, worth))
         h->sortings = 0;
     else if (h->sortings++ < SORTINGS_MOST && !sort_holes())
         h->next_ns = now_ns; /* it goes on in the next iteration */

@@ -4,10 +4,10 @@
  * of the holes are given back to the kernel from time to time.
  *
  * malloc() offers that for the whole heap at once, holes that have been given back before included.
- * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had;
- * and some 0.5 us for each hole of a page or more, so it waits for a thousand times as long as that
- * part of it took, unless the holes grow to a quarter of what is kept; and if it takes long, until
- * they are an eighth. */
+ * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had:
+ * never much at once. And it takes some 0.5 us for each hole of a page or more, so if that was the
+ * larger part of it, it waits for a thousand times as long as that took, unless the holes grow to a
+ * quarter of what is kept; and if that is some milliseconds, until they are an eighth. */
 #pragma once
 
 #include <stdbool.h>
