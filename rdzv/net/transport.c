@@ -335,8 +335,8 @@ static void serve(struct net *n)
         queue_committed(n);
         flush_queued(n);
         flush_told(n);
-    } while (!n->budget.over && transport_has_output(n));
-    if (n->budget.over && !TAILQ_EMPTY(&n->told)) {
+    } while (!n->budget.over && transport_has_answers(n));
+    if (!TAILQ_EMPTY(&n->told)) { /* the time is over */
         budget_begin_part(&n->budget, BUDGET_LATE_NS);
         flush_told(n);
     }
