@@ -116,6 +116,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     engine_tick(&s->engine);
     rendezvous_tick(&s->rendezvous);
     data_dir_tick(&s->data);
+    out_pool_trim(&s->net.pool);
     heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }
