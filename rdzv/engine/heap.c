@@ -110,9 +110,10 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     h->next_ns = now_ns + LOOK_NS;
     if (holes < h->left)
         h->left = holes;
+    /* The first one puts away what this iteration has freed: only what is left then is too many. */
     if (holes - h->left < least(h, now_ns, holes - h->left, worth))
         h->sortings = 0;
-    else if (h->sortings++ < SORTINGS_MOST && !sort_holes())
+    else if (h->sortings++ < SORTINGS_MOST && !sort_holes() && !sort_holes())
         h->next_ns = now_ns; /* it goes on in the next iteration */
     else
         h->after_ns = now_ns + PATIENCE * give_back(h, resident, holes);

@@ -101,7 +101,7 @@ static void small_holes_are_sorted_bit_by_bit(void **state)
     (void)state;
     need_malloc_of_libc();
     make_holes(blocks, COUNT, SIZE);
-    assert_in_range(looks_until_given_back(), 10, 200);
+    assert_in_range(looks_until_given_back(), 5, 200);
     assert_int_equal(heap.sortings, 0);
     end_blocks(blocks, COUNT);
 }
