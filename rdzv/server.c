@@ -49,6 +49,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
     s->role->tick(s);
+    out_pool_trim(&s->net.pool);
     heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }

@@ -32,9 +32,10 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
     return (struct entry *)table_find(&m->keys, key); /* node is the first member */
 }
 
-/* Makes an absent entry of memory with room for it. */
-static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice key, uint64_t hash,
-                               size_t groups)
+/* Makes an entry without a value of memory with room for it. It is to get one at once, or to be
+ * counted as what waits. */
+static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct slice key,
+                                       uint64_t hash, size_t groups)
 {
     uint8_t *name = (uint8_t *)&e->groups[groups];
 
@@ -46,15 +47,15 @@ static struct entry *entry_add(struct keymap *m, struct entry *e, struct slice k
     TAILQ_INIT(&e->watching);
     keymap_name_groups(m, e);
     table_add_hashed(&m->keys, &e->node, hash);
-    keymap_wait_bytes(m, entry_allocated(e), 0);
     return e;
 }
 
-/* An absent entry where there is none, for a change. */
-static struct entry *entry_create(struct keymap *m, struct slice key, uint64_t hash, size_t groups)
+/* For a change that gives it a value. */
+static inline struct entry *entry_create(struct keymap *m, struct slice key, uint64_t hash,
+                                         size_t groups)
 {
-    return entry_add(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key, hash,
-                     groups);
+    return entry_make(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key, hash,
+                      groups);
 }
 
 struct entry *keymap_get_or_make(struct keymap *m, struct slice key)
@@ -62,7 +63,11 @@ struct entry *keymap_get_or_make(struct keymap *m, struct slice key)
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
 
-    return e != NULL ? e : entry_create(m, key, hash, keymap_count_groups(m, key));
+    if (e != NULL)
+        return e;
+    e = entry_create(m, key, hash, keymap_count_groups(m, key));
+    keymap_wait_bytes(m, entry_allocated(e), 0);
+    return e;
 }
 
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
@@ -75,7 +80,11 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
         return e;
     groups = keymap_count_groups(m, key);
     e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
-    return e == NULL ? NULL : entry_add(m, e, key, hash, groups);
+    if (e == NULL)
+        return NULL;
+    entry_make(m, e, key, hash, groups);
+    keymap_wait_bytes(m, entry_allocated(e), 0);
+    return e;
 }
 
 void keymap_release(struct keymap *m, struct entry *e)
@@ -88,20 +97,28 @@ void keymap_release(struct keymap *m, struct entry *e)
     account_free(m->kind, e, entry_allocated(e));
 }
 
+/* Gives an entry its first value. */
+static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *value)
+{
+    keymap_note_new(m, e);
+    m->present++;
+    m->present_bytes += e->node.key.len;
+    keymap_keep_bytes(m, entry_allocated(e) + value->len, 0);
+    TAILQ_INSERT_TAIL(&m->entries, e, order);
+    keymap_join_groups(m, e);
+    e->value = value;
+}
+
 struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
     if (old == NULL) {
-        keymap_note_new(m, e);
-        m->present++;
-        m->present_bytes += e->node.key.len;
         keymap_wait_bytes(m, 0, entry_allocated(e));
-        keymap_keep_bytes(m, entry_allocated(e), 0);
-        TAILQ_INSERT_TAIL(&m->entries, e, order);
-        keymap_join_groups(m, e);
+        entry_begin(m, e, value);
+        return NULL;
     }
-    keymap_keep_bytes(m, value->len, blob_slice(old).len);
+    keymap_keep_bytes(m, value->len, old->len);
     e->value = value;
     return old;
 }
@@ -142,6 +159,21 @@ static inline void note_change(struct keymap *m, struct entry *e, bool overwritt
         keymap_moment_changes(m->moment, e, overwritten);
 }
 
+/* The value as it is going to be kept. */
+static inline struct blob *value_of(struct keymap *m, const struct key_put *c)
+{
+    struct slice value = c->value;
+    struct blob *b;
+
+    if (c->blob != NULL)
+        return blob_adopt(blob_ref(c->blob), m->kind);
+    b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
+    if (value.len != 0)
+        memcpy(b->bytes, value.ptr, value.len);
+    blob_leave_spare(b, entry_room(value.len) - value.len);
+    return b;
+}
+
 static void put_value(struct keymap *m, struct entry *e, const struct key_put *c)
 {
     struct slice value = c->value;
@@ -156,24 +188,28 @@ static void put_value(struct keymap *m, struct entry *e, const struct key_put *c
             memmove(b->bytes, value.ptr, value.len);
         return;
     }
-    if (c->blob != NULL) {
-        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
-        return;
-    }
-    b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
-    if (value.len != 0)
-        memcpy(b->bytes, value.ptr, value.len);
-    blob_leave_spare(b, entry_room(value.len) - value.len);
-    entry_swap(m, e, b);
+    entry_swap(m, e, value_of(m, c));
+}
+
+/* Of a key of which nothing is known: nobody waits for it, or watches it. */
+static void put_new(struct keymap *m, const struct key_put *c)
+{
+    struct entry *e = entry_create(m, c->key, c->hash, c->groups);
+
+    note_change(m, e, false);
+    entry_begin(m, e, value_of(m, c));
 }
 
 static void apply_put(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = c->entry;
 
+    if (e == NULL && c->looked_up) {
+        put_new(m, c);
+        return;
+    }
     if (e == NULL)
-        e = c->looked_up ? entry_create(m, c->key, c->hash, c->groups)
-                         : keymap_get_or_make(m, c->key);
+        e = keymap_get_or_make(m, c->key);
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);

@@ -148,18 +148,23 @@ static size_t common_end(struct slice a, struct slice b)
 
 /* A large value of which a small part in the middle is new: what torch's agents write each few
  * seconds is 80 KB of base64 for 256 nodes, and a heartbeat changes a dozen bytes of them. */
-static bool is_patch(struct slice old, struct slice value, struct key_patch *out)
+__attribute__((noinline)) static bool is_patch_of_large(struct slice old, struct slice value,
+                                                        struct key_patch *out)
 {
     size_t start, end;
 
-    if (old.len < PATCH_VALUE_MIN || value.len < PATCH_VALUE_MIN)
-        return false;
     start = common_start(old, value);
     end = common_end(slice_from(old, start), slice_from(value, start));
     out->offset = start;
     out->removed = old.len - start - end;
     out->bytes = (struct slice){value.ptr + start, value.len - start - end};
     return out->bytes.len < value.len / 4;
+}
+
+static inline bool is_patch(struct slice old, struct slice value, struct key_patch *out)
+{
+    return old.len >= PATCH_VALUE_MIN && value.len >= PATCH_VALUE_MIN &&
+           is_patch_of_large(old, value, out);
 }
 
 static void put_value(const struct place *at, struct slice value, struct blob *blob,

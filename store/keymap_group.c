@@ -1,7 +1,9 @@
 /* Keys that begin alike, found together. See keymap.h for the contract.
  *
  * The links of one group are a ring, and the first of them stands in the table for all: a group
- * takes no memory of its own, so that joining one cannot fail. */
+ * takes no memory of its own, so that joining one cannot fail. Prefixes may be long: their hashes
+ * are reckoned when the entry is made, and a request with many keys makes its entries over many
+ * turns, before all of them get their values at one moment. */
 #include "store/keymap_entry.h"
 
 void keymap_group_by(struct keymap *m, const struct key_groups *groups_of)
@@ -24,23 +26,21 @@ void keymap_name_links(const struct keymap *m, struct entry *e)
     for (size_t i = 0; i < e->group_count; i++)
         e->groups[i] =
             (struct key_link){.node = {.key = {e->node.key.ptr, lengths[i]}}, .entry = e};
-}
-
-static struct key_link *find_first(const struct keymap *m, struct slice prefix)
-{
-    return (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
+    for (size_t i = 0; i < e->group_count; i++)
+        e->groups[i].node.hash = table_hash(&m->groups, e->groups[i].node.key);
 }
 
 static void put_first(struct keymap *m, struct key_link *link)
 {
     link->is_first = true;
-    table_add(&m->groups, &link->node);
+    table_add_hashed(&m->groups, &link->node, link->node.hash);
 }
 
 void keymap_add_links(struct keymap *m, struct entry *e)
 {
     for (size_t i = 0; i < e->group_count; i++) {
-        struct key_link *link = &e->groups[i], *first = find_first(m, link->node.key);
+        struct key_link *link = &e->groups[i];
+        struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
 
         link->next = first == NULL ? link : first;
         link->prev = first == NULL ? link : first->prev;
@@ -68,7 +68,7 @@ void keymap_remove_links(struct keymap *m, struct entry *e)
 
 void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk)
 {
-    walk->next = find_first(m, prefix);
+    walk->next = (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
     walk->last = walk->next == NULL ? NULL : walk->next->prev;
 }
 

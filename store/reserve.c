@@ -20,6 +20,10 @@ bool reserve_grow(struct reserve *r, size_t need)
     size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
     void *block = malloc(size);
 
+    if (block == NULL && need < size) {
+        size = need; /* as much as this change takes, when there is no more */
+        block = malloc(size);
+    }
     if (block == NULL)
         return false;
     free(r->block);
@@ -39,11 +43,12 @@ void reserve_restore(struct reserve *r)
     *r = (struct reserve){block, RESERVE_STANDING};
 }
 
-void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)
+/* malloc() has none. */
+void *reserve_give(struct reserve *r, enum account_kind kind, size_t len)
 {
-    void *p = account_alloc(kind, len);
+    void *p = NULL;
 
-    if (p == NULL && r->size != 0) {
+    if (r->size != 0) {
         reserve_fini(r);
         p = account_alloc(kind, len);
     }
@@ -64,11 +69,6 @@ void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size
     if (p == NULL)
         abort();
     return p;
-}
-
-struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap)
-{
-    return blob_begin(reserve_alloc(r, kind, sizeof(struct blob) + cap), kind, cap);
 }
 
 struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes)

@@ -61,8 +61,21 @@ static inline bool reserve_has_spare(const struct reserve *r)
 
 /* As account_alloc(), account_realloc() and blob_alloc(), of what is held. They abort when more is
  * asked for than was held and there is none: then the cost was reckoned wrongly. */
-void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len);
+void *reserve_give(struct reserve *r, enum account_kind kind, size_t len); /* for reserve_alloc() */
+
+static inline void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)
+{
+    void *p = account_alloc(kind, len);
+
+    return p != NULL ? p : reserve_give(r, kind, len);
+}
+
 void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
                       size_t len);
-struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap);
+
+static inline struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap)
+{
+    return blob_begin((struct blob *)reserve_alloc(r, kind, sizeof(struct blob) + cap), kind, cap);
+}
+
 struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes);

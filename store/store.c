@@ -95,7 +95,7 @@ static bool makes_room(const struct change *change)
 
 /* What a client that puts a large value into the tree is going to be answered: once the change is
  * made, it would be too late to find that there is no memory for that. */
-static size_t answer_size(const struct change *change)
+static inline size_t answer_size(const struct change *change)
 {
     const struct node *old = change->kind == CHANGE_TREE_PUT ? change->tree_put.node : NULL;
 
@@ -105,7 +105,8 @@ static size_t answer_size(const struct change *change)
 }
 
 /* There is not enough at once: history goes, or the change is one that makes room. */
-static bool find_room(struct store *s, const struct change *change, size_t need)
+__attribute__((noinline)) static bool find_room(struct store *s, const struct change *change,
+                                                size_t need)
 {
     if (store_make_room(s, makes_room(change) ? ACCOUNT_SMALL : ACCOUNT_ORDINARY, need))
         return true;
@@ -113,25 +114,38 @@ static bool find_room(struct store *s, const struct change *change, size_t need)
     return false;
 }
 
+/* What is held is not enough. malloc() has none for a change that makes room, and takes little:
+ * history goes, until it has. */
+__attribute__((noinline)) static bool hold_more(struct store *s, const struct change *change,
+                                                size_t need)
+{
+    bool held = reserve_grow(&s->reserve, need);
+
+    while (!held && need <= RESERVE_STANDING && makes_room(change) && forget_event(s))
+        held = reserve_grow(&s->reserve, need);
+    return held;
+}
+
 /* True when the account and the machine have what the change takes. */
-static bool has_memory(struct store *s, const struct change *change, size_t need)
+static inline bool has_memory(struct store *s, const struct change *change, size_t need)
 {
     if (need == 0)
         return true;
     if (!account_has_room(ACCOUNT_ORDINARY, need + answer_size(change)) &&
         !find_room(s, change, need + answer_size(change)))
         return false;
-    return reserve_hold(&s->reserve, need);
+    return need <= s->reserve.size || hold_more(s, change, need);
 }
 
 /* --- Commands and changes. --- */
 
 /* Events of etcd's tree are kept as far as the space has room beside all else. */
-static void keep_history_within(struct space *space)
+static inline void keep_history_within(struct space *space)
 {
     const struct watch_hub *hub = &space->tree.hub;
 
-    while (hub->bytes > quota_room(&space->quota) && watch_forget_oldest(&space->tree.hub))
+    while (hub->bytes != 0 && hub->bytes > quota_room(&space->quota) &&
+           watch_forget_oldest(&space->tree.hub))
         continue;
 }
 

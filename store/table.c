@@ -81,8 +81,7 @@ static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p,
 /* Of long keys, four words a step, in four sums: a product has to wait for the one before it, and
  * products of different sums do not. */
 #define LONG_KEY 128
-__attribute__((cold, noinline)) static uint64_t hash_long(uint64_t h, struct slice key,
-                                                          uint64_t seed)
+__attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key, uint64_t seed)
 {
     uint64_t sums[4] = {h, mix(h ^ ODD1, ODD2), mix(h ^ ODD2, ODD1), h ^ ODD2};
     const uint8_t *p = key.ptr;
@@ -133,6 +132,16 @@ struct table_node *table_find_hashed(const struct table *t, struct slice key, ui
 {
     *hash = hash_bytes(key, t->seed);
     return find(t, key, *hash);
+}
+
+uint64_t table_hash(const struct table *t, struct slice key)
+{
+    return hash_bytes(key, t->seed);
+}
+
+struct table_node *table_find_like(const struct table *t, const struct table_node *node)
+{
+    return find(t, node->key, node->hash);
 }
 
 /* The link that leads to the node. */

@@ -53,6 +53,10 @@ void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
 /* So many nodes are going to be added: an empty table gets its size at once, if there is memory. */
 void table_expect(struct table *t, size_t count);
 
+/* The hash of a key, and the node that has the key of this one, whose hash is set to that. */
+uint64_t table_hash(const struct table *t, struct slice key);
+struct table_node *table_find_like(const struct table *t, const struct table_node *node);
+
 /* A key is going to be looked for soon: first the place where it would be is fetched into the
  * cache, and some time later the node that is there. */
 uint64_t table_prefetch(const struct table *t, struct slice key);

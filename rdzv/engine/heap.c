@@ -11,6 +11,15 @@
 #define PATIENCE   1000u     /* so many times as long as looking at all holes took */
 #define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
 
+/* A request that no small hole fits, and that gets no pages of its own; and a row of holes was
+ * short if it took less than this. */
+#define SORTING_SIZE  65000u
+#define SORTED_NS     15000u
+#define SORTINGS_MOST 200u /* then it is given back as it is */
+
+/* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
+#define LONG_LOOK_NS 2000000u
+
 void heap_init(struct heap *h)
 {
     size_t resident;
@@ -51,6 +60,19 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* True: malloc() has no long row of small holes that it would have to look at one by one. What is
+ * freed stands in such a row until the next request that it does not fit; of each of those,
+ * malloc() puts up to 10,000 holes where they belong. A hundred thousand values that were freed are
+ * 30 ms for malloc_trim(), and here some 0.5 ms at a time. */
+static bool sort_holes(void)
+{
+    uint64_t began_ns = cpu_ns();
+    void *volatile large = malloc(SORTING_SIZE);
+
+    free(large);
+    return cpu_ns() - began_ns < SORTED_NS;
+}
+
 /* How long malloc() was looking at holes. */
 static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
 {
@@ -58,11 +80,25 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     size_t now, given;
 
     malloc_trim(0);
+    h->sortings = 0;
     took = cpu_ns() - began_ns;
     now = heap_resident(h);
     given = now < resident ? resident - now : 0;
     h->left = given < holes ? holes - given : 0;
-    return took > given / BYTES_A_NS ? took - given / BYTES_A_NS : 0;
+    h->looking_ns = took > given / BYTES_A_NS ? took - given / BYTES_A_NS : 0;
+    return h->looking_ns;
+}
+
+/* So many bytes of holes are to be there at least, now that there are so many. */
+static size_t least(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
+{
+    size_t part = 0;
+
+    if (now_ns < h->after_ns && h->looking_ns > holes / BYTES_A_NS)
+        part = account.total / 4; /* it would be looking more than giving back */
+    else if (h->looking_ns > LONG_LOOK_NS)
+        part = account.total / 8;
+    return worth > part ? worth : part;
 }
 
 void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
@@ -74,8 +110,11 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     h->next_ns = now_ns + LOOK_NS;
     if (holes < h->left)
         h->left = holes;
-    if (now_ns < h->after_ns && worth < account.total / 4)
-        worth = account.total / 4;
-    if (holes - h->left >= worth)
+    /* The first one puts away what this iteration has freed: only what is left then is too many. */
+    if (holes - h->left < least(h, now_ns, holes - h->left, worth))
+        h->sortings = 0;
+    else if (h->sortings++ < SORTINGS_MOST && !sort_holes() && !sort_holes())
+        h->next_ns = now_ns; /* it goes on in the next iteration */
+    else
         h->after_ns = now_ns + PATIENCE * give_back(h, resident, holes);
 }

@@ -4,9 +4,10 @@
  * of the holes are given back to the kernel from time to time.
  *
  * malloc() offers that for the whole heap at once, holes that have been given back before included.
- * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had;
- * and some 0.5 us for each hole of a page or more, so it waits for a thousand times as long as that
- * part of it took, unless the holes grow to a quarter of what is kept. */
+ * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had:
+ * never much at once. And it takes some 0.5 us for each hole of a page or more, so if that was the
+ * larger part of it, it waits for a thousand times as long as that took, unless the holes grow to a
+ * quarter of what is kept; and if that is some milliseconds, until they are an eighth. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,13 +17,15 @@
 #include "store/account.h"
 
 struct heap {
-    int statm;         /* /proc/self/statm, -1: there is none, and nothing is ever given back */
-    size_t page;       /* bytes */
-    size_t own;        /* resident bytes that the account knows nothing of */
-    size_t total;      /* of the account, at the last look */
-    size_t left;       /* holes that cannot be given back: the fewest since that was tried */
-    uint64_t next_ns;  /* no look before that time */
-    uint64_t after_ns; /* and no trying, unless there are far more holes */
+    int statm;           /* /proc/self/statm, -1: there is none, and nothing is ever given back */
+    size_t page;         /* bytes */
+    size_t own;          /* resident bytes that the account knows nothing of */
+    size_t total;        /* of the account, at the last look */
+    size_t left;         /* holes that cannot be given back: the fewest since that was tried */
+    uint64_t next_ns;    /* no look before that time */
+    uint64_t after_ns;   /* and no trying, unless there are far more holes */
+    uint64_t looking_ns; /* how long looking at them took, the last time */
+    unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
 };
 
 void heap_init(struct heap *h);
@@ -50,5 +53,5 @@ static inline bool heap_has_shrunk(const struct heap *h)
 static inline void heap_look(struct heap *h, uint64_t now_ns)
 {
     if (now_ns >= h->next_ns || heap_has_shrunk(h))
-        heap_trim(h, now_ns, HEAP_WORTH);
+        heap_trim(h, now_ns, h->sortings == 0 ? HEAP_WORTH : HEAP_WORTH_QUIET);
 }

@@ -13,8 +13,9 @@
 
 #define BUDGET_READ_NS     2000000u /* requests that have just come */
 #define BUDGET_DEFERRED_NS 2000000u /* those that did not get their turn in earlier iterations */
-#define BUDGET_COSTLY_NS   3000000u /* requests that may be long, in both of these parts */
-#define BUDGET_END_NS      3000000u /* waking, sending, closing */
+#define BUDGET_COSTLY_NS   2000000u /* requests that may be long, in both of these parts */
+#define BUDGET_END_NS      2000000u /* waking and sending */
+#define BUDGET_LATE_NS     1000000u /* more of that, for those who are sent to behind others */
 
 struct budget {
     const struct clock *clock;

@@ -26,6 +26,8 @@ enum conn_output {
     OUTPUT_IDLE,        /* there are none */
     OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
     OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
+    OUTPUT_TOLD,        /* the same, behind the answers: they were woken, or did not read: in
+                           net->told */
     OUTPUT_BULK,        /* the same, behind those who have less to send: in net->bulk */
     OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
 };
@@ -71,9 +73,10 @@ struct conn {
     uint8_t probation; /* enum conn_probation */
     uint8_t short_of;  /* while on probation: enum refusal_reason */
     bool costly;       /* its next request waits for its turn: conn_begin_costly() */
+    bool was_told;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_TOLD before */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
-    TAILQ_ENTRY(conn) queued;   /* in net->queued, bulk or uncommitted, as `output` says */
+    TAILQ_ENTRY(conn) queued;   /* in net->queued, told, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
@@ -258,7 +261,7 @@ void conn_set_end(struct conn *c, enum conn_end next);
 /* For conn_set_output(): of states behind OUTPUT_QUEUED. */
 static inline struct conn_list *conn_late_list(struct net *n, enum conn_output state)
 {
-    return state == OUTPUT_BULK ? &n->bulk : &n->uncommitted;
+    return state == OUTPUT_TOLD ? &n->told : state == OUTPUT_BULK ? &n->bulk : &n->uncommitted;
 }
 
 static inline void conn_set_output(struct conn *c, enum conn_output next)

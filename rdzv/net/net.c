@@ -24,6 +24,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->closed);
     TAILQ_INIT(&n->stalled);
     TAILQ_INIT(&n->queued);
+    TAILQ_INIT(&n->told);
     TAILQ_INIT(&n->bulk);
     TAILQ_INIT(&n->uncommitted);
     TAILQ_INIT(&n->deferred);

@@ -36,7 +36,8 @@ struct net {
     struct conn_list closed;   /* are freed at the end of the iteration */
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
     uint64_t stalled_until_ms; /* those who are since then or before are being dropped; 0: none */
-    struct conn_list queued;   /* have output that is to be sent */
+    struct conn_list queued;   /* have output that is to be sent: answers */
+    struct conn_list told; /* the same, which nobody asked for just now: sent behind the answers */
     struct conn_list bulk; /* the same, so much of it that they send when the others have sent */
     uint64_t committed;    /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows what is not committed yet */

@@ -57,21 +57,28 @@ void out_pool_init(struct out_pool *pool)
     TAILQ_INIT(&pool->large.free);
 }
 
-static void free_all(struct out_shelf *shelf)
+static void leave(struct out_shelf *shelf, size_t count)
 {
-    struct out_part *p;
+    while (shelf->count > count) {
+        struct out_part *p = TAILQ_FIRST(&shelf->free);
 
-    while ((p = TAILQ_FIRST(&shelf->free)) != NULL) {
         TAILQ_REMOVE(&shelf->free, p, entry);
+        shelf->count--;
         account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
     }
-    shelf->count = 0;
 }
 
 void out_pool_fini(struct out_pool *pool)
 {
-    free_all(&pool->small);
-    free_all(&pool->large);
+    leave(&pool->small, 0);
+    leave(&pool->large, 0);
+}
+
+/* A busy daemon has them again with the next answers, at no cost that shows. */
+void out_pool_trim(struct out_pool *pool)
+{
+    leave(&pool->small, pool->small.count / 2);
+    leave(&pool->large, pool->large.count / 2);
 }
 
 void outq_init(struct outq *q)

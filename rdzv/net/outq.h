@@ -37,6 +37,9 @@ struct out_pool {
 void out_pool_init(struct out_pool *pool);
 void out_pool_fini(struct out_pool *pool);
 
+/* Now and then: half of what no queue uses is freed. */
+void out_pool_trim(struct out_pool *pool);
+
 void outq_init(struct outq *q);
 
 /* Drops at most so many values and pieces of bytes, of a queue that is not used any more. True when

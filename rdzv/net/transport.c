@@ -13,6 +13,7 @@
 #define RECEIVE_COST 1000u
 #define RESUME_COST  300u
 #define SEND_COST    2500u
+#define TELL_COST    10000u /* beside that: who does not read may take ten times as long */
 #define CLOSE_COST   5000u
 #define FREE_COST    200u
 #define BYTES_A_NS   4u       /* sent */
@@ -51,7 +52,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     net_spend(n, RECEIVE_COST);
     if (what & EV_WRITE && c->output == OUTPUT_BLOCKED)
-        conn_set_output(c, OUTPUT_QUEUED);
+        conn_set_output(c, OUTPUT_TOLD);
     if (what & EV_READ)
         input_receive(c);
 }
@@ -116,12 +117,14 @@ static bool set_aside(struct conn *c)
     }
     if (c->out.bytes == 0 && !conn_is_carried(c)) /* a carrier may have more to tell than bytes */
         return false;
-    if (!engine_is_committed(conn_net(c)->engine, c->watermark))
+    if (!engine_is_committed(conn_net(c)->engine, c->watermark)) {
+        c->was_told = c->output == OUTPUT_TOLD;
         conn_set_output(c, OUTPUT_UNCOMMITTED);
-    else if (c->output == OUTPUT_QUEUED && c->out.bytes > BULK_FROM)
+    } else if (c->output != OUTPUT_BULK && c->out.bytes > BULK_FROM) {
         conn_set_output(c, OUTPUT_BULK);
-    else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -134,6 +137,18 @@ static void flush_queued(struct net *n)
     while (!n->budget.over && (c = TAILQ_FIRST(&n->queued)) != NULL) {
         if (!set_aside(c))
             flush(c, BULK_FROM);
+    }
+}
+
+static void flush_told(struct net *n)
+{
+    struct conn *c;
+
+    while (!n->budget.over && (c = TAILQ_FIRST(&n->told)) != NULL) {
+        if (set_aside(c))
+            continue;
+        budget_spend(&n->budget, TELL_COST);
+        flush(c, BULK_FROM);
     }
 }
 
@@ -166,7 +181,7 @@ static void queue_committed(struct net *n)
     for (c = TAILQ_FIRST(&n->uncommitted); c != NULL; c = next) {
         next = TAILQ_NEXT(c, queued);
         if (engine_is_committed(n->engine, c->watermark))
-            conn_set_output(c, OUTPUT_QUEUED);
+            conn_set_output(c, c->was_told ? OUTPUT_TOLD : OUTPUT_QUEUED);
     }
 }
 
@@ -293,14 +308,46 @@ static void wake_some(struct net *n)
 
     for (int i = 0; i < WAKES_AT_A_TIME && !n->budget.over; i++) {
         struct conn *c;
+        bool idle;
 
         w = engine_next_ready(n->engine);
         if (w == NULL)
             return;
         c = w->owner;
+        idle = c->output == OUTPUT_IDLE;
         c->protocol->resume(c, w);
+        if (idle && c->output == OUTPUT_QUEUED)
+            conn_set_output(c, OUTPUT_TOLD);
         budget_spend(&n->budget, RESUME_COST);
     }
+}
+
+/* Wakes, commits and sends until there is no more to do or to be sent at once. Each step sends the
+ * answers first: thousands who are told may take the kernel 0.1 ms each, when they do not read, and
+ * who asks is not to wait for all of them. For that, those who are told, and those who have much to
+ * send, have some time of their own. */
+static void serve(struct net *n)
+{
+    struct engine *e = n->engine;
+
+    budget_begin_part(&n->budget, BUDGET_END_NS);
+    do {
+        if (!TAILQ_EMPTY(&e->store.ready))
+            wake_some(n);
+        engine_commit(e);
+        queue_committed(n);
+        flush_queued(n);
+        flush_told(n);
+    } while (!n->budget.over && transport_has_answers(n));
+    if (!TAILQ_EMPTY(&n->told)) { /* the time is over */
+        budget_begin_part(&n->budget, BUDGET_LATE_NS);
+        flush_told(n);
+    }
+    if (TAILQ_EMPTY(&n->bulk))
+        return;
+    if (n->budget.over)
+        budget_begin_part(&n->budget, BUDGET_LATE_NS);
+    flush_bulk(n);
 }
 
 /* Large events that somebody is to be told. */
@@ -350,16 +397,7 @@ void transport_end_iteration(struct net *n)
         drop_stalled(n);
     if (!TAILQ_EMPTY(&e->store.ready.unfinished))
         render_events(n);
-    budget_begin_part(&n->budget, BUDGET_END_NS);
-    do {
-        if (!TAILQ_EMPTY(&e->store.ready))
-            wake_some(n);
-        engine_commit(e);
-        queue_committed(n);
-        flush_queued(n);
-    } while (!n->budget.over && transport_has_output(n));
-    if (!TAILQ_EMPTY(&n->bulk))
-        flush_bulk(n);
+    serve(n);
     if (account_is_short())
         drop_holders(n);
     if (!TAILQ_EMPTY(&n->closed))

@@ -27,8 +27,8 @@ void transport_run_deferred(struct net *n);
  */
 void transport_end_iteration(struct net *n);
 
-/* Somebody is to be woken, something is to be committed, or to be sent. */
-static inline bool transport_has_output(const struct net *n)
+/* Somebody is to be woken, something is to be committed, or there are answers to be sent. */
+static inline bool transport_has_answers(const struct net *n)
 {
     return n->engine->batch_changes != 0 || !TAILQ_EMPTY(&n->queued) ||
            !TAILQ_EMPTY(&n->engine->store.ready);
@@ -37,8 +37,8 @@ static inline bool transport_has_output(const struct net *n)
 /* True: there is more to do, so the loop must not sleep. */
 static inline bool transport_has_work(const struct net *n)
 {
-    return transport_has_deferred(n) || transport_has_output(n) || !TAILQ_EMPTY(&n->bulk) ||
-           !TAILQ_EMPTY(&n->closed) || n->stalled_until_ms != 0 ||
+    return transport_has_deferred(n) || transport_has_answers(n) || !TAILQ_EMPTY(&n->told) ||
+           !TAILQ_EMPTY(&n->bulk) || !TAILQ_EMPTY(&n->closed) || n->stalled_until_ms != 0 ||
            !TAILQ_EMPTY(&n->engine->store.ready.unfinished) ||
            !graveyard_is_empty(&n->engine->store.graveyard);
 }

@@ -324,6 +324,13 @@ static void key_changed(struct rendezvous_space *home, struct slice key)
         shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
 }
 
+/* The value of the i-th key of a MULTI_SET that was carried out. */
+static struct blob *value_of(const struct keymap *keys, const struct command *command, size_t i,
+                             struct slice key)
+{
+    return command->picks != NULL ? key_picks_value(command->picks, i) : keymap_get(keys, key);
+}
+
 static void keys_changed(struct rendezvous_space *home, const struct command *command)
 {
     const struct keymap *keys = &home->space->store->keys;
@@ -337,8 +344,8 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
     if (command->picks != NULL && !command->picks->has_grouped)
         return;
     /* Of several values for one key the last is there: it is read once, not once for each. */
-    while (c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value)) {
-        if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
+    for (size_t i = 0; c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value); i++) {
+        if (is_agents_key(key) && slice_equal(blob_slice(value_of(keys, command, i, key)), value))
             key_changed(home, key);
     }
 }

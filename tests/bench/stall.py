@@ -9,7 +9,8 @@ another process sends an ADD each millisecond, on time whether the last one has 
 not (probe.py). Printed are its longest wait and the 99.9th percentile, without the attack and with
 it, and how much of them is the daemon's doing; what the daemon computed meanwhile, and the CPU time
 of its longest iteration (iterations.py), which says most on a busy machine; and its memory: before,
-the most, and when all clients have gone.
+the most, when all clients have gone, and how much of that it holds for somebody: keys that were set,
+etcd's last thousand events.
 
 --scale makes states and attacks smaller, for a quick look. Nothing here passes or fails.
 """
@@ -47,7 +48,8 @@ SMALL_MEMORY = "--memory-limit=256MiB"
 
 def case(*flags):
     """A generator that makes a state, yields what it is going to send, sends it, and returns when
-    all is answered. `flags` are for its daemon."""
+    all is answered; or yields again, and takes back what was meant to stay, so that it is seen whether
+    its memory goes with it. `flags` are for its daemon."""
     def add(function):
         CASES[function.__name__.replace("_", "-")] = (function, flags)
         return function
@@ -92,6 +94,12 @@ class Scene:
             request.headers.update(servers.OPERATOR)
         with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.read()
+
+    def held(self):
+        """MiB that the daemon counts for somebody: its account."""
+        text = self.ask("GET", "/metrics").decode()
+        return sum(float(line.split()[1]) for line in text.splitlines()
+                   if line.startswith("rdzvd_memory_bytes{")) / MIB
 
     def close_peers(self):
         for peer in self.peers:
@@ -282,6 +290,8 @@ def set_slashes(s):
     peer, (size, pairs) = s.peer(), slashes(s)
     yield "%d keys of %d bytes, full of \"/.1\", are set" % (s.of(2000), size)
     multi_set(peer, pairs)
+    yield
+    delete(peer, (key for key, _ in slashes(s)[1]))
 
 
 @case("--runs-per-space=100000")
@@ -326,6 +336,8 @@ def one_by_one(s):
     count = s.of(2200000)
     yield "%d SETs" % count
     add_keys(s, count)
+    yield
+    delete(s.peer(), (b"some/key/%d" % i for i in range(count)))
 
 
 @case()
@@ -466,6 +478,15 @@ def send_unread(s, sock, data):
         except OSError:
             break  # the daemon has had enough of it
     settle(s)
+
+
+def delete(peer, keys):
+    """In pipelines; all of them are there."""
+    keys = list(keys)
+    for first in range(0, len(keys), 10000):
+        part = keys[first:first + 10000]
+        peer.send(b"".join(b"\x08" + agents.text(key) for key in part))
+        take(peer.socket, 8 * len(part))
 
 
 def with_keys(s, count, size=0):
@@ -619,6 +640,8 @@ def wait_absent(s):
         setter.send(b"\x0b" + struct.pack("<Q", count) +
                     b"".join(agents.text(key) + agents.text(b"v") for key in keys))
         waiter.expect(b"\0")
+    yield
+    delete(setter, (b"round/%d/%d" % (i, k) for i in range(5) for k in range(count)))
 
 
 @case()
@@ -635,6 +658,8 @@ def set_many(s):
         peer.send(b"\x0b" + struct.pack("<Q", count) +
                   b"".join(agents.text(key) + agents.text(b"value") for key in keys))
         peer.ping()
+    yield
+    delete(peer, (b"new/%d/%d" % (i, k) for i in range(5) for k in range(count)))
 
 
 def wakes(s, request, answer, count):
@@ -897,16 +922,19 @@ def measure(name, options):
         time.sleep(max(0, min(1, options.scale) * PROBED_LEAST - took))
         waits = probe.end()
         longest, iterations = scene.iterations.longest() or 0, scene.iterations.text()
-        peak, after = scene.memory("VmHWM"), fall_back(scene, before)
+        peak = scene.memory("VmHWM")
+        next(attack, None)
+        after = fall_back(scene, before)
+        held = scene.held()
         print("%s: %s\n    took %.2f s%s, the daemon computed %.2f s\n"
               "    %s\n    others waited: %s\n    without it: %s\n"
-              "    memory: %.0f MiB before, peak %.0f, %.0f when all have gone" % (
+              "    memory: %.1f MiB before, peak %.1f, %.1f when all have gone, of which %.1f are held" % (
                   name, sends, took, ended, cpu, iterations, waits.text(), quiet.text(), before, peak,
-                  after),
+                  after, held),
               flush=True)
         return {"case": name, "took": took, "computed": cpu, "iteration": longest, "longest": waits.longest,
                 "p999": waits.p999, "longest_own": waits.longest_own, "p999_own": waits.p999_own,
-                "quiet": quiet.longest, "before": before, "peak": peak, "after": after}
+                "quiet": quiet.longest, "before": before, "peak": peak, "after": after, "held": held}
     finally:
         if probe is not None:
             probe.close()
@@ -915,7 +943,7 @@ def measure(name, options):
         scene.daemon.process.wait()
 
 
-HEAD = ("case", "computed", "iteration", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after")
+HEAD = ("case", "computed", "iteration", "longest", "p99.9", "own longest", "own p99.9", "before", "peak", "after", "held")
 
 
 def table(results):
@@ -923,7 +951,7 @@ def table(results):
     rows = [HEAD] + [(r["case"], "%.2f s" % r["computed"], "%.1f" % r["iteration"],
                       ms(r["longest"]), ms(r["p999"]),
                       ms(r["longest_own"]), ms(r["p999_own"]), *("%.0f" % r[key] for key in (
-                          "before", "peak", "after"))) for r in results]
+                          "before", "peak", "after", "held"))) for r in results]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     print("\nmilliseconds, and MiB")
     for row in rows:

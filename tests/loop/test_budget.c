@@ -670,6 +670,54 @@ static void those_who_are_woken_take_several_iterations(void **state)
     loop_close(&loop);
 }
 
+static size_t told(const struct net *n)
+{
+    const struct conn *c;
+    size_t count = 0;
+
+    TAILQ_FOREACH(c, &n->told, queued)
+        count++;
+    return count;
+}
+
+/* Who asks is answered in the same iteration, and those who were told before still wait. */
+static void answers_go_before_what_nobody_asked_for(void **state)
+{
+    enum { CLIENTS = 400 };
+    static int fds[CLIENTS];
+    const struct net *n = &loop.server.net;
+    int writer, rounds = 0;
+
+    (void)state;
+    open_loop(NULL);
+    writer = open_modern();
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_modern();
+        loop_send(&loop, fds[i], TEXT(WAIT_K));
+        LOOP_UNTIL(&loop,
+                   loop.server.engine.spaces.tqh_first->store->keys.waiters == (uint64_t)i + 1);
+    }
+    step_ns = 2 * BUDGET_END_NS;
+    tell(writer, TEXT(SET_K));
+    LOOP_UNTIL(&loop, told(n) > 20);
+    for (; told(n) > 20; rounds++) {
+        char answer[4];
+
+        tell(writer, TEXT(PING));
+        loop_iterate(&loop);
+        assert_int_equal(recv(writer, answer, 4, 0), 4);
+        assert_memory_equal(answer, "abcd", 4);
+    }
+    assert_true(rounds > 2);
+    step_ns = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(loop_next_byte(&loop, fds[i]), 0);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, fds[i]);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
 /* A watch gets its events in order, however many there are at once, and then its end. */
 static void a_watch_is_told_in_slices(void **state)
 {
@@ -778,6 +826,7 @@ int main(void)
         cmocka_unit_test(a_request_with_a_body_waits_whole),
         cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
         cmocka_unit_test(an_iteration_sends_so_much),
+        cmocka_unit_test(answers_go_before_what_nobody_asked_for),
         cmocka_unit_test(a_watch_is_told_in_slices),
         cmocka_unit_test(an_answer_of_many_values_holds_them),
         cmocka_unit_test(a_space_is_freed_over_several_iterations),

@@ -1,5 +1,7 @@
 /* For no_memory.py: a malloc() that fails when it is told to. With LD_PRELOAD; the page in the file
  * $FAIL_MALLOC is shared with the test, which says which call is to fail. */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -75,6 +77,34 @@ void *malloc(size_t size)
 void *calloc(size_t count, size_t size)
 {
     return fails(count * size) ? NULL : __libc_calloc(count, size);
+}
+
+/* Pages of one's own, which rdzvd asks for by these alone. */
+void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset)
+{
+    static void *(*next)(void *, size_t, int, int, int, off_t);
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "mmap");
+    if (fd < 0 && fails(len)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return next(at, len, protection, flags, fd, offset);
+}
+
+/* Never to a place of the caller's choice. What gets shorter stays where it is. */
+void *mremap(void *old, size_t old_len, size_t len, int flags, ...)
+{
+    static void *(*next)(void *, size_t, size_t, int, ...);
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "mremap");
+    if (len > old_len && fails(len)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return next(old, old_len, len, flags);
 }
 
 /* What gets shorter stays where it is. */

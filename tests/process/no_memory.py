@@ -50,6 +50,8 @@ SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT, DELETE, APPEND, MULTI_GET, MULTI
 HELLO = b"\0" + struct.pack("<I", 0x3C85F7CE) + PING + b"hey!"
 PONG = b"hey!"
 BIG = b"v" * 5000
+LARGE = b"v" * ((1 << 20) + 1)  # its copy takes several turns
+LARGE_FORM = b"%41v+" * 60000  # 300,000 bytes, decoded in several
 MANY = [(b"k%d" % i + b"." * 60, b"v") for i in range(270)]  # its requests take several turns
 
 
@@ -106,6 +108,14 @@ REQUESTS = {
     "c10d_set": ([], SET + text(b"new") + text(b"value")),
     "c10d_set_big": ([], SET + text(b"new") + text(BIG)),
     "c10d_set_again": ([SET + text(b"k") + text(b"old")], SET + text(b"k") + text(BIG)),
+    "c10d_set_large": ([], SET + text(b"new") + text(LARGE)),
+    "c10d_set_large_again": ([SET + text(b"k") + text(LARGE)], SET + text(b"k") + text(LARGE[:-1] + b"w" * 99)),
+    "c10d_compare_set_large": ([SET + text(b"k") + text(b"old")],
+                               COMPARE_SET + text(b"k") + text(b"old") + text(LARGE)),
+    "c10d_multi_set_large": ([SET + text(b"k1") + text(b"old")],
+                             put_pairs((b"k0", LARGE), (b"k1", LARGE), (b"k2", b"v"))),
+    "c10d_append_large": ([SET + text(b"k") + text(LARGE)], APPEND + text(b"k") + text(LARGE)),
+    "c10d_push_large": ([], PUSH + text(b"q") + text(LARGE)),
     "c10d_add": ([], ADD + text(b"n") + number(7)),
     "c10d_add_again": ([ADD + text(b"n") + number(7)], ADD + text(b"n") + number(7)),
     "c10d_compare_set": ([], COMPARE_SET + text(b"k") + text(b"") + text(BIG)),
@@ -133,6 +143,12 @@ REQUESTS = {
     "c10d_run_set": ([SET + text(b"k") + text(b"v")], SET + text(RUN) + text(COMPLETE)),
     "http_put": ([], http("PUT", "/v2/keys/a/b/c?value=v")),
     "http_put_form": ([], http("PUT", "/v2/keys/a", b"value=" + BIG)),
+    "http_put_large_form": ([http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM)],
+                            http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM + b"end")),
+    "http_swap_large_form": ([http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM)],
+                             http("PUT", "/v2/keys/a", b"prevValue=" + LARGE_FORM + b"&value=" + LARGE_FORM[5:])),
+    "http_put_large_plain": ([], http("PUT", "/v2/keys/a", b"value=" + LARGE)),
+    "http_post_large_form": ([], http("POST", "/v2/keys/queue", b"value=" + LARGE_FORM)),
     "http_put_again": ([http("PUT", "/v2/keys/a?value=old")],
                        http("PUT", "/v2/keys/a", b"value=" + BIG)),
     "http_put_ttl": ([], http("PUT", "/v2/keys/a?value=v&ttl=1000")),

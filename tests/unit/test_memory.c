@@ -311,11 +311,45 @@ static void add_goes_on_without_memory(void **state)
     close_subject(&t);
 }
 
+static enum etcd_code change_key(struct subject *t, enum command_kind kind, int i)
+{
+    struct command c = {.kind = kind, .value = BYTES("value")};
+    struct store_result r;
+    char key[32];
+
+    snprintf(key, sizeof key, "/u/%d", i);
+    c.key = slice_str(key);
+    store_execute(&t->store, t->space, &c, NULL, &r);
+    return r.tree.code;
+}
+
+/* Whoever cleans up is let through: what that takes is had of the history, if of nothing else. */
+static void deletions_go_on_without_memory(void **state)
+{
+    struct subject t;
+    int count = 0;
+
+    (void)state;
+    open_subject(&t, 1);
+    watch_close(&t.space->tree.hub, t.watch); /* nobody is told, which would take memory */
+    t.watch = NULL;
+    left = 1 << 20;
+    limited = true;
+    while (change_key(&t, COMMAND_TREE_SET, count) == ETCD_OK)
+        count++;
+    assert_in_range(count, HISTORY_EVENTS, 1 << 20);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(change_key(&t, COMMAND_TREE_DELETE, i), ETCD_OK);
+    limited = false;
+    close_subject(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_is_left_a_command_is_whole_or_nothing),
         cmocka_unit_test(add_goes_on_without_memory),
+        cmocka_unit_test(deletions_go_on_without_memory),
     };
 
     make_values();

@@ -118,6 +118,35 @@ static void an_empty_queue_owns_nothing(void **state)
     wire_close(&w);
 }
 
+/* What a burst of answers took is kept for the next one, and goes when none comes. */
+static void what_no_queue_uses_goes_bit_by_bit(void **state)
+{
+    enum { QUEUES = 100 };
+    static struct outq queues[QUEUES];
+    static uint8_t bytes[3000];
+    size_t begun = account.bytes[ACCOUNT_ANSWERS], held;
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    for (size_t len = 100; len <= sizeof bytes; len += sizeof bytes - 100) {
+        for (int i = 0; i < QUEUES; i++) {
+            outq_init(&queues[i]);
+            outq_put(&queues[i], &w.pool, bytes, len);
+        }
+        held = account.bytes[ACCOUNT_ANSWERS];
+        for (int i = 0; i < QUEUES; i++)
+            outq_fini(&queues[i], &w.pool);
+        assert_int_equal(account.bytes[ACCOUNT_ANSWERS], held);
+        out_pool_trim(&w.pool);
+        assert_int_equal(account.bytes[ACCOUNT_ANSWERS] - begun, (held - begun) / 2);
+        for (int i = 0; i < 8; i++)
+            out_pool_trim(&w.pool);
+        assert_int_equal(account.bytes[ACCOUNT_ANSWERS], begun);
+    }
+    wire_close(&w);
+}
+
 /* What a peer does not read is memory: over the limit the queue is broken, and takes no more; small
  * answers have a part of the limit for themselves. */
 static void over_the_limit_a_queue_is_broken(void **state)
@@ -521,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_lost_peer_is_an_error_and_no_signal),
         cmocka_unit_test(any_mixture_arrives_as_it_was_put),
         cmocka_unit_test(the_pool_is_bounded),
+        cmocka_unit_test(what_no_queue_uses_goes_bit_by_bit),
         cmocka_unit_test(a_value_is_sent_with_its_length),
         cmocka_unit_test(many_shared_values_take_a_pointer_each),
         cmocka_unit_test(a_long_queue_is_dropped_in_pieces),

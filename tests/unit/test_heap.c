@@ -1,0 +1,140 @@
+/* Pages of holes that go back to the system, and what may not be done at once for that. */
+#include "rdzv/engine/heap.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A sanitizer has a malloc() of its own, which gives nothing back. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OTHER_MALLOC
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define OTHER_MALLOC
+#endif
+
+static void need_malloc_of_libc(void)
+{
+#ifdef OTHER_MALLOC
+    skip();
+#endif
+}
+
+static struct heap heap;
+static uint64_t now_ns;
+
+static int set_up(void **state)
+{
+    (void)state;
+    now_ns = 1;
+    heap_init(&heap);
+    assert_in_range(heap_resident(&heap), 1, SIZE_MAX);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    heap_fini(&heap);
+    return 0;
+}
+
+/* Every second block goes: those holes have neighbours that stay. */
+static void make_holes(void **blocks, size_t count, size_t size)
+{
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = malloc(size);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 1, size);
+    }
+    for (size_t i = 0; i < count; i += 2)
+        free(blocks[i]);
+}
+
+static void end_blocks(void **blocks, size_t count)
+{
+    for (size_t i = 1; i < count; i += 2)
+        free(blocks[i]);
+}
+
+/* Looks until malloc() was asked to give back. How many looks it took; they all came at once. */
+static unsigned looks_until_given_back(void)
+{
+    unsigned looks = 0;
+
+    while (heap.after_ns == 0) {
+        heap_trim(&heap, now_ns, 1 << 20);
+        looks++;
+        assert_in_range(looks, 1, 1000);
+        assert_true(heap.after_ns != 0 || heap.next_ns <= now_ns);
+    }
+    return looks;
+}
+
+static void large_holes_go_back(void **state)
+{
+    enum { COUNT = 2000, SIZE = 20000 };
+    static void *blocks[COUNT];
+    size_t before;
+
+    (void)state;
+    need_malloc_of_libc();
+    make_holes(blocks, COUNT, SIZE);
+    before = heap_resident(&heap);
+    looks_until_given_back();
+    assert_in_range(heap_resident(&heap), 1, before - (size_t)COUNT / 2 * SIZE / 2);
+    end_blocks(blocks, COUNT);
+}
+
+/* malloc() looks at each of them before it gives anything back: that is done some thousands at a
+ * time. */
+static void small_holes_are_sorted_bit_by_bit(void **state)
+{
+    enum { COUNT = 400000, SIZE = 100 };
+    static void *blocks[COUNT];
+
+    (void)state;
+    need_malloc_of_libc();
+    make_holes(blocks, COUNT, SIZE);
+    assert_in_range(looks_until_given_back(), 5, 200);
+    assert_int_equal(heap.sortings, 0);
+    end_blocks(blocks, COUNT);
+}
+
+/* When looking took long, holes of less than an eighth of all are not worth it. */
+static void a_long_look_waits_for_more(void **state)
+{
+    enum { SIZE = 64 << 20, HOLES = 4 << 20 };
+    void *block;
+
+    (void)state;
+    need_malloc_of_libc();
+    block = malloc(SIZE);
+    assert_non_null(block);
+    memset(block, 1, SIZE);
+    heap.own = 0;
+    account.total = heap_resident(&heap) - HOLES;
+    heap.looking_ns = 10000000;
+    heap_trim(&heap, now_ns, 1 << 20);
+    assert_int_equal(heap.after_ns, 0);
+    heap.looking_ns = 0;
+    looks_until_given_back();
+    account.total = 0;
+    free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_long_look_waits_for_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_holes_go_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(small_holes_are_sorted_bit_by_bit, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests_name("engine/heap", tests, NULL, NULL);
+}
