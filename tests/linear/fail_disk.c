@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct page {
-    volatile int64_t write_error; /* an errno: writes fail with it */
+    volatile int64_t write_error; /* an errno: writes fail with it, after half of the bytes */
     volatile int64_t sync_error;  /* the same of syncs */
     volatile int64_t sync_us;     /* each sync takes so much longer */
     volatile int64_t write_us;
@@ -53,25 +53,31 @@ static int fails(int64_t error)
     return 1;
 }
 
+typedef ssize_t writer(int fd, const struct iovec *parts, int count, off_t at);
+
+static void write_half(writer *next, int fd, const struct iovec *parts, int count, off_t at)
+{
+    struct iovec half = {parts[0].iov_base, (parts[0].iov_len + 1) / 2};
+    ssize_t n = count > 1 ? next(fd, parts, count - 1, at) : next(fd, &half, 1, at);
+
+    (void)n;
+}
+
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
 {
-    static ssize_t (*next)(int, const struct iovec *, int, off_t);
+    static writer *next;
 
     if (next == NULL)
-        next = (ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "pwritev");
+        next = (writer *)dlsym(RTLD_NEXT, "pwritev");
     pass(page->write_us);
     if (page->writes_left > 0 && __sync_sub_and_fetch(&page->writes_left, 1) == 0) {
-        size_t half = parts[0].iov_len / 2;
-        struct iovec some = {parts[0].iov_base, half > 0 ? half : 1};
-
-        if (count > 1)
-            next(fd, parts, count - 1, at);
-        else
-            next(fd, &some, 1, at);
+        write_half(next, fd, parts, count, at);
         kill(getpid(), SIGKILL);
         for (;;)
             pause();
     }
+    if (page->write_error != 0)
+        write_half(next, fd, parts, count, at);
     return fails(page->write_error) ? -1 : next(fd, parts, count, at);
 }
 

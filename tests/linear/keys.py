@@ -5,6 +5,8 @@ Keys are used in groups, and no request names keys of two, so that each group is
 those who count or list keys have a space of their own, which is one group.
 """
 
+import re
+
 from search import INFINITE, Client, Search, Step, Undecided
 
 # --- The model of a group. A state is (values, queues, waiters, barriers), all tuples:
@@ -137,7 +139,12 @@ class Keys:
 
     def _wait(self, state, client, _, *names):
         missing = tuple(sorted({n for n in names if not _exists(state, n)}))
-        return [state[:2] + (state[2] + ((client, missing),),) + state[3:] if missing else state]
+        if not missing:
+            return [state]
+        waiters = state[2] + ((client, missing),)
+        if not any("/q" in n for _, ns in waiters for n in ns):
+            waiters = tuple(sorted(waiters))  # only queues look at who was first
+        return [state[:2] + (waiters,) + state[3:]]
 
     def _waited(self, state, client, _, *__):
         names = next((n for c, n in state[2] if c == client), ())
@@ -158,7 +165,7 @@ class Keys:
             state = self._put(state, key, str(count))
             return [state[:3] + (tuple(b for b in state[3] if b[1] != key),)]
         state = self._put(state, key, str(count), wakes=False)
-        return [state[:3] + (state[3] + ((client, key),),)]
+        return [state[:3] + (tuple(sorted(state[3] + ((client, key),))),)]
 
     def _passed(self, state, client, _, *__):
         return [state] if all(c != client for c, _ in state[3]) else []
@@ -189,7 +196,7 @@ def _steps(row):
     ret, args = row["ret"] or INFINITE, _data(row["args"])
     known, op = row["ret"] is not None, row["op"]
     if op in WAITS:
-        steps = [Step(row["call"], ret, False, (op, args, None))]
+        steps = [Step(row["call"], ret, False, (op, args, None), row["call"] + 200000)]
         if known and row["out"] == "cancelled":
             steps.append(Step(row["cancel"], ret, False, ("cancelled", (), None)))
         elif known:
@@ -201,29 +208,62 @@ def _steps(row):
     return [Step(row["call"], ret, known and _reads(row), (op, args, out))]
 
 
-def _client(number, rows, end, daemons):
-    sure = [r for r in rows if r["ret"] is not None]
-    unsure = [r for r in rows if r["ret"] is None]
-    steps = [s for r in sure for s in _steps(r)]
-    count = len(steps)
-    steps += [s for r in unsure for s in _steps(r)]
-    if end is None or len(steps) == count:
-        return Client(number, steps, count)
-    # What it asked a daemon that has ended since cannot come any more.
-    ended = min((d["ended"] for d in daemons if d["ended"] and d["ended"] > end["opened"]
-                 and (not end.get("relayed") or d["ended"] > end["at"])), default=INFINITE)
+# What clients.fresh() makes: whoever is shown such a value shows that its request was carried out.
+FRESH = re.compile(r"[a-z][a-z0-9]*-\d+\.\d+")
+
+
+def _made(row):
+    return [tag for a in row["args"][1:] if isinstance(a, str) for tag in FRESH.findall(a)] \
+        if row["op"] != "compare_set" else FRESH.findall(row["args"][2])
+
+
+def _first_shown(rows):
+    """{fresh value: when somebody had first been shown it}"""
+    shown = {}
+    for row in rows:
+        own = row["args"][1:] if row["op"] == "compare_set" else ()  # it may echo those
+        if row["ret"] is not None and row["out"] is not None and row["out"] not in own:
+            for tag in FRESH.findall(str(row["out"])):
+                shown[tag] = min(shown.get(tag, INFINITE), row["ret"])
+    return shown
+
+
+def _end_of(end, daemons):
+    """What a connection that ended had asked its daemon came before that."""
+    return min((d["ended"] for d in daemons if d["ended"] and d["ended"] > end["opened"]
+                and (not end.get("relayed") or d["ended"] > end["at"])), default=INFINITE)
+
+
+def _client(number, rows, end, daemons, shown):
+    steps, sure = [], 0
+    ended = INFINITE if end is None else _end_of(end, daemons)
+    for row in rows:
+        when = min((shown[tag] for tag in _made(row) if tag in shown), default=None)
+        more = _steps(row)
+        if row["ret"] is None and when is not None:
+            for s in more:
+                s.ret = min(when, ended)
+        steps += more
+        if row["ret"] is not None or when is not None:
+            sure = len(steps)
+    for i in range(sure - 1, 0, -1):  # what a connection asked before came before
+        steps[i - 1].ret = min(steps[i - 1].ret, steps[i].ret)
+    if end is None or len(steps) == sure and not any(r["ret"] is None for r in rows):
+        return Client(number, steps, sure)
     gone = Step(min(end["at"], ended), ended, False, ("gone", (), None))
-    return Client(number, steps, count, gone, ended)
+    return Client(number, steps, sure, gone, ended)
 
 
 def groups_of(history):
     """{group: [Client]}"""
     ends = {r["p"]: r for r in history.of("end")}
     daemons = history.of("daemon")
-    found = {}
+    found, shown = {}, {}
     for row in history.of("op"):
         found.setdefault(row["group"], {}).setdefault(row["p"], []).append(row)
-    return {g: [_client(p, rows, ends.get(p), daemons) for p, rows in sorted(by.items())]
+    for g, by in found.items():
+        shown[g] = _first_shown([r for rows in by.values() for r in rows])
+    return {g: [_client(p, rows, ends.get(p), daemons, shown[g]) for p, rows in sorted(by.items())]
             for g, by in sorted(found.items())}
 
 

@@ -36,8 +36,8 @@ class Run:
         self.relays_may_end = False
         self.rng = random.Random("run/%s" % seed)
         self.seconds = options.seconds
-        self.pause = self.rng.choice((0.002, 0.005, 0.01))
-        self.groups = self.rng.sample(clients.GROUPS, self.rng.choice((3, 5, 9)))
+        self.pause = self.rng.choice((0.004, 0.01, 0.02))
+        self.groups = self.rng.sample(clients.GROUPS, self.rng.choice((4, 6, 9)))
         self.history = history.History({"seed": seed, "mode": mode, "relayed": self.relayed})
         self.cluster = faults.Cluster(self.history, seed, mode, preload,
                                       relays=2 if self.relayed else 0)
@@ -218,7 +218,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--runs", type=int)
     p.add_argument("--mode", choices=("batch", "always", "both"), default="both")
-    p.add_argument("--seconds", type=float, default=2.5)
+    p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--relayed", action="store_true")
     p.add_argument("--keep", default=tempfile.gettempdir())
     p.add_argument("--tell", action="store_true")

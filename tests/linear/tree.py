@@ -263,6 +263,7 @@ class Tree:
             require(old["modified"] == int(form["prevIndex"]), "%s happened although it was %s",
                     row, old)
         if row["method"] != "DELETE":
+            require(("expiration" in node) == ("ttl" in form), "%s was made of %s", body, row)
             value = old["value"] if form.get("refresh") else form.get("value", "")
             require(node.get("value") == value, "%s was made of %s", body, row)
 
