@@ -3,6 +3,7 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metrics.h"
+#include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
 #include "rdzv/etcd/admin.h"
 #include "rdzv/etcd/auth.h"
@@ -10,6 +11,7 @@
 #include "rdzv/etcd/members.h"
 #include "rdzv/etcd/sender.h"
 #include "rdzv/etcd/stats.h"
+#include "rdzv/relay/http_pass.h"
 
 const struct http_route http_routes[] = {
     {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off},
@@ -29,5 +31,15 @@ const struct http_route http_routes[] = {
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
+    {.path = NULL},
+};
+
+/* What a relay says of itself, whatever its store says; all else is the store's to answer. */
+const struct http_route relay_routes[] = {
+    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+     NULL},
+    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
     {.path = NULL},
 };

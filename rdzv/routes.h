@@ -5,3 +5,6 @@
 
 /* Ends with a NULL path. */
 extern const struct http_route http_routes[];
+
+/* Those of a relay. */
+extern const struct http_route relay_routes[];

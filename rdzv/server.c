@@ -6,25 +6,14 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/operator.h"
 #include "rdzv/memory_hooks.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
-#include "rdzv/routes.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-/* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
-#define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
-
-/* So many nodes expire before the next look at the time; and nanoseconds that one of them takes,
- * and one client that is told, see budget.h. */
-#define EXPIRED_AT_A_TIME 32
-#define EXPIRY_COST       1000u
-#define TOLD_COST         128u
 
 static struct timeval timeval_of_ms(uint64_t ms)
 {
@@ -33,61 +22,6 @@ static struct timeval timeval_of_ms(uint64_t ms)
 }
 
 /* --- Time. --- */
-
-/* True: there is more, which waits for the next iteration when this one has had its time. */
-static bool expire_some(struct server *s)
-{
-    const struct store *store = &s->engine.store;
-    uint64_t told = store->ready.told;
-    bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
-
-    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.told - told) * TOLD_COST);
-    return more;
-}
-
-static void on_expiry(evutil_socket_t fd, short what, void *arg)
-{
-    struct server *s = arg;
-
-    (void)fd;
-    (void)what;
-    s->expiry_armed_ns = 0;
-    s->engine.expiry_moved = true;
-    while (expire_some(s) && !s->net.budget.over)
-        ;
-}
-
-/* Sets the timer for the earliest TTL of all, unless it is set for that one already. */
-static void arm_expiry(struct server *s)
-{
-    struct timeval later;
-    int64_t first = 0, wait;
-
-    if (!s->engine.expiry_moved)
-        return;
-    s->engine.expiry_moved = false;
-    if (!engine_next_expiry(&s->engine, &first))
-        first = 0;
-    if (first == s->expiry_armed_ns)
-        return;
-    s->expiry_armed_ns = first;
-    if (first == 0) {
-        evtimer_del(&s->expiry);
-        return;
-    }
-    if (__builtin_sub_overflow(first, engine_wall_ns(&s->engine), &wait) ||
-        wait > EXPIRY_SLEEP_MAX_NS)
-        wait = first < 0 ? 0 : EXPIRY_SLEEP_MAX_NS;
-    if (wait < 0)
-        wait = s->engine.batch.refuses ? EXPIRY_SLEEP_MAX_NS : 0;
-    wait += 999; /* not a microsecond early, or it would have to be set again */
-    later = (struct timeval){.tv_sec = wait / 1000000000,
-                             .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
-    if (!net_add_event(&s->expiry, &later)) { /* the next iteration tries again */
-        s->expiry_armed_ns = 0;
-        s->engine.expiry_moved = true;
-    }
-}
 
 static void exit_when_idle(struct server *s)
 {
@@ -114,8 +48,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (timeout != 0 && lived > timeout)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
-    rendezvous_tick(&s->rendezvous);
-    data_dir_tick(&s->data);
+    s->role->tick(s);
     heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
     exit_when_idle(s);
 }
@@ -152,15 +85,6 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
         s->stop = true;
 }
 
-static void on_kept(evutil_socket_t fd, short what, void *arg)
-{
-    struct server *s = arg;
-
-    (void)fd;
-    (void)what;
-    data_dir_poll(&s->data);
-}
-
 static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
 {
     (void)what;
@@ -185,12 +109,11 @@ static bool end_iteration(struct server *s)
     now_ns = clock_monotonic_ns(s->engine.options.clock);
     if (engine_is_alive(&s->engine, clock_ms_of(now_ns)))
         transport_end_iteration(&s->net); /* the rendezvous may have written */
-    arm_expiry(s);
-    data_dir_work(&s->data);
+    goes_on = s->role->end_iteration(s);
     heap_look(&s->heap, now_ns);
-    goes_on = transport_has_work(&s->net) || data_dir_has_work(&s->data);
+    goes_on = transport_has_work(&s->net) || goes_on;
     pace_end(&s->net.pace, now_ns, goes_on);
-    if (s->net.draining && s->net.conn_count == 0)
+    if (s->net.draining && s->net.conn_count == 0 && s->role->may_stop(s))
         s->stop = true;
     return goes_on;
 }
@@ -253,99 +176,60 @@ static bool add_events(struct server *s)
     const struct timeval second = {.tv_sec = 1};
 
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
-    evtimer_assign(&s->expiry, s->base, on_expiry, s);
     evtimer_assign(&s->drain, s->base, on_drain_timeout, s);
     for (size_t i = 0; i < COUNT(signals); i++) {
         evsignal_assign(&s->signals[i], s->base, signals[i].number, signals[i].on_signal, s);
         if (!net_add_event(&s->signals[i], NULL))
             return false;
     }
-    if (data_dir_fd(&s->data) >= 0) {
-        event_assign(&s->kept, s->base, data_dir_fd(&s->data), EV_READ | EV_PERSIST, on_kept, s);
-        if (!net_add_event(&s->kept, NULL))
-            return false;
-    }
     return net_add_event(&s->tick, &second);
 }
 
-static int open_data(struct server *s)
+/* What every role serves in the same way. */
+static void init_http(struct server *s)
 {
-    const struct config *c = s->config;
-    const struct data_dir_options options = {
-        .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
-        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH,
-        .sync_interval_ms = c->sync_interval_ms};
-
-    return data_dir_open(&s->data, &options, &s->engine);
-}
-
-static void init_protocols(struct server *s)
-{
-    const struct c10d_hooks hooks = rendezvous_hooks(&s->rendezvous);
-
-    c10d_init(&s->c10d, s->config, &s->engine, &hooks);
-    s->http = (struct http){.config = s->config,
-                            .engine = &s->engine,
-                            .routes = http_routes,
-                            .backoff = &s->backoff,
-                            .hasher = &s->hasher};
-    etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
-    s->c10d_protocol = c10d_protocol(&s->c10d);
+    s->http = (struct http){.config = s->config, .engine = &s->engine, .backoff = &s->backoff};
     s->http_protocol = http_protocol(&s->http);
     s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
-    s->protocols[1] = &s->c10d_protocol;
     s->net.protocols = s->protocols;
     s->net.http_protocols = s->http_protocols;
 }
 
 int server_init(struct server *s, const struct config *config)
 {
-    const struct engine_options options = {.clock = &clock_system,
-                                           .seed = random_seed(),
-                                           .key_groups = rendezvous_key_groups(config),
-                                           .space_bytes_max = config->limits.space_bytes_max,
-                                           .space_idle_timeout_ms = config->space_idle_timeout_ms};
+    struct engine_options options = {.clock = &clock_system, .seed = random_seed()};
 
     memory_hooks_set();
     *s = (struct server){.config = config};
+    s->role = config->upstream == NULL ? &store_role : &relay_role;
+    s->role->options(config, &options);
     s->base = new_base();
     engine_init(&s->engine, &options);
     heap_init(&s->heap);
     net_init(&s->net, s->base, &s->engine, &config->limits);
-    hasher_init(&s->hasher, s->base, &s->engine.stats, options.seed);
-    rendezvous_init(&s->rendezvous, config, &s->engine, &s->net);
-    init_protocols(s);
+    init_http(s);
+    s->role->init(s);
     if (s->base == NULL) {
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
     http_check_token_file(config);
-    if (open_data(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
+    if (s->role->open(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
         return -1;
-    rendezvous_add_spaces(&s->rendezvous);
-    if (s->data.found) {
-        engine_postpone_expiry(&s->engine, s->data.away_ms);
-        rendezvous_restore(&s->rendezvous, s->data.away_ms);
-    }
-    return 0;
+    return s->role->begin(s);
 }
 
 void server_fini(struct server *s)
 {
+    s->role->stop(s);
     transport_close_all(&s->net, "the daemon stops");
-    engine_commit(&s->engine);
-    engine_commit_time(&s->engine);
-    data_dir_close(&s->data);
-    hasher_fini(&s->hasher);
-    rendezvous_fini(&s->rendezvous);
+    s->role->fini(s);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
     if (s->base != NULL) {
         for (size_t i = 0; i < COUNT(s->signals); i++) {
             if (event_initialized(&s->signals[i]))
                 event_del(&s->signals[i]);
         }
-        if (event_initialized(&s->kept))
-            event_del(&s->kept);
         event_base_free(s->base);
     }
     net_fini(&s->net);

@@ -1,41 +1,38 @@
 /* The daemon as a whole: the engine, the protocols above it, signals, timers, and the iteration of
- * the loop. Everything that happens in an iteration is read, applied and queued by callbacks; what
+ * the loop. What a store does and what a relay does is its role (role.h). Everything that happens in an iteration is read, applied and queued by callbacks; what
  * has an order, waking, committing, answering and closing, happens at the end of it
  * (transport_end_iteration()). */
 #pragma once
 
-#include "rdzv/c10d/session.h"
-#include "rdzv/engine/data_dir.h"
 #include "rdzv/engine/heap.h"
-#include "rdzv/etcd/hasher.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
-#include "rdzv/rendezvous/rendezvous.h"
+#include "rdzv/relay_role.h"
+#include "rdzv/store_role.h"
 
 struct server {
     const struct config *config;
     struct event_base *base;
     struct engine engine;
-    struct data_dir data;
     struct heap heap;
     struct net net;
-    struct rendezvous rendezvous;
 
-    struct c10d c10d;
+    const struct role *role;
+    union { /* what only that role has */
+        struct store_parts store;
+        struct relay_parts relay;
+    };
+
     struct http http;
     struct backoff backoff;
-    struct hasher hasher;
-    struct protocol c10d_protocol, http_protocol;
-    const struct protocol *protocols[3];      /* net.protocols */
+    struct protocol http_protocol;
+    const struct protocol *protocols[5]; /* net.protocols: HTTP, and from [1] on the role's own */
     const struct protocol *http_protocols[2]; /* net.http_protocols */
 
     struct event signals[5]; /* those that a daemon may get; see server.c */
     struct event tick;       /* once a second: log, deadlines, idle exit */
-    struct event expiry;     /* the next TTL */
     struct event drain;      /* the end of --drain-timeout */
-    struct event kept;       /* the journal has made progress; of a daemon with a data directory */
-    int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
     bool stop;
 };
 

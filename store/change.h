@@ -25,6 +25,7 @@ enum change_kind {
     CHANGE_KEY_PUT_ALL = 14,
     CHANGE_QUEUE_PUSH = 15,
     CHANGE_QUEUE_POP = 16,
+    CHANGE_BARRIER_OPEN = 17, /* `put`: the count that opens it */
     CHANGE_TREE_PUT = 20,
     CHANGE_TREE_REMOVE = 21,
     CHANGE_TREE_POSTPONE = 22,
@@ -48,18 +49,27 @@ enum change_kind {
     CHANGE_SNAPSHOT_ROLE = 74,
     CHANGE_SNAPSHOT_END = 75,
     CHANGE_SNAPSHOT_KEYS = 76,
+    /* Those of sessions; but for the first they have one number in a Record, and 81 and more is
+     * that of the message Session in there. */
+    CHANGE_SESSION_DONE = 80,
+    CHANGE_SESSION_BIND = 82,
+    CHANGE_SESSION_END = 83,
+    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, as that above */
+    CHANGE_SNAPSHOT_HELD = 85,    /* behind it: `put`, of which the key is session_state.key */
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes
  * between the first and the last of its part. */
 static inline enum space_part change_part(enum change_kind kind)
 {
-    if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_QUEUE_POP)
+    if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_BARRIER_OPEN)
         return PART_KEYS;
     if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
         return PART_TREE;
     if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
         return PART_AUTH;
+    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SNAPSHOT_HELD)
+        return PART_SESSION;
     return PART_SPACE;
 }
 
@@ -70,7 +80,7 @@ enum key_wakes {
     WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
 };
 
-/* KEY_PUT: the key has this value now. */
+/* KEY_PUT, BARRIER_OPEN: the key has this value now. */
 struct key_put {
     struct slice key;
     struct slice value;
@@ -206,6 +216,35 @@ struct event_state {
     struct etcd_node prev;
 };
 
+/* SESSION_DONE; see session.h. */
+struct session_done {
+    uint64_t id;
+    uint64_t number;
+    uint8_t flags;       /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED */
+    bool popped;         /* the answer ends with the element that was taken off its queue last */
+    struct slice answer; /* with RELAY_ARRIVED: the barrier's key */
+    struct blob *blob;   /* live: that element */
+};
+
+/* SESSION_BIND. */
+struct session_bind {
+    uint64_t id;
+    bool is_worker;
+    uint64_t worker_store; /* 0: the space's own keys */
+};
+
+/* SNAPSHOT_SESSION. A SNAPSHOT_HELD may follow: the key of the barrier in which the session stands,
+ * else the element of its answer. */
+#define SESSION_KEY_SIZE 8u /* of an id as bytes, little-endian */
+struct session_state {
+    uint64_t id;
+    uint64_t number;
+    uint8_t flags;
+    bool is_worker;
+    uint64_t worker_store;
+    struct slice answer;
+};
+
 #define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
 
 struct change {
@@ -232,9 +271,14 @@ struct change {
         const struct space_state *space_state;
         struct node_state node_state;
         const struct event_state *event_state;
+        struct session_done done;
+        struct session_bind bind;
+        struct session_state session_state;
+        uint64_t session; /* SESSION_END: the id */
         uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys
                              there are of this worker store or space */
     };
     uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
-                                          points; so a change is not copied */
+                                          points; so a change is not copied. SESSION_DONE that was
+                                          decoded: its answer */
 };

@@ -45,7 +45,8 @@ enum space_part {
     PART_KEYS, /* c10d keys, queues and barriers, the space's own and those of worker stores */
     PART_TREE,
     PART_AUTH,
-    PART_SPACE, /* the whole, its worker stores and run records */
+    PART_SPACE,   /* the whole, its worker stores and run records */
+    PART_SESSION, /* sessions of relays, of which no command is: see store_change() */
 };
 
 /* Which part a command is about; one of no known kind is refused by PART_SPACE. By range: a new

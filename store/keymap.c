@@ -57,7 +57,7 @@ static struct entry *entry_create(struct keymap *m, struct slice key, uint64_t h
                      groups);
 }
 
-static struct entry *get_or_create(struct keymap *m, struct slice key)
+struct entry *keymap_get_or_make(struct keymap *m, struct slice key)
 {
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
@@ -172,7 +172,8 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     struct entry *e = c->entry;
 
     if (e == NULL)
-        e = c->looked_up ? entry_create(m, c->key, c->hash, c->groups) : get_or_create(m, c->key);
+        e = c->looked_up ? entry_create(m, c->key, c->hash, c->groups)
+                         : keymap_get_or_make(m, c->key);
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
@@ -228,7 +229,7 @@ static bool append_fits(const struct entry *e, size_t len)
 
 static void apply_append(struct keymap *m, const struct key_append *c)
 {
-    struct entry *e = c->entry != NULL ? c->entry : get_or_create(m, c->key);
+    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
     struct slice old = entry_value(e);
     size_t len = old.len + c->bytes.len;
     bool fits = append_fits(e, c->bytes.len);
@@ -279,10 +280,42 @@ static void apply_put_all(struct keymap *m, struct slice pairs)
         apply_put(m, &(struct key_put){.key = key, .value = value});
 }
 
+static void apply_pop(struct keymap *m, const struct queue_pop *c, struct store_result *out)
+{
+    struct queue *q = c->found;
+
+    if (q != NULL) {
+        out->count = q->len;
+        out->value = keymap_pop(m, q);
+        return;
+    }
+    q = keymap_find_queue(m, c->queue);
+    out->count = q->len;
+    out->value = keymap_pop(m, q);
+    blob_leave(m->popped, ACCOUNT_ANSWERS);
+    m->popped = blob_ref(out->value);
+}
+
+struct blob *keymap_take_popped(struct keymap *m)
+{
+    struct blob *value = m->popped;
+
+    m->popped = NULL;
+    return value;
+}
+
+/* What the record does not say of it. */
+static void apply_open(struct keymap *m, const struct key_put *c)
+{
+    struct key_put put = *c;
+
+    put.wakes = WAKES_BARRIER;
+    put.unwatched = true;
+    apply_put(m, &put);
+}
+
 void keymap_apply(struct keymap *m, const struct change *change, struct store_result *out)
 {
-    struct queue *q;
-
     switch (change->kind) {
     case CHANGE_KEY_PUT:
         apply_put(m, &change->put);
@@ -305,10 +338,11 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
     case CHANGE_QUEUE_PUSH:
         keymap_push(m, &change->push);
         break;
+    case CHANGE_BARRIER_OPEN:
+        apply_open(m, &change->put);
+        break;
     default: /* CHANGE_QUEUE_POP */
-        q = change->pop.found != NULL ? change->pop.found : keymap_find_queue(m, change->pop.queue);
-        out->count = q->len;
-        out->value = keymap_pop(m, q);
+        apply_pop(m, &change->pop, out);
     }
 }
 
@@ -363,6 +397,7 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 {
     switch (change->kind) {
     case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
         return put_memory(m, &change->put);
     case CHANGE_KEY_PATCH:
         return patch_memory(m, &change->patch);
@@ -448,6 +483,7 @@ void keymap_fini(struct keymap *m)
     keymap_end_picks(m);
     keymap_end_waiters(m);
     keymap_clear(m);
+    blob_unref(keymap_take_popped(m));
     if (m->moment != NULL)
         keymap_moment_leaves(m->moment);
     assert(m->keys.count == 0);

@@ -115,6 +115,7 @@ TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(key_watch_list, key_watch);
 
 struct keymap_moment;
+struct session;
 
 /* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
  * the same of the same key: the lengths of prefixes of it, of different ones. */
@@ -149,6 +150,7 @@ struct keymap {
     size_t bytes;                 /* of keys that have a value, and of queues */
     size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
     struct quota *quota;  /* of the space: what of the two there may be */
+    struct blob *popped;  /* by the last change that was decoded; see keymap_take_popped() */
 };
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
@@ -275,6 +277,31 @@ void keymap_cancel(struct keymap *m, struct waiter *w);
 
 /* Frees a part of a waiter that was ended; the last part, and the waiter is gone: false. */
 bool waiter_free_some(struct waiter *w);
+
+/* --- Sessions that stand in a barrier; for session*.c. `w` is memory of theirs with room for one
+ * registration, all zeros before the first one. --- */
+
+/* Registers a session at the barrier: session_passes() is called when it opens. Without the key it
+ * does nothing. */
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session);
+
+/* The same, of a barrier whose key need not be there; takes so much of the reserve at most. */
+size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
+                        struct session *session);
+
+/* Until the barrier has opened. */
+static inline bool keymap_stands(const struct waiter *w)
+{
+    return w->count != 0;
+}
+
+/* Ends that, if it has begun. */
+void keymap_depart(struct keymap *m, struct waiter *w);
+
+/* The element that the last QUEUE_POP which was decoded has taken, a reference of the caller's;
+ * NULL: none since, or the last. */
+struct blob *keymap_take_popped(struct keymap *m);
 
 /* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
  * keymap_unwatch(), which frees *out. STORE_FULL: waiting takes as much as it may. STORE_NO_MEMORY:

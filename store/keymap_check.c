@@ -315,6 +315,8 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
         return STORE_FULL;
     put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
     change->put.unwatched = true;
+    if (out->open)
+        change->kind = CHANGE_BARRIER_OPEN;
     return STORE_OK;
 }
 

@@ -58,6 +58,9 @@ static inline struct entry *keymap_look_up(const struct keymap *m, struct slice 
  * short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 
+/* The same, of what is held of the reserve for it. */
+struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
+
 /* For the three that follow. */
 size_t keymap_count_named(const struct keymap *m, struct slice key);
 void keymap_name_links(const struct keymap *m, struct entry *e);

@@ -4,6 +4,7 @@
 
 #include "proto/c10d.h"
 #include "store/keymap_entry.h"
+#include "store/session.h"
 
 /* A waiter with more registrations than that is freed one at a time. */
 #define FREED_AT_ONCE 256
@@ -88,6 +89,11 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
     struct wait_link *link;
 
     while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
+        if (link->waiter->wake.kind == WAKE_ARRIVAL) {
+            session_passes(link->waiter->wake.owner);
+            keymap_depart(m, link->waiter);
+            continue;
+        }
         TAILQ_REMOVE(&e->barrier, link, entry);
         count_link(m, link);
     }
@@ -285,6 +291,43 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
     }
     while (free_some(m, w, UINT64_MAX))
         continue;
+}
+
+/* It takes no memory, and is not one of the clients that wait. */
+static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct session *session)
+{
+    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = session}, .cap = 1};
+    w->barrier = true;
+    waiter_add(w, e);
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+}
+
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session)
+{
+    struct entry *e = keymap_find(m, key);
+
+    if (e != NULL)
+        arrive(m, e, w, session);
+}
+
+size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
+{
+    return reserve_cost(keymap_key_cost(m, key));
+}
+
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
+                        struct session *session)
+{
+    arrive(m, keymap_get_or_make(m, key), w, session);
+}
+
+void keymap_depart(struct keymap *m, struct waiter *w)
+{
+    if (w->count == 0)
+        return;
+    unlink_wait(m, w, &w->links[0]);
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
+    w->count = 0;
 }
 
 void keymap_end_waiters(struct keymap *m)

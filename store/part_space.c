@@ -17,7 +17,9 @@ static enum store_status check_drop(const struct space *space, uint64_t id)
 
     if (store == NULL)
         return STORE_ABSENT;
-    return store->keys.waiters != 0 || run_records_name(&space->runs, id) ? STORE_IN_USE : STORE_OK;
+    return store->keys.waiters != 0 || store->sessions != 0 || run_records_name(&space->runs, id)
+               ? STORE_IN_USE
+               : STORE_OK;
 }
 
 static bool worker_store_exists(const struct space *space, uint64_t id)

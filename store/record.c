@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/record.pb-c.h"
+#include "proto/relay.h"
 
 static ProtobufCBinaryData bytes_of(struct slice s)
 {
@@ -25,6 +26,15 @@ struct packed {
         Rdzv__RunPut run_put;
         Rdzv__SpaceState space_state;
         Rdzv__TreeNode tree_node;
+        Rdzv__SessionDone session_done;
+        struct {
+            Rdzv__Session session;
+            union {
+                Rdzv__SessionBind session_bind;
+                Rdzv__SessionState session_state;
+                Rdzv__SessionHeld session_held;
+            };
+        };
         struct {
             Rdzv__TreeEvent event;
             Rdzv__EventNode node, prev;
@@ -198,6 +208,71 @@ static void pack_event(const struct event_state *c, struct packed *p)
     p->record.snapshot_event = m;
 }
 
+static void pack_done(const struct session_done *c, struct packed *p)
+{
+    Rdzv__SessionDone *m = &p->session_done;
+
+    rdzv__session_done__init(m);
+    m->id = c->id;
+    m->number = c->number;
+    m->flags = c->flags & ~(uint32_t)RELAY_ANSWERED;
+    m->popped = c->popped;
+    if (c->answer.len == 8) {
+        m->answer_case = RDZV__SESSION_DONE__ANSWER_INTEGER;
+        m->integer = (int64_t)bytes_get_u64(c->answer.ptr);
+    } else if (c->answer.len != 0) {
+        m->answer_case = RDZV__SESSION_DONE__ANSWER_BYTES;
+        m->bytes = bytes_of(c->answer);
+    }
+    p->record.session_done = m;
+}
+
+static void pack_bind(const struct session_bind *c, struct packed *p)
+{
+    rdzv__session_bind__init(&p->session_bind);
+    p->session_bind.id = c->id;
+    p->session_bind.is_worker = c->is_worker;
+    p->session_bind.worker_store = c->worker_store;
+    p->session.bind = &p->session_bind;
+}
+
+static void pack_session_state(const struct session_state *c, struct packed *p)
+{
+    rdzv__session_state__init(&p->session_state);
+    p->session_state.id = c->id;
+    p->session_state.number = c->number;
+    p->session_state.flags = c->flags;
+    p->session_state.is_worker = c->is_worker;
+    p->session_state.worker_store = c->worker_store;
+    p->session_state.answer = bytes_of(c->answer);
+    p->session.state = &p->session_state;
+}
+
+static void pack_held(const struct key_put *c, struct packed *p)
+{
+    rdzv__session_held__init(&p->session_held);
+    p->session_held.id = bytes_get_u64(c->key.ptr);
+    p->session_held.bytes = bytes_of(c->value);
+    p->session.held = &p->session_held;
+}
+
+static void pack_session(const struct change *c, struct packed *p)
+{
+    rdzv__session__init(&p->session);
+    p->record.change_case = RDZV__RECORD__CHANGE_SESSION;
+    p->record.session = &p->session;
+    p->session.what_case =
+        (Rdzv__Session__WhatCase)(c->kind - CHANGE_SESSION_BIND + RDZV__SESSION__WHAT_BIND);
+    if (c->kind == CHANGE_SESSION_BIND)
+        pack_bind(&c->bind, p);
+    else if (c->kind == CHANGE_SESSION_END)
+        p->session.end = c->session;
+    else if (c->kind == CHANGE_SNAPSHOT_SESSION)
+        pack_session_state(&c->session_state, p);
+    else
+        pack_held(&c->put, p);
+}
+
 /* What only snapshots have. */
 static void pack_state(const struct change *c, struct packed *p)
 {
@@ -221,6 +296,7 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_NONE:
         break;
     case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
         pack_put(&c->put, p);
         break;
     case CHANGE_KEY_PATCH:
@@ -289,6 +365,15 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SNAPSHOT_KEYS:
         pack_state(c, p);
         break;
+    case CHANGE_SESSION_DONE:
+        pack_done(&c->done, p);
+        break;
+    case CHANGE_SESSION_BIND:
+    case CHANGE_SESSION_END:
+    case CHANGE_SNAPSHOT_SESSION:
+    case CHANGE_SNAPSHOT_HELD:
+        pack_session(c, p);
+        break;
     }
 }
 
@@ -319,7 +404,7 @@ uint8_t *batch_take(struct batch *b, size_t *cap)
 {
     uint8_t *bytes = b->bytes;
 
-    *cap = b->cap;
+    *cap = b->cap + b->kept;
     b->bytes = NULL;
     b->count = b->len = b->cap = 0;
     return bytes;
@@ -342,12 +427,34 @@ static bool make_room(struct batch *b, size_t more)
         return false;
     while (cap - b->len < more)
         cap *= 2;
-    wider = realloc(b->bytes, cap);
+    wider = realloc(b->bytes, cap + b->kept);
     if (wider == NULL)
         return false;
     b->bytes = wider;
     b->cap = cap;
     return true;
+}
+
+bool batch_keep(struct batch *b, size_t size)
+{
+    if (b->refuses)
+        return false;
+    size += 2 * (1 + VARINT_MAX) + TIME_SIZE;
+    if (b->bytes != NULL && size <= b->kept)
+        return true;
+    batch_let_go(b);
+    if (!make_room(b, size))
+        return false;
+    b->cap -= size;
+    b->kept = size;
+    return true;
+}
+
+void batch_let_go(struct batch *b)
+{
+    if (b->bytes != NULL) /* else they were taken, with what was kept in them */
+        b->cap += b->kept;
+    b->kept = 0;
 }
 
 static void put_field(struct batch *b, uint8_t tag, uint64_t v)

@@ -12,6 +12,7 @@ struct batch {
     uint8_t *bytes;
     size_t len;
     size_t cap;
+    size_t kept;  /* bytes there are behind that, for what cannot be refused */
     bool refuses; /* whoever keeps batches takes no changes at present */
     bool fixed;   /* the memory is the caller's, and does not grow */
 };
@@ -28,6 +29,16 @@ void batch_begin(struct batch *b, uint64_t number);
 /* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
  * was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
+
+/* Keeps room for a change whose record is so long, whatever is added before it; until the batch is
+ * taken, or ends. False: memory is short, or no change is taken. */
+bool batch_keep(struct batch *b, size_t size);
+
+/* That room may be used from now on. */
+void batch_let_go(struct batch *b);
+
+/* The bytes that a record takes beside those of its space's name and its own slices, at most. */
+#define RECORD_SIZE_BASE 128u
 
 /* Adds all changes of another batch, of the same number. False when memory is short. */
 bool batch_append(struct batch *b, const struct batch *other);

@@ -4,6 +4,7 @@
 
 #include "proto/c10d.h"
 #include "proto/record.pb-c.h"
+#include "proto/relay.h"
 #include "store/record.h"
 
 /* --- Memory: all of a batch's comes in a few blocks and goes with them. --- */
@@ -241,6 +242,71 @@ static bool unpack_event(const Rdzv__TreeEvent *m, struct change *c, union recor
            (m->prev == NULL || unpack_event_node(m->prev, path, &s->prev));
 }
 
+static bool unpack_done(const Rdzv__SessionDone *m, struct change *c)
+{
+    c->done = (struct session_done){
+        .id = m->id, .number = m->number, .flags = (uint8_t)m->flags, .popped = m->popped != 0};
+    if (m->answer_case == RDZV__SESSION_DONE__ANSWER_INTEGER) {
+        bytes_put_u64(c->number, (uint64_t)m->integer);
+        c->done.answer = (struct slice){c->number, 8};
+    } else if (m->answer_case == RDZV__SESSION_DONE__ANSWER_BYTES) {
+        c->done.answer = slice_of(m->bytes);
+    }
+    if (c->done.answer.len != 0 && !(m->flags & RELAY_ARRIVED))
+        c->done.flags |= RELAY_ANSWERED;
+    return is_whole(&m->base) && (m->flags & ~(uint32_t)(RELAY_TOOK | RELAY_ARRIVED)) == 0;
+}
+
+static bool unpack_bind(const Rdzv__SessionBind *m, struct change *c)
+{
+    c->kind = CHANGE_SESSION_BIND;
+    c->bind = (struct session_bind){m->id, m->is_worker != 0, m->worker_store};
+    return is_whole(&m->base);
+}
+
+static bool unpack_session_state(const Rdzv__SessionState *m, struct change *c)
+{
+    c->kind = CHANGE_SNAPSHOT_SESSION;
+    c->session_state = (struct session_state){
+        .id = m->id,
+        .number = m->number,
+        .flags = (uint8_t)m->flags,
+        .is_worker = m->is_worker != 0,
+        .worker_store = m->worker_store,
+        .answer = slice_of(m->answer),
+    };
+    return is_whole(&m->base) &&
+           (m->flags & ~(uint32_t)(RELAY_ANSWERED | RELAY_TOOK | RELAY_ARRIVED)) == 0;
+}
+
+static bool unpack_held(const Rdzv__SessionHeld *m, struct change *c)
+{
+    c->kind = CHANGE_SNAPSHOT_HELD;
+    bytes_put_u64(c->number, m->id);
+    c->put = (struct key_put){.key = {c->number, SESSION_KEY_SIZE}, .value = slice_of(m->bytes)};
+    return is_whole(&m->base);
+}
+
+static bool unpack_session(const Rdzv__Session *m, struct change *c)
+{
+    if (!is_whole(&m->base))
+        return false;
+    switch (m->what_case) {
+    case RDZV__SESSION__WHAT_BIND:
+        return unpack_bind(m->bind, c);
+    case RDZV__SESSION__WHAT_END:
+        c->kind = CHANGE_SESSION_END;
+        c->session = m->end;
+        return true;
+    case RDZV__SESSION__WHAT_STATE:
+        return unpack_session_state(m->state, c);
+    case RDZV__SESSION__WHAT_HELD:
+        return unpack_held(m->held, c);
+    default:
+        return false;
+    }
+}
+
 /* False: what a newer version has written, or no version; half of a record is not taken for a whole
  * one. */
 static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists,
@@ -250,10 +316,17 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS &&
                                 c->kind != CHANGE_SNAPSHOT_KEYS))
         return false;
+    if (m->change_case == RDZV__RECORD__CHANGE_SESSION)
+        return unpack_session(m->session, c);
     switch (c->kind) {
     case CHANGE_NONE:
+    case CHANGE_SESSION_BIND: /* they are in a Session */
+    case CHANGE_SESSION_END:
+    case CHANGE_SNAPSHOT_SESSION:
+    case CHANGE_SNAPSHOT_HELD:
         return false;
     case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
         c->put.key = slice_of(m->key_put->key);
         c->put.value = slice_of(m->key_put->value);
         return is_whole(&m->key_put->base);
@@ -324,6 +397,8 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_SNAPSHOT_KEYS:
         c->records = m->snapshot_end;
         return true;
+    case CHANGE_SESSION_DONE:
+        return unpack_done(m->session_done, c);
     }
     return false;
 }

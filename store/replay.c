@@ -21,6 +21,7 @@ static const struct table *table_of(struct store *s, const struct record *r, str
 
     switch (c->kind) {
     case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
     case CHANGE_KEY_PATCH:
     case CHANGE_KEY_APPEND:
     case CHANGE_KEY_DELETE:

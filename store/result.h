@@ -14,9 +14,10 @@ enum store_status {
     STORE_FULL,         /* the space has no room for it */
     STORE_TOO_LONG,     /* TREE_…: the path; see tree_path_fits() */
     STORE_TOO_MANY,     /* the space has as many runs as it may; engine_apply() says so */
-    STORE_IN_USE,       /* a worker store that a run record names, or in which a client waits */
-    STORE_NO_MEMORY,    /* the machine has none */
-    STORE_READ_ONLY,    /* the journal takes no changes, see struct batch */
+    STORE_IN_USE,    /* a worker store that a run record names, to which a session is bound, or in
+                        which a client waits */
+    STORE_NO_MEMORY, /* the machine has none */
+    STORE_READ_ONLY, /* the journal takes no changes, see struct batch */
 };
 
 /* With code 0 `event` is the change (borrowed until the next one). Else `path` is the cause for

@@ -27,6 +27,7 @@ struct space_moment {
     struct space *space; /* lives as long as the store */
     struct things events, runs, users, roles;
     struct tree_snapshot tree;
+    struct session_moment sessions;
     const struct node *root;
     const struct node *dir;   /* is being written; NULL: all are */
     const struct node *after; /* where the walk of it goes on; NULL: at its beginning */
@@ -39,6 +40,7 @@ enum phase {
     PHASE_TREES,
     PHASE_LISTS, /* runs, users, roles */
     PHASE_KEYMAPS,
+    PHASE_SESSIONS,
     PHASE_END,
     PHASE_DONE,
 };
@@ -195,6 +197,8 @@ static bool begin_space(struct snapshot *s, struct space *space)
     tree_snapshot_open(&m->tree, &space->tree);
     m->tree_is_open = true;
     m->root = m->dir = space->tree.root;
+    session_moment_begin(&m->sessions, &space->sessions, &s->ahead, space->name,
+                         s->store->snapshots);
     begin_keymap(s, space, &space->keys, 0);
     for (size_t i = 0; i < space->worker_stores.count; i++)
         begin_keymap(s, space, &space->worker_stores.items[i]->keys,
@@ -469,10 +473,15 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
             close_tree(m);
             s->at++;
         }
-    } else {
+    } else if (s->phase == PHASE_LISTS) {
         if (!write_lists(m, out, bytes))
             return false;
         if (lists_are_written(m))
+            s->at++;
+    } else {
+        if (!session_moment_write(&m->sessions, out, bytes))
+            return false;
+        if (m->sessions.next == NULL)
             s->at++;
     }
     return true;
@@ -541,8 +550,10 @@ enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batc
 /* The store knows nothing of it from now on. */
 static void detach(struct snapshot *s)
 {
-    for (size_t i = 0; i < s->space_count; i++)
+    for (size_t i = 0; i < s->space_count; i++) {
         close_tree(&s->spaces[i]);
+        session_moment_end(&s->spaces[i].sessions);
+    }
     for (size_t i = 0; i < s->keymap_count; i++)
         keymap_moment_end(&s->keymaps[i], &s->store->graveyard);
     s->keymap_count = 0;
@@ -580,6 +591,7 @@ void snapshot_yield(struct snapshot *s, size_t need)
         while (s->spaces[i].events.next < s->spaces[i].events.count)
             let_go_of_event(&s->spaces[i].events);
         close_tree(&s->spaces[i]);
+        session_moment_end(&s->spaces[i].sessions);
     }
     for (size_t i = 0; i < s->keymap_count; i++)
         keymap_moment_end(&s->keymaps[i], &s->store->graveyard);

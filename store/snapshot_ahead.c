@@ -55,7 +55,7 @@ static struct blob *copy_of(struct blob *value, bool overwritten)
 
 static struct slice key_of(const struct change *change)
 {
-    return change->kind == CHANGE_KEY_PUT ? change->put.key : change->push.queue;
+    return change->kind == CHANGE_QUEUE_PUSH ? change->push.queue : change->put.key;
 }
 
 static bool put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
@@ -101,10 +101,10 @@ static bool write_item(const struct ahead_item *item, struct batch *out)
 
     if (item->value == NULL)
         return batch_append(out, &item->batch);
-    if (item->kind == CHANGE_KEY_PUT)
-        change.put = (struct key_put){.key = key, .value = blob_slice(item->value)};
-    else
+    if (item->kind == CHANGE_QUEUE_PUSH)
         change.push = (struct queue_push){.queue = key, .value = blob_slice(item->value)};
+    else
+        change.put = (struct key_put){.key = key, .value = blob_slice(item->value)};
     return batch_add(out, item->name, &change);
 }
 

@@ -23,9 +23,9 @@ struct snapshot_ahead {
 
 void ahead_init(struct snapshot_ahead *a);
 
-/* Keeps a change that is a KEY_PUT or a QUEUE_PUSH of this value, or any other small one with
- * `value` NULL. `overwritten`: the value's bytes are going to change. `name` is the space's, and
- * lives longer. */
+/* Keeps a change that is a KEY_PUT, a QUEUE_PUSH or a SNAPSHOT_HELD of this value, or any other
+ * small one with `value` NULL. `overwritten`: the value's bytes are going to change. `name` is the
+ * space's, and lives longer. */
 void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
                struct blob *value, bool overwritten);
 

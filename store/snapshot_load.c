@@ -85,6 +85,10 @@ static bool load(struct store *s, const struct record *r)
         return tree_load_node(&space->tree, &c->node_state);
     case CHANGE_SNAPSHOT_EVENT:
         return tree_load_event(&space->tree, c->event_state);
+    case CHANGE_SNAPSHOT_SESSION:
+        return session_load(&space->sessions, &c->session_state);
+    case CHANGE_SNAPSHOT_HELD:
+        return session_load_held(&space->sessions, &c->put);
     case CHANGE_SNAPSHOT_USER:
     case CHANGE_SNAPSHOT_ROLE:
         return auth_load(&space->auth, &s->reserve, c);

@@ -19,11 +19,13 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     tree_init(&space->tree, ready, reserve, seed, &space->quota);
     space->tree.graveyard = graveyard;
     auth_init(&space->auth, &space->quota);
+    sessions_init(&space->sessions, space, reserve, seed, &space->quota);
     return space;
 }
 
 void space_free(struct space *space)
 {
+    sessions_fini(&space->sessions);
     auth_fini(&space->auth);
     tree_fini(&space->tree);
     run_records_fini(&space->runs);
@@ -31,6 +33,13 @@ void space_free(struct space *space)
     keymap_fini(&space->keys);
     free(space->name);
     free(space);
+}
+
+void space_end_replay(struct space *space)
+{
+    blob_unref(keymap_take_popped(&space->keys));
+    for (size_t i = 0; i < space->worker_stores.count; i++)
+        blob_unref(keymap_take_popped(&space->worker_stores.items[i]->keys));
 }
 
 static void add_usage(struct space_usage *use, const struct keymap *m)

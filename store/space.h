@@ -5,6 +5,7 @@
 #include "store/auth.h"
 #include "store/keymap.h"
 #include "store/run_record.h"
+#include "store/session.h"
 #include "store/tree.h"
 #include "store/worker_store.h"
 
@@ -19,6 +20,7 @@ struct space {
     struct run_records runs;
     struct tree tree;
     struct auth auth;
+    struct sessions sessions; /* of relays */
 };
 
 TAILQ_HEAD(space_list, space);
@@ -41,6 +43,9 @@ static inline struct keymap *space_keys(struct space *space, uint64_t worker_sto
     store = worker_stores_find(&space->worker_stores, worker_store);
     return store == NULL ? NULL : &store->keys;
 }
+
+/* A replay has ended: lets go of what only one needs. */
+void space_end_replay(struct space *space);
 
 /* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
  * users and roles, and what waiters take. */

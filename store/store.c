@@ -136,10 +136,8 @@ static void keep_history_within(struct space *space)
 }
 
 static const struct part *const parts[] = {
-    [PART_KEYS] = &part_keys,
-    [PART_TREE] = &part_tree,
-    [PART_AUTH] = &part_auth,
-    [PART_SPACE] = &part_space,
+    [PART_KEYS] = &part_keys,   [PART_TREE] = &part_tree,       [PART_AUTH] = &part_auth,
+    [PART_SPACE] = &part_space, [PART_SESSION] = &part_session,
 };
 
 static inline bool check(struct store *s, struct space *space, const struct command *command,
@@ -202,6 +200,24 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
     if (account_is_short() && change_part(change.kind) == PART_TREE)
         store_spare_history(s);
     return true;
+}
+
+enum store_status store_change(struct store *s, struct space *space, const struct change *change,
+                               struct batch *batch)
+{
+    const struct part *part = parts[change_part(change->kind)];
+    struct store_result out = {0};
+
+    if (!part->can_apply(space, change))
+        return STORE_ABSENT;
+    if (!has_memory(s, change, part->memory(space, change)))
+        return STORE_NO_MEMORY;
+    if (batch != NULL && !batch_add(batch, space->name, change)) {
+        reserve_settle(&s->reserve);
+        return batch->refuses ? STORE_READ_ONLY : STORE_NO_MEMORY;
+    }
+    apply(s, space, change, &out);
+    return STORE_OK;
 }
 
 struct wake *store_next_ready(struct store *s)

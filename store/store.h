@@ -69,5 +69,10 @@ bool store_spare_history(struct store *s);
  * change. */
 bool store_make_room(struct store *s, enum account_class class, size_t len);
 
+/* A change that no command makes, from its beginning to its end. STORE_ABSENT: it does not fit to
+ * what there is. STORE_NO_MEMORY, STORE_READ_ONLY: as of a command. */
+enum store_status store_change(struct store *s, struct space *space, const struct change *change,
+                               struct batch *batch);
+
 /* The next one who was woken, in order of waking, taken off the list; NULL when there is none. */
 struct wake *store_next_ready(struct store *s);

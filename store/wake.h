@@ -12,6 +12,7 @@
 enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
     WAKE_ENDED,        /* such a one whose client has gone, and which is not freed yet */
+    WAKE_ARRIVAL,      /* a session that stands in a barrier: nobody is woken. See session.h */
     WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
 

@@ -54,6 +54,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     w->last_id = id;
     quota_keep(w->quota, &w->bytes, WORKER_STORE_COST, 0);
     store->id = id;
+    store->sessions = 0;
     keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
     store->keys.graveyard = w->graveyard;
     return store;

@@ -6,7 +6,8 @@
 #include "store/keymap.h"
 
 struct worker_store {
-    uint64_t id; /* from 1 on, in order of creation within the space */
+    uint64_t id;       /* from 1 on, in order of creation within the space */
+    uint64_t sessions; /* that are bound to it; see session.h */
     struct keymap keys;
 };
 

@@ -13,13 +13,7 @@ static bool is_verbose(const struct http_request *r)
            url_find_param((struct slice){0}, r->query, "verbose", &value);
 }
 
-struct check {
-    const char *name;
-    bool ok;
-    const char *why; /* it is not; NULL: its name says all */
-};
-
-static bool has_listener(const struct net *n)
+bool health_has_listener(const struct net *n)
 {
     const struct listener *listener;
 
@@ -30,10 +24,10 @@ static bool has_listener(const struct net *n)
     return false;
 }
 
-static void reply_checks(const struct http_request *r, const char *name, const struct check *checks,
+static void reply_checks(const struct http_request *r, const char *name, const struct health_check *checks,
                          size_t count)
 {
-    uint8_t text[1024];
+    uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
     bool ok = true;
 
@@ -46,7 +40,7 @@ static void reply_checks(const struct http_request *r, const char *name, const s
             writer_str(&w, checks[i].ok ? "[+]" : "[-]");
             writer_str(&w, checks[i].name);
             writer_str(&w, checks[i].ok ? " ok" : " failed");
-            if (!checks[i].ok && checks[i].why != NULL) {
+            if (checks[i].why != NULL) {
                 writer_str(&w, ": ");
                 writer_str(&w, checks[i].why);
             }
@@ -61,8 +55,8 @@ static void reply_checks(const struct http_request *r, const char *name, const s
                                   .body = {w.ptr, w.len}});
 }
 
-static void handle(const struct http_request *r, const char *name, const struct check *checks,
-                   size_t count)
+void health_reply(const struct http_request *r, const char *name,
+                  const struct health_check *checks, size_t count)
 {
     if (!http_is_reading(r))
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
@@ -73,7 +67,7 @@ static void handle(const struct http_request *r, const char *name, const struct 
 /* That this code runs is what /livez says. */
 void admin_livez_handle(const struct http_request *r)
 {
-    handle(r, "livez", &(struct check){"loop", true, NULL}, 1);
+    health_reply(r, "livez", &(struct health_check){"loop", true, NULL}, 1);
 }
 
 void admin_readyz_handle(const struct http_request *r)
@@ -81,14 +75,14 @@ void admin_readyz_handle(const struct http_request *r)
     const struct net *n = conn_net(r->conn);
     const struct data_dir *data = n->engine->data_dir;
     const char *refusal = data == NULL ? NULL : data_dir_refuses(data);
-    const struct check checks[] = {
+    const struct health_check checks[] = {
         {"loop", true, NULL},
         {"store", !TAILQ_EMPTY(&n->engine->spaces), NULL},
-        {"listeners", n->draining || has_listener(n), NULL},
+        {"listeners", n->draining || health_has_listener(n), NULL},
         {"shutdown", !n->draining, NULL},
         {"journal", refusal == NULL, refusal},
     };
     size_t count = sizeof checks / sizeof checks[0];
 
-    handle(r, "readyz", checks, data == NULL ? count - 1 : count);
+    health_reply(r, "readyz", checks, data == NULL ? count - 1 : count);
 }

@@ -9,3 +9,17 @@ void admin_livez_handle(const struct http_request *r);
 /* GET /readyz: and the daemon takes clients; 503 once it is shutting down. With ?verbose: which
  * checks there are and what they say. */
 void admin_readyz_handle(const struct http_request *r);
+
+/* One check of a probe. */
+struct health_check {
+    const char *name;
+    bool ok;
+    const char *why; /* what more there is to say; NULL: its name says all */
+};
+
+/* Replies with checks; 503 when one of them has failed. */
+void health_reply(const struct http_request *r, const char *name,
+                  const struct health_check *checks, size_t count);
+
+/* Whether anybody can connect. */
+bool health_has_listener(const struct net *n);

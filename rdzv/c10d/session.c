@@ -315,6 +315,13 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     end_work(c);
 }
 
+/* For the carrier, which is told when the request is done. */
+static void note_popped(struct c10d *c10d, const struct store_result *result)
+{
+    c10d->popped = result->value;
+    c10d->popped_of = (uint64_t)result->count;
+}
+
 static void handle_pop(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_QUEUE_POP, .key = req->key};
@@ -325,7 +332,10 @@ static void handle_pop(struct conn *c, const struct c10d_request *req)
     reply_i64(c, (int64_t)result.count); /* the length before; 0: nothing follows */
     if (result.status == STORE_OK) {
         c10d_reply_blob(c, result.value);
-        blob_unref(result.value);
+        if (c->carrier != NULL)
+            note_popped(c10d_of(c), &result);
+        else
+            blob_unref(result.value);
     }
 }
 
@@ -626,6 +636,16 @@ static struct slice first_key(const struct c10d_request *req)
     return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
 }
 
+/* What its carrier has to know when it brings the session again. That of others but a worker is the
+ * space's, which they find without. */
+static void keep_binding(struct conn *c, struct slice key)
+{
+    enum store_status status = c->carrier->functions->bound(c, worker_store_of(c));
+
+    if (status != STORE_OK && c10d_session(c)->role == C10D_WORKER)
+        c10d_reject(c, status, key);
+}
+
 /* Says who the client is, and lets the hooks see an agent's request first. */
 static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *req)
 {
@@ -633,10 +653,13 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
     struct c10d_session *s = c10d_session(c);
     struct slice key = first_key(req);
 
-    if (s->role == C10D_UNBOUND && key.ptr != NULL) {
-        s->role = C10D_PLAIN;
+    if (s->role < C10D_PLAIN && key.ptr != NULL) {
+        if (s->role == C10D_UNBOUND)
+            s->role = C10D_PLAIN;
         if (hooks->bind != NULL)
             hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+        if (conn_is_open(c) && c->carrier != NULL)
+            keep_binding(c, key);
         if (!conn_is_open(c))
             return C10D_ANSWERED;
     }
@@ -662,14 +685,82 @@ static enum protocol_result end_turn(struct conn *c)
     return PROTOCOL_DEFERRED;
 }
 
+/* --- Requests of carried sessions, each of which counts once. --- */
+
+static bool may_change(enum c10d_op op)
+{
+    static const bool changes[C10D_OP_COUNT] = {
+        [C10D_SET] = true,       [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
+        [C10D_DELETE_KEY] = true, [C10D_APPEND] = true,      [C10D_MULTI_SET] = true,
+        [C10D_QUEUE_PUSH] = true, [C10D_QUEUE_POP] = true,   [C10D_BARRIER] = true,
+    };
+
+    return changes[op];
+}
+
+static enum carrier_verdict begin_carried(struct conn *c, const struct c10d_request *req)
+{
+    struct slice none = {0};
+
+    return c->carrier->functions->begin(c, may_change(req->op),
+                                        req->op == C10D_BARRIER ? req->key : none);
+}
+
+/* The request has had its last turn; `before` it there had been so many changes. What follows from
+ * a COMPARE_SET that was refused is not its own. */
+static void end_carried(struct conn *c, const struct c10d_request *req, uint64_t before)
+{
+    struct c10d *c10d = c10d_of(c);
+    struct carrier_result result = {
+        .changed = may_change(req->op) && engine_changes(c10d->engine) != before,
+        .waits = c10d_session(c)->waiter != NULL,
+        .key = req->key,
+        .popped = c10d->popped,
+        .popped_of = c10d->popped_of};
+
+    if (req->op == C10D_COMPARE_SET) {
+        result.took = result.changed &&
+                      slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
+        result.changed = result.took;
+    }
+    c->carrier->functions->done(c, &result);
+}
+
+static void drop_popped(struct c10d *c10d)
+{
+    blob_unref(c10d->popped);
+    c10d->popped = NULL;
+}
+
+/* The BARRIER has been counted before a start, or in a connection that was lost. */
+static void wait_again(struct conn *c, const struct c10d_request *req)
+{
+    enum store_status status;
+
+    if (!watchers_left(c))
+        return;
+    status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
+    if (status != STORE_OK)
+        c10d_reject(c, status, req->key);
+}
+
+/* --- Turns. --- */
+
 /* One more turn of the request that has begun. The daemon may have waited for its end. */
 static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
 {
+    struct c10d *c10d = c10d_of(c);
+    uint64_t before = engine_changes(c10d->engine);
+
+    if (c->carrier != NULL && begin_carried(c, req) != CARRIER_PROCEED)
+        return end_turn(c);
     if (c10d_session(c)->busy == C10D_LISTS)
         handle_list(c, req);
     else
         run_job(c, req);
-    if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
+    if (c->carrier != NULL && conn_is_open(c) && !is_busy(c))
+        end_carried(c, req, before);
+    else if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
         conn_finish(c);
     return end_turn(c);
 }
@@ -699,8 +790,8 @@ static void handle(struct conn *c, const struct c10d_request *req, const uint8_t
 }
 
 /* One whole request of `size` bytes, which begins there. */
-static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
-                                        const uint8_t *start, size_t size)
+static inline enum protocol_result run_own(struct conn *c, const struct c10d_request *req,
+                                           const uint8_t *start, size_t size)
 {
     struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
     uint64_t worked = engine->work, told = engine->store.ready.told;
@@ -715,6 +806,32 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
                        (engine->store.ready.told - told) * TOLD_COST);
     return end_turn(c);
+}
+
+__attribute__((noinline)) static enum protocol_result
+run_carried(struct conn *c, const struct c10d_request *req, const uint8_t *start, size_t size)
+{
+    struct c10d *c10d = c10d_of(c);
+    uint64_t before = engine_changes(c10d->engine);
+    enum carrier_verdict verdict = begin_carried(c, req);
+    enum protocol_result result = PROTOCOL_MORE;
+
+    if (verdict == CARRIER_REFUSED)
+        return PROTOCOL_ENDED;
+    if (verdict == CARRIER_PROCEED)
+        result = run_own(c, req, start, size);
+    else if (verdict == CARRIER_WAITS_AGAIN)
+        wait_again(c, req);
+    if (result == PROTOCOL_MORE && conn_is_open(c))
+        end_carried(c, req, before);
+    drop_popped(c10d);
+    return result == PROTOCOL_MORE ? end_turn(c) : result;
+}
+
+static inline enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
+                                               const uint8_t *start, size_t size)
+{
+    return c->carrier != NULL ? run_carried(c, req, start, size) : run_own(c, req, start, size);
 }
 
 /* True for the few requests that may take long, or be answered at length. */
@@ -837,7 +954,7 @@ static void resume(struct conn *c, struct wake *w)
 
     if (w->kind == WAKE_WAITER) {
         drop_wait(c);
-        if (conn_can_push(c))
+        if ((c->carrier == NULL || c->carrier->functions->woken(c)) && conn_can_push(c))
             reply_u8(c, C10D_STOP_WAITING);
         return;
     }
@@ -866,13 +983,9 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
                                struct protocol_progress *progress, const char **why)
 {
     struct c10d *c10d = p->arg;
-    enum c10d_version legacy =
-        c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X1   ? C10D_X1
-        : c10d->config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X2 ? C10D_X2
-                                                                       : C10D_LEGACY;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, legacy, c10d->config->legacy, &version, &size);
+    enum parse_result result = c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
 
     if (result == PARSE_MORE)
         progress->need = size;
@@ -889,6 +1002,54 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     c10d_session(c)->version = (uint8_t)version;
     engine_session_began(c10d->engine, conn_space(c));
     return PARSE_DONE;
+}
+
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged)
+{
+    struct c10d *c10d = p->arg;
+
+    c->protocol = p;
+    c10d_session(c)->version = (uint8_t)version;
+    c10d_session(c)->pinged = pinged;
+    engine_session_began(c10d->engine, conn_space(c));
+}
+
+bool c10d_restore(struct conn *c, uint64_t worker_store)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+
+    c10d_session(c)->role = C10D_RESUMED;
+    if (worker_store != 0 && hooks->rebind != NULL)
+        hooks->rebind(hooks->arg, c, worker_store);
+    return worker_store == 0 || c10d_session(c)->role == C10D_WORKER;
+}
+
+void c10d_rewind(struct conn *c)
+{
+    end_work(c);
+    c10d_session(c)->progress = (struct c10d_progress){0};
+}
+
+void c10d_drop_wait(struct conn *c)
+{
+    drop_wait(c);
+}
+
+void c10d_set_away(struct conn *c, bool away)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+
+    if (c10d_session(c)->role == C10D_AGENT && hooks->set_away != NULL)
+        hooks->set_away(hooks->arg, c, away);
+}
+
+void c10d_note_returned(const struct protocol *p, struct engine_space *space)
+{
+    const struct c10d *c10d = p->arg;
+
+    if (c10d->hooks.returned != NULL)
+        c10d->hooks.returned(c10d->hooks.arg, space);
 }
 
 static const char *version_name(const struct conn *c)

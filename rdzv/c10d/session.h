@@ -8,6 +8,7 @@
 /* Whose c10d keys a session uses. */
 enum c10d_role {
     C10D_UNBOUND, /* has named none yet */
+    C10D_RESUMED, /* those of the space; whether it is an agent, its keys will tell */
     C10D_PLAIN,   /* those of the space */
     C10D_AGENT,   /* the same, as torch's agents */
     C10D_WORKER,  /* those of a worker store */
@@ -53,6 +54,12 @@ struct c10d_hooks {
     void (*bind)(void *arg, struct conn *c, struct slice key, bool compared);
     /* A bound session ends. */
     void (*unbind)(void *arg, struct conn *c);
+    /* A session that used that worker store before a start is here again: sets role and bound. */
+    void (*rebind)(void *arg, struct conn *c, uint64_t worker_store);
+    /* The carrier of an agent's session has lost its client, or has found it again. */
+    void (*set_away)(void *arg, struct conn *c, bool away);
+    /* What c10d_note_returned() says. */
+    void (*returned)(void *arg, struct engine_space *space);
     /* Before any request of an agent. `key` is the first that it names; empty: none. */
     enum c10d_verdict (*on_request)(void *arg, struct conn *c, const struct c10d_request *req,
                                     struct slice key);
@@ -64,6 +71,8 @@ struct c10d {
     struct engine *engine;
     struct c10d_hooks hooks;
     struct c10d_limits limits;
+    struct blob *popped; /* by the request that is carried out just now, of a carried session */
+    uint64_t popped_of;
 };
 
 /* `hooks` may be NULL. Config and engine outlive it. */
@@ -88,3 +97,33 @@ void c10d_reply_blob(struct conn *c, struct blob *value);
 
 /* For hooks: a command that failed ends the connection, since the protocol has no error answer. */
 void c10d_reject(struct conn *c, enum store_status status, struct slice key);
+
+/* --- For carriers: sessions without a socket. --- */
+
+/* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
+ * carrier has answered a PING. */
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged);
+
+/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space. False:
+ * those keys are not there. */
+bool c10d_restore(struct conn *c, uint64_t worker_store);
+
+/* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits
+ * for stays. */
+void c10d_rewind(struct conn *c);
+
+/* It waits no more. */
+void c10d_drop_wait(struct conn *c);
+
+/* An open WAIT or BARRIER. */
+static inline bool c10d_waits(struct conn *c)
+{
+    return c10d_session(c)->waiter != NULL;
+}
+
+/* The client is not there just now, is there again. */
+void c10d_set_away(struct conn *c, bool away);
+
+/* All sessions of the space from before a start that come back at all are here again. */
+void c10d_note_returned(const struct protocol *p, struct engine_space *space);

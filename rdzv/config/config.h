@@ -17,6 +17,7 @@
  * etcd, and leaves ours in force. --config is always ours: to etcd it is a flag without effect. */
 #pragma once
 
+#include "proto/c10d.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -33,15 +34,22 @@ struct string_list {
 };
 
 struct listen_spec {
-    char *path;     /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
-    char *host;     /* "" for every address of IPv4 and IPv6; else an address without brackets,
-                       or a name that the server resolves */
-    uint16_t port;  /* 0: the kernel chooses, the log says what */
-    char *space;    /* the space of c10d and etcd requests that come in here */
-    bool ipv6_only; /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
-    bool optional;  /* ::1 beside a default or named localhost: no error where there is no IPv6 */
+    char *path;       /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
+    char *host;       /* "" for every address of IPv4 and IPv6; else an address without brackets,
+                         or a name that the server resolves */
+    uint16_t port;    /* 0: the kernel chooses, the log says what */
+    char *space;      /* the space of c10d and etcd requests that come in here */
+    bool space_named; /* and no relay gets another one here */
+    bool ipv6_only;   /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
+    bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
     int fd;            /* an inherited listening socket, or -1: open one */
+};
+
+/* Where a relay finds its store. */
+struct upstream_spec {
+    char *host; /* an address without brackets, or a name */
+    uint16_t port;
 };
 
 enum config_action {
@@ -135,6 +143,11 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
+    char *upstream; /* as given; NULL: this is a store. Else it is a relay of these stores: */
+    struct upstream_spec *upstreams; /* one at least */
+    size_t upstream_count;
+    char *space; /* of a relay: what its clients use there; NULL: the default one */
+
     char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir;   /* NULL: state is in memory only */
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
@@ -156,6 +169,7 @@ struct config {
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
+    uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
     uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
     struct config_elastic elastic;
@@ -182,6 +196,9 @@ struct config_error {
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error);
 void config_free(struct config *config);
+
+/* What a c10d client without a handshake speaks. */
+enum c10d_version config_legacy_version(const struct config *config);
 
 /* An inherited listening socket (see notify.h) takes the place of the listener with that address,
  * if there is one, of the default listeners, if no setting names any, or its own place. A socket

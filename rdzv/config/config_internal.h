@@ -124,6 +124,15 @@ const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
 void config_note_elastic(struct config *c);
 
+/* config_relay.c; see struct option */
+const char *config_check_upstream(struct config *c, const char *text);
+const char *config_check_space(struct config *c, const char *text);
+void config_clear_upstreams(struct config *c);
+/* A relay has no use for it. */
+bool config_is_of_store(const struct option *o);
+/* What goes with --upstream, and what does not. */
+bool config_finish_relay(struct parse *p);
+
 /* config_text.c */
 #define CONFIG_LABEL_MAX 400
 

@@ -162,7 +162,8 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
     struct config *c = &d->config;
     const char *host, *port, *space, *problem;
     struct listen_spec *spec;
-    size_t host_len;
+    size_t host_len, before;
+    bool named;
     uint16_t number;
 
     if (d->listen_from != NULL && d->listen_from->source != s->source)
@@ -180,16 +181,20 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
                            "%s: a space is named with 1 to %d letters, digits, `.`, `_` or "
                            "`-`, a letter or digit first",
                            config_show(s->value).text, SPACE_NAME_MAX);
-    if (space == NULL)
+    named = space != NULL;
+    before = c->listener_count;
+    if (!named)
         space = CONFIG_DEFAULT_SPACE;
     if (host_len == 9 && strncasecmp(host, "localhost", 9) == 0) {
         config_add_localhost(c, number, space);
-        return true;
+    } else {
+        if (host_len == 1 && host[0] == '*')
+            host_len = 0;
+        spec = config_add_listener(c, host, host_len, number, space);
+        spec->ipv6_only = strcmp(spec->host, "::") == 0;
     }
-    if (host_len == 1 && host[0] == '*')
-        host_len = 0;
-    spec = config_add_listener(c, host, host_len, number, space);
-    spec->ipv6_only = strcmp(spec->host, "::") == 0;
+    for (size_t i = before; i < c->listener_count; i++)
+        c->listeners[i].space_named = named;
     return true;
 }
 

@@ -11,6 +11,7 @@ static void set_defaults(struct config *c)
         .etcd_auth = true,
         .password_backoff = true,
         .legacy = true,
+        .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
         .sync_interval_ms = 100,
@@ -103,7 +104,7 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d))
+    if (!config_check_overlaps(d) || !config_finish_relay(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -167,6 +168,9 @@ void config_free(struct config *c)
         return;
     config_clear_listeners(c);
     free(c->name);
+    config_clear_upstreams(c);
+    free(c->upstream);
+    free(c->space);
     free(c->data_dir);
     free(c->check_data);
     free(c->admin_token_file);
@@ -211,9 +215,15 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             strcmp(c->listeners[i].host, host) == 0)
             spec = &c->listeners[i];
     }
-    if (spec == NULL)
+    if (spec == NULL) {
+        bool named = c->upstream == NULL && config_space_name_ok(name);
+
         spec = config_add_listener(c, host, strlen(host), port,
-                                   config_space_name_ok(name) ? name : CONFIG_DEFAULT_SPACE);
+                                   c->upstream != NULL ? c->space
+                                   : named             ? name
+                                                       : CONFIG_DEFAULT_SPACE);
+        spec->space_named = named;
+    }
     spec->fd = fd;
     spec->optional = false;
 }

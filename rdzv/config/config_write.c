@@ -153,7 +153,7 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        if (spec->path != NULL) {
+        if (spec->path != NULL || c->upstream != NULL) {
             fputs("  - ", out);
             write_quoted(out, text);
             fputc('\n', out);
@@ -187,8 +187,10 @@ static void write_metrics(FILE *out, const struct config *c)
 void config_write_effective(FILE *out, const struct config *c)
 {
     write_listeners(out, c);
-    for (size_t i = 0; i < config_option_count; i++)
-        write_value(out, c, &config_options[i]);
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (c->upstream == NULL || !config_is_of_store(&config_options[i]))
+            write_value(out, c, &config_options[i]);
+    }
     write_metrics(out, c);
     if (!c->etcd_mode)
         return;

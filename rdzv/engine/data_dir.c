@@ -260,7 +260,7 @@ static void log_snapshots(struct data_dir *d)
 
 static void begin_snapshot(struct data_dir *d)
 {
-    if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changed ||
+    if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changes != 0 ||
         engine_now_ms(d->engine) < d->snapshot_after_ms)
         return;
     d->snapshot = snapshot_begin(&d->engine->store);

@@ -63,7 +63,7 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
     }
     if (!store_execute(&e->store, space->store, command, batch, out))
         return;
-    e->batch_changed = true;
+    e->batch_changes++;
     if (command_part(command->kind) != PART_KEYS)
         e->expiry_moved = true;
     if (e->observer.applied != NULL)
@@ -81,14 +81,15 @@ void engine_commit(struct engine *e)
 {
     uint64_t durable = e->batch.number;
 
-    if (!e->batch_changed)
+    if (e->batch_changes == 0)
         return;
     if (e->options.journal.commit != NULL) {
         batch_end(&e->batch, engine_wall_ns(e));
         durable = e->options.journal.commit(e->options.journal.arg, &e->batch);
     }
     batch_begin(&e->batch, e->batch.number + 1);
-    e->batch_changed = false;
+    e->changes += e->batch_changes;
+    e->batch_changes = 0;
     engine_committed(e, durable);
 }
 
@@ -96,7 +97,7 @@ void engine_commit_time(struct engine *e)
 {
     if (e->options.journal.commit == NULL || e->batch.refuses)
         return;
-    e->batch_changed = true;
+    e->batch_changes++;
     engine_commit(e);
 }
 
@@ -106,7 +107,7 @@ void engine_committed(struct engine *e, uint64_t number)
         e->committed = number;
 }
 
-/* --- Sessions. --- */
+/* --- Connections. --- */
 
 void engine_use_began(struct engine *e)
 {

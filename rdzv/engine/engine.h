@@ -57,6 +57,9 @@ struct engine_observer {
     bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_note_alive(), when the process has been paused for that long. */
     void (*resumed)(void *arg, uint64_t paused_ms);
+    /* Called from engine_session_end(): the last session that was bound to this worker store has
+     * ended, so that it may be dropped now. */
+    void (*unbound)(void *arg, struct engine_space *space, uint64_t worker_store);
     void *arg;
 };
 
@@ -84,8 +87,9 @@ struct engine {
 
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
-    bool batch_changed; /* it has changes */
-    uint64_t committed; /* the newest batch that is as durable as promised */
+    uint64_t batch_changes; /* how many changes it has */
+    uint64_t changes;       /* how many those before it had */
+    uint64_t committed;     /* the newest batch that is as durable as promised */
 };
 
 void engine_init(struct engine *e, const struct engine_options *options);
@@ -148,7 +152,7 @@ struct wake *engine_next_ready(struct engine *e);
 /* The batch that an answer queued now depends on: it may show any change that was made so far. */
 static inline uint64_t engine_watermark(const struct engine *e)
 {
-    return e->batch_changed ? e->batch.number : e->batch.number - 1;
+    return e->batch_changes != 0 ? e->batch.number : e->batch.number - 1;
 }
 
 static inline bool engine_is_committed(const struct engine *e, uint64_t watermark)
@@ -166,7 +170,73 @@ void engine_commit_time(struct engine *e);
 /* The journal reports that all batches up to this one are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
 
-/* --- Sessions, and time. --- */
+/* --- Sessions of relays: store/session.h says what is kept of each. ---
+ *
+ * A request of a session that may change something is carried out so, all in one turn:
+ *
+ *     engine_session_prepare()    else the request is refused, and nothing has changed
+ *     before = engine_changes()
+ *     … the request …
+ *     if engine_changes() != before, and the request was one of those that change something:
+ *         engine_session_done()
+ *
+ * A request that takes several turns is prepared before each of them: what a turn has prepared is
+ * good until its iteration ends. */
+
+/* How many changes have been applied. Those count too that others make of a request, as the
+ * observer does: also a read can be followed by some, and a COMPARE_SET that was refused. */
+static inline uint64_t engine_changes(const struct engine *e)
+{
+    return e->changes + e->batch_changes;
+}
+
+/* Slices and blobs are borrowed until the next engine_session_…(). */
+struct engine_session_state {
+    uint64_t number;     /* the last request that has changed anything; 0: none */
+    uint8_t flags;       /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED */
+    struct slice answer; /* with RELAY_ANSWERED */
+    struct blob *popped; /* behind it, blob_counted(): the answer of a QUEUE_POP; NULL: nothing */
+    uint64_t worker_store;
+    bool is_worker;
+};
+
+/* False: there is none of that id. */
+bool engine_session_find(const struct engine *e, const struct engine_space *space, uint64_t id,
+                         struct engine_session_state *out);
+
+/* Before a request that may change something: room for its engine_session_done(). `key`: of a
+ * BARRIER; of others empty. STORE_NO_MEMORY, STORE_FULL, STORE_READ_ONLY: it is to be refused. */
+enum store_status engine_session_prepare(struct engine *e, struct engine_space *space, uint64_t id,
+                                         struct slice key);
+
+/* The request has been carried out, and has changed something. `answer`: with RELAY_ANSWERED, up to
+ * SESSION_ANSWER_MAX bytes, and of a QUEUE_POP the eight before the element, which is `popped`
+ * (NULL: it was no QUEUE_POP). With RELAY_ARRIVED, the barrier's key. With RELAY_TOOK, or when
+ * there was no answer, empty. */
+void engine_session_done(struct engine *e, struct engine_space *space, uint64_t id, uint64_t number,
+                         uint8_t flags, struct slice answer, struct blob *popped);
+
+/* Says whose keys a session uses; makes it when there is none. Before its first request that may
+ * change something of a worker store. STORE_ABSENT: there is no such worker store. STORE_IN_USE: it
+ * stands in a barrier of others. */
+enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
+                                      bool is_worker, uint64_t worker_store);
+
+/* Of a session with RELAY_ARRIVED whose client has sent its BARRIER again: true, it has opened
+ * since and the client passes; false, the client waits there, and has been counted. */
+bool engine_session_barrier_is_open(const struct engine *e, const struct engine_space *space,
+                                    uint64_t id);
+
+/* Forgets a session; of one that there is not it does nothing. False: no change is taken at
+ * present, and the session stays. */
+bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id);
+
+/* All sessions of a space, those that a start has found too, in no order that means anything. The
+ * one that `after` is may not have ended yet: ask for the next one before. NULL: the first; and
+ * that was the last. */
+struct session *engine_session_next(const struct engine_space *space, const struct session *after);
+
+/* --- Connections, and time. --- */
 
 /* A c10d session of this space begins, ends: a use, too. */
 void engine_session_began(struct engine *e, struct engine_space *space);

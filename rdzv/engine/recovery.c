@@ -74,8 +74,10 @@ void recovery_end(struct recovery *r)
     struct engine *e = r->engine;
     struct space *space;
 
-    TAILQ_FOREACH(space, &e->store.spaces, entry)
+    TAILQ_FOREACH(space, &e->store.spaces, entry) {
         engine_space(e, space->name); /* those of the snapshot alone */
+        space_end_replay(space);
+    }
     e->committed = r->last;
     batch_begin(&e->batch, r->last + 1);
     e->expiry_moved = true;

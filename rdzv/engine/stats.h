@@ -11,7 +11,8 @@ enum drop_reason {
     DROP_SPACE_FULL, /* --space-limit */
     DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
-    DROP_RUN, /* an agent whose run was forgotten, or goes on without it */
+    DROP_RUN,      /* an agent whose run was forgotten, or goes on without it */
+    DROP_UPSTREAM, /* of a relay: the store has ended its session, or does not know it any more */
     DROP_REASONS,
 };
 
@@ -26,6 +27,7 @@ enum refusal_reason {
     REFUSAL_PASSWORD, /* a wrong password, or a user that is not there */
     REFUSAL_BACKOFF,  /* a password or a token too soon after wrong ones */
     REFUSAL_AUTH,     /* a change of users, roles or the switch that is not allowed from there */
+    REFUSAL_RELAY,    /* a relay that this listener does not take */
     REFUSAL_REASONS,
 };
 
@@ -42,6 +44,11 @@ struct stats {
     uint64_t iterations[ITERATION_BOUNDS + 1]; /* that took so long */
     uint64_t iterations_ns;                    /* all of them */
     uint64_t longest_iteration_ns;
+    uint64_t relay_links;       /* now */
+    uint64_t sessions_attached; /* of relays' clients, now */
+    uint64_t sessions_detached; /* the same, without their relay */
+    uint64_t sessions_resumed;
+    uint64_t sessions_timed_out;
     uint64_t hashes_computed;  /* of passwords */
     uint64_t hashes_waiting;   /* now */
     uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */

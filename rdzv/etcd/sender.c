@@ -92,7 +92,7 @@ enum etcd_access etcd_access_as_root(const struct http_request *r)
 
 enum etcd_access etcd_access_to_set_up(const struct http_request *r)
 {
-    if (peer_is_loopback(&r->conn->peer) || http_is_operator(r))
+    if (http_is_from_here(r) || http_is_operator(r))
         return ETCD_ACCESS_GRANTED;
     return sender_is_root(r);
 }

@@ -18,6 +18,12 @@ struct http_job {
     enum http_job_state (*run)(struct http_job *job, const struct http_request *r);
     /* The last call: it is done, or its connection ends before. */
     void (*free)(struct http_job *job);
+    /* The client has sent its last byte, but may still read. NULL: the job goes on. */
+    void (*eof)(struct http_job *job);
+    /* As struct protocol's. NULL: the job does not wait for that. */
+    void (*drained)(struct http_job *job);
+    bool endless; /* it may wait for ever, as a watch does: a daemon that stops does not wait for it
+                   */
 };
 
 /* How long a slice may take: others get their turn between two of them. */
@@ -28,6 +34,10 @@ void http_start_job(const struct http_request *r, struct http_job *job, enum htt
 
 /* The job of this connection, which waits, is called in the next iteration. */
 void http_wake_job(struct conn *c);
+
+/* The body of its request, until anything else happens to the connection; for a job that waits, and
+ * is not being called. */
+struct slice http_job_body(const struct conn *c);
 
 /* For a job that goes on by handling its request again, from the beginning and with what it has
  * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_GOES_ON. */

@@ -12,6 +12,7 @@ struct backoff;
 struct hasher;
 struct http_job;
 struct http_route;
+struct upstream;
 struct watch;
 
 /* What all HTTP sessions share. */
@@ -21,7 +22,13 @@ struct http {
     const struct http_route *routes; /* rdzv/routes.c */
     struct backoff *backoff;         /* of wrong passwords and tokens */
     struct hasher *hasher;           /* of passwords */
+    const struct upstream *upstream; /* of a relay; else NULL */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
+    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
+    /* Of connections that come from relays. Those have looked at the Host header: it is about the
+     * listener that the client came to. */
+    bool behind_relay;
+    bool of_relays_machine; /* and the client is on the machine of the relay */
 };
 
 /* One request, whole. Slices live until the endpoint returns. */
@@ -39,6 +46,12 @@ struct http_request {
 static inline struct engine *http_engine(const struct http_request *r)
 {
     return r->http->engine;
+}
+
+/* Is the client on this machine? */
+static inline bool http_is_from_here(const struct http_request *r)
+{
+    return peer_is_loopback(&r->conn->peer) && r->http->behind_relay == r->http->of_relays_machine;
 }
 
 static inline bool http_is_reading(const struct http_request *r)

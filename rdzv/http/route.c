@@ -12,8 +12,9 @@ const struct http_route *http_find_route(const struct http_route *table, struct 
                                          bool metrics)
 {
     for (const struct http_route *r = table; r->path != NULL; r++) {
-        bool covers =
-            r->kind == ROUTE_EXACT ? slice_is(path, r->path) : http_is_below(path, r->path);
+        bool covers = r->kind == ROUTE_ALL     ? true
+                      : r->kind == ROUTE_EXACT ? slice_is(path, r->path)
+                                               : http_is_below(path, r->path);
 
         if (covers && (!metrics || r->flags & ROUTE_ON_METRICS_LISTENERS))
             return r;

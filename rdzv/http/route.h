@@ -8,6 +8,7 @@ struct http_request;
 enum http_route_kind {
     ROUTE_EXACT, /* this path alone */
     ROUTE_BELOW, /* this path, and all that has a '/' behind it */
+    ROUTE_ALL,   /* every path */
 };
 
 enum http_route_flags {

@@ -315,7 +315,7 @@ static bool reply_early(const struct http_request *r, bool moved)
 
     if (r->head->target.asterisk && !asks_options)
         refuse_body(r->conn, r->head, &(struct reply){.status = 400});
-    else if (!r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
+    else if (!r->http->behind_relay && !r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
              !http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
                                    r->conn->listener->loopback))
         reply_unwelcome_host(r);
@@ -396,6 +396,14 @@ static void run_job(const struct http_request *r)
 void http_wake_job(struct conn *c)
 {
     input_unpark(c);
+}
+
+struct slice http_job_body(const struct conn *c)
+{
+    const struct http_session *h = session_of(c);
+
+    assert(h->job != NULL && c->in != NULL);
+    return (struct slice){input_bytes(c).ptr + h->head_len, h->body_len};
 }
 
 /* --- Endpoints. --- */
@@ -801,8 +809,11 @@ static bool eof(struct conn *c)
     }
     if (!conn_is_open(c) || c->input == INPUT_PAUSED || c->input == INPUT_DEFERRED)
         return true;
-    if (h->job != NULL)
-        return true; /* the reply is still to come */
+    if (h->job != NULL) { /* the reply is still to come */
+        if (h->job->eof != NULL)
+            h->job->eof(h->job);
+        return true;
+    }
     if (c->in == NULL || h->skipping)
         return false;
     if (!h->in_body) {
@@ -882,7 +893,17 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
 
 static bool is_busy(const struct conn *c)
 {
-    return session_of(c)->job != NULL;
+    const struct http_job *job = session_of(c)->job;
+
+    return job != NULL && !job->endless;
+}
+
+static void drained(struct conn *c)
+{
+    struct http_job *job = session_of(c)->job;
+
+    if (job != NULL && job->drained != NULL)
+        job->drained(job);
 }
 
 static const char *version(const struct conn *c)
@@ -901,6 +922,7 @@ struct protocol http_protocol(struct http *http)
                              .eof = eof,
                              .is_busy = is_busy,
                              .resume = resume,
+                             .drained = drained,
                              .end = end,
                              .version = version};
 }

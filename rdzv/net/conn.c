@@ -3,7 +3,9 @@
 #include "rdzv/net/conn.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -14,7 +16,13 @@
 
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
 {
-    return peer_text(&c->peer, text);
+    size_t len;
+
+    peer_text(&c->peer, text);
+    len = strlen(text);
+    if (c->carrier != NULL && c->carrier->via != NULL)
+        snprintf(text + len, CONN_PEER_MAX - len, " via %s", c->carrier->via);
+    return text;
 }
 
 const char *conn_protocol(const struct conn *c)
@@ -77,7 +85,8 @@ void conn_set_end(struct conn *c, enum conn_end next)
 static bool is_reading(const struct conn *c)
 {
     return c->end == CONN_DRAINING ||
-           (c->end == CONN_OPEN && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED);
+           (c->end == CONN_OPEN && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED &&
+            c->input != INPUT_HELD);
 }
 
 void conn_update_events(struct conn *c)
@@ -86,7 +95,7 @@ void conn_update_events(struct conn *c)
         (short)((is_reading(c) ? EV_READ : 0) | (c->output == OUTPUT_BLOCKED ? EV_WRITE : 0));
     int fd = conn_fd(c);
 
-    if (c->end == CONN_CLOSED || mask == c->mask)
+    if (c->end == CONN_CLOSED || mask == c->mask || conn_is_carried(c))
         return;
     if (c->mask != 0)
         event_del(&c->event);
@@ -114,13 +123,28 @@ void conn_update_stall(struct conn *c, bool moved)
 
     if (moved || !stalls)
         end_stall(c);
-    if (!stalls || c->stalled_ms != 0)
+    if (!stalls || c->stalled_ms != 0 || conn_is_carried(c)) /* its carrier is, then */
         return;
     c->stalled_ms = engine_lived_ms(conn_net(c)->engine);
     TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
 }
 
 /* --- Beginning and end. --- */
+
+static void add(struct conn *c, struct listener *listener, struct engine_space *space,
+                const struct peer *peer)
+{
+    struct net *n = listener->net;
+
+    c->listener = listener;
+    listener->conns++;
+    c->space = space;
+    c->peer = *peer;
+    outq_init(&c->out);
+    TAILQ_INSERT_TAIL(&n->conns, c, entry);
+    n->conn_count++;
+    n->engine->stats.accepted++;
+}
 
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event)
@@ -142,14 +166,39 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         return NULL;
     }
     c->mask = EV_READ;
-    c->listener = listener;
-    listener->conns++;
-    c->peer = from;
-    outq_init(&c->out);
-    TAILQ_INSERT_TAIL(&n->conns, c, entry);
-    n->conn_count++;
-    n->engine->stats.accepted++;
+    add(c, listener, listener->space, &from);
     return c;
+}
+
+struct conn *conn_new_carried(struct listener *listener, struct engine_space *space,
+                              const struct peer *peer, struct carrier *carrier)
+{
+    struct conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    event_assign(&c->event, listener->net->base, -1, 0, NULL, c);
+    c->carrier = carrier;
+    add(c, listener, space, peer);
+    return c;
+}
+
+bool conn_local(const struct conn *c, struct peer *out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+
+    if (conn_is_carried(c)) {
+        c->carrier->functions->local(c, out);
+        return !peer_is_unix(out);
+    }
+    if (getsockname(conn_fd(c), &at.any, &len) < 0)
+        return false;
+    *out = peer_of(&at.any);
+    return true;
 }
 
 static void end_session(struct conn *c)
@@ -188,6 +237,16 @@ static void close_now(struct conn *c)
     TAILQ_REMOVE(&n->conns, c, entry);
     TAILQ_INSERT_TAIL(&n->closed, c, entry);
     n->engine->stats.closed++;
+    if (conn_is_carried(c))
+        c->carrier->functions->closed(c);
+    c->carrier = NULL;
+}
+
+/* The first reason that is given is the one. */
+static void note_reason(struct conn *c, const char *reason)
+{
+    if (c->carrier != NULL && c->carrier->reason == NULL)
+        c->carrier->reason = reason;
 }
 
 void conn_close(struct conn *c, const char *reason)
@@ -199,6 +258,7 @@ void conn_close(struct conn *c, const char *reason)
     if (c->protocol != NULL || c->in != NULL)
         log_event(LOG_DEBUG, "closed", log_str("peer", conn_peer(c, peer)),
                   log_str("protocol", conn_protocol(c)), log_str("reason", reason));
+    note_reason(c, reason);
     close_now(c);
 }
 
@@ -219,6 +279,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
                     log_str("protocol", conn_protocol(c)),
                     log_str("space", conn_space(c)->store->name), log_str("reason", reason));
     conn_net(c)->engine->stats.dropped[why]++;
+    note_reason(c, reason);
     if (!answers) {
         close_now(c);
         return;
@@ -290,14 +351,15 @@ void conn_free(struct conn *c)
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
         inbuf_free(c->in, &n->engine->store.graveyard);
-    close(conn_fd(c));
+    if (!conn_is_carried(c))
+        close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
 
 /* --- Output. --- */
 
-static void note_output(struct conn *c)
+static inline void note_output(struct conn *c)
 {
     flush_later(c);
     c->watermark = engine_watermark(conn_net(c)->engine);
@@ -309,6 +371,29 @@ static void check_output(struct conn *c)
 {
     if (c->out.broken)
         conn_set_output(c, OUTPUT_QUEUED);
+}
+
+void conn_note_output(struct conn *c)
+{
+    note_output(c);
+}
+
+void conn_flush_later(struct conn *c)
+{
+    flush_later(c);
+    check_output(c);
+}
+
+void conn_forget_bytes(struct conn *c)
+{
+    struct net *n = conn_net(c);
+
+    outq_fini(&c->out, &n->pool);
+    if (c->in != NULL)
+        inbuf_free(c->in, &n->engine->store.graveyard);
+    c->in = NULL;
+    conn_set_input(c, INPUT_READY);
+    conn_set_output(c, OUTPUT_IDLE);
 }
 
 void conn_drop_broken(struct conn *c)

@@ -1,8 +1,9 @@
-/* One accepted connection: who it is, how far its input, its output and its end have come, and the
+/* One connection, accepted or carried: who it is, how far its input, its output and its end have come, and the
  * queue of what is to be sent. It does not know which protocol it speaks: that is a table of
  * functions (protocol.h). input.h reads, transport.h sends. */
 #pragma once
 
+#include "rdzv/net/carrier.h"
 #include "rdzv/net/inbuf.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/net.h"
@@ -14,6 +15,7 @@ enum conn_input {
     INPUT_READY,    /* they are shown to the protocol as they come */
     INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
     INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
+    INPUT_HELD,     /* they are left in the socket: what came before has to wait for something */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
     INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
                        with a costly request at their head in net->costly */
@@ -52,6 +54,8 @@ enum conn_probation {
 struct conn {
     struct event event;
     struct listener *listener;
+    struct engine_space *space;      /* the listener's, unless its protocol has another one */
+    struct carrier *carrier;         /* NULL: all that there is is the socket */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {
@@ -88,10 +92,10 @@ static inline struct net *conn_net(const struct conn *c)
 
 static inline struct engine_space *conn_space(const struct conn *c)
 {
-    return c->listener->space;
+    return c->space;
 }
 
-/* The socket. */
+/* The socket; -1: it has none, and is carried. */
 static inline int conn_fd(const struct conn *c)
 {
     return c->event.ev_fd;
@@ -109,6 +113,19 @@ static inline bool conn_is_http_alone(const struct conn *c)
  * then. */
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
+
+/* A connection without a socket, which speaks what its carrier says; that begins the session. It
+ * counts as one of the listener of its carrier. NULL when memory is short. */
+struct conn *conn_new_carried(struct listener *listener, struct engine_space *space,
+                              const struct peer *peer, struct carrier *carrier);
+
+static inline bool conn_is_carried(const struct conn *c)
+{
+    return conn_fd(c) < 0;
+}
+
+/* The address by which the peer has reached the daemon, or its relay. False: it is not known. */
+bool conn_local(const struct conn *c, struct peer *out);
 
 /* How urgent small things of this connection are: those of this machine come first. */
 static inline enum account_class conn_class(const struct conn *c)
@@ -162,6 +179,16 @@ uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, 
 void conn_put_blob(struct conn *c, struct blob *b);
 void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
 void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
+
+/* The carrier has something to send, which depends on what has changed so far. */
+void conn_note_output(struct conn *c);
+
+/* The same, of what is committed. */
+void conn_flush_later(struct conn *c);
+
+/* The carrier has nobody to send it to: what is queued, and what is here of requests, is dropped.
+ * The protocol has let go of both. */
+void conn_forget_bytes(struct conn *c);
 
 /* For conn_can_reply(): of a queue that is not empty, or broken. */
 bool conn_can_reply_more(const struct conn *c);
@@ -259,8 +286,9 @@ void conn_update_events(struct conn *c);
  * answers; an idle one never is. `moved`: bytes came or went, so its time starts anew. */
 void conn_update_stall(struct conn *c, bool moved);
 
-/* The same text as peer_text(&c->peer, …), for logs. */
-#define CONN_PEER_MAX PEER_TEXT_MAX
+/* For logs: the peer, and through whom it came: "10.1.0.7:4711 via node-7". */
+#define CONN_VIA_MAX  64
+#define CONN_PEER_MAX (PEER_TEXT_MAX + CONN_VIA_MAX + 8)
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX]);
 
 /* What is spoken, for logs: "c10d-modern", "http", "none". */

@@ -74,20 +74,20 @@ static size_t between(size_t least, size_t value, size_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Makes room behind what is here; false when memory is short. A list and a chunked body know no
+/* Makes room behind what is here, for `more` bytes at least; false when memory is short. A list and a chunked body know no
  * more than their next few bytes: there the buffer grows by half of what it holds, or a large one
  * would be copied for every few bytes of it. */
-static bool make_room(struct conn *c)
+static bool make_room(struct conn *c, size_t more)
 {
     struct input *in = c->in;
     size_t want = in->need > in->len ? in->need - in->len : 1;
     size_t step = between(INPUT_STEP, in->len, INPUT_STEP_MOST);
-    size_t least = between(512, in->len / 2, INPUT_STEP_MOST);
+    size_t least = between(more < 512 ? 512 : more, in->len / 2, INPUT_STEP_MOST);
 
     if (in->start > 0)
         memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    if (in->cap > in->len)
+    if (in->cap - in->len >= more)
         return true;
     if (want > step)
         want = step;
@@ -126,9 +126,10 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
 static void set_result(struct conn *c, enum protocol_result result)
 {
     static const enum conn_input states[] = {
-        [PROTOCOL_MORE] = INPUT_READY,        [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
-        [PROTOCOL_PARKED] = INPUT_PARKED,     [PROTOCOL_PAUSED] = INPUT_PAUSED,
-        [PROTOCOL_DEFERRED] = INPUT_DEFERRED, [PROTOCOL_ENDED] = INPUT_READY,
+        [PROTOCOL_MORE] = INPUT_READY,     [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
+        [PROTOCOL_PARKED] = INPUT_PARKED,  [PROTOCOL_HELD] = INPUT_HELD,
+        [PROTOCOL_PAUSED] = INPUT_PAUSED,  [PROTOCOL_DEFERRED] = INPUT_DEFERRED,
+        [PROTOCOL_ENDED] = INPUT_READY,
     };
 
     conn_set_input(c, states[result]);
@@ -188,7 +189,7 @@ void input_process(struct conn *c)
 
 void input_unpark(struct conn *c)
 {
-    if (c->input == INPUT_PARKED && conn_is_open(c))
+    if ((c->input == INPUT_PARKED || c->input == INPUT_HELD) && conn_is_open(c))
         conn_set_input(c, INPUT_DEFERRED);
 }
 
@@ -212,6 +213,38 @@ void input_unpause(struct conn *c)
     }
     conn_set_input(c, INPUT_READY);
     input_process(c);
+}
+
+/* --- From a carrier. --- */
+
+/* Behind what is here already. */
+static bool feed_more(struct conn *c, const uint8_t *bytes, size_t len)
+{
+    if (c->input != INPUT_READY && c->in->len + len > c->in->need + INPUT_AHEAD_MAX)
+        return false;
+    if (!make_room(c, len)) {
+        drop_for_memory(c);
+        return true;
+    }
+    memcpy(c->in->bytes + c->in->len, bytes, len);
+    c->in->len += len;
+    if (c->input == INPUT_READY && c->in->len >= c->in->need)
+        input_process(c);
+    return true;
+}
+
+bool input_feed(struct conn *c, uint8_t *bytes, size_t len)
+{
+    size_t used, need;
+
+    if (c->end != CONN_OPEN || len == 0)
+        return true;
+    if (c->in != NULL)
+        return feed_more(c, bytes, len);
+    used = show(c, bytes, len, &need);
+    if (conn_is_open(c))
+        keep_rest(c, bytes + used, len - used, need);
+    return true;
 }
 
 /* --- From the socket. --- */
@@ -275,11 +308,23 @@ static void receive_first(struct conn *c, int fd)
     }
 }
 
+/* Much has come behind a request that is parked. */
+static void on_run_ahead(struct conn *c)
+{
+    if (c->protocol->runs_ahead) {
+        conn_set_input(c, INPUT_HELD);
+        conn_update_events(c);
+        return;
+    }
+    conn_drop(c, DROP_LIMIT, "too much sent behind an open watch or a request that waits",
+              (struct slice){0});
+}
+
 static void receive_more(struct conn *c, int fd)
 {
     ssize_t n;
 
-    if (!make_room(c)) {
+    if (!make_room(c, 1)) {
         drop_for_memory(c);
         return;
     }
@@ -292,8 +337,7 @@ static void receive_more(struct conn *c, int fd)
     if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
         input_process(c);
     else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)
-        conn_drop(c, DROP_LIMIT, "too much sent behind an open watch or a request that waits",
-                  (struct slice){0});
+        on_run_ahead(c);
 }
 
 void input_receive(struct conn *c)

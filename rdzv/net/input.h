@@ -7,10 +7,17 @@
 /* Receives what there is, once. */
 void input_receive(struct conn *c);
 
+/* Of a connection without a socket: takes up to INPUT_FEED_MAX bytes that have come for it, which
+ * the protocol may change. False: it is farther ahead than it may be, by INPUT_AHEAD_MAX behind a
+ * request that waits; they are not taken. */
+#define INPUT_FEED_MAX  (64u << 10)
+#define INPUT_AHEAD_MAX (2u << 20)
+bool input_feed(struct conn *c, uint8_t *bytes, size_t len);
+
 /* Shows the protocol what is kept. A protocol calls it when a parked connection goes on. */
 void input_process(struct conn *c);
 
-/* A parked connection goes on in the next iteration: its request is shown again. */
+/* A connection that is parked or held goes on in the next iteration: its request is shown again. */
 void input_unpark(struct conn *c);
 
 /* A deferred connection goes on, with the budget of this iteration. */

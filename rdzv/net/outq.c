@@ -20,6 +20,13 @@ enum part_kind {
     PART_COPIED,  /* bytes */
     PART_SHARED,  /* pointers to blobs */
     PART_COUNTED, /* pointers to blobs, of which blob_counted() is sent */
+    PART_PIECES,  /* pieces of blobs */
+};
+
+/* A part of a value that goes in several frames. */
+struct out_piece {
+    struct blob *blob; /* the first member: elsewhere there is only that */
+    struct slice bytes;
 };
 
 struct out_part {
@@ -32,9 +39,15 @@ struct out_part {
     _Alignas(struct blob *) uint8_t room[]; /* bytes, or pointers */
 };
 
-static struct blob **blobs_of(const struct out_part *p)
+/* Of a part that does not hold bytes: what it takes to refer to one blob. */
+static uint32_t entry_size(const struct out_part *p)
 {
-    return (struct blob **)(uintptr_t)p->room;
+    return p->kind == PART_PIECES ? sizeof(struct out_piece) : sizeof(struct blob *);
+}
+
+static struct blob **blob_at(const struct out_part *p, uint32_t at)
+{
+    return (struct blob **)(uintptr_t)(p->room + at);
 }
 
 void out_pool_init(struct out_pool *pool)
@@ -101,16 +114,10 @@ static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum par
     return p;
 }
 
-/* The first pointer that is not done with. */
-static struct blob *first_blob(const struct out_part *p)
-{
-    return blobs_of(p)[p->start / sizeof(struct blob *)];
-}
-
 static void drop_first_blob(struct out_part *p)
 {
-    blob_unref(first_blob(p));
-    p->start += (uint32_t)sizeof(struct blob *);
+    blob_unref(*blob_at(p, p->start));
+    p->start += entry_size(p);
     p->sent = 0;
 }
 
@@ -201,9 +208,13 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
     }
 }
 
-/* What is sent of a blob. */
-static struct slice shown(const struct out_part *p, const struct blob *b)
+/* What is sent of the blob that stands there. */
+static struct slice shown(const struct out_part *p, uint32_t at)
 {
+    const struct blob *b = *blob_at(p, at);
+
+    if (p->kind == PART_PIECES)
+        return ((const struct out_piece *)(const void *)(p->room + at))->bytes;
     return p->kind == PART_COUNTED ? blob_counted(b) : blob_slice(b);
 }
 
@@ -213,9 +224,22 @@ static void share(struct outq *q, struct out_pool *pool, enum part_kind kind, st
 
     if (p == NULL)
         return;
-    blobs_of(p)[p->end / sizeof b] = blob_ref(b);
+    *blob_at(p, p->end) = blob_ref(b);
+    q->bytes += shown(p, p->end).len;
     p->end += (uint32_t)sizeof b;
-    q->bytes += shown(p, b).len;
+}
+
+static void share_piece(struct outq *q, struct out_pool *pool, struct blob *b, struct slice bytes)
+{
+    struct out_piece piece = {.blob = b, .bytes = bytes};
+    struct out_part *p = q->broken ? NULL : part_with(q, pool, PART_PIECES, sizeof piece);
+
+    if (p == NULL)
+        return;
+    blob_ref(b);
+    memcpy(p->room + p->end, &piece, sizeof piece);
+    p->end += (uint32_t)sizeof piece;
+    q->bytes += bytes.len;
 }
 
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
@@ -246,7 +270,7 @@ static void advance(struct outq *q, struct out_pool *pool, size_t n)
     while (n > 0) {
         struct out_part *p = TAILQ_FIRST(&q->parts);
         bool copied = p->kind == PART_COPIED;
-        size_t left = copied ? p->end - p->start : shown(p, first_blob(p)).len - p->sent;
+        size_t left = copied ? p->end - p->start : shown(p, p->start).len - p->sent;
 
         if (n < left && copied)
             p->start += (uint32_t)n;
@@ -260,6 +284,42 @@ static void advance(struct outq *q, struct out_pool *pool, size_t n)
         if (copied || p->start == p->end)
             drop_first(q, pool);
     }
+}
+
+/* What the first part begins with, and of which blob it is; NULL: of none. */
+static struct slice first_bytes(const struct out_part *p, struct blob **of)
+{
+    *of = p->kind == PART_COPIED ? NULL : *blob_at(p, p->start);
+    if (p->kind == PART_COPIED)
+        return (struct slice){p->room + p->start, p->end - p->start};
+    return slice_from(shown(p, p->start), p->sent);
+}
+
+void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len)
+{
+    while (len > 0) {
+        struct blob *of;
+        struct slice s = first_bytes(TAILQ_FIRST(&from->parts), &of);
+
+        if (s.len > len)
+            s.len = len;
+        if (of == NULL || s.len < SHARE_FROM)
+            outq_put(to, pool, s.ptr, s.len);
+        else
+            share_piece(to, pool, of, s);
+        len -= s.len;
+        advance(from, pool, s.len);
+    }
+}
+
+struct slice outq_tail(const struct outq *q, size_t len)
+{
+    const struct out_part *p = TAILQ_LAST(&q->parts, out_list);
+
+    if (q->broken)
+        return (struct slice){NULL, 0};
+    assert(p != NULL && p->kind == PART_COPIED && p->end - p->start >= len);
+    return (struct slice){p->room + p->end - len, len};
 }
 
 /* Pieces of the queue for one system call: at most `max` bytes. */
@@ -286,8 +346,8 @@ static bool offer_part(struct offer *o, const struct out_part *p)
 
     if (p->kind == PART_COPIED)
         return offer_bytes(o, p->room + p->start, p->end - p->start);
-    for (size_t at = p->start; at < p->end; at += sizeof(struct blob *)) {
-        struct slice s = slice_from(shown(p, blobs_of(p)[at / sizeof(struct blob *)]), skip);
+    for (uint32_t at = p->start; at < p->end; at += entry_size(p)) {
+        struct slice s = slice_from(shown(p, at), skip);
 
         if (!offer_bytes(o, s.ptr, s.len))
             return false;

@@ -61,6 +61,12 @@ void outq_share(struct outq *q, struct out_pool *pool, struct blob *b);
 /* The same with blob_counted(): its length, and the value. */
 void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b);
 
+/* Moves the first `len` bytes of one queue to the end of another; what is large is not copied. */
+void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len);
+
+/* The last `len` bytes, of which the last call of outq_reserve() or outq_put() has put all. */
+struct slice outq_tail(const struct outq *q, size_t len);
+
 /* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.
  * 0: that much, or all, is sent. -EAGAIN: the rest has to wait until the socket is writable.
  * Another -errno: the connection is lost. */

@@ -14,6 +14,7 @@ enum protocol_result {
     PROTOCOL_SKIPPING, /* the same, and drops what comes next: a body that it does not want */
     PROTOCOL_PARKED, /* does not look at input until input_unpark() or input_process(), but the peer
                         is read */
+    PROTOCOL_HELD, /* the same, and the peer is not read */
     PROTOCOL_PAUSED, /* the output limit is reached: the rest of the input waits for room */
     PROTOCOL_DEFERRED, /* the rest waits for a later iteration: the budget is used up */
     PROTOCOL_ENDED,    /* the connection is finishing or closed */
@@ -30,6 +31,9 @@ struct protocol {
     /* A client may send a request before it has read the last answer. If it may not, one that fills
      * its output queue does not read. */
     bool pipelines;
+    /* A client may send as much as it likes behind a request that is parked: what is more than some
+     * of it is not read until then. If it may not, it is dropped. */
+    bool runs_ahead;
     void *arg; /* the protocol's own */
 
     /* Whether the protocol begins with these bytes, of which there is at least one. PARSE_DONE: the
@@ -52,6 +56,10 @@ struct protocol {
 
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);
+
+    /* The peer did not read for a while, and now all that was queued for it is sent. NULL: the
+     * session does not wait for that. */
+    void (*drained)(struct conn *c);
 
     /* Unregisters everything that the session waits for, and frees it. */
     void (*end)(struct conn *c);

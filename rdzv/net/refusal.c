@@ -21,6 +21,8 @@ static const struct {
     [REFUSAL_AUTH] = {"auth", "refused_auth",
                       "send it from this machine, as a root user, or with the token of "
                       "--admin-token-file; --etcd-auth=off refuses it to all"},
+    [REFUSAL_RELAY] = {"relay", "refused_relay",
+                       "give the relay the --upstream and the --space that are meant for it"},
     [REFUSAL_HOST] = {"host", "refused_host",
                       "if the name is yours, add it to --host-whitelist; else a web page may have "
                       "given its name this address"},

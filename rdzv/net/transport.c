@@ -66,6 +66,8 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     if (blocked)
         conn_set_output(c, OUTPUT_BLOCKED);
     conn_update_stall(c, moved);
+    if (!blocked && c->protocol != NULL && c->protocol->drained != NULL)
+        c->protocol->drained(c);
     if (c->input == INPUT_PAUSED && conn_is_open(c))
         input_unpause(c);
     if (c->end == CONN_PEER_ENDED && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED)
@@ -97,7 +99,8 @@ static void flush(struct conn *c, size_t max)
 
     budget_spend(&n->budget, SEND_COST);
     conn_set_output(c, OUTPUT_IDLE);
-    err = outq_send(&c->out, &n->pool, conn_fd(c), max);
+    err = c->carrier == NULL ? outq_send(&c->out, &n->pool, conn_fd(c), max)
+                             : c->carrier->functions->send(c, max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
         c->mask & EV_WRITE)
         end_flush(c, err, c->out.bytes != before);
@@ -111,7 +114,7 @@ static bool set_aside(struct conn *c)
         conn_drop_broken(c);
         return true;
     }
-    if (c->out.bytes == 0)
+    if (c->out.bytes == 0 && !conn_is_carried(c)) /* a carrier may have more to tell than bytes */
         return false;
     if (!engine_is_committed(conn_net(c)->engine, c->watermark))
         conn_set_output(c, OUTPUT_UNCOMMITTED);
@@ -418,11 +421,13 @@ void transport_drain(struct net *n)
     listen_close_all(n);
     for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
+        if (conn_is_carried(c))
+            continue; /* it ends with its carrier */
         if (conn_is_open(c) && is_busy(c))
             continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
-        if (c->end == CONN_FINISHING && c->out.bytes == 0)
+        if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->carrier == NULL)
             conn_close(c, "the daemon stops");
         else
             conn_finish(c);

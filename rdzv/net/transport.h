@@ -30,7 +30,7 @@ void transport_end_iteration(struct net *n);
 /* Somebody is to be woken, something is to be committed, or to be sent. */
 static inline bool transport_has_output(const struct net *n)
 {
-    return n->engine->batch_changed || !TAILQ_EMPTY(&n->queued) ||
+    return n->engine->batch_changes != 0 || !TAILQ_EMPTY(&n->queued) ||
            !TAILQ_EMPTY(&n->engine->store.ready);
 }
 

@@ -162,7 +162,7 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
     if (!use->ended || use->sessions > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    if (result.status != STORE_IN_USE) /* else a record still names it */
+    if (result.status != STORE_IN_USE) /* else a record still names it, or sessions of relays */
         free_use(home, use);
 }
 
@@ -255,6 +255,15 @@ static uint16_t open_port(struct live_run *run, const struct agent *by)
 {
     const struct config_elastic *config = &rdzv_of(run)->config->elastic;
 
+    if (conn_is_carried(conn_of(by))) {
+        log_event(LOG_WARN, "worker_port_failed",
+                  log_str("space", run->home->space->store->name),
+                  log_bytes("run", run->run.view.id),
+                  log_str("reason", "its agents come through a relay, which passes one port on"),
+                  log_str("hint", "give each run a space of its own: rdzvd --upstream=... "
+                                  "--space=NAME"));
+        return 0;
+    }
     run->port = listen_open_like(conn_of(by)->listener, config->worker_port_low,
                                  config->worker_port_high, run);
     if (run->port != NULL)

@@ -8,6 +8,8 @@
 enum policy_event_kind {
     AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
+    AGENT_AWAY,          /* its relay has lost its store, or is itself lost */
+    AGENT_BACK,          /* it is there again */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */
@@ -16,6 +18,7 @@ enum policy_event_kind {
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
     RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
+    RUN_RETURNED,        /* some time later: agents that were to come back have done so */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
@@ -46,6 +49,7 @@ struct policy_event {
     int64_t round;
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
+    bool agents_return;  /* RUN_RESTORED: some are to come back, for they are behind a relay */
     enum probe_result probed;
     uint16_t port;
     uint64_t still_ms;

@@ -30,6 +30,20 @@ static void disconnected(struct step *s, const struct policy_event *event)
     last_call_end(s);
 }
 
+/* It was there until now. What it has asked for it asks for again when it is back. */
+static void away(struct step *s, const struct policy_event *event)
+{
+    presence_heard(s, event->agent, false);
+    event->agent->away = true;
+    cas_queue_leave(s, event->agent);
+}
+
+static void back(struct step *s, const struct policy_event *event)
+{
+    presence_heard(s, event->agent, false);
+    event->agent->away = false;
+}
+
 /* Nodes whose workers have ended well wait for each other, and then close the run. */
 static void note_finishing(struct step *s, const struct policy_event *event)
 {
@@ -83,12 +97,25 @@ static void add_round_key(struct step *s, const struct policy_event *event)
 
 static void restored(struct step *s, const struct policy_event *event)
 {
-    (void)event;
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
     loss_clear_mark(s);
-    loss_on_restore(s);
+    if (!event->agents_return)
+        loss_on_restore(s);
     worker_store_on_restore(s);
+}
+
+/* An agent that has not written since may be any of the nodes. */
+static void returned(struct step *s, const struct policy_event *event)
+{
+    const struct agent *a;
+
+    (void)event;
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (!a->has_node)
+            return;
+    }
+    loss_on_restore(s);
 }
 
 static void changed(struct step *s, const struct policy_event *event)
@@ -154,6 +181,8 @@ static void forget(struct step *s, const struct policy_event *event)
 static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_CONNECTED] = connected,
     [AGENT_DISCONNECTED] = disconnected,
+    [AGENT_AWAY] = away,
+    [AGENT_BACK] = back,
     [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_LOOKED] = looked,
     [AGENT_ASKED] = asked,
@@ -161,6 +190,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_SET_ROUND_KEY] = set_round_key,
     [AGENT_ADD_ROUND_KEY] = add_round_key,
     [RUN_RESTORED] = restored,
+    [RUN_RETURNED] = returned,
     [RUN_CHANGED] = changed,
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,

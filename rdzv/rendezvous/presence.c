@@ -32,6 +32,8 @@ void presence_stood_still(struct step *s, uint64_t still_ms)
 /* A held request is one that waits, too. */
 static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
+    if (a->away)
+        return false;
     return a->queued || a->waiting ||
            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
 }

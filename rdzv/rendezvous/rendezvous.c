@@ -261,6 +261,16 @@ static void on_resumed(void *arg, uint64_t paused_ms)
         step_all(arg, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = paused_ms});
 }
 
+/* A worker store that was about to go may have waited for this session alone. */
+static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
+{
+    struct rendezvous_space *home = space_of(arg, space);
+    struct worker_use *use = worker_use_find(home, worker_store);
+
+    if (use != NULL && use->ended)
+        worker_use_end(home, use);
+}
+
 static struct live_run *next_due(const struct rendezvous *r)
 {
     struct expiry_node *first = expiry_first(&r->due);
@@ -381,8 +391,6 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     struct live_run *run = is_left ? shell_need_run(home, run_key) : NULL;
     struct conn_agent *a =
         run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
-    struct sockaddr_storage at;
-    socklen_t len = sizeof at;
     struct peer local;
 
     if (!is_left) {
@@ -394,8 +402,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
-    if (getsockname(conn_fd(c), (struct sockaddr *)&at, &len) == 0) {
-        local = peer_of((const struct sockaddr *)&at);
+    if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;
     }
@@ -417,6 +424,32 @@ static void bind_worker(const struct rendezvous_space *home, struct conn *c)
     c10d_session(c)->bound.worker_store = run->worker_store->id;
 }
 
+/* One that has not been used since the start, at least until its session ends. */
+static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
+{
+    struct worker_use *use = worker_use_find(space_of(arg, conn_space(c)), worker_store);
+
+    if (use == NULL)
+        return;
+    use->sessions++;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound.worker_store = worker_store;
+}
+
+static void set_away(void *arg, struct conn *c, bool away)
+{
+    struct conn_agent *a = c10d_session(c)->bound.agent;
+
+    (void)arg;
+    shell_step(a->run, (struct policy_event){.kind = away ? AGENT_AWAY : AGENT_BACK,
+                                             .agent = &a->agent});
+}
+
+static void on_returned(void *arg, struct engine_space *space)
+{
+    step_space(space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
+}
+
 static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
 {
     struct rendezvous_space *home = space_of(arg, conn_space(c));
@@ -424,7 +457,7 @@ static void bind_session(void *arg, struct conn *c, struct slice key, bool compa
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (is_agents_key(key))
         bind_agent(home, c, key, compared);
-    else
+    else if (c10d_session(c)->role != C10D_RESUMED)
         bind_worker(home, c);
 }
 
@@ -531,8 +564,13 @@ struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
 {
     if (!r->config->elastic.fixes)
         return (struct c10d_hooks){0};
-    return (struct c10d_hooks){
-        .bind = bind_session, .unbind = unbind_session, .on_request = on_request, .arg = r};
+    return (struct c10d_hooks){.bind = bind_session,
+                               .unbind = unbind_session,
+                               .rebind = rebind_session,
+                               .set_away = set_away,
+                               .returned = on_returned,
+                               .on_request = on_request,
+                               .arg = r};
 }
 
 /* --- For admin/. --- */
@@ -633,7 +671,11 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
         engine->observer = (struct engine_observer){
-            .applied = on_applied, .admits = admits, .resumed = on_resumed, .arg = r};
+            .applied = on_applied,
+            .admits = admits,
+            .resumed = on_resumed,
+            .unbound = on_unbound,
+            .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

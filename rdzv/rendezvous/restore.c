@@ -2,7 +2,10 @@
  * that the data directory held. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-/* --- Worker stores: those that no run names were about to go, with their last session. --- */
+#include "store/session.h"
+
+/* --- Worker stores: those that no run names were about to go, with their last session. A session
+ * of a relay outlives the start, so those to which one is bound stay; see on_unbound(). --- */
 
 static void restore_worker_stores(struct rendezvous_space *home)
 {
@@ -51,6 +54,16 @@ static void restore_record(struct live_run *run)
         run->worker_store->ended = false;
 }
 
+/* Agents behind relays go on with the sessions that they had. */
+static bool agents_return(const struct rendezvous_space *home)
+{
+    const struct session *s = engine_session_next(home->space, NULL);
+
+    while (s != NULL && s->is_worker)
+        s = engine_session_next(home->space, s);
+    return s != NULL;
+}
+
 static void restore_run(struct rendezvous_space *home, struct slice key, uint64_t away_ms)
 {
     struct live_run *run = shell_need_run(home, key);
@@ -59,7 +72,8 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
         return;
     restore_record(run);
     run->pins++; /* it stays until the last step */
-    shell_step(run, (struct policy_event){.kind = RUN_RESTORED});
+    shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
+                                          .agents_return = agents_return(home)});
     run->pins--;
     shell_step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = away_ms});
 }

@@ -45,6 +45,7 @@ struct agent {
     uint16_t local_port;             /* the same; 0: unknown */
 
     /* The policy's own. */
+    bool away;                 /* its relay is not there: it is silent, and not disconnected */
     TAILQ_ENTRY(agent) entry;  /* in run.agents or run.rejoining */
     TAILQ_ENTRY(agent) queue;  /* in run.slot.queue while `queued` */
     struct table_node by_node; /* in run.by_node while `is_listed` */

@@ -224,19 +224,25 @@ uint8_t loop_next_byte(struct loop *l, int fd)
     return byte;
 }
 
-void loop_expect(struct loop *l, int fd, const void *bytes, size_t len)
+void loop_receive(struct loop *l, int fd, void *out, size_t len)
 {
-    uint8_t *got = malloc(len + 1);
     size_t have = 0;
 
-    assert_non_null(got);
     while (have < len) {
-        size_t n = next_bytes(l, fd, got + have, len - have);
+        size_t n = next_bytes(l, fd, (uint8_t *)out + have, len - have);
 
         if (n == 0)
             fail_msg("the end comes after %zu of %zu bytes", have, len);
         have += n;
     }
+}
+
+void loop_expect(struct loop *l, int fd, const void *bytes, size_t len)
+{
+    uint8_t *got = malloc(len + 1);
+
+    assert_non_null(got);
+    loop_receive(l, fd, got, len);
     assert_memory_equal(got, bytes, len);
     free(got);
 }

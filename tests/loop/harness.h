@@ -44,6 +44,9 @@ void loop_send_text(struct loop *l, int fd, const char *text);
 /* Iterates until these bytes have come, which must be the next ones. */
 void loop_expect(struct loop *l, int fd, const void *bytes, size_t len);
 
+/* Iterates until so many bytes have come. */
+void loop_receive(struct loop *l, int fd, void *out, size_t len);
+
 /* Iterates until one byte more has come. */
 uint8_t loop_next_byte(struct loop *l, int fd);
 

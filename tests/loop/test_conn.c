@@ -1216,7 +1216,7 @@ static size_t runs_due_within(const struct expiry *due, uint64_t now_ms, uint64_
  * until their time is over. */
 static void a_tick_looks_at_runs_that_are_due(void **state)
 {
-    const struct expiry *due = &loop.server.rendezvous.due;
+    const struct expiry *due = &loop.server.store.rendezvous.due;
     uint64_t now_ms;
     int fd;
 
@@ -1230,7 +1230,7 @@ static void a_tick_looks_at_runs_that_are_due(void **state)
     loop_send(&loop, fd, TEXT("\3\x13\0\0\0\0\0\0\0/torch.rendezvous.7"));
     loop_expect(&loop, fd, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
     assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1);
-    rendezvous_tick(&loop.server.rendezvous);
+    rendezvous_tick(&loop.server.store.rendezvous);
     assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1); /* at the next tick again */
     loop_leave(&loop, fd);
     assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
@@ -1242,7 +1242,7 @@ static void a_tick_looks_at_runs_that_are_due(void **state)
 static void many_runs_that_are_due_share_iterations(void **state)
 {
     static const char *const flags[] = {"--idle-run-ttl", "1ms", NULL};
-    const struct expiry *due = &loop.server.rendezvous.due;
+    const struct expiry *due = &loop.server.store.rendezvous.due;
     uint64_t ended_ms;
 
     (void)state;
@@ -1251,7 +1251,7 @@ static void many_runs_that_are_due_share_iterations(void **state)
     ended_ms = engine_now_ms(&loop.server.engine) + 2;
     while (engine_now_ms(&loop.server.engine) < ended_ms)
         continue;
-    rendezvous_tick(&loop.server.rendezvous);
+    rendezvous_tick(&loop.server.store.rendezvous);
     assert_in_range(due->count, 100, 499);
     LOOP_UNTIL(&loop, due->count == 0);
     loop_close(&loop);

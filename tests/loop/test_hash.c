@@ -72,7 +72,7 @@ static void open_loop(void)
     sem_init(&may_compute, 0, 0);
     sem_init(&began, 0, 0);
     loop_open(&loop, NULL);
-    loop.server.hasher.compute = compute;
+    loop.server.store.hasher.compute = compute;
     snprintf(hash, sizeof hash, "$6$salt%u$secret", salt++);
     apply(COMMAND_AUTH_USER_PUT, "root", hash);
 }
@@ -103,7 +103,7 @@ static void the_thread_begins(void)
 static void let_one_through(void)
 {
     uint64_t before = engine()->stats.hashes_computed;
-    struct pollfd wake = {.fd = loop.server.hasher.worker.wake, .events = POLLIN};
+    struct pollfd wake = {.fd = loop.server.store.hasher.worker.wake, .events = POLLIN};
 
     sem_post(&may_compute);
     while (engine()->stats.hashes_computed == before) {
@@ -145,7 +145,7 @@ static void who_waits_for_a_hash_waits_alone(void **state)
 
     (void)state;
     open_guarded();
-    assert_false(loop.server.hasher.worker.started);
+    assert_false(loop.server.store.hasher.worker.started);
     fd = ask_and_wait(GET(RIGHT) GET(RIGHT));
     the_thread_begins();
     other = loop_connect(&loop, false);

@@ -116,7 +116,8 @@ static void dump_stores(FILE *out, const struct space *space, bool sorted)
     fprintf(out, "run_bytes=%zu last_store=%" PRIu64 "\n", space->runs.bytes,
             space->worker_stores.last_id);
     for (size_t i = 0; i < space->worker_stores.count; i++) {
-        fprintf(out, "worker_store id=%" PRIu64 "\n", space->worker_stores.items[i]->id);
+        fprintf(out, "worker_store id=%" PRIu64 " sessions=%" PRIu64 "\n",
+                space->worker_stores.items[i]->id, space->worker_stores.items[i]->sessions);
         dump_keys(out, &space->worker_stores.items[i]->keys, sorted);
     }
 }
@@ -188,6 +189,43 @@ static void dump_auth(FILE *out, const struct auth *a)
     }
 }
 
+static int by_id(const void *a, const void *b)
+{
+    const struct session *const *x = a, *const *y = b;
+
+    return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+}
+
+static void dump_session(FILE *out, const struct session *s)
+{
+    fprintf(out,
+            "session id=%" PRIu64 " number=%" PRIu64 " flags=%d worker=%d worker_store=%" PRIu64,
+            s->id, s->number, s->flags, s->is_worker, s->worker_store);
+    dump_bytes(out, "answer", (struct slice){s->answer, s->answer_len});
+    if (s->popped != NULL)
+        dump_bytes(out, "popped", blob_slice(s->popped));
+    if (!session_passed(s))
+        dump_bytes(out, "barrier", session_barrier(s));
+    putc('\n', out);
+}
+
+/* In the order of their ids: their list has none. */
+static void dump_sessions(FILE *out, const struct sessions *s)
+{
+    const struct session *session, **sorted = calloc(s->table.count + 1, sizeof *sorted);
+    size_t count = 0;
+
+    if (sorted == NULL)
+        abort();
+    TAILQ_FOREACH(session, &s->list, order)
+        sorted[count++] = session;
+    qsort(sorted, count, sizeof *sorted, by_id);
+    for (size_t i = 0; i < count; i++)
+        dump_session(out, sorted[i]);
+    free(sorted);
+    fprintf(out, "sessions=%zu session_bytes=%zu\n", count, s->bytes);
+}
+
 static void dump_space(FILE *out, struct space *space, bool sorted)
 {
     fprintf(out, "space %s\n", space->name);
@@ -195,6 +233,7 @@ static void dump_space(FILE *out, struct space *space, bool sorted)
     dump_stores(out, space, sorted);
     dump_tree(out, &space->tree);
     dump_auth(out, &space->auth);
+    dump_sessions(out, &space->sessions);
 }
 
 void dump_store(FILE *out, struct store *s)

@@ -1,8 +1,9 @@
 """Runs store_api.py with each installed torch against a fresh server of its own.
 
-    run_store_api.py [--server rdzvd|peer] [--torch NAME]... [--all] [--case WORD]
+    run_store_api.py [--server rdzvd|relay|peer] [--torch NAME]... [--all] [--case WORD]
 
-The peer is torch's own TCPStore server of the same release. $RDZVD names the daemon under test.
+The peer is torch's own TCPStore server of the same release; a relay is rdzvd with --upstream, in front
+of a store with a data directory. $RDZVD names the daemon under test.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import torches
@@ -54,6 +56,27 @@ class PeerStore:
         self.stop()
 
 
+class Relay(Rdzvd):
+    """A relay, and the store that it is in front of."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = Rdzvd("--data-dir=" + self.folder.name)
+        super().__init__("--upstream=127.0.0.1:%d" % self.store.port)
+
+    def stop(self, *args, **kwargs):
+        code = super().stop(*args, **kwargs)
+        below = self.store.stop()
+        self.folder.cleanup()
+        return code or below
+
+    def log(self):
+        return super().log() + "\n" + self.store.log()
+
+
+SERVERS = {"rdzvd": Rdzvd, "relay": Relay}
+
+
 def guard(child):
     """Ends the group of processes of `child` when it has ended, or its time has."""
     try:
@@ -68,13 +91,14 @@ def guard(child):
 
 def run(torch, server_kind, word):
     """Whether every case passed with this release, and the three counts."""
-    with (Rdzvd() if server_kind == "rdzvd" else PeerStore(torch)) as server:
-        against = "rdzvd" if server_kind == "rdzvd" else "torch"
+    ours = server_kind in SERVERS
+    with (SERVERS[server_kind]() if ours else PeerStore(torch)) as server:
+        against = "rdzvd" if ours else "torch"
         argv = torch.python + [os.path.join(torches.HERE, "store_api.py"), "127.0.0.1",
                                str(server.port), "--against", against]
         if word:
             argv += ["--case", word]
-        print("== torch %s against %s" % (torch.name, server_kind if server_kind == "rdzvd" else
+        print("== torch %s against %s" % (torch.name, server_kind if ours else
                                           "its own server (%s)" % server.backend), flush=True)
         child = subprocess.Popen(argv, env=torch.environment(), text=True, errors="replace",
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -92,7 +116,7 @@ def run(torch, server_kind, word):
                 torch.name, child.returncode, " ".join(
                     [sys.executable, __file__, "--server", server_kind, "--torch", torch.name])))
             print("\n".join("   server: " + l for l in server.log().splitlines()[-60:]), flush=True)
-        if server_kind == "rdzvd":
+        if ours:
             code = server.stop()
             if code != 0:
                 failed += 1
@@ -102,7 +126,7 @@ def run(torch, server_kind, word):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
+    parser.add_argument("--server", choices=("rdzvd", "relay", "peer"), default="rdzvd")
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release, not only the usual two")
     parser.add_argument("--case", default="", help="only cases with this in their name")

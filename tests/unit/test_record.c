@@ -45,6 +45,39 @@ static const struct change changes[] = {
     {.kind = CHANGE_KEY_PUT_ALL},
     {.kind = CHANGE_QUEUE_PUSH, .push = {.queue = BYTES("/q"), .value = BYTES("")}},
     {.kind = CHANGE_QUEUE_POP, .pop = {.queue = BYTES("/q")}},
+    {.kind = CHANGE_BARRIER_OPEN, .put = {.key = BYTES("/b"), .value = BYTES("2")}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = UINT64_MAX, .number = 1, .flags = RELAY_ANSWERED, .answer = BYTES("12345678")}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = 7, .number = 2, .flags = RELAY_ANSWERED, .answer = BYTES("\0\0\0\0\0\0\0\0")}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = 7,
+              .number = 3,
+              .flags = RELAY_ANSWERED,
+              .popped = true,
+              .answer = BYTES("\1\0\0\0\0\0\0\0")}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = 7, .number = UINT64_MAX - 1, .flags = RELAY_ANSWERED, .answer = BYTES("\0")}},
+    {.kind = CHANGE_SESSION_DONE, .done = {.id = 7, .number = UINT64_MAX, .flags = RELAY_TOOK}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = 8, .number = 300, .flags = RELAY_ARRIVED, .answer = BYTES("/b")}},
+    {.kind = CHANGE_SESSION_DONE,
+     .done = {.id = 8, .number = 301, .flags = RELAY_ARRIVED, .answer = BYTES("barrier8")}},
+    {.kind = CHANGE_SESSION_DONE, .done = {.id = 8, .number = 302}},
+    {.kind = CHANGE_SESSION_BIND, .bind = {UINT64_MAX, true, UINT64_MAX}},
+    {.kind = CHANGE_SESSION_BIND, .bind = {7, true, 1}},
+    {.kind = CHANGE_SESSION_BIND, .bind = {1, false, 0}},
+    {.kind = CHANGE_SESSION_END, .session = 7},
+    {.kind = CHANGE_SESSION_END, .session = UINT64_MAX},
+    {.kind = CHANGE_SNAPSHOT_SESSION,
+     .session_state = {.id = 9,
+                       .number = UINT64_MAX,
+                       .flags = RELAY_ANSWERED | RELAY_TOOK,
+                       .is_worker = true,
+                       .worker_store = 4,
+                       .answer = BYTES("an answer")}},
+    {.kind = CHANGE_SNAPSHOT_HELD,
+     .put = {.key = BYTES("\1\2\3\4\5\6\7\xff"), .value = BYTES("an element")}},
     {.kind = CHANGE_TREE_PUT,
      .tree_put = {.action = ETCD_SET,
                   .path = BYTES("/a/b"),
@@ -143,6 +176,34 @@ static void expect_same_run(const struct run_put *a, const struct run_put *b)
     assert_true(a->port == b->port && a->worker_store == b->worker_store && a->round == b->round);
 }
 
+static void expect_same_done(const struct session_done *a, const struct session_done *b)
+{
+    assert_true(a->id == b->id && a->number == b->number && a->popped == b->popped);
+    assert_int_equal(a->flags, b->flags);
+    assert_true(slice_equal(a->answer, b->answer));
+}
+
+static void expect_same_session(const struct change *a, const struct change *b)
+{
+    const struct session_state *x = &a->session_state, *y = &b->session_state;
+
+    if (a->kind == CHANGE_SESSION_DONE) {
+        expect_same_done(&a->done, &b->done);
+    } else if (a->kind == CHANGE_SESSION_BIND) {
+        assert_true(a->bind.id == b->bind.id && a->bind.is_worker == b->bind.is_worker);
+        assert_true(a->bind.worker_store == b->bind.worker_store);
+    } else if (a->kind == CHANGE_SESSION_END) {
+        assert_true(a->session == b->session);
+    } else if (a->kind == CHANGE_SNAPSHOT_SESSION) {
+        assert_true(x->id == y->id && x->number == y->number && x->flags == y->flags);
+        assert_true(x->is_worker == y->is_worker && x->worker_store == y->worker_store);
+        assert_true(slice_equal(x->answer, y->answer));
+    } else {
+        assert_true(slice_equal(a->put.key, b->put.key));
+        assert_true(slice_equal(a->put.value, b->put.value));
+    }
+}
+
 static void expect_same(const struct change *a, const struct change *b)
 {
     assert_int_equal(a->kind, b->kind);
@@ -170,14 +231,16 @@ static void expect_same(const struct change *a, const struct change *b)
         assert_true(a->auth_enabled == b->auth_enabled);
     } else if (a->kind >= CHANGE_SPACE_RESET && a->kind <= CHANGE_WORKER_STORE_DROP) {
         assert_true(a->store_id == b->store_id); /* or now_ns, its neighbour in the union */
+    } else if (change_part(a->kind) == PART_SESSION) {
+        expect_same_session(a, b);
     } else if (a->kind != CHANGE_AUTH_TOUCH) {
         assert_true(slice_equal(a->put.key, b->put.key)); /* all the others begin with it */
     }
     if (a->kind == CHANGE_KEY_PATCH) {
         assert_true(a->patch.offset == b->patch.offset && a->patch.removed == b->patch.removed);
         assert_true(slice_equal(a->patch.bytes, b->patch.bytes));
-    } else if (a->kind == CHANGE_KEY_PUT || a->kind == CHANGE_KEY_APPEND ||
-               a->kind == CHANGE_QUEUE_PUSH) {
+    } else if (a->kind == CHANGE_KEY_PUT || a->kind == CHANGE_BARRIER_OPEN ||
+               a->kind == CHANGE_KEY_APPEND || a->kind == CHANGE_QUEUE_PUSH) {
         assert_true(slice_equal(a->put.value, b->put.value));
     }
 }
@@ -328,6 +391,10 @@ static void they_apply_in_their_order(void **state)
     for (size_t i = 0; i < COUNT(changes); i++) {
         bool absurd = changes[i].worker_store == UINT64_MAX ||
                       changes[i].kind == CHANGE_AUTH_TOUCH || /* there are auth data already */
+                      changes[i].kind == CHANGE_SNAPSHOT_SESSION ||
+                      changes[i].kind == CHANGE_SNAPSHOT_HELD ||
+                      (changes[i].kind == CHANGE_SESSION_BIND &&
+                       changes[i].bind.worker_store == UINT64_MAX) ||
                       (changes[i].kind == CHANGE_KEY_PATCH && changes[i].patch.removed > 5);
         struct batch batch;
 
@@ -384,27 +451,38 @@ static void what_is_not_known_is_refused(void **state)
         struct slice record;
         bool good;
     } rows[] = {
-        {BYTES(""), false},                      /* no change at all */
-        {BYTES("\n\1s"), false},                 /* a space alone */
-        {BYTES("\372\7\0"), false},              /* kind 127 */
-        {BYTES("\230\2\1"), true},               /* auth_touch */
-        {BYTES("\230\2\0"), false},              /* false */
-        {BYTES("\230\2\1\20\1"), false},         /* in a worker store */
-        {BYTES("\230\2\1\30\1"), false},         /* with a field 3 of the record */
-        {BYTES("\310\2\1"), true},               /* space_forget */
-        {BYTES("\310\2\0"), false},              /* false */
-        {BYTES("R\3\n\1k"), true},               /* key_put */
-        {BYTES("R\3\n\1k\20\1"), true},          /* in a worker store */
-        {BYTES("R\5\n\1k\30\1"), false},         /* with a field 3 */
-        {BYTES("\242\1\6\10\1\22\2/a"), true},   /* tree_put of SET */
-        {BYTES("\242\1\4\22\2/a"), false},       /* without an action */
-        {BYTES("\242\1\6\10\5\22\2/a"), false},  /* of DELETE */
-        {BYTES("\252\1\6\10\5\22\2/a"), true},   /* tree_remove of DELETE */
-        {BYTES("\252\1\6\10\1\22\2/a"), false},  /* of SET */
-        {BYTES("\342\3\2\20\2"), true},          /* run_put with placement 2 */
-        {BYTES("\342\3\2\20\3"), false},         /* 3 */
-        {BYTES("\342\3\4\40\377\377\3"), true},  /* with port 65535 */
-        {BYTES("\342\3\4\40\200\200\4"), false}, /* 65536 */
+        {BYTES(""), false},                            /* no change at all */
+        {BYTES("\n\1s"), false},                       /* a space alone */
+        {BYTES("\372\7\0"), false},                    /* kind 127 */
+        {BYTES("\230\2\1"), true},                     /* auth_touch */
+        {BYTES("\230\2\0"), false},                    /* false */
+        {BYTES("\230\2\1\20\1"), false},               /* in a worker store */
+        {BYTES("\230\2\1\30\1"), false},               /* with a field 3 of the record */
+        {BYTES("\310\2\1"), true},                     /* space_forget */
+        {BYTES("\310\2\0"), false},                    /* false */
+        {BYTES("R\3\n\1k"), true},                     /* key_put */
+        {BYTES("R\3\n\1k\20\1"), true},                /* in a worker store */
+        {BYTES("R\5\n\1k\30\1"), false},               /* with a field 3 */
+        {BYTES("\242\1\6\10\1\22\2/a"), true},         /* tree_put of SET */
+        {BYTES("\242\1\4\22\2/a"), false},             /* without an action */
+        {BYTES("\242\1\6\10\5\22\2/a"), false},        /* of DELETE */
+        {BYTES("\252\1\6\10\5\22\2/a"), true},         /* tree_remove of DELETE */
+        {BYTES("\252\1\6\10\1\22\2/a"), false},        /* of SET */
+        {BYTES("\342\3\2\20\2"), true},                /* run_put with placement 2 */
+        {BYTES("\342\3\2\20\3"), false},               /* 3 */
+        {BYTES("\342\3\4\40\377\377\3"), true},        /* with port 65535 */
+        {BYTES("\342\3\4\40\200\200\4"), false},       /* 65536 */
+        {BYTES("\202\5\2\30\10"), true},               /* session_done with RELAY_TOOK */
+        {BYTES("\202\5\2\30\4"), false},               /* RELAY_ANSWERED, which the answer says */
+        {BYTES("\202\5\2\30\2"), false},               /* RELAY_KNOWN */
+        {BYTES("\202\5\3\30\210\2"), false},           /* RELAY_TOOK and a flag of no meaning */
+        {BYTES("\202\5\2\70\1"), false},               /* with a field 7 */
+        {BYTES("\20\1\202\5\2\30\10"), false},         /* in a worker store */
+        {BYTES("\212\5\0"), false},                    /* a session of which nothing is said */
+        {BYTES("\212\5\11\21\1\0\0\0\0\0\0\0"), true}, /* its end */
+        {BYTES("\212\5\13\21\1\0\0\0\0\0\0\0\50\1"), false}, /* with a field 5 */
+        {BYTES("\212\5\2\12\0"), true},                      /* bound to the space's own keys */
+        {BYTES("\212\5\4\12\2\40\1"), false},                /* with a field 4 */
     };
 
     (void)state;
@@ -451,6 +529,8 @@ static void paths_that_no_request_can_have_are_refused(void **state)
     }
 }
 
+#define LONG "sixteen bytes...sixteen bytes...sixteen bytes...sixteen bytes..."
+
 /* What a change takes for granted is looked for before it is applied. */
 static void what_finds_nothing_to_change_is_refused(void **state)
 {
@@ -479,6 +559,18 @@ static void what_finds_nothing_to_change_is_refused(void **state)
         {.kind = CHANGE_WORKER_STORE_DROP, .store_id = 2},
         {.kind = CHANGE_RUN_PUT, .run_put = {.worker_store = 2}},
         {.kind = CHANGE_RUN_DELETE},
+        {.kind = CHANGE_SESSION_DONE}, /* number 0 */
+        {.kind = CHANGE_SESSION_DONE,
+         .done = {.number = 1,
+                  .flags = RELAY_ANSWERED,
+                  .popped = true, /* nothing was */
+                  .answer = BYTES("12345678")}},
+        {.kind = CHANGE_SESSION_DONE,
+         .done = {.number = 1, .flags = RELAY_ANSWERED, .answer = BYTES(LONG "x")}},
+        {.kind = CHANGE_SESSION_DONE,
+         .done = {.number = 1, .flags = RELAY_ARRIVED | RELAY_TOOK, .answer = BYTES("/b")}},
+        {.kind = CHANGE_SESSION_BIND, .bind = {1, true, 2}},
+        {.kind = CHANGE_SESSION_END, .session = 1},
     };
 
     (void)state;

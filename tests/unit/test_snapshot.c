@@ -294,6 +294,65 @@ static struct store_result carry_out(struct store *s, const struct order *o, str
     return out;
 }
 
+/* --- Sessions. --- */
+
+enum { SESSIONS = 12 };
+
+/* What became of the command, to a session that uses the same keys. */
+static void answer_session(const struct order *o, const struct store_result *out,
+                           struct session_done *c)
+{
+    static uint8_t number[8];
+
+    bytes_put_u64(number, (uint64_t)out->number + out->count);
+    c->flags = RELAY_ANSWERED;
+    c->answer = (struct slice){number, o->command.kind == COMMAND_BARRIER ? 1 : 8};
+    if (o->command.kind == COMMAND_BARRIER && !out->open) {
+        c->flags = RELAY_ARRIVED;
+        c->answer = o->command.key;
+    } else if (o->command.kind == COMMAND_KEY_COMPARE_SET) {
+        c->flags = RELAY_TOOK;
+        c->answer = (struct slice){0};
+    } else if (o->command.kind == COMMAND_QUEUE_POP) {
+        c->popped = true;
+        c->blob = out->value;
+    }
+}
+
+/* What happens to a session behind a command. False: nothing. */
+static bool make_session_change(struct chance *r, struct store *s, const struct order *o,
+                                const struct store_result *out, struct change *c)
+{
+    struct space *space = space_of(s, o);
+    uint64_t id = UINT64_MAX / (1 + below(r, SESSIONS)), what = below(r, 30);
+    const struct session *session = session_find(&space->sessions, id);
+    uint64_t worker_store = session == NULL ? 0 : session->worker_store;
+
+    *c = (struct change){.kind = CHANGE_SESSION_END, .session = id};
+    if (what < 2) {
+        c->kind = CHANGE_SESSION_BIND;
+        c->bind = (struct session_bind){id, what == 0, below(r, space->worker_stores.last_id + 1)};
+    } else if (what > 2) {
+        if (out->status != STORE_OK || command_part(o->command.kind) != PART_KEYS ||
+            worker_store != o->command.worker_store)
+            return false;
+        c->kind = CHANGE_SESSION_DONE;
+        c->done = (struct session_done){
+            .id = id, .number = (session == NULL ? 0 : session->number) + 1 + below(r, 300)};
+        answer_session(o, out, &c->done);
+    }
+    return true;
+}
+
+static void carry_out_session(struct chance *r, struct store *s, const struct order *o,
+                              const struct store_result *out, struct batch *batch)
+{
+    struct change c;
+
+    if (make_session_change(r, s, o, out, &c))
+        store_change(s, space_of(s, o), &c, batch);
+}
+
 /* What the client of a MULTI_SET does with many keys: they are picked before. */
 static struct key_picks *pick(struct space *space, struct order *o)
 {
@@ -323,6 +382,7 @@ static void step(struct chance *r, struct store *s, struct batch *batch, int64_t
     if (o.command.kind == COMMAND_KEY_MULTI_SET && one_in(r, 2))
         p = o.command.picks = pick(space_of(s, &o), &o);
     out = carry_out(s, &o, batch);
+    carry_out_session(r, s, &o, &out, batch);
     blob_unref(out.value != NULL && o.command.kind == COMMAND_QUEUE_POP ? out.value : NULL);
     keymap_pick_end(p);
     if (one_in(r, 4))
@@ -372,6 +432,7 @@ static void expect_same_future(struct store *a, struct store *b, struct chance r
     for (int i = 0; i < 150; i++) {
         struct store_result x, y;
         struct order o;
+        struct chance again;
         bool popped;
 
         now_ns += (int64_t)below(&r, (uint64_t)SECOND);
@@ -383,6 +444,9 @@ static void expect_same_future(struct store *a, struct store *b, struct chance r
             x.open != y.open || x.auth != y.auth || x.tree.code != y.tree.code ||
             !slice_equal(blob_slice(x.value), blob_slice(y.value)))
             fail_msg("seed %" PRIu64 ": command %d comes to something else", seed, i);
+        again = r;
+        carry_out_session(&again, a, &o, &x, NULL);
+        carry_out_session(&r, b, &o, &y, NULL);
         blob_unref(popped ? x.value : NULL);
         blob_unref(popped ? y.value : NULL);
     }
@@ -637,10 +701,26 @@ static struct store_result carry_out_refused(struct store *s, const struct order
     return out;
 }
 
+/* The same of what happens to a session behind it. */
+static void carry_out_session_refused(struct chance *r, struct store *s, const struct order *o,
+                                      const struct store_result *result)
+{
+    struct store_result out = {0};
+    struct change change;
+
+    if (!make_session_change(r, s, o, result, &change) ||
+        !store_can_apply(s, space_of(s, o), &change))
+        return;
+    refuses = true;
+    store_apply(s, space_of(s, o), &change, &out);
+    refuses = false;
+}
+
 static void expect_same_result(struct store *live, struct store *other, struct chance *r,
                                int64_t now_ns)
 {
     struct store_result x, y;
+    struct chance again;
     struct order o;
 
     make_order(r, &o, live, now_ns);
@@ -648,6 +728,9 @@ static void expect_same_result(struct store *live, struct store *other, struct c
     y = carry_out(other, &o, NULL);
     assert_true(x.status == y.status && x.number == y.number && x.count == y.count);
     assert_true(x.tree.code == y.tree.code && x.auth == y.auth);
+    again = *r;
+    carry_out_session_refused(&again, live, &o, &x);
+    carry_out_session(r, other, &o, &y, NULL);
     if (o.command.kind != COMMAND_QUEUE_POP)
         return;
     blob_unref(x.value);

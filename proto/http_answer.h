@@ -1,0 +1,40 @@
+/* HTTP/1.x answers, as a relay reads those of a store: the head, and how long the body is. It is
+ * strict: whatever two readers could take for different things is refused, since what follows would
+ * be taken for the next answer. No I/O, no allocation: every slice points into the caller's input.
+ */
+#pragma once
+
+#include "proto/http.h"
+
+struct http_answer {
+    unsigned status; /* 100 to 999; one below 200 is not the answer yet: the next head follows */
+    unsigned minor;  /* HTTP/1.minor */
+    bool keep_alive; /* another request may be sent behind it */
+    enum http_body body;
+    uint64_t content_length; /* as announced, which to a HEAD is not what follows */
+    bool has_length;
+    bool has_index;       /* X-Etcd-Index */
+    uint64_t etcd_index;  /* that */
+    struct slice reason;  /* of the status line; may be empty */
+    struct slice headers; /* every header line, for http_next_header() */
+};
+
+/* Parses the head that starts at in.ptr[0]. `to_head`: the request was a HEAD, so that no body
+ * follows, whatever the head says.
+ * PARSE_DONE: *out is filled, *size is the length of the head with its empty line.
+ * PARSE_MORE: call again, with the same start, when there are more than in.len bytes. The head is
+ *   looked at from its start each time; *searched, 0 at first, says how far no end was found.
+ * PARSE_BAD: it is no answer, is longer than head_max, or has a body whose end cannot be known. */
+enum parse_result http_parse_answer(struct slice in, size_t head_max, bool to_head,
+                                    size_t *searched, struct http_answer *out, size_t *size);
+
+/* True for header fields that are about one connection, and are not passed on (RFC 9110, 7.6.1):
+ * Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade. What else a
+ * Connection header names is not looked at here. */
+bool http_is_hop_by_hop(struct slice name);
+
+/* Is `name` that name (given in lower case)? */
+bool http_name_is(struct slice name, const char *lower);
+
+/* Is `token` in a comma-separated list, case ignored? */
+bool http_list_names(struct slice list, struct slice token);

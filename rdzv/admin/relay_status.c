@@ -1,0 +1,80 @@
+/* /readyz and /metrics of a relay. See relay_status.h for the contract. */
+#include "rdzv/admin/relay_status.h"
+
+#include "rdzv/admin/health.h"
+#include "rdzv/admin/metric_text.h"
+#include "rdzv/relay/upstream.h"
+
+/* What /metrics is charged for system calls and, for each client, the search for the oldest
+ * request. */
+#define METRICS_COST (32u << 10)
+#define CLIENT_COST 8u
+
+void relay_readyz_handle(const struct http_request *r)
+{
+    const struct net *n = conn_net(r->conn);
+    const struct upstream *u = r->http->upstream;
+    char says[UPSTREAM_SAYS_MAX];
+    const struct health_check checks[] = {
+        {"loop", true, NULL},
+        {"listeners", n->draining || health_has_listener(n), NULL},
+        {"shutdown", !n->draining, NULL},
+        {"upstream", u->relay->welcomed, upstream_says(u, says)},
+    };
+
+    health_reply(r, "readyz", checks, sizeof checks / sizeof checks[0]);
+}
+
+static void write_relay(FILE *out, const struct upstream *u)
+{
+    const struct relay *r = u->relay;
+    static const char trip[] = "rdzvd_relay_request_seconds";
+
+    metric_gauge(out, "rdzvd_relay_upstream_connected", "1 while the relay has a link to its store.",
+                 r->link);
+    metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", u->reconnects);
+    metric_gauge(out, "rdzvd_relay_clients",
+                 "c10d clients of the relay, and those that have gone while the store has to be told.",
+                 r->session_count);
+    metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
+                 "Requests that the store has not confirmed, with open waits.", r->pending_count);
+    metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",
+                 r->pending_bytes);
+    metric_head(out, "rdzvd_relay_lag_seconds", "gauge",
+                "Age of the oldest unconfirmed request that does not wait.");
+    fprintf(out, "rdzvd_relay_lag_seconds %.6f\n", (double)relay_lag_ns(r) / 1e9);
+    metric_counter(out, "rdzvd_relay_requests_resumed_total",
+                   "Requests that were sent again over a new link.", r->stats.resumed);
+    metric_counter(out, "rdzvd_relay_clients_lost_total",
+                   "Clients that were ended, since the store did not know them any more.",
+                   r->stats.lost);
+    metric_head(out, trip, "summary",
+                "From when a request came until the store confirmed it, without waits.");
+    fprintf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", trip, (double)r->stats.confirmed_ns / 1e9,
+            trip, r->stats.confirmed);
+}
+
+void relay_metrics_handle(const struct http_request *r)
+{
+    const struct upstream *u = r->http->upstream;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    bool ok = out != NULL;
+
+    u->relay->now_ns = clock_monotonic_ns(http_engine(r)->options.clock);
+    if (ok) {
+        write_relay(out, u);
+        metrics_write_daemon(out, conn_net(r->conn));
+        metrics_write_process(out, http_engine(r));
+        ok = fclose(out) == 0;
+    }
+    conn_charge(r->conn, METRICS_COST + CLIENT_COST * u->relay->session_count + len);
+    if (ok)
+        reply_send(r, &(struct reply){.status = 200,
+                                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                                      .body = {(const uint8_t *)text, len}});
+    else
+        reply_send(r, &(struct reply){.status = 500});
+    free(text);
+}

@@ -1,0 +1,133 @@
+/* What the engine does of relays' sessions: makes room, writes down, carries out. See engine.h for
+ * the contract. */
+#include "rdzv/engine/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+bool engine_session_find(const struct engine *e, const struct engine_space *space, uint64_t id,
+                         struct engine_session_state *out)
+{
+    const struct session *session = session_find(&space->store->sessions, id);
+
+    (void)e;
+    if (session == NULL)
+        return false;
+    *out = (struct engine_session_state){
+        .number = session->number,
+        .flags = session->flags,
+        .answer = {session->answer, session->answer_len},
+        .popped = session->popped,
+        .worker_store = session->worker_store,
+        .is_worker = session->is_worker,
+    };
+    return true;
+}
+
+bool engine_session_barrier_is_open(const struct engine *e, const struct engine_space *space,
+                                    uint64_t id)
+{
+    const struct session *session = session_find(&space->store->sessions, id);
+
+    (void)e;
+    return session == NULL || session_passed(session);
+}
+
+struct session *engine_session_next(const struct engine_space *space, const struct session *after)
+{
+    return after == NULL ? TAILQ_FIRST(&space->store->sessions.list) : TAILQ_NEXT(after, order);
+}
+
+/* NULL: nothing is written down. */
+static struct batch *batch_of(struct engine *e)
+{
+    return e->options.journal.commit != NULL ? &e->batch : NULL;
+}
+
+static enum store_status change(struct engine *e, struct engine_space *space,
+                                const struct change *c)
+{
+    enum store_status status = store_change(&e->store, space->store, c, batch_of(e));
+
+    e->batch_changes += status == STORE_OK;
+    return status;
+}
+
+/* Makes room in memory for a session that there is not yet. */
+static enum store_status prepare_memory(struct engine *e, struct engine_space *space, uint64_t id)
+{
+    struct sessions *s = &space->store->sessions;
+
+    if (s->spare == NULL && session_find(s, id) == NULL)
+        store_make_room(&e->store, ACCOUNT_ORDINARY, SESSION_COST);
+    return session_prepare(s, id);
+}
+
+enum store_status engine_session_prepare(struct engine *e, struct engine_space *space, uint64_t id,
+                                         struct slice key)
+{
+    struct batch *batch = batch_of(e);
+    size_t size = RECORD_SIZE_BASE + SPACE_NAME_MAX + SESSION_ANSWER_MAX + key.len;
+
+    if (batch != NULL && batch->refuses)
+        return STORE_READ_ONLY;
+    if (batch != NULL && !batch_keep(batch, size))
+        return STORE_NO_MEMORY;
+    return prepare_memory(e, space, id);
+}
+
+void engine_session_done(struct engine *e, struct engine_space *space, uint64_t id, uint64_t number,
+                         uint8_t flags, struct slice answer, struct blob *popped)
+{
+    const struct change c = {.kind = CHANGE_SESSION_DONE,
+                             .done = {.id = id,
+                                      .number = number,
+                                      .flags = flags,
+                                      .popped = popped != NULL,
+                                      .answer = answer,
+                                      .blob = popped}};
+
+    batch_let_go(&e->batch);
+    if (change(e, space, &c) != STORE_OK)
+        abort(); /* it was not prepared, or cannot be what became of the request */
+}
+
+enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
+                                      bool is_worker, uint64_t worker_store)
+{
+    const struct change c = {.kind = CHANGE_SESSION_BIND, .bind = {id, is_worker, worker_store}};
+    const struct session *session = session_find(&space->store->sessions, id);
+    enum store_status status = session_check_bind(&space->store->sessions, &c.bind);
+
+    if (status == STORE_OK && session != NULL && session->is_worker == is_worker &&
+        session->worker_store == worker_store)
+        return STORE_OK;
+    if (status == STORE_OK)
+        status = prepare_memory(e, space, id);
+    return status == STORE_OK ? change(e, space, &c) : status;
+}
+
+/* The worker store that the session was bound to is bound to no session any more. */
+static void tell_unbound(struct engine *e, struct engine_space *space, uint64_t id)
+{
+    const struct worker_store *store = worker_stores_find(&space->store->worker_stores, id);
+
+    if (store != NULL && store->sessions == 0 && e->observer.unbound != NULL)
+        e->observer.unbound(e->observer.arg, space, id);
+}
+
+bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id)
+{
+    const struct change c = {.kind = CHANGE_SESSION_END, .session = id};
+    const struct session *session = session_find(&space->store->sessions, id);
+    uint64_t worker_store;
+
+    if (session == NULL)
+        return true;
+    worker_store = session->worker_store;
+    if (change(e, space, &c) != STORE_OK)
+        return false;
+    if (worker_store != 0)
+        tell_unbound(e, space, worker_store);
+    return true;
+}

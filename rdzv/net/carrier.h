@@ -1,0 +1,58 @@
+/* What a connection has that is not merely a socket: a table of functions by which somebody else
+ * carries its bytes. A session of a relay's client has no socket at all: its requests come, and its
+ * answers go, in the frames of the relay's own connection. That connection has a socket, and looks
+ * in when it has sent something. */
+#pragma once
+
+#include "rdzv/net/peer.h"
+#include "store/blob.h"
+#include "store/result.h"
+
+struct conn;
+
+/* What the carrier says of a request that is about to be carried out. */
+enum carrier_verdict {
+    CARRIER_PROCEED,  /* it is carried out as any other, and carrier->done() is told */
+    CARRIER_REFUSED,  /* the connection has been dropped */
+    CARRIER_WAITS_AGAIN, /* a BARRIER that was counted before: it waits, and is not counted */
+    CARRIER_REPEATED, /* it is here for the second time, and all that there was to do is done */
+};
+
+/* What became of a request. */
+struct carrier_result {
+    bool changed;        /* the store, so that it may not be carried out twice */
+    bool took;           /* it was a COMPARE_SET that took effect, and was answered so */
+    bool waits;          /* it is answered later */
+    struct slice key;    /* of a BARRIER that waits */
+    struct blob *popped; /* the element that its answer ends with; NULL: none */
+    uint64_t popped_of;  /* how many there were before */
+};
+
+struct carrier_functions {
+    /* As outq_send(), of c->out and whatever else there is to be told; the commit that c->watermark
+     * names is done. */
+    int (*send)(struct conn *c, size_t max);
+
+    /* --- Only of a connection without a socket: --- */
+
+    /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
+     * BARRIER; else empty. */
+    enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
+    /* After its last turn, of a connection that is still open. */
+    void (*done)(struct conn *c, const struct carrier_result *result);
+    /* What the session waited for has come. False: the client is not told now. */
+    bool (*woken)(struct conn *c);
+    /* The session uses the keys of that worker store from now on; see engine_session_bind(). */
+    enum store_status (*bound)(struct conn *c, uint64_t worker_store);
+    /* The address by which the client has reached the relay. */
+    void (*local)(const struct conn *c, struct peer *out);
+    /* The connection is closed, and the carrier is let go of. */
+    void (*closed)(struct conn *c);
+};
+
+/* The first member of what the carrier keeps of the connection; it outlives that. */
+struct carrier {
+    const struct carrier_functions *functions;
+    const char *via;    /* who carries it, for logs; NULL: nobody */
+    const char *reason; /* why the connection ends; static. NULL: it does not */
+};

@@ -1,0 +1,35 @@
+/* A name's addresses, found without stopping the loop: getaddrinfo() in a thread of its own, so that
+ * all counts that this machine asks for other programs too: /etc/hosts, the search list of
+ * resolv.conf, nsswitch.conf. */
+#pragma once
+
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define RESOLVE_MAX 16u
+
+union resolve_address {
+    struct sockaddr any;
+    struct sockaddr_in in4;
+    struct sockaddr_in6 in6;
+};
+
+struct resolve;
+
+/* Looks a name up, and calls `tell` once from the loop: never before this returns. Each address has
+ * the port. There is none: `why` says it, static. NULL with errno when a thread or its means cannot
+ * be had. */
+struct resolve *resolve_start(struct event_base *base, const char *host, uint16_t port,
+                              void (*tell)(void *arg, const union resolve_address *addresses,
+                                           size_t count, const char *why),
+                              void *arg);
+
+/* Ends one that has not told yet, unheard. After `tell` it has ended by itself. Takes NULL. The
+ * thread ends when the system answers it. */
+void resolve_cancel(struct resolve *r);
+
+/* The length that connect() wants. */
+socklen_t resolve_address_len(const union resolve_address *a);

@@ -1,0 +1,284 @@
+/* From a client's connection to its session, and back. See client.h for the contract. */
+#include "rdzv/relay/client.h"
+
+#include <string.h>
+
+#include "rdzv/net/input.h"
+
+/* What is charged for a request beside its bytes, and for what is copied of a long one. */
+#define REQUEST_COST 300u
+#define BYTES_A_NS   8u
+
+/* What a client sends behind a request that is held may be this long before it is not read any
+ * more; its end is seen until then. */
+#define HELD_BYTES_MAX (64u << 10)
+
+struct client {
+    struct relay_client *session; /* NULL: it has ended */
+    struct c10d_progress progress;
+    uint8_t version; /* enum c10d_version */
+    bool held;       /* what came last has to wait */
+};
+
+static struct client *client_of(struct conn *c)
+{
+    _Static_assert(sizeof(struct client) <= CONN_SESSION_SIZE, "it lies in the connection");
+    return (struct client *)(void *)c->session.bytes;
+}
+
+static const struct client *peek(const struct conn *c)
+{
+    return (const struct client *)(const void *)c->session.bytes;
+}
+
+static struct relay_front *front_of(const struct conn *c)
+{
+    return c->protocol->arg;
+}
+
+/* --- What the session asks for. --- */
+
+/* The daemon may stop, and have waited for this. The end of the iteration sends all of it. */
+static void finish_when_draining(struct conn *c)
+{
+    if (conn_net(c)->draining)
+        conn_finish(c);
+}
+
+static void answer(void *client, struct slice bytes)
+{
+    struct conn *c = client;
+
+    if (bytes.len != 0)
+        conn_put(c, bytes.ptr, bytes.len);
+    finish_when_draining(c);
+}
+
+static void answer_blob(void *client, struct blob *piece)
+{
+    conn_share(client, piece);
+}
+
+static void go_on(void *client)
+{
+    struct conn *c = client;
+
+    client_of(c)->held = false;
+    input_unpark(c);
+}
+
+static void on_end(void *client, enum drop_reason why, const char *reason)
+{
+    struct conn *c = client;
+
+    client_of(c)->session = NULL;
+    conn_drop(c, why, reason, (struct slice){0});
+}
+
+const struct relay_calls relay_client_calls = {
+    .answer = answer, .answer_blob = answer_blob, .go_on = go_on, .end = on_end};
+
+/* --- Requests. --- */
+
+static enum protocol_result refuse(struct conn *c, enum drop_reason why, const char *reason,
+                                   struct slice detail)
+{
+    conn_drop(c, why, reason, detail);
+    return PROTOCOL_ENDED;
+}
+
+static enum relay_taken take_ping(struct conn *c, const struct c10d_request *req)
+{
+    if (!relay_may_pong(client_of(c)->session))
+        return RELAY_HELD;
+    bytes_put_u32(conn_reserve(c, 4), req->nonce);
+    return RELAY_TAKEN;
+}
+
+/* One whole request, which begins there. */
+static enum relay_taken take(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                             size_t size)
+{
+    if (req->op == C10D_PING)
+        return take_ping(c, req);
+    return relay_take(client_of(c)->session, req, start, size);
+}
+
+/* What follows, `*used` bytes further. `left` is what there is from the request on. */
+static enum protocol_result end_take(struct conn *c, enum relay_taken taken, size_t size,
+                                     size_t left, struct protocol_progress *progress)
+{
+    switch (taken) {
+    case RELAY_TAKEN:
+        progress->used += size;
+        front_of(c)->engine->stats.c10d_requests++;
+        return PROTOCOL_MORE;
+    case RELAY_TAKING:
+        progress->need = progress->used + size;
+        return PROTOCOL_DEFERRED;
+    case RELAY_HELD:
+        progress->need = progress->used + size;
+        client_of(c)->held = true;
+        return left - size > HELD_BYTES_MAX ? PROTOCOL_HELD : PROTOCOL_PARKED;
+    case RELAY_NO_MEMORY:
+        break;
+    }
+    return refuse(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
+                  (struct slice){0});
+}
+
+/* The request at the start of `in`. PROTOCOL_MORE with nothing used: it is not whole. */
+static enum protocol_result next_request(struct conn *c, struct slice in,
+                                         struct protocol_progress *progress)
+{
+    struct client *client = client_of(c);
+    const struct relay *relay = front_of(c)->relay;
+    struct c10d_refusal refusal;
+    struct c10d_request req;
+    size_t size;
+
+    if (client->session->filling != NULL) {
+        enum relay_taken taken = relay_take_more(client->session, in.ptr, &size);
+
+        conn_charge(c, CONN_BUDGET);
+        return end_take(c, taken, size, in.len, progress);
+    }
+    switch (c10d_parse(in, (enum c10d_version)client->session->version, &relay->limits,
+                       &client->progress, &req, &size, &refusal)) {
+    case PARSE_MORE:
+        progress->need = progress->used + size;
+        return PROTOCOL_MORE;
+    case PARSE_BAD:
+        return refuse(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
+                      (struct slice){in.ptr, 1});
+    case PARSE_DONE:
+        break;
+    }
+    if (req.op == C10D_WATCH_KEY)
+        return refuse(c, DROP_MALFORMED, "a relay does not pass on WATCH_KEY", req.key);
+    conn_charge(c, REQUEST_COST + size / BYTES_A_NS);
+    return end_take(c, take(c, &req, in.ptr, size), size, in.len, progress);
+}
+
+static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
+                                          struct protocol_progress *progress)
+{
+    front_of(c)->relay->now_ns = clock_monotonic_ns(front_of(c)->engine->options.clock);
+    while (progress->used < len) {
+        size_t before = progress->used;
+        enum protocol_result result;
+
+        if (!conn_can_reply(c))
+            return PROTOCOL_PAUSED;
+        if (!conn_has_budget(c))
+            return PROTOCOL_DEFERRED;
+        result = next_request(c, (struct slice){in + before, len - before}, progress);
+        if (result != PROTOCOL_MORE || progress->used == before)
+            return result;
+    }
+    return PROTOCOL_MORE;
+}
+
+/* --- Beginning and end. --- */
+
+static struct peer local_of(const struct conn *c)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+
+    memset(&at, 0, sizeof at);
+    if (getsockname(conn_fd(c), &at.any, &len) < 0)
+        return (struct peer){0};
+    return peer_of(&at.any);
+}
+
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct relay_front *clients = p->arg;
+    enum c10d_version version = C10D_LEGACY;
+    size_t size = 0;
+    enum parse_result result = c10d_detect(in, config_legacy_version(clients->config),
+                                           clients->config->legacy, &version, &size);
+    struct relay_client *session;
+    struct peer local;
+
+    if (result == PARSE_MORE)
+        progress->need = size;
+    else if (result == PARSE_BAD)
+        *why = "no protocol spoken here begins so";
+    if (result != PARSE_DONE)
+        return result;
+    local = local_of(c);
+    session = relay_client_new(clients->relay, version, &c->peer, &local, c);
+    if (session == NULL) {
+        conn_drop(c, DROP_NO_MEMORY, "no memory for one more session, see --memory-limit",
+                  (struct slice){0});
+        return PARSE_BAD;
+    }
+    progress->used = size;
+    c->protocol = p;
+    memset(&c->session, 0, sizeof c->session);
+    client_of(c)->session = session;
+    client_of(c)->version = (uint8_t)version;
+    engine_session_began(clients->engine, conn_space(c));
+    return PARSE_DONE;
+}
+
+/* What came before the end counts, and an answer that comes by itself goes out. */
+static bool eof(struct conn *c)
+{
+    const struct client *client = client_of(c);
+
+    relay_stop_waiting(client->session);
+    if (c->end == CONN_CLOSED || c->protocol == NULL)
+        return true; /* there was no memory for that, and it is gone */
+    return client->held || c->input == INPUT_DEFERRED || client->session->filling != NULL ||
+           relay_is_asked(client->session);
+}
+
+static bool is_busy(const struct conn *c)
+{
+    const struct relay_client *s = peek(c)->session;
+
+    return s != NULL && s->relay->link && relay_is_asked(s);
+}
+
+/* Nothing here waits for the local store. */
+static void resume(struct conn *c, struct wake *wake)
+{
+    (void)c;
+    (void)wake;
+}
+
+static void end(struct conn *c)
+{
+    struct relay_client *session = client_of(c)->session;
+
+    client_of(c)->session = NULL;
+    if (session != NULL)
+        relay_leave(session);
+    engine_session_ended(front_of(c)->engine, conn_space(c));
+}
+
+static const char *version_name(const struct conn *c)
+{
+    return c10d_version_name((enum c10d_version)peek(c)->version);
+}
+
+struct protocol relay_client_protocol(struct relay_front *clients)
+{
+    return (struct protocol){.name = "c10d",
+                             .runs_ahead = true,
+                             .arg = clients,
+                             .begin = begin,
+                             .read = read_requests,
+                             .eof = eof,
+                             .is_busy = is_busy,
+                             .resume = resume,
+                             .end = end,
+                             .version = version_name};
+}

@@ -1,0 +1,152 @@
+/* HTTP that comes through relays. See http_entry.h for the contract. */
+#include "rdzv/relay/http_entry.h"
+
+#include <unistd.h>
+
+#include "proto/relay.h"
+#include "proto/relay.pb-c.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/relay/space.h"
+
+#define HELLO_MAX 4096u /* a name of a space, one of a host, and some numbers */
+
+#define HOST_NAME_ROOM 256u
+
+static void put_frame(struct conn *c, enum relay_kind kind, struct slice payload)
+{
+    const struct relay_frame frame = {.kind = (uint8_t)kind, .payload = payload};
+    uint8_t head[RELAY_HEAD_SIZE];
+
+    relay_put_head(head, &frame);
+    conn_put(c, head, sizeof head);
+    conn_put(c, payload.ptr, payload.len);
+}
+
+static void put_welcome(struct conn *c)
+{
+    char name[HOST_NAME_ROOM] = "";
+    uint8_t bytes[HOST_NAME_ROOM + 64];
+    Rdzv__RelayWelcome welcome = RDZV__RELAY_WELCOME__INIT;
+
+    gethostname(name, sizeof name - 1);
+    welcome.version = RELAY_VERSION;
+    welcome.store = (ProtobufCBinaryData){.len = strlen(name), .data = (uint8_t *)name};
+    put_frame(c, RELAY_WELCOME, (struct slice){bytes, rdzv__relay_welcome__pack(&welcome, bytes)});
+}
+
+static void refuse(const struct protocol *p, struct conn *c, const char *why)
+{
+    char peer[CONN_PEER_MAX];
+
+    log_limited(LOG_WARN, "relay_refused", log_str("peer", conn_peer(c, peer)),
+                log_str("reason", why));
+    c->protocol = p;
+    put_frame(c, RELAY_REFUSED, slice_str(why));
+    conn_finish_draining(c);
+}
+
+static enum parse_result welcome(const struct protocol *p, struct conn *c,
+                                 const Rdzv__RelayHello *hello)
+{
+    struct relay_entry *e = p->arg;
+    const struct protocol *http = &e->protocols[hello->http_of_this_machine != 0];
+    const struct slice name = {hello->space.data, hello->space.len};
+    const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
+    struct protocol_progress progress;
+    const char *why = "this store speaks other versions of the relay's frames";
+    struct engine_space *space = NULL;
+    enum parse_result result;
+
+    if (hello->version_min <= RELAY_VERSION && hello->version_max >= RELAY_VERSION)
+        space = relay_space(c, name, &why);
+    if (space == NULL) {
+        refuse(p, c, why);
+        return PARSE_DONE;
+    }
+    result = http->begin(http, c, begins, &progress, &why);
+    if (result == PARSE_DONE) {
+        c->space = space;
+        put_welcome(c);
+    }
+    return result;
+}
+
+/* What is no HELLO, or one of a relay that does not bring HTTP, is for the next protocol. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    enum parse_result result = relay_detect(in, &progress->need);
+    Rdzv__RelayHello *hello;
+    struct relay_frame frame;
+    size_t size = 0;
+
+    (void)why;
+    if (result == PARSE_DONE) {
+        result = relay_parse(slice_from(in, RELAY_MAGIC_SIZE), &frame, &size);
+        progress->need = RELAY_MAGIC_SIZE + size;
+    }
+    if (result != PARSE_DONE)
+        return progress->need > HELLO_MAX ? PARSE_BAD : result;
+    if (frame.kind != RELAY_HELLO)
+        return PARSE_BAD;
+    hello = rdzv__relay_hello__unpack(NULL, frame.payload.len, frame.payload.ptr);
+    if (hello != NULL && hello->http) {
+        result = welcome(p, c, hello);
+        progress->used = RELAY_MAGIC_SIZE + size;
+    } else {
+        result = PARSE_BAD;
+    }
+    rdzv__relay_hello__free_unpacked(hello, NULL);
+    return result;
+}
+
+/* --- Of one that was refused. --- */
+
+static enum protocol_result read_nothing(struct conn *c, uint8_t *in, size_t len,
+                                         struct protocol_progress *progress)
+{
+    (void)c;
+    (void)in;
+    progress->used = len;
+    return PROTOCOL_ENDED;
+}
+
+static bool eof(struct conn *c)
+{
+    (void)c;
+    return false;
+}
+
+static void end(struct conn *c)
+{
+    (void)c;
+}
+
+static const char *version(const struct conn *c)
+{
+    (void)c;
+    return "relay-http";
+}
+
+/* --- Beginning. --- */
+
+void relay_entry_init(struct relay_entry *e, const struct http *http)
+{
+    *e = (struct relay_entry){.from_here = *http, .from_elsewhere = *http};
+    e->from_here.behind_relay = e->from_elsewhere.behind_relay = true;
+    e->from_here.of_relays_machine = true;
+    e->protocols[false] = http_protocol(&e->from_elsewhere);
+    e->protocols[true] = http_protocol(&e->from_here);
+}
+
+struct protocol relay_entry_protocol(struct relay_entry *e)
+{
+    return (struct protocol){.name = "relay-http",
+                             .pipelines = true,
+                             .arg = e,
+                             .begin = begin,
+                             .read = read_nothing,
+                             .eof = eof,
+                             .end = end,
+                             .version = version};
+}

@@ -1,0 +1,23 @@
+/* The store's side of HTTP that comes through relays. Such a connection begins as a relay's does,
+ * with RELAY_MAGIC and a HELLO, whose `http` says that plain HTTP/1.1 follows the WELCOME. So a
+ * relay is let in, and gets its space, by one rule, whatever it brings; and no field of HTTP says
+ * which space it is about, which any client could send.
+ *
+ * Behind the WELCOME the connection speaks HTTP as others do, but for two things: its Host header
+ * has been looked at by the relay, and who counts as on this machine is somebody who is on the
+ * relay's machine, where that is this one. */
+#pragma once
+
+#include "rdzv/http/session.h"
+
+struct relay_entry {
+    struct http from_here, from_elsewhere; /* as the listeners' own, but for what is said above */
+    struct protocol protocols[2];          /* over these */
+};
+
+/* `http` is what the listeners' own connections have; it is copied. */
+void relay_entry_init(struct relay_entry *e, const struct http *http);
+
+/* The table for net.protocols: before one of relays that knows no `http`, to which it leaves all
+ * other HELLOs. `e` outlives it. */
+struct protocol relay_entry_protocol(struct relay_entry *e);

@@ -1,0 +1,642 @@
+/* HTTP through a relay. See http_pass.h for the contract.
+ *
+ *     held ---> dialing ---> sending ---> answering ---> over
+ *      ^           |            |             |
+ *      +-----------+------------+-------------+    the connection broke, and it may be sent again
+ */
+#include "rdzv/relay/http_pass.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "proto/etcd.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/http/job.h"
+#include "rdzv/http/route.h"
+#include "rdzv/relay/http_head.h"
+#include "rdzv/relay/http_trace.h"
+
+#define ANSWER_HEAD_MAX (16u << 10)           /* a store's are some hundred bytes long */
+#define ANSWER_ROOM     (2 * ANSWER_HEAD_MAX) /* a blank behind each colon, and what is added */
+
+/* A body of this length is kept with its head; a longer one stays in the client's input. */
+#define SMALL_BODY 4096u
+
+#define TIMER_MS 100u
+
+enum pass_state {
+    PASS_HELD,
+    PASS_DIALING,
+    PASS_SENDING,
+    PASS_ANSWERING,
+    PASS_TOO_LATE, /* it was held for too long: its connection is told, when it is called next */
+    PASS_OVER,
+};
+
+struct http_pass {
+    struct http_job job; /* these two are found by their addresses */
+    struct store_user user;
+    struct relay_http *relay;
+    struct conn *client;
+    TAILQ_ENTRY(http_pass) entry; /* in relay->held while PASS_HELD */
+    uint64_t held_ms;             /* since when it has waited for a store; 0: it has one */
+
+    uint8_t *request; /* the head, and a small body; of request_len bytes, in room for more */
+    size_t request_room, request_len;
+    size_t body_left; /* bytes of a body that is not in there */
+    size_t sent;      /* of both */
+
+    uint8_t state;
+    uint8_t body; /* enum http_body, of the answer */
+    bool repeatable, is_watch, is_stream, to_head;
+    bool ended;      /* the client has sent its last byte, and this is a watch */
+    bool begun;      /* an answer, or its head, has gone to the client */
+    bool in_body;    /* the head of the present answer has been read */
+    bool tracing;    /* it is the answer of a watch that was accepted */
+    bool resumed;    /* by the present connection */
+    bool keep_alive; /* the store's connection is good for another request */
+    bool client_keeps_alive;
+    uint8_t client_minor; /* HTTP/1.minor */
+    bool chunked;         /* the client gets chunks */
+    size_t searched;
+    uint64_t left; /* of a body with a length */
+    struct http_chunks chunks;
+    uint64_t head_index; /* X-Etcd-Index of the present answer */
+    struct watch_trace trace;
+};
+
+static struct http_pass *pass_of_job(struct http_job *job)
+{
+    return (struct http_pass *)(void *)((char *)job - offsetof(struct http_pass, job));
+}
+
+static struct http_pass *pass_of_user(struct store_user *u)
+{
+    return (struct http_pass *)(void *)((char *)u - offsetof(struct http_pass, user));
+}
+
+static uint64_t now_ms(const struct relay_http *h)
+{
+    return engine_lived_ms(h->options.net->engine);
+}
+
+/* --- The end of a request. --- */
+
+static void leave_held(struct http_pass *p)
+{
+    if (p->state == PASS_HELD)
+        TAILQ_REMOVE(&p->relay->held, p, entry);
+}
+
+/* What the client has is whole. */
+static void finish(struct http_pass *p)
+{
+    leave_held(p);
+    store_conn_drop(&p->user);
+    p->state = PASS_OVER;
+    if (p->chunked)
+        conn_put(p->client, "0\r\n\r\n", 5);
+    if (p->body == HTTP_BODY_CHUNKED && !p->chunked)
+        conn_finish(p->client); /* which says to HTTP/1.0 where the body ends */
+    else
+        http_wake_job(p->client);
+}
+
+/* The client has an answer that is not whole, or none, and gets no more. */
+static void cut(struct http_pass *p, const char *reason)
+{
+    char peer[CONN_PEER_MAX];
+
+    leave_held(p);
+    store_conn_drop(&p->user);
+    p->state = PASS_OVER;
+    log_limited(LOG_WARN, "relay_http_cut", log_str("peer", conn_peer(p->client, peer)),
+                log_str("reason", reason));
+    conn_finish(p->client);
+}
+
+static void give_up(struct http_pass *p)
+{
+    leave_held(p);
+    store_conn_drop(&p->user);
+    p->state = PASS_TOO_LATE;
+    http_wake_job(p->client);
+}
+
+/* --- Sending. --- */
+
+static void lost(struct store_user *u, const char *why);
+
+static void hold(struct http_pass *p)
+{
+    if (p->held_ms == 0)
+        p->held_ms = now_ms(p->relay);
+    p->state = PASS_HELD;
+    TAILQ_INSERT_TAIL(&p->relay->held, p, entry);
+    relay_http_set_timer(p->relay);
+}
+
+static size_t request_size(const struct http_pass *p)
+{
+    return p->request_len + p->body_left;
+}
+
+static void send_some(struct http_pass *p)
+{
+    size_t head = p->sent < p->request_len ? p->sent : p->request_len, n;
+    struct slice first = {p->request + head, p->request_len - head}, body = {0};
+
+    if (p->body_left > 0)
+        body = slice_from(http_job_body(p->client), p->sent - head);
+    if (!store_conn_send(&p->user, first, body, &n)) {
+        lost(&p->user, "it does not take the request");
+        return;
+    }
+    p->sent += n;
+    if (p->sent < request_size(p))
+        return;
+    p->state = PASS_ANSWERING;
+    if (p->ended)
+        store_conn_send_end(&p->user);
+}
+
+static void begin_sending(struct http_pass *p)
+{
+    p->state = PASS_SENDING;
+    p->sent = 0;
+    p->in_body = false;
+    p->searched = 0;
+    p->chunks = (struct http_chunks){0};
+    if (p->body_left > 0) /* the endpoint may not have returned: the body is not there yet */
+        store_conn_wait_writable(&p->user);
+    else
+        send_some(p);
+}
+
+/* Not in relay->held. */
+static void start(struct http_pass *p)
+{
+    switch (store_conn_get(p->relay, &p->user, peer_is_loopback(&p->client->peer))) {
+    case STORE_GOT_OPEN:
+        begin_sending(p);
+        break;
+    case STORE_GOT_DIALED:
+        p->state = PASS_DIALING;
+        break;
+    default:
+        hold(p);
+    }
+}
+
+static void on_ready(struct store_user *u)
+{
+    begin_sending(pass_of_user(u));
+}
+
+static void on_writable(struct store_user *u)
+{
+    struct http_pass *p = pass_of_user(u);
+
+    if (p->state == PASS_SENDING)
+        send_some(p);
+}
+
+/* --- When a connection breaks. --- */
+
+static void resume(struct http_pass *p)
+{
+    watch_trace_restart(&p->trace);
+    relay_set_wait_index(p->request, p->request_len, watch_trace_next(&p->trace));
+    p->resumed = true;
+}
+
+static bool may_repeat(const struct http_pass *p)
+{
+    return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);
+}
+
+static bool may_lose(const struct store_user *u)
+{
+    const struct http_pass *p =
+        (const struct http_pass *)(const void *)((const char *)u -
+                                                 offsetof(struct http_pass, user));
+
+    return p->tracing || may_repeat(p);
+}
+
+static void lost(struct store_user *u, const char *why)
+{
+    struct http_pass *p = pass_of_user(u);
+
+    if (p->tracing && (p->ended || (!p->is_stream && p->trace.last != 0))) {
+        finish(p); /* it has all, but for the end of the last chunk */
+    } else if (p->tracing) {
+        resume(p);
+        hold(p);
+    } else if (may_repeat(p) && !p->ended) {
+        hold(p);
+    } else {
+        cut(p, p->begun || p->ended ? why : "nobody knows whether the store carried it out");
+    }
+}
+
+/* --- The answer. --- */
+
+static bool has_room(struct store_user *u)
+{
+    const struct conn *c = pass_of_user(u)->client;
+
+    return c->out.bytes <= RELAY_HTTP_AHEAD || c->output != OUTPUT_BLOCKED;
+}
+
+static void put(struct http_pass *p, struct slice data)
+{
+    char size[24];
+
+    if (data.len == 0)
+        return;
+    if (p->chunked)
+        conn_put(p->client, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len));
+    conn_put(p->client, data.ptr, data.len);
+    if (p->chunked)
+        conn_put(p->client, "\r\n", 2);
+}
+
+/* True: it goes on, with the next event of the history. A stream gets one of those alone, and would
+ * be silent behind it. */
+static bool is_behind_history(const struct http_pass *p)
+{
+    return p->is_stream && p->resumed && p->trace.last <= p->head_index;
+}
+
+/* False: the store's connection has ended, and something else goes on. */
+static bool put_events(struct http_pass *p, struct slice data)
+{
+    while (data.len > 0) {
+        struct slice out;
+        bool whole;
+
+        if (!watch_trace_take(&p->trace, &data, &out, &whole)) {
+            cut(p, "the watch does not go on where it was");
+            return false;
+        }
+        put(p, out);
+        if (whole && is_behind_history(p)) {
+            resume(p);
+            store_conn_drop(&p->user);
+            start(p);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The client has its head from before. */
+static bool goes_on(const struct http_pass *p, const struct http_answer *a)
+{
+    uint64_t seen = p->trace.last > p->trace.from ? p->trace.last : p->trace.from;
+
+    return a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index &&
+           a->etcd_index >= seen;
+}
+
+static bool put_head(struct http_pass *p, const struct http_answer *a)
+{
+    uint8_t *room = net_scratch(p->relay->options.net, ANSWER_ROOM);
+    struct writer w = {.ptr = room, .cap = ANSWER_ROOM};
+
+    if (room == NULL) {
+        cut(p, "no memory for its answer, see --memory-limit");
+        return false;
+    }
+    p->begun = true;
+    p->held_ms = 0;
+    p->body = (uint8_t)a->body;
+    p->chunked = a->body == HTTP_BODY_CHUNKED && p->client_minor != 0;
+    p->tracing = p->is_watch && a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index;
+    p->trace.from = a->etcd_index;
+    relay_write_answer(&w, p->client_minor, p->client_keeps_alive, a);
+    assert(w.len <= w.cap);
+    conn_put(p->client, room, w.len);
+    return true;
+}
+
+/* False: the store's connection has ended. */
+static bool take_head(struct http_pass *p, const struct http_answer *a)
+{
+    if (a->status < 200)
+        return true; /* the head of the answer follows */
+    p->in_body = true;
+    p->keep_alive = a->keep_alive;
+    p->head_index = a->etcd_index;
+    p->left = a->body == HTTP_BODY_LENGTH ? a->content_length : 0;
+    if (!p->begun)
+        return put_head(p, a);
+    if (goes_on(p, a))
+        return true;
+    cut(p, "the store's history does not reach back to where the watch was");
+    return false;
+}
+
+/* The whole answer is here. */
+static enum store_taken end_answer(struct http_pass *p)
+{
+    bool reusable = p->keep_alive && !p->ended;
+
+    p->state = PASS_OVER;
+    if (p->chunked)
+        conn_put(p->client, "0\r\n\r\n", 5);
+    if (p->body == HTTP_BODY_CHUNKED && !p->chunked)
+        conn_finish(p->client); /* which says to HTTP/1.0 where the body ends */
+    else
+        http_wake_job(p->client);
+    return reusable ? STORE_TAKES_NEXT : STORE_TAKES_NONE;
+}
+
+/* The next piece of the body; *in shrinks by it. */
+static enum parse_result take_body(struct http_pass *p, struct slice *in, struct slice *data)
+{
+    enum parse_result result = PARSE_DONE;
+    const char *why;
+    size_t size = 0;
+
+    if (p->body == HTTP_BODY_CHUNKED) {
+        result = http_next_chunk(&p->chunks, *in, data, &size, &why);
+    } else {
+        size = p->left < in->len ? (size_t)p->left : in->len;
+        *data = (struct slice){in->ptr, size};
+        p->left -= size;
+        if (size == 0 && p->left > 0)
+            result = PARSE_MORE;
+    }
+    if (result != PARSE_BAD)
+        *in = slice_from(*in, size);
+    return result;
+}
+
+static enum store_taken bad_answer(struct http_pass *p)
+{
+    store_conn_drop(&p->user);
+    lost(&p->user, "the store's answer is no HTTP");
+    return STORE_IS_LEFT;
+}
+
+static enum store_taken receive_body(struct http_pass *p, struct slice *in)
+{
+    for (;;) {
+        struct slice data = {0};
+
+        switch (take_body(p, in, &data)) {
+        case PARSE_MORE:
+            return STORE_TAKES_MORE;
+        case PARSE_BAD:
+            return bad_answer(p);
+        default:
+            break;
+        }
+        if (data.len == 0)
+            return end_answer(p);
+        if (!p->tracing)
+            put(p, data);
+        else if (!put_events(p, data))
+            return STORE_IS_LEFT;
+    }
+}
+
+static enum store_taken receive(struct store_user *u, struct slice in, size_t *used)
+{
+    struct http_pass *p = pass_of_user(u);
+    struct slice rest = in;
+    struct http_answer answer;
+    enum store_taken taken;
+    size_t size = 0;
+
+    while (!p->in_body) {
+        enum parse_result result = PARSE_MORE;
+
+        if (rest.len > 0)
+            result =
+                http_parse_answer(rest, ANSWER_HEAD_MAX, p->to_head, &p->searched, &answer, &size);
+        *used = in.len - rest.len;
+        if (result == PARSE_MORE)
+            return STORE_TAKES_MORE;
+        if (result == PARSE_BAD)
+            return bad_answer(p);
+        rest = slice_from(rest, size);
+        if (!take_head(p, &answer))
+            return STORE_IS_LEFT;
+    }
+    taken = receive_body(p, &rest);
+    *used = in.len - rest.len;
+    return taken;
+}
+
+static const struct store_user_calls calls = {.ready = on_ready,
+                                              .writable = on_writable,
+                                              .has_room = has_room,
+                                              .receive = receive,
+                                              .lost = lost,
+                                              .may_lose = may_lose};
+
+/* --- As a job of the client's connection. --- */
+
+static enum http_job_state run(struct http_job *job, const struct http_request *r)
+{
+    struct http_pass *p = pass_of_job(job);
+
+    if (p->state == PASS_TOO_LATE) {
+        reply_unavailable(r, "rdzvd: the store is away, and the relay has waited for it");
+        return HTTP_JOB_DONE;
+    }
+    return p->state == PASS_OVER ? HTTP_JOB_DONE : HTTP_JOB_WAITS;
+}
+
+static void free_pass(struct http_job *job)
+{
+    struct http_pass *p = pass_of_job(job);
+
+    leave_held(p);
+    store_conn_drop(&p->user);
+    account_free(ACCOUNT_INPUT, p->request, p->request_room);
+    account_free(ACCOUNT_SESSIONS, p, sizeof *p);
+}
+
+/* Of a watch: the store ends it when it learns of that, and so does the answer. */
+static void on_eof(struct http_job *job)
+{
+    struct http_pass *p = pass_of_job(job);
+
+    if (p->ended)
+        return;
+    p->ended = true;
+    if (p->state == PASS_ANSWERING)
+        store_conn_send_end(&p->user);
+    else if (p->state == PASS_HELD && p->begun)
+        finish(p);
+    else if (p->state == PASS_HELD)
+        cut(p, "its client has gone");
+}
+
+static void on_drained(struct http_job *job)
+{
+    store_conn_unpause(&pass_of_job(job)->user);
+}
+
+/* --- Beginning. --- */
+
+/* What the request is about, if it is one of etcd's keys. False: it is none, or a wrong one. */
+static bool read_parameters(const struct http_request *r, struct etcd_request *out)
+{
+    struct etcd_refusal why;
+    struct slice form = {0};
+
+    return http_is_below(r->path, "/v2/keys") &&
+           etcd_select_form(r->head->method, r->head->content_type, r->body, &form, &why) &&
+           etcd_parse_request(r->head->method, form, r->head->target.query, out, &why);
+}
+
+static void look_at(struct http_pass *p, const struct http_request *r)
+{
+    struct etcd_request asked;
+    bool known = read_parameters(r, &asked);
+
+    p->to_head = r->head->method == HTTP_HEAD;
+    p->repeatable = http_is_reading(r);
+    p->client_minor = (uint8_t)r->head->minor;
+    p->client_keeps_alive = r->head->keep_alive;
+    if (!known)
+        return;
+    if (r->head->method == HTTP_PUT && asked.refresh && asked.prev_index == 0)
+        p->repeatable = true;
+    if (asked.op == ETCD_OP_WATCH) {
+        p->is_watch = true;
+        p->is_stream = asked.stream;
+        p->trace.asked = asked.wait_index;
+        p->job.endless = true;
+        p->job.eof = on_eof;
+    }
+}
+
+/* False: there is no memory. */
+static bool keep_request(struct http_pass *p, const struct http_request *r)
+{
+    size_t small = r->body.len <= SMALL_BODY ? r->body.len : 0;
+    struct writer w = {0};
+
+    relay_write_request(&w, r->head, r->body.len, p->is_watch);
+    p->request_room = w.len + small;
+    p->request = account_request(ACCOUNT_INPUT, account_class_of(p->request_room), p->request_room);
+    if (p->request == NULL)
+        return false;
+    w = (struct writer){.ptr = p->request, .cap = p->request_room};
+    relay_write_request(&w, r->head, r->body.len, p->is_watch);
+    if (small > 0)
+        writer_slice(&w, r->body);
+    p->request_len = w.len;
+    p->body_left = r->body.len - small;
+    if (p->is_watch)
+        relay_set_wait_index(p->request, p->request_len, p->trace.asked);
+    return true;
+}
+
+void relay_http_handle(const struct http_request *r)
+{
+    struct http_pass *p = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *p);
+
+    if (p == NULL) {
+        reply_no_memory(r);
+        return;
+    }
+    p->job = (struct http_job){.run = run, .free = free_pass, .drained = on_drained};
+    p->user.calls = &calls;
+    p->relay = r->http->relay;
+    p->client = r->conn;
+    p->state = PASS_DIALING; /* it is in no list */
+    look_at(p, r);
+    if (!keep_request(p, r)) {
+        free_pass(&p->job);
+        reply_no_memory(r);
+        return;
+    }
+    http_start_job(r, &p->job, HTTP_JOB_WAITS);
+    start(p);
+}
+
+/* --- All of them. --- */
+
+static bool waits_for_ever(const struct http_pass *p)
+{
+    return p->begun;
+}
+
+/* Those that are held try again, each once. */
+static void try_held(struct relay_http *h)
+{
+    uint64_t now = now_ms(h), wait = h->options.wait_ms;
+    struct http_pass *last = TAILQ_LAST(&h->held, http_pass_list), *p;
+
+    do {
+        p = TAILQ_FIRST(&h->held);
+        if (p == NULL)
+            return;
+        if (!waits_for_ever(p) && now - p->held_ms >= wait) {
+            give_up(p);
+        } else {
+            leave_held(p);
+            start(p);
+        }
+    } while (p != last);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct relay_http *h = arg;
+    bool dials;
+
+    (void)fd;
+    (void)what;
+    net_spend(h->options.net, 0);
+    h->timer_set = false;
+    dials = store_conn_tick(h);
+    try_held(h);
+    if (dials || !TAILQ_EMPTY(&h->held))
+        relay_http_set_timer(h);
+}
+
+void relay_http_set_timer(struct relay_http *h)
+{
+    const struct timeval later = {.tv_usec = TIMER_MS * 1000};
+
+    if (!h->timer_set)
+        h->timer_set = net_add_event(&h->timer, &later);
+}
+
+void relay_http_init(struct relay_http *h, const struct relay_http_options *options)
+{
+    *h = (struct relay_http){.options = *options};
+    if (h->options.wait_ms == 0)
+        h->options.wait_ms = RELAY_HTTP_WAIT_MS;
+    TAILQ_INIT(&h->idle);
+    TAILQ_INIT(&h->busy);
+    TAILQ_INIT(&h->held);
+    evtimer_assign(&h->timer, options->net->base, on_timer, h);
+}
+
+void relay_http_fini(struct relay_http *h)
+{
+    assert(TAILQ_EMPTY(&h->held) && TAILQ_EMPTY(&h->busy));
+    store_conn_drop_idle(h);
+    if (h->timer_set)
+        event_del(&h->timer);
+}
+
+void relay_http_store_is_there(struct relay_http *h)
+{
+    try_held(h);
+}
+
+void relay_http_store_is_gone(struct relay_http *h)
+{
+    store_conn_drop_idle(h);
+    store_conn_lose_all(h);
+}

@@ -1,0 +1,78 @@
+/* HTTP through a relay: each request that is not about the relay itself is passed on to its store,
+ * and the answer back, over connections of their own (http_store.h). A client of etcd that talks to
+ * a relay does not notice when the store is started again, but for the time that this takes:
+ *
+ * - While no store is there, requests are held, for as long as RELAY_HTTP_WAIT_MS; then they get a
+ *   503, below /v2/keys an error as etcd's.
+ * - A request whose connection broke is sent again if that does no harm. It does none when not all
+ *   of it was sent: the store carries out whole requests alone. Nor when it only reads, as long as
+ *   nothing of the answer has gone to the client. Of those that change something, one is sent
+ * again: a refresh (`refresh=true`, without prevIndex). It sets a TTL and no value, tells no watch,
+ * and its client wants the key to live from now on for that time: said twice, that is said once,
+ * later; and clients that hold a lease (torch's etcd rendezvous is one) lose it with one failed
+ * refresh.
+ * - All others are not sent again, since nobody knows whether the store had carried them out: the
+ *   client's connection ends, as etcd's would. That is so for conditional ones, too. With
+ * prevIndex, prevValue or prevExist=false a repeat changes nothing if the first was carried out,
+ * but its answer then says that it failed: whoever has just got a lock would take it for somebody
+ * else's.
+ * - A watch goes on where it was (http_trace.h). If that cannot be, since the store's history does
+ *   not reach back, or the store has lost its memory, the client's connection ends, and the client
+ *   reads and watches anew, as after an end of etcd.
+ *
+ * A request is kept until its answer begins, since it may have to be sent again: with its body it
+ * is as large as a store would keep it, too (--http-form-limit). Answers are passed on as they
+ * come; the store is not read while a client has more than RELAY_HTTP_AHEAD unread. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+#include "rdzv/relay/http_store.h"
+
+/* How long a request is held while the store is away. python-etcd waits for an answer for 60 s, and
+ * so do torch's etcd rendezvous: they should see an answer. */
+#define RELAY_HTTP_WAIT_MS 50000u
+
+/* What a client may leave unread of an answer before the store is not read. */
+#define RELAY_HTTP_AHEAD (256u << 10)
+
+struct http_pass;
+struct sockaddr_storage;
+
+TAILQ_HEAD(http_pass_list, http_pass);
+
+struct relay_http_options {
+    struct net *net;
+    struct slice space; /* whose store it is; these two live as long */
+    struct slice name;  /* of this host, for the store's log */
+    uint64_t wait_ms;   /* 0: RELAY_HTTP_WAIT_MS */
+    /* Where the store is just now; false: nobody knows of one. Called for each new connection. */
+    bool (*store_at)(void *arg, struct sockaddr_storage *at, socklen_t *len);
+    void *arg;
+};
+
+struct relay_http {
+    struct relay_http_options options;
+    struct store_conn_list idle; /* free for a request, the last used first */
+    struct store_conn_list busy; /* being dialed, or in use */
+    size_t idle_count;
+    struct http_pass_list held; /* requests without a connection */
+    struct event timer;
+    bool timer_set;
+};
+
+void relay_http_init(struct relay_http *h, const struct relay_http_options *options);
+
+/* All connections of clients have ended. */
+void relay_http_fini(struct relay_http *h);
+
+/* The endpoint for all that is not the relay's own; struct http's `relay` is set. */
+void relay_http_handle(const struct http_request *r);
+
+/* A store is there: requests that are held go on. */
+void relay_http_store_is_there(struct relay_http *h);
+
+/* The store has gone, though its connections may not show that yet: what can be sent again, is. */
+void relay_http_store_is_gone(struct relay_http *h);
+
+/* For http_store.c: connections are being dialed, or requests are held. */
+void relay_http_set_timer(struct relay_http *h);

@@ -1,0 +1,483 @@
+/* Connections to the store that carry HTTP. See http_store.h for the contract. */
+#include "rdzv/relay/http_store.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "proto/relay.h"
+#include "proto/relay.pb-c.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/relay/http_pass.h"
+
+#define IDLE_MAX 32u
+
+/* A store that is there takes a connection, and welcomes it, within this time. */
+#define DIAL_MS 5000u
+
+/* What is kept of an answer that cannot be told yet: its head, or the framing of a chunk. */
+#define REST_MAX (32u << 10)
+
+#define HELLO_ROOM (RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + 1024u)
+
+#define EVENT_COST 2000u /* nanoseconds, see budget.h */
+#define BYTES_A_NS 4u
+
+/* A host that has gone answers nothing, not even that the connection is no more. */
+#define KEEPALIVE_IDLE_S     5
+#define KEEPALIVE_INTERVAL_S 5
+#define KEEPALIVE_COUNT      3
+#define UNSENT_MS            20000
+
+enum store_state { DIALING, GREETING, OPEN };
+
+struct store_conn {
+    struct event event;
+    TAILQ_ENTRY(store_conn) entry; /* in idle or busy of its relay */
+    struct relay_http *relay;
+    struct store_user *user; /* NULL: idle */
+    uint64_t since_ms;       /* when it was dialed; engine_lived_ms() */
+    uint8_t *rest;           /* what came and could not be told yet; of rest_len bytes */
+    size_t rest_len;
+    uint8_t state;
+    uint8_t mask; /* what libevent watches for */
+    bool from_here;
+    bool writing; /* the user has more to send */
+    bool paused;
+};
+
+static int fd_of(const struct store_conn *c)
+{
+    return event_get_fd(&c->event);
+}
+
+static void drop_rest(struct store_conn *c)
+{
+    account_free(ACCOUNT_INPUT, c->rest, c->rest_len);
+    c->rest = NULL;
+    c->rest_len = 0;
+}
+
+static void free_conn(struct store_conn *c)
+{
+    struct relay_http *h = c->relay;
+
+    if (c->user == NULL && c->state == OPEN) {
+        TAILQ_REMOVE(&h->idle, c, entry);
+        h->idle_count--;
+    } else {
+        TAILQ_REMOVE(&h->busy, c, entry);
+    }
+    if (c->user != NULL)
+        c->user->conn = NULL;
+    drop_rest(c);
+    if (c->mask != 0)
+        event_del(&c->event);
+    close(fd_of(c));
+    account_free(ACCOUNT_SESSIONS, c, sizeof *c);
+}
+
+static void lose(struct store_conn *c, const char *why)
+{
+    struct store_user *user = c->user;
+
+    free_conn(c);
+    if (user != NULL)
+        user->calls->lost(user, why);
+}
+
+/* False: the kernel cannot watch it; the caller ends it. */
+static bool watch(struct store_conn *c)
+{
+    bool reading = c->state != DIALING && !c->paused;
+    bool writing = c->state == DIALING || c->writing;
+    short mask = (short)((reading ? EV_READ : 0) | (writing ? EV_WRITE : 0));
+    int fd = fd_of(c);
+
+    if (mask == c->mask)
+        return true;
+    if (c->mask != 0)
+        event_del(&c->event);
+    c->mask = 0;
+    event_assign(&c->event, c->relay->options.net->base, fd, (short)(mask | EV_PERSIST),
+                 event_get_callback(&c->event), c);
+    if (mask != 0 && !net_add_event(&c->event, NULL))
+        return false;
+    c->mask = (uint8_t)mask;
+    return true;
+}
+
+/* --- The greeting. --- */
+
+static bool greet(struct store_conn *c)
+{
+    const struct relay_http_options *o = &c->relay->options;
+    Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
+    struct relay_frame frame = {.kind = RELAY_HELLO};
+    uint8_t bytes[HELLO_ROOM], *payload = bytes + RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
+    size_t len;
+
+    hello.version_min = hello.version_max = RELAY_VERSION;
+    hello.space = (ProtobufCBinaryData){o->space.len, (uint8_t *)(uintptr_t)o->space.ptr};
+    hello.name = (ProtobufCBinaryData){o->name.len, (uint8_t *)(uintptr_t)o->name.ptr};
+    hello.http = true;
+    hello.http_of_this_machine = c->from_here;
+    len = rdzv__relay_hello__get_packed_size(&hello);
+    if (len > HELLO_ROOM - RELAY_MAGIC_SIZE - RELAY_HEAD_SIZE)
+        return false;
+    memcpy(bytes, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    frame.payload = (struct slice){payload, rdzv__relay_hello__pack(&hello, payload)};
+    relay_put_head(bytes + RELAY_MAGIC_SIZE, &frame);
+    len += RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
+    return send(fd_of(c), bytes, len, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+/* What the store says to the greeting. False: the connection is of no use. */
+static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
+{
+    struct relay_frame frame;
+    size_t size;
+
+    switch (relay_parse(in, &frame, &size)) {
+    case PARSE_MORE:
+        return true;
+    case PARSE_DONE:
+        if (frame.kind == RELAY_WELCOME) {
+            *used = size;
+            c->state = OPEN;
+            return true;
+        }
+        if (frame.kind == RELAY_REFUSED)
+            log_limited(LOG_WARN, "relay_http_refused", log_bytes("reason", frame.payload));
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* --- Receiving. --- */
+
+static void release(struct store_conn *c)
+{
+    struct relay_http *h = c->relay;
+    struct store_conn *oldest;
+
+    TAILQ_REMOVE(&h->busy, c, entry);
+    TAILQ_INSERT_HEAD(&h->idle, c, entry);
+    h->idle_count++;
+    c->user->conn = NULL;
+    c->user = NULL;
+    c->writing = c->paused = false;
+    if (!watch(c)) {
+        free_conn(c);
+    } else if (h->idle_count > IDLE_MAX) {
+        oldest = TAILQ_LAST(&h->idle, store_conn_list);
+        free_conn(oldest);
+    }
+}
+
+/* What is left of the bytes is kept for the next ones. False: it is too much, or there is no
+ * memory. */
+static bool keep_rest(struct store_conn *c, struct slice left)
+{
+    uint8_t *rest = NULL;
+
+    if (left.len > REST_MAX)
+        return false;
+    if (left.len > 0) {
+        rest = account_request(ACCOUNT_INPUT, ACCOUNT_SMALL, left.len);
+        if (rest == NULL)
+            return false;
+        memcpy(rest, left.ptr, left.len);
+    }
+    drop_rest(c);
+    c->rest = rest;
+    c->rest_len = left.len;
+    return true;
+}
+
+static void show(struct store_conn *c, struct slice in)
+{
+    struct store_user *user = c->user;
+    size_t used = 0;
+
+    if (c->state == GREETING) {
+        if (!read_welcome(c, in, &used) || !keep_rest(c, slice_from(in, used)))
+            lose(c, "the store does not welcome this relay");
+        else if (c->state == OPEN)
+            user->calls->ready(user);
+        return;
+    }
+    if (user == NULL) { /* it has nothing to say */
+        free_conn(c);
+        return;
+    }
+    switch (user->calls->receive(user, in, &used)) {
+    case STORE_TAKES_NEXT:
+        if (used == in.len) {
+            drop_rest(c);
+            release(c);
+        } else {
+            free_conn(c);
+        }
+        break;
+    case STORE_TAKES_NONE:
+        free_conn(c);
+        break;
+    case STORE_IS_LEFT: /* the user may have another one by now */
+        break;
+    default:
+        if (!keep_rest(c, slice_from(in, used)))
+            lose(c, "no memory for an answer, see --memory-limit");
+    }
+}
+
+static void receive(struct store_conn *c)
+{
+    struct net *n = c->relay->options.net;
+    size_t before = c->rest_len;
+    ssize_t got;
+
+    if (c->user != NULL && c->state == OPEN && !c->user->calls->has_room(c->user)) {
+        c->paused = true;
+        if (!watch(c))
+            lose(c, "the kernel does not watch it any more");
+        return;
+    }
+    if (before > 0)
+        memcpy(n->recv_buf, c->rest, before);
+    got = recv(fd_of(c), n->recv_buf + before, NET_RECV_SIZE - before, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        lose(c, got == 0 ? "the store has closed the connection" : strerror(errno));
+        return;
+    }
+    net_spend(n, (uint64_t)got / BYTES_A_NS);
+    show(c, (struct slice){n->recv_buf, before + (size_t)got});
+}
+
+/* --- Dialing and sending. --- */
+
+static void on_dialed(struct store_conn *c)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    getsockopt(fd_of(c), SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error != 0) {
+        lose(c, strerror(error));
+        return;
+    }
+    c->state = GREETING;
+    if (!greet(c) || !watch(c))
+        lose(c, "the store does not take the greeting");
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct store_conn *c = arg;
+
+    (void)fd;
+    net_spend(c->relay->options.net, EVENT_COST);
+    if (c->state == DIALING) {
+        on_dialed(c);
+    } else if (what & EV_READ) {
+        receive(c); /* what else there is comes again */
+    } else if (what & EV_WRITE && c->user != NULL) {
+        c->writing = false;
+        if (!watch(c))
+            lose(c, "the kernel does not watch it any more");
+        else
+            c->user->calls->writable(c->user);
+    }
+}
+
+static void set_options(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNSENT_MS},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+/* -1: there is no store, or no descriptor. */
+static int dial(const struct relay_http *h)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+    int fd;
+
+    if (!h->options.store_at(h->options.arg, &at.room, &len))
+        return -1;
+    fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    set_options(fd);
+    if (connect(fd, &at.any, len) == 0 || errno == EINPROGRESS)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static struct store_conn *new_conn(struct relay_http *h, bool from_here)
+{
+    struct store_conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
+    int fd = c == NULL ? -1 : dial(h);
+
+    if (fd < 0) {
+        account_free(ACCOUNT_SESSIONS, c, sizeof *c);
+        return NULL;
+    }
+    c->relay = h;
+    c->from_here = from_here;
+    c->since_ms = engine_lived_ms(h->options.net->engine);
+    event_assign(&c->event, h->options.net->base, fd, EV_WRITE | EV_PERSIST, on_event, c);
+    TAILQ_INSERT_TAIL(&h->busy, c, entry);
+    if (watch(c))
+        return c;
+    free_conn(c);
+    return NULL;
+}
+
+/* The store may have gone a moment ago, and libevent may not have said so yet. */
+static bool is_alive(const struct store_conn *c)
+{
+    uint8_t byte;
+
+    return recv(fd_of(c), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static struct store_conn *take_idle(struct relay_http *h, bool from_here)
+{
+    struct store_conn *c, *next;
+
+    for (c = TAILQ_FIRST(&h->idle); c != NULL; c = next) {
+        next = TAILQ_NEXT(c, entry);
+        if (c->from_here != from_here)
+            continue;
+        if (!is_alive(c)) {
+            free_conn(c);
+            continue;
+        }
+        TAILQ_REMOVE(&h->idle, c, entry);
+        TAILQ_INSERT_TAIL(&h->busy, c, entry);
+        h->idle_count--;
+        return c;
+    }
+    return NULL;
+}
+
+enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool from_here)
+{
+    struct store_conn *c = take_idle(h, from_here);
+    enum store_got got = STORE_GOT_OPEN;
+
+    if (c == NULL) {
+        c = new_conn(h, from_here);
+        got = STORE_GOT_DIALED;
+        relay_http_set_timer(h);
+    }
+    if (c == NULL)
+        return STORE_GOT_NONE;
+    c->user = u;
+    u->conn = c;
+    return got;
+}
+
+bool store_conn_send(struct store_user *u, struct slice first, struct slice second, size_t *sent)
+{
+    struct store_conn *c = u->conn;
+    struct iovec parts[2] = {{(void *)(uintptr_t)first.ptr, first.len},
+                             {(void *)(uintptr_t)second.ptr, second.len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n = sendmsg(fd_of(c), &message, MSG_NOSIGNAL);
+
+    *sent = n < 0 ? 0 : (size_t)n;
+    c->writing = *sent < first.len + second.len;
+    if ((n < 0 && errno != EAGAIN && errno != EINTR) || !watch(c)) {
+        free_conn(c);
+        return false;
+    }
+    return true;
+}
+
+void store_conn_wait_writable(struct store_user *u)
+{
+    u->conn->writing = true;
+    if (!watch(u->conn))
+        lose(u->conn, "the kernel does not watch it any more");
+}
+
+void store_conn_send_end(struct store_user *u)
+{
+    shutdown(fd_of(u->conn), SHUT_WR);
+}
+
+void store_conn_unpause(struct store_user *u)
+{
+    struct store_conn *c = u->conn;
+
+    if (c == NULL || !c->paused)
+        return;
+    c->paused = false;
+    if (!watch(c))
+        lose(c, "the kernel does not watch it any more");
+}
+
+void store_conn_drop(struct store_user *u)
+{
+    if (u->conn != NULL)
+        free_conn(u->conn);
+}
+
+bool store_conn_tick(struct relay_http *h)
+{
+    uint64_t now = engine_lived_ms(h->options.net->engine);
+    struct store_conn *c, *next;
+    bool some = false;
+
+    for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
+        next =
+            TAILQ_NEXT(c, entry); /* a user that loses its connection waits, and dials no other */
+        if (c->state == OPEN)
+            continue;
+        if (now - c->since_ms >= DIAL_MS)
+            lose(c, "the store does not answer");
+        else
+            some = true;
+    }
+    return some;
+}
+
+void store_conn_drop_idle(struct relay_http *h)
+{
+    while (!TAILQ_EMPTY(&h->idle))
+        free_conn(TAILQ_FIRST(&h->idle));
+}
+
+void store_conn_lose_all(struct relay_http *h)
+{
+    struct store_conn *c, *next;
+
+    for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
+        next = TAILQ_NEXT(c, entry);
+        if (c->user != NULL && c->user->calls->may_lose(c->user))
+            lose(c, "the store has gone");
+    }
+}

@@ -1,0 +1,38 @@
+/* How far a watch has come, as its relay sees it: what it takes to go on with it on a store that
+ * was started again, so that its client gets each event once and whole. Pure.
+ *
+ * The body of a watch is events, each one JSON object and a line feed; in no JSON text is another
+ * line feed. An event's index is the first "modifiedIndex" in it, the one of its node: within a
+ * string a quote has a backslash before it, so these characters cannot be part of a value.
+ *
+ * A watch goes on with waitIndex = the last whole event's + 1. Before there was one: what the
+ * client asked for, else the X-Etcd-Index of the first head + 1, since that is what "from now on"
+ * was. Of an event of which the client has a part, the same event comes again, and that part is
+ * left out; a checksum tells whether it is the same. */
+#pragma once
+
+#include "proto/bytes.h"
+
+struct watch_trace {
+    uint64_t asked;    /* the waitIndex of the request; 0: none */
+    uint64_t from;     /* the X-Etcd-Index of the first head */
+    uint64_t last;     /* of the last whole event; 0: none */
+    uint64_t current;  /* of the event that is passing, as far as it has been read */
+    uint64_t partial;  /* bytes of it that have passed */
+    uint32_t sum;      /* of those */
+    uint64_t skip;     /* bytes of it that the client has from before */
+    uint32_t skip_sum; /* of those */
+    uint8_t matched;   /* characters of the name that were seen just now */
+    uint8_t reading;   /* of the number */
+};
+
+/* The waitIndex to go on with. */
+uint64_t watch_trace_next(const struct watch_trace *t);
+
+/* The body begins anew, at the next event. */
+void watch_trace_restart(struct watch_trace *t);
+
+/* Takes off the front of *in what belongs to one event. *out is what of that the client does not
+ * have. *whole: the event ends with it, and t->last is its index. False: this is not what was
+ * expected, and the client cannot be served any further. */
+bool watch_trace_take(struct watch_trace *t, struct slice *in, struct slice *out, bool *whole);

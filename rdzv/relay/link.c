@@ -1,0 +1,367 @@
+/* Connections of relays: their frames, and the time that sessions may be without one. See link.h
+ * for the contract. */
+#include "rdzv/relay/link.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/relay.pb-c.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/net/listen.h"
+#include "rdzv/net/refusal.h"
+#include "rdzv/relay/link_session.h"
+#include "rdzv/relay/space.h"
+#include "store/session.h"
+
+/* What a frame is charged beside the bytes that are copied of it, see budget.h. */
+#define FRAME_COST 64u
+#define OPEN_COST  2000u
+
+/* So many sessions end in one tick, and so many of the engine's are looked at. */
+#define ENDED_AT_A_TIME 1000u
+
+static struct relay_link *link_of(struct conn *c)
+{
+    return (struct relay_link *)c->session.aligned;
+}
+
+/* --- Hello. --- */
+
+/* For logs, so without what would end a line or a word. */
+static void copy_name(char out[CONN_VIA_MAX], const uint8_t *name, size_t len)
+{
+    size_t n = len < CONN_VIA_MAX - 1 ? len : CONN_VIA_MAX - 1;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = name[i] > ' ' && name[i] < 0x7f ? (char)name[i] : '_';
+    out[n] = '\0';
+    if (n == 0)
+        strcpy(out, "a_relay");
+}
+
+static void refuse(struct relay_link *link, const char *why)
+{
+    const struct relay_frame frame = {.kind = RELAY_REFUSED, .payload = slice_str(why)};
+
+    refusal_note(&link->all->engine->stats, REFUSAL_RELAY, &link->conn->peer, slice_str(why));
+    relay_link_put(link, &frame);
+    conn_finish(link->conn);
+}
+
+static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello)
+{
+    const struct slice name = {hello->space.data, hello->space.len};
+    const char *why = NULL;
+
+    if (hello->version_min > RELAY_VERSION || hello->version_max < RELAY_VERSION)
+        return "the relay and its store have no version of the frames in common: upgrade one";
+    if (conn_net(link->conn)->draining)
+        return "the store stops";
+    if (link->conn->listener->temporary)
+        return "this port is for the workers of one run alone";
+    link->space = relay_space(link->conn, name, &why);
+    return link->space == NULL ? why : NULL;
+}
+
+static void welcome(struct relay_link *link)
+{
+    const struct config *config = link->all->config;
+    Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
+    uint8_t payload[CONN_VIA_MAX + 128];
+    struct relay_frame frame = {.kind = RELAY_WELCOME};
+    char peer[CONN_PEER_MAX];
+
+    message.version = RELAY_VERSION;
+    message.store.data = (uint8_t *)link->all->store_name;
+    message.store.len = strlen(link->all->store_name);
+    message.session_timeout_ms = config->session_timeout_ms;
+    message.key_max = config->limits.key_max;
+    message.value_max = config->limits.value_max;
+    message.keys_max = config->limits.keys_max;
+    message.request_max = config->limits.request_max;
+    frame.payload =
+        (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
+    relay_link_put(link, &frame);
+    log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
+              log_str("relay", link->name), log_str("space", link->space->store->name));
+}
+
+static const char *take_hello(struct relay_link *link, struct slice payload)
+{
+    Rdzv__RelayHello *hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
+    const char *why;
+
+    if (hello == NULL)
+        return "its first frame is no HELLO";
+    copy_name(link->name, hello->name.data, hello->name.len);
+    why = why_refused(link, hello);
+    rdzv__relay_hello__free_unpacked(hello, NULL);
+    if (why != NULL)
+        refuse(link, why);
+    else
+        welcome(link);
+    return NULL;
+}
+
+/* --- Open. --- */
+
+/* From a text; zero, as of a Unix socket, when it is no address. */
+static struct peer peer_from(ProtobufCBinaryData host, uint32_t port)
+{
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    char text[PEER_HOST_MAX] = "";
+    struct peer p = {0};
+
+    if (host.len < sizeof text && host.len != 0)
+        memcpy(text, host.data, host.len);
+    if (inet_pton(AF_INET, text, &in.sin_addr) == 1)
+        p = peer_of((const struct sockaddr *)(const void *)&in);
+    else if (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1)
+        p = peer_of((const struct sockaddr *)(const void *)&in6);
+    p.port = port <= UINT16_MAX ? (uint16_t)port : 0;
+    return p;
+}
+
+static const char *take_open(struct relay_link *link, const struct relay_frame *frame)
+{
+    Rdzv__RelayOpen *open =
+        rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
+    struct relay_opening o;
+    bool ok;
+
+    ok = open != NULL && open->session != 0 && open->c10d_version <= C10D_MODERN &&
+         frame->channel != 0 && relay_session_find(link, frame->channel) == NULL;
+    if (ok) {
+        o = (struct relay_opening){.id = open->session,
+                                   .version = (enum c10d_version)open->c10d_version,
+                                   .peer = peer_from(open->peer_host, open->peer_port),
+                                   .local = peer_from(open->local_host, open->local_port),
+                                   .resumes = open->resumes,
+                                   .pings = open->pings};
+        relay_session_open(link, frame->channel, &o);
+    }
+    rdzv__relay_open__free_unpacked(open, NULL);
+    conn_charge(link->conn, OPEN_COST);
+    return ok ? NULL : "an OPEN that no relay sends";
+}
+
+/* --- Frames. --- */
+
+static const char *take_frame(struct relay_link *link, const struct relay_frame *frame,
+                              uint8_t *payload)
+{
+    struct relay_session *s;
+
+    if (link->space == NULL)
+        return frame->kind == RELAY_HELLO ? take_hello(link, frame->payload)
+                                          : "its first frame is no HELLO";
+    switch (frame->kind) {
+    case RELAY_OPEN:
+        return take_open(link, frame);
+    case RELAY_REQUEST:
+    case RELAY_CLOSE:
+        s = relay_session_find(link, frame->channel);
+        if (s == NULL) /* it has ended, and the relay has not heard yet */
+            return frame->channel == 0 ? "a request on no channel" : NULL;
+        if (frame->kind == RELAY_REQUEST)
+            return relay_session_feed(s, frame, payload);
+        relay_session_close(s);
+        return NULL;
+    case RELAY_PING:
+        relay_link_put(link, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
+        return NULL;
+    case RELAY_PONG:
+        return NULL;
+    default:
+        return "a frame that no relay sends";
+    }
+}
+
+static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
+                                        struct protocol_progress *progress)
+{
+    while (progress->used < len) {
+        struct slice rest = {in + progress->used, len - progress->used};
+        struct relay_frame frame;
+        const char *wrong = "no frame of a relay";
+        enum parse_result parsed;
+        size_t size;
+
+        if (!conn_can_reply(c))
+            return PROTOCOL_PAUSED;
+        if (!conn_has_budget(c))
+            return PROTOCOL_DEFERRED;
+        parsed = relay_parse(rest, &frame, &size);
+        if (parsed == PARSE_MORE) {
+            progress->need = progress->used + size;
+            return PROTOCOL_MORE;
+        }
+        if (parsed == PARSE_DONE)
+            wrong = take_frame(link_of(c), &frame,
+                               in + progress->used + (size - frame.payload.len));
+        progress->used += size;
+        if (wrong != NULL && c->protocol != NULL)
+            conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
+        if (!conn_is_open(c))
+            return PROTOCOL_ENDED;
+        conn_charge(c, FRAME_COST);
+    }
+    return PROTOCOL_MORE;
+}
+
+/* --- The protocol. --- */
+
+static int send_link(struct conn *c, size_t max)
+{
+    struct relay_link *link = (struct relay_link *)(void *)c->carrier; /* the first member */
+    int err = outq_send(&c->out, &conn_net(c)->pool, conn_fd(c), max);
+
+    if (!TAILQ_EMPTY(&link->blocked) && c->out.bytes <= RELAY_LINK_QUEUE_MAX / 2)
+        relay_link_go_on(link);
+    return err;
+}
+
+static const struct carrier_functions functions = {.send = send_link};
+
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct relay_links *all = p->arg;
+    enum parse_result result = relay_detect(in, &progress->need);
+    struct relay_link *link;
+
+    (void)why;
+    if (result != PARSE_DONE)
+        return result;
+    link = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *link);
+    if (link == NULL) {
+        conn_drop(c, DROP_NO_MEMORY, "no memory for a relay, see --memory-limit",
+                  (struct slice){0});
+        return PARSE_BAD;
+    }
+    link->carrier.functions = &functions;
+    link->conn = c;
+    link->all = all;
+    table_init(&link->channels, ACCOUNT_SESSIONS, all->engine->options.seed, NULL);
+    TAILQ_INIT(&link->sessions);
+    TAILQ_INIT(&link->blocked);
+    all->engine->stats.relay_links++;
+    c->protocol = p;
+    c->carrier = &link->carrier;
+    c->session.aligned = link;
+    progress->used = RELAY_MAGIC_SIZE;
+    return PARSE_DONE;
+}
+
+static void end(struct conn *c)
+{
+    struct relay_link *link = link_of(c);
+    struct relay_links *all = link->all;
+    struct relay_session *s;
+    size_t count = link->channels.count;
+    char peer[CONN_PEER_MAX];
+
+    if (link->space != NULL)
+        log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
+                  log_str("relay", link->name), log_str("space", link->space->store->name),
+                  log_u64("sessions", count));
+    while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
+        relay_session_detach(s);
+    table_fini(&link->channels);
+    all->engine->stats.relay_links--;
+    c->carrier = NULL;
+    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+}
+
+static const char *version_name(const struct conn *c)
+{
+    (void)c;
+    return "relay";
+}
+
+struct protocol relay_link_protocol(struct relay_links *all)
+{
+    return (struct protocol){.name = "relay",
+                             .pipelines = true,
+                             .arg = all,
+                             .begin = begin,
+                             .read = read_frames,
+                             .end = end,
+                             .version = version_name};
+}
+
+/* --- Time. --- */
+
+/* Sessions that a start has found, and that no relay has opened; and those whose end the journal
+ * did not take. True: there are no more of them. */
+static bool sweep_space(struct relay_links *all, struct engine_space *space, size_t *max)
+{
+    struct session *s = engine_session_next(space, NULL), *next;
+
+    for (; s != NULL && *max > 0; s = next) {
+        next = engine_session_next(space, s);
+        if (relay_session_is_here(all, space, s->id))
+            continue;
+        if (!engine_session_end(all->engine, space, s->id))
+            return false;
+        all->engine->stats.sessions_timed_out++;
+        --*max;
+    }
+    return s == NULL;
+}
+
+static void sweep(struct relay_links *all)
+{
+    struct engine_space *space;
+    size_t max = ENDED_AT_A_TIME;
+
+    TAILQ_FOREACH(space, &all->engine->spaces, entry) {
+        if (!sweep_space(all, space, &max))
+            return;
+    }
+    all->sweeps = false;
+    TAILQ_FOREACH(space, &all->engine->spaces, entry)
+        c10d_note_returned(all->c10d, space);
+}
+
+void relay_links_tick(struct relay_links *all)
+{
+    uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
+    struct relay_session *s;
+
+    for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
+        if (clock_elapsed_ms(s->detached_ms, now) < timeout)
+            break;
+        relay_session_time_out(s);
+    }
+    if (all->sweeps && clock_elapsed_ms(all->swept_ms, now) >= timeout)
+        sweep(all);
+}
+
+/* --- Beginning and end. --- */
+
+void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
+                      struct net *net, const struct protocol *c10d)
+{
+    *all = (struct relay_links){
+        .config = config, .engine = engine, .net = net, .c10d = c10d, .sweeps = true};
+    TAILQ_INIT(&all->detached);
+    table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
+    if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
+        strcpy(all->store_name, "rdzvd");
+    all->swept_ms = engine_lived_ms(engine);
+}
+
+void relay_links_fini(struct relay_links *all)
+{
+    table_fini(&all->sessions);
+}
+
+void relay_links_stop(struct relay_links *all)
+{
+    all->stopping = true;
+}

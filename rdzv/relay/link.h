@@ -1,0 +1,50 @@
+/* The store's side of relays. A link is the connection of one relay: it brings the sessions of all
+ * clients of that relay, each as a connection without a socket (net/carrier.h), on which c10d and
+ * everything above it work as on any other. proto/relay.h has the frames.
+ *
+ * A session outlives its link. When the link is lost, the session is detached: it goes on waiting
+ * for what it waited for, what was queued for it and what was here of requests is thrown away, and
+ * the relay asks again when it opens the session anew, in whatever link. If none does for
+ * --session-timeout, the session ends as a client that has left. What the engine keeps of a session
+ * (engine_session_find()) outlives the process, too. */
+#pragma once
+
+#include "rdzv/c10d/session.h"
+#include "store/table.h"
+
+struct relay_link;
+struct relay_session;
+
+TAILQ_HEAD(relay_session_list, relay_session);
+
+/* All links of the daemon, and all sessions. */
+struct relay_links {
+    const struct config *config;
+    struct engine *engine;
+    struct net *net;
+    const struct protocol *c10d;
+    char store_name[CONN_VIA_MAX];
+
+    struct table sessions; /* by id and space */
+    struct relay_session_list detached; /* the longest first */
+    uint64_t swept_ms; /* engine_lived_ms(): when sessions that only the engine knows were last
+                          looked at; the start */
+    bool sweeps;       /* there may be some */
+    bool stopping;     /* sessions stay in the engine, for the next start */
+};
+
+/* All of them outlive it. The data directory is open. */
+void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
+                      struct net *net, const struct protocol *c10d);
+
+/* All connections are closed. */
+void relay_links_fini(struct relay_links *all);
+
+/* The table that links get; `all` outlives it. */
+struct protocol relay_link_protocol(struct relay_links *all);
+
+/* The daemon ends: connections that are closed from now on end no session. */
+void relay_links_stop(struct relay_links *all);
+
+/* Once a second: sessions that have been without a relay for too long end. */
+void relay_links_tick(struct relay_links *all);

@@ -1,0 +1,617 @@
+/* Sessions of relays' clients: attached to a link or not, what comes for them, and what they have
+ * to say. See link_session.h. */
+#include "rdzv/relay/link_session.h"
+
+#include <string.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/net/input.h"
+#include "store/session.h"
+
+static struct relay_session *session_of(const struct conn *c)
+{
+    return (struct relay_session *)(void *)c->carrier; /* the first member */
+}
+
+/* --- Frames. --- */
+
+static void put_head(struct relay_link *link, const struct relay_frame *frame)
+{
+    struct conn *c = link->conn;
+
+    relay_put_head(outq_reserve(&c->out, &conn_net(c)->pool, RELAY_HEAD_SIZE), frame);
+}
+
+void relay_link_put(struct relay_link *link, const struct relay_frame *frame)
+{
+    put_head(link, frame);
+    if (frame->payload.len != 0)
+        outq_put(&link->conn->out, &conn_net(link->conn)->pool, frame->payload.ptr,
+                 frame->payload.len);
+    conn_flush_later(link->conn);
+}
+
+static void put_frame(struct relay_session *s, enum relay_kind kind, uint8_t flags, uint64_t number,
+                      struct slice payload)
+{
+    const struct relay_frame frame = {.kind = (uint8_t)kind,
+                                      .flags = flags,
+                                      .channel = s->channel,
+                                      .number = number,
+                                      .payload = payload};
+
+    relay_link_put(s->link, &frame);
+}
+
+static uint8_t known(const struct relay_session *s)
+{
+    return s->is_known ? RELAY_KNOWN : 0;
+}
+
+/* --- What is queued, and which request it answers. --- */
+
+/* What has been queued since the last look answers the last request. Of a relay that keeps to its
+ * rules there are never more than two: a WAIT that has ended, and its cancellation. */
+static void note_answers(struct relay_session *s)
+{
+    size_t more = s->conn->out.bytes - s->noted;
+    struct relay_answer *a = &s->answers[s->answers[0].bytes != 0 &&
+                                         s->answers[0].number != s->carried];
+
+    if (more == 0)
+        return;
+    a->number = s->carried;
+    a->bytes += more;
+    s->noted += more;
+}
+
+/* The next bytes of the first answer, at most `max`, as the payload of a frame. */
+static void put_bytes(struct relay_session *s, struct relay_frame frame, size_t max)
+{
+    struct relay_answer *a = &s->answers[0];
+    struct conn *to = s->link->conn;
+    size_t len = a->bytes < max ? a->bytes : max;
+
+    frame.channel = s->channel;
+    frame.payload.len = len < RELAY_PAYLOAD_MAX ? len : RELAY_PAYLOAD_MAX;
+    frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
+    put_head(s->link, &frame);
+    outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
+    s->noted -= frame.payload.len;
+    a->bytes -= frame.payload.len;
+    if (a->bytes == 0) {
+        s->answers[0] = s->answers[1];
+        s->answers[1] = (struct relay_answer){0};
+    }
+    conn_flush_later(to);
+}
+
+static void put_answer(struct relay_session *s, size_t max)
+{
+    uint64_t number = s->answers[0].number;
+    bool is_last = s->answers[0].bytes <= max && s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
+
+    if (is_last && s->told < number)
+        s->told = number;
+    put_bytes(s,
+              (struct relay_frame){
+                  .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number},
+              max);
+}
+
+/* The answer that it has is queued; what is too long for one frame of it comes behind that. */
+static void put_opened(struct relay_session *s)
+{
+    struct relay_frame frame = {
+        .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->opened_number};
+
+    s->is_opening = false;
+    if (frame.flags & RELAY_ANSWERED)
+        put_bytes(s, frame, RELAY_PAYLOAD_MAX);
+    else
+        put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
+}
+
+static int block(struct relay_session *s)
+{
+    if (!s->is_blocked)
+        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
+    s->is_blocked = true;
+    return -EAGAIN;
+}
+
+static void unblock(struct relay_session *s)
+{
+    if (s->is_blocked)
+        TAILQ_REMOVE(&s->link->blocked, s, waiting);
+    s->is_blocked = false;
+}
+
+void relay_link_go_on(struct relay_link *link)
+{
+    struct relay_session *s;
+
+    while ((s = TAILQ_FIRST(&link->blocked)) != NULL) {
+        unblock(s);
+        if (s->conn->output == OUTPUT_BLOCKED)
+            conn_set_output(s->conn, OUTPUT_QUEUED);
+    }
+}
+
+static void forget_answers(struct relay_session *s)
+{
+    s->answers[0] = s->answers[1] = (struct relay_answer){0};
+    s->noted = 0;
+}
+
+static int send_session(struct conn *c, size_t max)
+{
+    struct relay_session *s = session_of(c);
+    size_t before = c->out.bytes;
+
+    note_answers(s);
+    if (s->link == NULL || s->has_ended) { /* it asks again; it asks no more */
+        forget_answers(s);
+        outq_fini(&c->out, &conn_net(c)->pool);
+        return 0;
+    }
+    if (s->is_opening && s->link->conn->out.bytes <= RELAY_LINK_QUEUE_MAX)
+        put_opened(s);
+    while (c->out.bytes > 0 && before - c->out.bytes < max) {
+        if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX)
+            return block(s);
+        put_answer(s, max - (before - c->out.bytes));
+    }
+    if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX && (s->is_opening || s->done > s->told))
+        return block(s);
+    if (c->out.bytes == 0 && s->done > s->told) {
+        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
+        s->told = s->done;
+    }
+    return 0;
+}
+
+/* --- Requests. --- */
+
+/* The number of the next one that is carried out. */
+static uint64_t next_number(const struct relay_session *s)
+{
+    return s->gap.next != 0 && s->gap.after == s->carried ? s->gap.next : s->carried + 1;
+}
+
+static void reply_stop(struct relay_session *s)
+{
+    static const uint8_t stop = C10D_STOP_WAITING;
+
+    conn_put(s->conn, &stop, 1);
+}
+
+/* The first request after the session was opened may be here for the second time: a WAIT or
+ * BARRIER that was open when the link was lost, or that was answered and the answer lost; or a
+ * BARRIER that has been counted before a start. */
+static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number,
+                                        struct slice barrier)
+{
+    struct engine_session_state state;
+
+    if (s->waits == number && c10d_waits(s->conn))
+        return CARRIER_REPEATED;
+    if (s->stopped == number) {
+        reply_stop(s);
+        return CARRIER_REPEATED;
+    }
+    c10d_drop_wait(s->conn);
+    s->waits = s->stopped = 0;
+    if (!engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state) ||
+        number > state.number)
+        return CARRIER_PROCEED;
+    if (number < state.number || (state.flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL) {
+        conn_drop(s->conn, DROP_MALFORMED, "a request that has been carried out is sent again",
+                  (struct slice){0});
+        return CARRIER_REFUSED;
+    }
+    if (!engine_session_barrier_is_open(s->all->engine, conn_space(s->conn), s->id))
+        return CARRIER_WAITS_AGAIN;
+    reply_stop(s);
+    return CARRIER_REPEATED;
+}
+
+static enum carrier_verdict begin(struct conn *c, bool changes, struct slice barrier)
+{
+    struct relay_session *s = session_of(c);
+    enum carrier_verdict verdict = CARRIER_PROCEED;
+    enum store_status status;
+
+    note_answers(s);
+    if (next_number(s) > s->received) {
+        conn_drop(c, DROP_MALFORMED, "two requests in one frame", (struct slice){0});
+        return CARRIER_REFUSED;
+    }
+    if (s->is_fresh)
+        verdict = begin_again(s, next_number(s), barrier);
+    s->is_fresh = false;
+    if (verdict != CARRIER_PROCEED || !changes)
+        return verdict;
+    status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);
+    if (status == STORE_OK)
+        return CARRIER_PROCEED;
+    c10d_reject(c, status, barrier);
+    return CARRIER_REFUSED;
+}
+
+/* What the request was answered, for the next who asks. */
+static void keep(struct relay_session *s, const struct carrier_result *r)
+{
+    size_t len = s->conn->out.bytes - s->noted;
+    struct slice answer = {0};
+    uint8_t flags = 0, before[8];
+
+    if (r->took) {
+        flags = RELAY_TOOK;
+    } else if (r->popped != NULL) {
+        flags = RELAY_ANSWERED;
+        bytes_put_u64(before, r->popped_of);
+        answer = (struct slice){before, sizeof before};
+    } else if (r->waits) {
+        flags = RELAY_ARRIVED;
+        answer = r->key;
+    } else if (len > 0) {
+        flags = RELAY_ANSWERED;
+        answer = outq_tail(&s->conn->out, len < SESSION_ANSWER_MAX ? len : SESSION_ANSWER_MAX);
+    }
+    engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->carried, flags, answer,
+                        r->popped);
+    s->is_known = true;
+}
+
+static void done(struct conn *c, const struct carrier_result *r)
+{
+    struct relay_session *s = session_of(c);
+
+    s->carried = next_number(s);
+    if (s->gap.next == s->carried)
+        s->gap.next = 0;
+    if (r->changed)
+        keep(s, r);
+    if (s->stopped != s->carried)
+        s->stopped = 0;
+    if (!r->waits) {
+        s->waits = 0;
+        s->done = s->carried;
+    } else if (s->waits == 0) {
+        s->waits = s->carried;
+    }
+    conn_note_output(c);
+}
+
+static bool woken(struct conn *c)
+{
+    struct relay_session *s = session_of(c);
+
+    s->stopped = s->waits;
+    s->waits = 0;
+    if (s->link == NULL || s->is_fresh)
+        return false; /* it is answered when the relay sends it again */
+    s->done = s->stopped;
+    return true;
+}
+
+static enum store_status bound(struct conn *c, uint64_t worker_store)
+{
+    struct relay_session *s = session_of(c);
+    enum store_status status = engine_session_bind(s->all->engine, conn_space(c), s->id,
+                                                   worker_store != 0, worker_store);
+
+    s->is_known = s->is_known || status == STORE_OK;
+    return status;
+}
+
+static void local(const struct conn *c, struct peer *out)
+{
+    *out = session_of(c)->local;
+}
+
+/* The number of the request that a frame brings a part of. */
+static const char *take_number(struct relay_session *s, const struct relay_frame *frame)
+{
+    uint64_t next = s->received + 1;
+
+    if (frame->number == 0 || (s->is_partial && frame->number != next))
+        return "a frame of another request within a request";
+    if (s->is_fresh && s->received == s->carried && !s->is_partial) {
+        s->received = s->carried = frame->number - 1;
+        return NULL;
+    }
+    if (frame->number == next)
+        return NULL;
+    if (frame->number < next || s->gap.next != 0)
+        return "the number of a request is none that may come";
+    s->gap.after = s->received;
+    s->gap.next = frame->number;
+    s->received = frame->number - 1;
+    return NULL;
+}
+
+const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
+                               uint8_t *payload)
+{
+    struct conn *c = s->conn;
+    const char *wrong;
+
+    if (c->end != CONN_OPEN)
+        return NULL; /* it is about to end, and the relay has not heard yet */
+    wrong = take_number(s, frame);
+    if (wrong != NULL)
+        return wrong;
+    s->is_partial = (frame->flags & RELAY_MORE) != 0;
+    if (!s->is_partial)
+        s->received++;
+    if (!input_feed(c, payload, frame->payload.len))
+        return "more requests than a session may have open";
+    if (c->end != CONN_OPEN || s->link == NULL || s->is_partial)
+        return NULL;
+    if (c->in == NULL ? s->carried != s->received : c->input == INPUT_READY)
+        return "a frame that ends within a request";
+    return NULL;
+}
+
+/* --- Attached, or not. --- */
+
+static void leave_link(struct relay_session *s)
+{
+    struct relay_link *link = s->link;
+
+    unblock(s);
+    TAILQ_REMOVE(&link->sessions, s, entry);
+    table_remove(&link->channels, &s->by_channel);
+    if (link->last == s)
+        link->last = NULL;
+    s->link = NULL;
+    s->all->engine->stats.sessions_attached--;
+}
+
+static void leave_detached(struct relay_session *s)
+{
+    TAILQ_REMOVE(&s->all->detached, s, entry);
+    s->all->engine->stats.sessions_detached--;
+}
+
+static void closed(struct conn *c)
+{
+    struct relay_session *s = session_of(c);
+    struct relay_links *all = s->all;
+
+    if (s->link != NULL && !s->has_ended && s->link->conn->end == CONN_OPEN)
+        put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
+    if (s->link != NULL)
+        leave_link(s);
+    else
+        leave_detached(s);
+    table_remove(&all->sessions, &s->by_id);
+    if (!all->stopping && !all->net->draining &&
+        !engine_session_end(all->engine, conn_space(c), s->id))
+        all->sweeps = true;
+    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+}
+
+static const struct carrier_functions functions = {.send = send_session,
+                                                   .begin = begin,
+                                                   .done = done,
+                                                   .woken = woken,
+                                                   .bound = bound,
+                                                   .local = local,
+                                                   .closed = closed};
+
+void relay_session_detach(struct relay_session *s)
+{
+    struct relay_links *all = s->all;
+    struct conn *c = s->conn;
+
+    if (all->stopping || all->net->draining || c->end != CONN_OPEN) {
+        conn_close(c, "its relay has gone");
+        return;
+    }
+    note_answers(s);
+    leave_link(s);
+    c10d_rewind(c);
+    conn_forget_bytes(c);
+    forget_answers(s);
+    s->is_partial = s->is_opening = false;
+    s->detached_ms = engine_lived_ms(all->engine);
+    TAILQ_INSERT_TAIL(&all->detached, s, entry);
+    all->engine->stats.sessions_detached++;
+    c10d_set_away(c, true);
+}
+
+/* What the relay has to know before it sends the rest again. */
+static void prepare_opened(struct relay_session *s)
+{
+    struct engine_session_state state = {0};
+
+    s->is_known = engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state);
+    s->received = s->carried = s->done = s->told = s->opened_number = state.number;
+    s->opened_flags = (uint8_t)(state.flags | known(s));
+    conn_note_output(s->conn);
+    if (state.flags & RELAY_ANSWERED) {
+        conn_put(s->conn, state.answer.ptr, state.answer.len);
+        if (state.popped != NULL)
+            conn_share_counted(s->conn, state.popped);
+        note_answers(s);
+    }
+}
+
+static void attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
+{
+    s->link = link;
+    s->channel = channel;
+    bytes_put_u32(s->channel_key, channel);
+    s->by_channel.key = (struct slice){s->channel_key, sizeof s->channel_key};
+    table_add(&link->channels, &s->by_channel);
+    TAILQ_INSERT_TAIL(&link->sessions, s, entry);
+    s->all->engine->stats.sessions_attached++;
+    memcpy(s->via, link->name, sizeof s->via);
+    s->gap.next = 0;
+    s->is_fresh = s->is_opening = true;
+    prepare_opened(s);
+}
+
+/* --- Beginning and end. --- */
+
+static void make_key(uint8_t key[16], const struct engine_space *space, uint64_t id)
+{
+    bytes_put_u64(key, id);
+    bytes_put_u64(key + 8, (uint64_t)(uintptr_t)space);
+}
+
+static struct relay_session *find(const struct relay_links *all, const struct engine_space *space,
+                                  uint64_t id)
+{
+    struct table_node *node;
+    uint8_t key[16];
+
+    make_key(key, space, id);
+    node = table_find(&all->sessions, (struct slice){key, sizeof key});
+    return node == NULL ? NULL
+                        : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
+}
+
+bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
+                           uint64_t id)
+{
+    return find(all, space, id) != NULL;
+}
+
+struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
+{
+    struct table_node *node;
+    uint8_t key[4];
+
+    if (link->last != NULL && link->last->channel == channel)
+        return link->last;
+    bytes_put_u32(key, channel);
+    node = table_find(&link->channels, (struct slice){key, sizeof key});
+    if (node == NULL)
+        return NULL;
+    link->last = (void *)((uint8_t *)node - offsetof(struct relay_session, by_channel));
+    return link->last;
+}
+
+/* A client that is on the relay's own machine is where the relay is. */
+static struct peer seen_from_here(const struct relay_link *link, const struct relay_opening *o)
+{
+    struct peer peer = link->conn->peer;
+
+    if (!peer_is_loopback(&o->peer) && !peer_is_unix(&o->peer))
+        return o->peer;
+    peer.port = o->peer.port;
+    return peer;
+}
+
+static struct relay_session *make(struct relay_link *link, const struct relay_opening *o)
+{
+    struct relay_links *all = link->all;
+    struct relay_session *s =
+        account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+    const struct peer peer = seen_from_here(link, o);
+
+    if (s == NULL)
+        return NULL;
+    s->carrier.functions = &functions;
+    s->carrier.via = s->via;
+    s->conn = conn_new_carried(link->conn->listener, link->space, &peer, &s->carrier);
+    if (s->conn == NULL) {
+        account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+        return NULL;
+    }
+    s->all = all;
+    s->id = o->id;
+    s->local = o->local;
+    make_key(s->id_key, link->space, o->id);
+    s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
+    table_add(&all->sessions, &s->by_id);
+    c10d_begin_carried(all->c10d, s->conn, o->version, o->pings);
+    return s;
+}
+
+/* It may be known from before the start. */
+static bool restore(struct relay_session *s)
+{
+    struct engine_session_state state;
+
+    return !engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state) ||
+           c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
+}
+
+static void refuse(struct relay_link *link, uint32_t channel, const char *why)
+{
+    const struct relay_frame frame = {
+        .kind = RELAY_ENDED, .channel = channel, .payload = slice_str(why)};
+
+    relay_link_put(link, &frame);
+}
+
+/* Another connection has it: that of a relay which does not know yet that it is lost. */
+static void take_over(struct relay_session *s)
+{
+    put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
+    relay_session_detach(s);
+}
+
+void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
+{
+    struct relay_links *all = link->all;
+    uint32_t max = all->config->limits.connections_max;
+    bool is_new;
+    struct relay_session *s = find(all, link->space, o->id);
+
+    if (s != NULL && s->link != NULL)
+        take_over(s);
+    s = find(all, link->space, o->id); /* what was about to end has ended */
+    is_new = s == NULL;
+    if (s != NULL) {
+        leave_detached(s);
+        s->conn->peer = seen_from_here(link, o);
+        s->local = o->local;
+    } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
+        refuse(link, channel, "the store has as many connections as it may, see "
+                              "--connection-limit");
+        return;
+    } else {
+        s = make(link, o);
+    }
+    if (s == NULL) {
+        refuse(link, channel, "the store has no memory for it, see --memory-limit");
+        return;
+    }
+    attach(s, link, channel);
+    if (is_new && !restore(s)) {
+        conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
+                  (struct slice){0});
+        return;
+    }
+    all->engine->stats.sessions_resumed += o->resumes && s->is_known;
+    c10d_set_away(s->conn, false);
+}
+
+void relay_session_close(struct relay_session *s)
+{
+    struct conn *c = s->conn;
+
+    s->has_ended = true;
+    if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {
+        conn_set_end(c, CONN_PEER_ENDED); /* and ends when all is carried out */
+        return;
+    }
+    conn_close(c, "its client has left");
+}
+
+void relay_session_time_out(struct relay_session *s)
+{
+    char peer[CONN_PEER_MAX];
+
+    s->all->engine->stats.sessions_timed_out++;
+    log_limited(LOG_WARN, "session_timeout", log_str("peer", conn_peer(s->conn, peer)),
+                log_str("space", conn_space(s->conn)->store->name),
+                log_str("reason", "its relay has not come back for --session-timeout"));
+    conn_close(s->conn, "its relay has not come back for --session-timeout");
+}

@@ -1,0 +1,104 @@
+/* A session of a relay's client: a connection whose bytes go in the frames of a link. Internal to
+ * link.c and link_session.c. */
+#pragma once
+
+#include "proto/relay.h"
+#include "rdzv/relay/link.h"
+
+struct relay_link {
+    struct carrier carrier; /* of its own connection: looks in when that has sent something */
+    struct conn *conn;
+    struct relay_links *all;
+    struct engine_space *space; /* NULL: the relay has not said HELLO yet */
+    struct table channels;      /* of struct relay_session */
+    struct relay_session_list sessions;
+    struct relay_session_list blocked; /* have something to send, and the link is full */
+    struct relay_session *last;        /* the session that the last frame was for; NULL: none */
+    char name[CONN_VIA_MAX];
+};
+
+/* Bytes that are queued, and the request that they answer. */
+struct relay_answer {
+    uint64_t number;
+    size_t bytes;
+};
+
+struct relay_session {
+    struct carrier carrier; /* the first member */
+    struct table_node by_id;
+    struct table_node by_channel; /* while it is attached */
+    uint8_t id_key[16];           /* the id, and the space */
+    uint8_t channel_key[4];
+    TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
+    TAILQ_ENTRY(relay_session) waiting; /* in link->blocked while is_blocked */
+    struct relay_links *all;
+    struct relay_link *link; /* NULL: it is detached */
+    struct conn *conn;
+    struct peer local;    /* where the client came to */
+    uint64_t detached_ms; /* since then; engine_lived_ms() */
+    uint64_t id;
+    uint32_t channel;
+    char via[CONN_VIA_MAX]; /* the relay's name */
+
+    /* Requests, by their numbers. Since it was opened, the relay has sent all of `received`, of
+     * which `carried` is the last that has been carried out; numbers may leave out some that the
+     * relay has taken back. */
+    uint64_t received;
+    uint64_t carried;
+    struct {
+        uint64_t after, next;
+    } gap;            /* behind the one comes the other; next 0: there is none */
+    uint64_t done;    /* that and all before it have no answer left to come */
+    uint64_t told;    /* so much of that the relay has been told */
+    uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
+    uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
+    struct relay_answer answers[2]; /* what is queued */
+    size_t noted;                   /* bytes of it, all together */
+    uint64_t opened_number;         /* of RELAY_OPENED, while is_opening */
+    uint8_t opened_flags;
+
+    bool is_partial;  /* the rest of a request comes in the next frame */
+    bool is_fresh;    /* no request has come since it was opened */
+    bool is_opening;  /* the relay is to be told that it is open */
+    bool is_known;    /* to the engine */
+    bool is_blocked;  /* in link->blocked */
+    bool has_ended;   /* the relay has said so, and needs not be told */
+};
+
+/* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has
+ * been told. */
+struct relay_opening {
+    uint64_t id;
+    enum c10d_version version;
+    struct peer peer, local;
+    bool resumes, pings;
+};
+void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o);
+
+/* NULL: the link has none of that channel. */
+struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel);
+
+/* A part of a request. NULL, or why a relay would not send that: the link is to be dropped. */
+const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
+                               uint8_t *payload);
+
+/* The client has left. What it has asked for before is still carried out. */
+void relay_session_close(struct relay_session *s);
+
+/* The link is lost. */
+void relay_session_detach(struct relay_session *s);
+
+/* It has been detached for too long. */
+void relay_session_time_out(struct relay_session *s);
+
+/* True when one with that id is here. */
+bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
+                           uint64_t id);
+
+/* Queues a frame of a link without regard to commits; the payload is copied. */
+void relay_link_put(struct relay_link *link, const struct relay_frame *frame);
+
+/* The link has room again. */
+void relay_link_go_on(struct relay_link *link);
+
+#define RELAY_LINK_QUEUE_MAX (256u << 10)

@@ -1,0 +1,152 @@
+/* Requests that are kept until they are confirmed. See pending.h for the contract. */
+#include "rdzv/relay/pending.h"
+
+#include <string.h>
+
+static size_t size_of(uint32_t pieces)
+{
+    return sizeof(struct relay_request) + pieces * sizeof(struct blob *);
+}
+
+static void free_request(struct relay_request *q)
+{
+    for (uint32_t i = 0; i < q->piece_count; i++)
+        blob_unref(q->pieces[i]);
+    account_free(ACCOUNT_INPUT, q, size_of(q->piece_count));
+}
+
+void pending_init(struct pending *p)
+{
+    *p = (struct pending){0};
+    TAILQ_INIT(&p->list);
+}
+
+void pending_fini(struct pending *p)
+{
+    struct relay_request *q;
+
+    while ((q = TAILQ_FIRST(&p->list)) != NULL)
+        pending_remove(p, q);
+}
+
+/* Whether the store answers, whether it has changed something for sure when it is done, and whether
+ * it may be done twice. */
+static void describe(struct relay_request *q, const struct c10d_request *req)
+{
+    q->has_answer = true;
+    q->repeatable = true;
+    switch (req->op) {
+    case C10D_SET:
+    case C10D_MULTI_SET:
+        q->has_answer = false;
+        break;
+    case C10D_MULTI_GET:
+        q->has_answer = req->count > 0; /* else it has no bytes */
+        break;
+    case C10D_APPEND:
+    case C10D_QUEUE_PUSH:
+        q->has_answer = q->repeatable = false;
+        q->changes = true;
+        break;
+    case C10D_ADD:
+    case C10D_BARRIER:
+        q->changes = true;
+        q->repeatable = false;
+        break;
+    case C10D_QUEUE_POP:
+    case C10D_DELETE_KEY:
+        q->repeatable = false;
+        break;
+    default:
+        break;
+    }
+    q->wanted = q->has_answer;
+}
+
+struct relay_request *pending_add(struct pending *p, const struct c10d_request *req,
+                                  const uint8_t *start, size_t size, uint64_t number)
+{
+    uint32_t pieces = (uint32_t)((size + RELAY_PAYLOAD_MAX - 1) / RELAY_PAYLOAD_MAX);
+    struct relay_request *q =
+        account_request_zeroed(ACCOUNT_INPUT, account_class_of(size), size_of(pieces));
+
+    if (q == NULL)
+        return NULL;
+    q->number = number;
+    q->size = size;
+    q->piece_count = pieces;
+    q->op = (uint8_t)req->op;
+    describe(q, req);
+    if (req->op == C10D_COMPARE_SET && req->value.len != 0)
+        q->value_at = (size_t)(req->value.ptr - start);
+    q->value_len = req->op == C10D_COMPARE_SET ? req->value.len : 0;
+    TAILQ_INSERT_TAIL(&p->list, q, entry);
+    p->count++;
+    if (!pending_waits(q))
+        p->bytes += size;
+    if (!q->has_answer) {
+        p->silent++;
+        p->silent_bytes += size;
+    }
+    return q;
+}
+
+bool pending_fill(struct relay_request *q, const uint8_t *start, size_t max, bool *more)
+{
+    while (q->filled < q->size && max > 0) {
+        size_t left = q->size - q->filled, at = q->filled / RELAY_PAYLOAD_MAX;
+        size_t len = left < RELAY_PAYLOAD_MAX ? left : RELAY_PAYLOAD_MAX;
+
+        q->pieces[at] = blob_new(ACCOUNT_INPUT, (struct slice){start + q->filled, len});
+        if (q->pieces[at] == NULL)
+            return false;
+        q->filled += len;
+        max -= len < max ? len : max;
+    }
+    *more = q->filled < q->size;
+    return true;
+}
+
+void pending_remove(struct pending *p, struct relay_request *q)
+{
+    TAILQ_REMOVE(&p->list, q, entry);
+    p->count--;
+    if (!pending_waits(q))
+        p->bytes -= q->size;
+    if (!q->has_answer) {
+        p->silent--;
+        p->silent_bytes -= q->size;
+    }
+    free_request(q);
+}
+
+struct relay_request *pending_find(const struct pending *p, uint64_t number)
+{
+    struct relay_request *q;
+
+    TAILQ_FOREACH(q, &p->list, entry) {
+        if (q->number >= number)
+            return q->number == number ? q : NULL;
+    }
+    return NULL;
+}
+
+void pending_rewind(struct pending *p)
+{
+    struct relay_request *q;
+
+    TAILQ_FOREACH(q, &p->list, entry)
+        q->sent = 0;
+}
+
+struct blob *pending_next_piece(struct relay_request *q, struct relay_frame *frame)
+{
+    struct blob *piece = q->pieces[q->sent++];
+
+    q->was_sent = q->was_sent || q->sent == q->piece_count;
+    *frame = (struct relay_frame){.kind = RELAY_REQUEST,
+                                  .flags = q->sent < q->piece_count ? RELAY_MORE : 0,
+                                  .number = q->number,
+                                  .payload = blob_slice(piece)};
+    return piece;
+}

@@ -1,0 +1,174 @@
+/* What a relay knows of its clients' sessions: which requests the store has not confirmed, which
+ * answers are on their way, and what has to be said again on the next link. It turns requests into
+ * frames and frames into answers; sockets are the matter of client.h and upstream.h. */
+#pragma once
+
+#include "proto/relay.pb-c.h"
+#include "rdzv/engine/stats.h"
+#include "rdzv/net/outq.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/relay/pending.h"
+#include "store/table.h"
+
+/* Requests of all clients that may be kept, in bytes: beyond that, clients that have some kept
+ * already wait before the next large one is taken. */
+#define RELAY_KEPT_MAX (64u << 20)
+
+/* What the sessions need of those who hold the clients' connections. */
+struct relay_calls {
+    /* The next bytes for the client; of a long answer in several pieces, one behind the other. */
+    void (*answer)(void *client, struct slice bytes);
+    void (*answer_blob)(void *client, struct blob *piece);
+    /* A request that was RELAY_HELD may be tried again. */
+    void (*go_on)(void *client);
+    /* The session has ended, and is gone: so has the client to go. */
+    void (*end)(void *client, enum drop_reason why, const char *reason);
+};
+
+/* How far a session is on the present link. */
+enum relay_client_state {
+    SESSION_AWAY,   /* the link does not know of it */
+    SESSION_ASKING, /* OPEN has been sent, and what is to be sent again depends on the reply */
+    SESSION_OPEN,
+};
+
+/* An answer that is not whole yet. */
+struct relay_answer {
+    uint64_t number;
+    struct blob **pieces;
+    uint32_t count, room;
+    bool failed;   /* memory was short */
+};
+
+struct relay_client {
+    TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
+    TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
+    TAILQ_ENTRY(relay_client) helds; /* in relay->held while held == HELD_BY_ALL */
+    struct table_node node;           /* in relay->channels while it is not SESSION_AWAY */
+    struct relay *relay;
+    void *client; /* NULL: it has gone, and the store is told when all is confirmed */
+    struct pending pending;
+    struct relay_request *filling; /* the last one, while its bytes are being taken over */
+    struct relay_request *asked;   /* the last one whose answer the client waits for */
+    struct relay_request *open;    /* the last one with an answer that this link was given */
+    struct relay_answer answer;
+    uint64_t id;
+    uint64_t last; /* the number that was given last */
+    uint32_t channel;
+    struct peer peer, local;
+    uint8_t version; /* enum c10d_version */
+    uint8_t state;   /* enum relay_client_state */
+    uint8_t held;    /* enum relay_hold */
+    bool queued;
+    bool pings;    /* the client has sent PING, as torch 2.5 and later do */
+    bool opened;   /* some store has heard of it */
+    bool recorded; /* the store keeps a record of what it has changed */
+};
+
+TAILQ_HEAD(relay_client_list, relay_client);
+
+enum relay_hold {
+    HELD_NOT,
+    HELD_BY_ITSELF, /* an answer of its own is open, or its window is full */
+    HELD_BY_ALL,    /* RELAY_KEPT_MAX */
+};
+
+struct relay_stats {
+    uint64_t confirmed;    /* requests, but those that may wait */
+    uint64_t confirmed_ns; /* from when they came until they were confirmed, all of them */
+    uint64_t resumed;      /* requests that were sent again, on a new link */
+    uint64_t lost;         /* sessions whose client was ended, since the store did not know them */
+    uint64_t links;        /* that were welcomed */
+};
+
+struct relay {
+    const struct relay_calls *calls;
+    struct relay_client_list sessions, sending, held;
+    struct table channels;
+    size_t session_count;
+    size_t pending_count; /* requests of all sessions */
+    size_t pending_bytes; /* of those that are not waited for */
+    struct c10d_limits limits;
+    uint64_t seed; /* of session ids */
+    uint32_t last_channel;
+    bool link;     /* there is one, and it was welcomed */
+    bool welcomed; /* there was one at some time */
+    uint64_t session_timeout_ms;
+    uint64_t away_since_ns; /* the link was lost then */
+    uint64_t now_ns;        /* the time of this iteration; the owner sets it */
+    struct relay_stats stats;
+};
+
+/* `limits` hold until a store has said its own. */
+void relay_init(struct relay *r, const struct relay_calls *calls, const struct c10d_limits *limits,
+                uint64_t seed);
+
+/* All clients have gone. */
+void relay_fini(struct relay *r);
+
+/* --- Clients. --- */
+
+/* A client has come; `local` is the address that it came to. NULL when memory is short. */
+struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
+                                        const struct peer *peer, const struct peer *local,
+                                        void *client);
+
+enum relay_taken {
+    RELAY_TAKEN,     /* the request is done with, as far as the client's input goes */
+    RELAY_TAKING,    /* the same request is to be shown again: it is long */
+    RELAY_HELD,      /* it has to wait until `go_on` */
+    RELAY_NO_MEMORY, /* the client has to go */
+};
+
+/* A whole request, but VALIDATE, PING and WATCH_KEY, that begins at `start` with `size` bytes. It
+ * may be answered before this returns: CANCEL_WAIT. */
+enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
+                            const uint8_t *start, size_t size);
+
+/* RELAY_TAKING: more of it. `*size` is that of the request. */
+enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, size_t *size);
+
+/* PING is answered once a store was there, behind all that the client has sent before: true. False:
+ * it is held. */
+bool relay_may_pong(struct relay_client *s);
+
+/* The client reads no more answers, but what it has sent still counts: an open WAIT ends. */
+void relay_stop_waiting(struct relay_client *s);
+
+/* The client waits for an answer that comes by itself. */
+static inline bool relay_is_asked(const struct relay_client *s)
+{
+    return s->asked != NULL && !pending_waits(s->asked);
+}
+
+/* The client has gone; the session is the relay's own from now on. */
+void relay_leave(struct relay_client *s);
+
+/* --- The link. --- */
+
+/* Another link was welcomed. */
+void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *welcome);
+
+/* It was lost. */
+void relay_link_down(struct relay *r);
+
+/* Puts frames into the link's queue until there are `max` bytes in it, or all is there. */
+void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max);
+
+/* There is something to be put there. */
+static inline bool relay_has_output(const struct relay *r)
+{
+    return r->link && !TAILQ_EMPTY(&r->sending);
+}
+
+/* A frame of a session has come. NULL, or why the link has to end. */
+const char *relay_receive(struct relay *r, const struct relay_frame *frame);
+
+/* Once a second. */
+void relay_tick(struct relay *r);
+
+/* Nothing is left that a store has to be told. */
+bool relay_is_done(const struct relay *r);
+
+/* The age of the oldest request that a store should have confirmed by now; 0: there is none. */
+uint64_t relay_lag_ns(const struct relay *r);

@@ -1,0 +1,477 @@
+/* Sessions as the link sees them: what is sent, what comes back, and what is said again on the next
+ * link. See relay.h for the contract. */
+#include "rdzv/relay/relay.h"
+
+#include "rdzv/engine/log.h"
+#include "rdzv/relay/relay_internal.h"
+
+/* What one session sends before the next one has its turn. */
+#define TURN_BYTES (64u << 10)
+
+#define OPEN_MAX 160u /* bytes of struct RelayOpen: two addresses as text, and numbers */
+
+/* --- Sending. --- */
+
+struct relay_request *relay_next_request(const struct relay_client *s)
+{
+    struct relay_request *q = s->open != NULL ? TAILQ_NEXT(s->open, entry)
+                                              : TAILQ_FIRST(&s->pending.list);
+
+    while (q != NULL && q->sent == q->piece_count)
+        q = TAILQ_NEXT(q, entry);
+    if (q == NULL || q->filled < q->size || (s->open != NULL && q->op != C10D_CANCEL_WAIT))
+        return NULL;
+    return q;
+}
+
+/* Whether the session has a frame for the link now. */
+static bool can_send(const struct relay_client *s)
+{
+    if (s->state == SESSION_AWAY)
+        return s->opened || relay_next_request(s) != NULL;
+    if (s->state == SESSION_ASKING)
+        return false;
+    return relay_next_request(s) != NULL || (s->client == NULL && s->pending.count == 0);
+}
+
+void relay_queue(struct relay_client *s)
+{
+    struct relay *r = s->relay;
+
+    if (s->queued || !r->link || !can_send(s))
+        return;
+    s->queued = true;
+    TAILQ_INSERT_TAIL(&r->sending, s, sends);
+}
+
+static void put(struct outq *q, struct out_pool *pool, const struct relay_client *s,
+                struct relay_frame *frame)
+{
+    frame->channel = s->channel;
+    relay_put_head(outq_reserve(q, pool, RELAY_HEAD_SIZE), frame);
+}
+
+static ProtobufCBinaryData text_of(const char *text)
+{
+    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+static void send_open(struct relay_client *s, struct outq *q, struct out_pool *pool)
+{
+    char peer[PEER_HOST_MAX], local[PEER_HOST_MAX];
+    uint8_t bytes[OPEN_MAX];
+    Rdzv__RelayOpen open = RDZV__RELAY_OPEN__INIT;
+    struct relay_frame frame = {.kind = RELAY_OPEN, .payload = {.ptr = bytes}};
+    struct relay *r = s->relay;
+
+    s->channel = ++r->last_channel;
+    s->node.key = (struct slice){(const uint8_t *)&s->channel, sizeof s->channel};
+    table_add(&r->channels, &s->node);
+    open.session = s->id;
+    open.c10d_version = s->version;
+    open.peer_host = text_of(peer_host(&s->peer, peer));
+    open.peer_port = s->peer.port;
+    open.local_host = text_of(peer_host(&s->local, local));
+    open.local_port = s->local.port;
+    open.resumes = s->opened;
+    open.pings = s->pings;
+    frame.payload.len = rdzv__relay_open__pack(&open, bytes);
+    put(q, pool, s, &frame);
+    outq_put(q, pool, bytes, frame.payload.len);
+    s->state = s->opened ? SESSION_ASKING : SESSION_OPEN;
+    s->opened = true;
+}
+
+static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q,
+                       struct out_pool *pool)
+{
+    struct relay_frame frame;
+    bool again = req->was_sent;
+    struct blob *piece = pending_next_piece(req, &frame);
+
+    put(q, pool, s, &frame);
+    outq_put_blob(q, pool, piece);
+    if (req->sent < req->piece_count)
+        return;
+    s->relay->stats.resumed += again;
+    if (req->has_answer)
+        s->open = req;
+}
+
+/* False: the session has gone. */
+static bool send_next(struct relay_client *s, struct outq *q, struct out_pool *pool)
+{
+    struct relay_request *req;
+
+    if (s->state == SESSION_AWAY) {
+        send_open(s, q, pool);
+        return true;
+    }
+    req = relay_next_request(s);
+    if (req != NULL) {
+        send_piece(s, req, q, pool);
+        return true;
+    }
+    put(q, pool, s, &(struct relay_frame){.kind = RELAY_CLOSE});
+    relay_forget(s);
+    return false;
+}
+
+void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max)
+{
+    struct relay_client *s;
+
+    while (r->link && !q->broken && q->bytes < max && (s = TAILQ_FIRST(&r->sending)) != NULL) {
+        size_t end = q->bytes + TURN_BYTES;
+
+        TAILQ_REMOVE(&r->sending, s, sends);
+        s->queued = false;
+        while (can_send(s)) {
+            if (q->bytes >= end || q->broken) {
+                relay_queue(s);
+                break;
+            }
+            if (!send_next(s, q, pool))
+                break;
+        }
+    }
+}
+
+/* --- The link comes and goes. --- */
+
+void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
+{
+    struct c10d_limits *l = &r->limits;
+    struct relay_client *s;
+
+    r->link = r->welcomed = true;
+    r->stats.links++;
+    r->session_timeout_ms = w->session_timeout_ms;
+    if (w->key_max != 0)
+        l->key_max = w->key_max;
+    if (w->value_max != 0)
+        l->value_max = w->value_max;
+    if (w->keys_max != 0)
+        l->keys_max = w->keys_max;
+    if (w->request_max != 0)
+        l->request_max = w->request_max;
+    TAILQ_FOREACH(s, &r->sessions, entry) {
+        relay_queue(s);
+        relay_let_go_on(s); /* a PING may wait for this */
+    }
+}
+
+/* The client has given its WAIT up, and the store has not answered that. */
+static void answer_open_cancel(struct relay_client *s)
+{
+    struct relay_request *cancel = s->asked, *waits;
+
+    if (cancel == NULL || cancel->op != C10D_CANCEL_WAIT)
+        return;
+    waits = TAILQ_PREV(cancel, relay_request_list, entry);
+    relay_answer_cancel(s);
+    if (waits != NULL && waits->op == C10D_BARRIER) { /* both go on, for nobody */
+        cancel->wanted = waits->wanted = false;
+        s->asked = NULL;
+    } else {
+        relay_drop_request(s, cancel);
+        if (waits != NULL && waits->op == C10D_WAIT)
+            relay_drop_request(s, waits);
+    }
+}
+
+void relay_link_down(struct relay *r)
+{
+    struct relay_client *s, *next;
+
+    if (!r->link)
+        return;
+    r->link = false;
+    r->away_since_ns = r->now_ns;
+    while ((s = TAILQ_FIRST(&r->sending)) != NULL) {
+        TAILQ_REMOVE(&r->sending, s, sends);
+        s->queued = false;
+    }
+    for (s = TAILQ_FIRST(&r->sessions); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, entry);
+        if (s->state != SESSION_AWAY)
+            table_remove(&r->channels, &s->node);
+        s->state = SESSION_AWAY;
+        s->open = NULL;
+        relay_drop_answer(&s->answer);
+        pending_rewind(&s->pending);
+        answer_open_cancel(s);
+        relay_let_go_on(s);
+    }
+    r->last_channel = 0;
+}
+
+/* --- Receiving. --- */
+
+void relay_drop_answer(struct relay_answer *a)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        blob_unref(a->pieces[i]);
+    account_free(ACCOUNT_ANSWERS, a->pieces, a->room * sizeof *a->pieces);
+    *a = (struct relay_answer){0};
+}
+
+static bool keep_piece(struct relay_answer *a, struct slice bytes)
+{
+    struct blob *piece;
+
+    if (a->count == a->room) {
+        uint32_t room = a->room == 0 ? 4 : a->room * 2;
+        struct blob **pieces = account_resize(ACCOUNT_ANSWERS, ACCOUNT_ORDINARY, a->pieces,
+                                              a->room * sizeof *pieces, room * sizeof *pieces);
+
+        if (pieces == NULL)
+            return false;
+        a->pieces = pieces;
+        a->room = room;
+    }
+    piece = blob_new(ACCOUNT_ANSWERS, bytes);
+    if (piece != NULL)
+        a->pieces[a->count++] = piece;
+    return piece != NULL;
+}
+
+/* The client waits for the answer to that request. */
+static bool is_wanted(const struct relay_client *s, uint64_t number)
+{
+    const struct relay_request *q = pending_find(&s->pending, number);
+
+    return q != NULL && q->wanted && s->client != NULL;
+}
+
+/* One more piece of an answer that is not whole. Nobody reads what is not wanted. */
+static void gather(struct relay_client *s, const struct relay_frame *frame, bool wanted)
+{
+    struct relay_answer *a = &s->answer;
+
+    if (a->number != frame->number)
+        relay_drop_answer(a);
+    a->number = frame->number;
+    if (wanted && !a->failed && !keep_piece(a, frame->payload))
+        a->failed = true;
+}
+
+/* The last piece is `frame`'s. False: memory was short for the others. */
+static bool deliver(struct relay_client *s, const struct relay_frame *frame)
+{
+    struct relay_answer *a = &s->answer;
+    const struct relay_calls *calls = s->relay->calls;
+
+    if (a->number == frame->number && a->failed)
+        return false;
+    if (a->number == frame->number) {
+        for (uint32_t i = 0; i < a->count; i++)
+            calls->answer_blob(s->client, a->pieces[i]);
+    }
+    calls->answer(s->client, frame->payload);
+    relay_drop_answer(a);
+    return true;
+}
+
+/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of them
+ * would wait for ever for its answer. */
+static bool confirm(struct relay_client *s, uint64_t number, bool answered)
+{
+    struct relay *r = s->relay;
+    struct relay_request *q;
+    bool lacks = false;
+
+    while ((q = pending_first(&s->pending)) != NULL && q->number <= number) {
+        if (!pending_waits(q)) {
+            r->stats.confirmed++;
+            r->stats.confirmed_ns += r->now_ns - q->since_ns;
+        }
+        s->recorded = s->recorded || q->changes;
+        lacks = lacks || (q->wanted && (q->number < number || !answered) && !pending_waits(q));
+        relay_drop_request(s, q);
+    }
+    return !lacks;
+}
+
+/* What follows when something was confirmed. */
+static void after_confirm(struct relay_client *s)
+{
+    relay_queue(s);
+    relay_let_go_on(s);
+    relay_finish(s);
+}
+
+static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
+{
+    bool wanted = is_wanted(s, frame->number);
+
+    if (frame->flags & RELAY_MORE) {
+        gather(s, frame, wanted);
+        return NULL;
+    }
+    s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
+    if (wanted && !deliver(s, frame)) {
+        relay_end(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
+        return NULL;
+    }
+    if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
+        s->state = SESSION_OPEN;
+    if (!confirm(s, frame->number, true))
+        relay_end(s, DROP_UPSTREAM, "the store has left out an answer");
+    else
+        after_confirm(s);
+    return NULL;
+}
+
+static const char *receive_done(struct relay_client *s, const struct relay_frame *frame)
+{
+    s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
+    if (!confirm(s, frame->number, false))
+        relay_end(s, DROP_UPSTREAM, "the store has left out an answer");
+    else
+        after_confirm(s);
+    return NULL;
+}
+
+/* --- Resuming. --- */
+
+/* A request was sent that must not be carried out twice. */
+static bool is_in_doubt(const struct relay_client *s)
+{
+    const struct relay_request *q;
+
+    TAILQ_FOREACH(q, &s->pending.list, entry) {
+        if (q->was_sent && !q->repeatable)
+            return true;
+    }
+    return false;
+}
+
+/* Why a session that the store does not know cannot go on; NULL: it can. What the store has never
+ * heard of, or has lost with the answer, is simply sent again. */
+static const char *why_lost(const struct relay_client *s)
+{
+    const struct relay *r = s->relay;
+
+    if (s->recorded)
+        return "the store does not know the session any more: it has lost its memory, or the "
+               "session was without its relay for longer than --session-timeout";
+    if (is_in_doubt(s) && r->session_timeout_ms != 0 &&
+        (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms)
+        return "the session has timed out in the store while a request was open that must not be "
+               "carried out twice";
+    return NULL;
+}
+
+/* COMPARE_SET took effect: the answer is the value that it wanted, with its length. */
+static void deliver_desired(struct relay_client *s, const struct relay_request *q)
+{
+    uint8_t len[8];
+    size_t skip = q->value_at, left = q->value_len;
+
+    bytes_put_u64(len, q->value_len);
+    s->relay->calls->answer(s->client, (struct slice){len, sizeof len});
+    for (uint32_t i = 0; left > 0; i++) {
+        struct slice piece = blob_slice(q->pieces[i]);
+
+        if (skip >= piece.len) {
+            skip -= piece.len;
+            continue;
+        }
+        piece = slice_from(piece, skip);
+        piece.len = piece.len < left ? piece.len : left;
+        skip = 0;
+        left -= piece.len;
+        s->relay->calls->answer(s->client, piece);
+    }
+}
+
+/* The store has carried out the requests up to that one. False: the client cannot be told. */
+static bool resume_from(struct relay_client *s, const struct relay_frame *frame, uint8_t flags)
+{
+    const struct relay_request *q = pending_find(&s->pending, frame->number);
+    bool wanted = is_wanted(s, frame->number);
+
+    if (flags & RELAY_ARRIVED) /* it is sent again, and does not count twice */
+        return confirm(s, frame->number - 1, false);
+    if (wanted && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
+        deliver_desired(s, q);
+    else if (wanted && flags & RELAY_ANSWERED && !deliver(s, frame))
+        return false;
+    return confirm(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
+}
+
+/* What the client was promised cannot be kept, so it has to learn of it. */
+static void lose(struct relay_client *s, const char *why)
+{
+    char peer[PEER_TEXT_MAX];
+
+    s->relay->stats.lost++;
+    log_limited(LOG_WARN, "session_lost", log_str("peer", peer_text(&s->peer, peer)),
+                log_str("protocol", c10d_version_name((enum c10d_version)s->version)),
+                log_u64("unconfirmed", s->pending.count), log_str("reason", why));
+    relay_end(s, DROP_UPSTREAM, why);
+}
+
+static const char *receive_opened(struct relay_client *s, const struct relay_frame *frame)
+{
+    uint8_t flags = frame->flags;
+    const char *why;
+
+    if (s->state != SESSION_ASKING)
+        return NULL; /* of a session that was new to the store */
+    if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
+        s->recorded = true;
+        gather(s, frame, is_wanted(s, frame->number));
+        return NULL;
+    }
+    s->state = SESSION_OPEN;
+    why = flags & RELAY_KNOWN ? NULL : why_lost(s);
+    if (why != NULL) {
+        lose(s, why);
+        return NULL;
+    }
+    s->recorded = s->recorded || (flags & RELAY_KNOWN && frame->number != 0);
+    if (flags & RELAY_KNOWN && !resume_from(s, frame, flags)) {
+        lose(s, "the store does not know any more what it has answered");
+        return NULL;
+    }
+    relay_drop_answer(&s->answer);
+    after_confirm(s);
+    return NULL;
+}
+
+static const char *receive_ended(struct relay_client *s, const struct relay_frame *frame)
+{
+    char text[256];
+    size_t len = frame->payload.len < sizeof text - 1 ? frame->payload.len : sizeof text - 1;
+
+    if (len != 0)
+        memcpy(text, frame->payload.ptr, len);
+    text[len] = '\0';
+    relay_end(s, DROP_UPSTREAM, text);
+    return NULL;
+}
+
+const char *relay_receive(struct relay *r, const struct relay_frame *frame)
+{
+    struct table_node *node =
+        table_find(&r->channels, (struct slice){(const uint8_t *)&frame->channel, 4});
+    struct relay_client *s;
+
+    if (node == NULL) /* it was closed while this was on its way */
+        return NULL;
+    s = (struct relay_client *)(void *)((char *)node - offsetof(struct relay_client, node));
+    switch (frame->kind) {
+    case RELAY_OPENED:
+        return receive_opened(s, frame);
+    case RELAY_ANSWER:
+        return receive_answer(s, frame);
+    case RELAY_DONE:
+        return receive_done(s, frame);
+    case RELAY_ENDED:
+        return receive_ended(s, frame);
+    default:
+        return "a frame that no store sends";
+    }
+}

@@ -1,0 +1,377 @@
+/* Sessions as clients see them: requests are taken, numbered and kept. See relay.h for the
+ * contract, and relay_frames.c for the link. */
+#include "rdzv/relay/relay.h"
+
+#include "rdzv/relay/relay_internal.h"
+
+/* Of a long request, so much is copied in one turn. */
+#define TAKEN_AT_A_TIME (1u << 20)
+
+/* A shorter one is taken though the requests of all fill their room. */
+#define ALWAYS_TAKEN (64u << 10)
+
+void relay_init(struct relay *r, const struct relay_calls *calls, const struct c10d_limits *limits,
+                uint64_t seed)
+{
+    *r = (struct relay){.calls = calls, .limits = *limits, .seed = seed};
+    TAILQ_INIT(&r->sessions);
+    TAILQ_INIT(&r->sending);
+    TAILQ_INIT(&r->held);
+    table_init(&r->channels, ACCOUNT_SESSIONS, seed, NULL);
+}
+
+void relay_fini(struct relay *r)
+{
+    struct relay_client *s;
+
+    while ((s = TAILQ_FIRST(&r->sessions)) != NULL)
+        relay_forget(s);
+    table_fini(&r->channels);
+}
+
+/* Ids are never 0, never the same twice, and nobody guesses them: a permutation of a counter that
+ * begins at a random number (splitmix64). */
+static uint64_t next_id(struct relay *r)
+{
+    uint64_t z;
+
+    do {
+        z = r->seed += UINT64_C(0x9e3779b97f4a7c15);
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        z ^= z >> 31;
+    } while (z == 0);
+    return z;
+}
+
+struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
+                                        const struct peer *peer, const struct peer *local,
+                                        void *client)
+{
+    struct relay_client *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->relay = r;
+    s->client = client;
+    s->id = next_id(r);
+    s->version = (uint8_t)version;
+    s->peer = *peer;
+    s->local = *local;
+    pending_init(&s->pending);
+    TAILQ_INSERT_TAIL(&r->sessions, s, entry);
+    r->session_count++;
+    return s;
+}
+
+static void set_hold(struct relay_client *s, enum relay_hold hold)
+{
+    if (s->held == HELD_BY_ALL)
+        TAILQ_REMOVE(&s->relay->held, s, helds);
+    if (hold == HELD_BY_ALL)
+        TAILQ_INSERT_TAIL(&s->relay->held, s, helds);
+    s->held = (uint8_t)hold;
+}
+
+static void unqueue(struct relay_client *s)
+{
+    if (s->queued)
+        TAILQ_REMOVE(&s->relay->sending, s, sends);
+    s->queued = false;
+}
+
+void relay_forget(struct relay_client *s)
+{
+    struct relay *r = s->relay;
+
+    while (pending_first(&s->pending) != NULL)
+        relay_drop_request(s, pending_first(&s->pending));
+    relay_drop_answer(&s->answer);
+    unqueue(s);
+    set_hold(s, HELD_NOT);
+    if (s->state != SESSION_AWAY)
+        table_remove(&r->channels, &s->node);
+    TAILQ_REMOVE(&r->sessions, s, entry);
+    r->session_count--;
+    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+}
+
+void relay_end(struct relay_client *s, enum drop_reason why, const char *reason)
+{
+    void *client = s->client;
+    struct relay *r = s->relay;
+
+    relay_forget(s);
+    if (client != NULL)
+        r->calls->end(client, why, reason);
+}
+
+/* --- Requests. --- */
+
+static void forget_pointers(struct relay_client *s, const struct relay_request *q)
+{
+    if (s->filling == q)
+        s->filling = NULL;
+    if (s->asked == q)
+        s->asked = NULL;
+    if (s->open == q)
+        s->open = NULL;
+}
+
+void relay_drop_request(struct relay_client *s, struct relay_request *q)
+{
+    struct relay *r = s->relay;
+
+    r->pending_count--;
+    r->pending_bytes -= pending_waits(q) ? 0 : q->size;
+    forget_pointers(s, q);
+    pending_remove(&s->pending, q);
+}
+
+static struct relay_request *add(struct relay_client *s, const struct c10d_request *req,
+                                 const uint8_t *start, size_t size)
+{
+    struct relay *r = s->relay;
+    struct relay_request *q = pending_add(&s->pending, req, start, size, s->last + 1);
+
+    if (q == NULL)
+        return NULL;
+    s->last++;
+    r->pending_count++;
+    r->pending_bytes += pending_waits(q) ? 0 : size;
+    q->since_ns = r->now_ns;
+    return q;
+}
+
+/* The bytes of a request that was added. */
+static enum relay_taken fill(struct relay_client *s, struct relay_request *q, const uint8_t *start)
+{
+    bool more = false;
+
+    s->filling = NULL;
+    if (!pending_fill(q, start, TAKEN_AT_A_TIME, &more)) {
+        relay_drop_request(s, q);
+        return RELAY_NO_MEMORY;
+    }
+    if (more) {
+        s->filling = q;
+        return RELAY_TAKING;
+    }
+    if (q->wanted)
+        s->asked = q;
+    relay_queue(s);
+    return RELAY_TAKEN;
+}
+
+enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, size_t *size)
+{
+    *size = s->filling->size;
+    return fill(s, s->filling, start);
+}
+
+/* Whether one more request may be open in the session; a silent one has a window. */
+static bool window_is_open(const struct relay_client *s, size_t size)
+{
+    const struct pending *p = &s->pending;
+
+    return p->silent == 0 || (p->silent < RELAY_WINDOW && p->silent_bytes <= RELAY_WINDOW_BYTES &&
+                              size <= RELAY_WINDOW_BYTES - p->silent_bytes);
+}
+
+static bool all_have_room(const struct relay *r, size_t size)
+{
+    return size <= ALWAYS_TAKEN || r->pending_bytes == 0 ||
+           (r->pending_bytes < RELAY_KEPT_MAX && size <= RELAY_KEPT_MAX - r->pending_bytes);
+}
+
+static enum relay_hold hold_of(const struct relay_client *s, const struct c10d_request *req,
+                               size_t size)
+{
+    bool silent = req->op == C10D_SET || req->op == C10D_MULTI_SET || req->op == C10D_APPEND ||
+                  req->op == C10D_QUEUE_PUSH;
+
+    if (s->asked != NULL || (silent && !window_is_open(s, size)))
+        return HELD_BY_ITSELF;
+    return all_have_room(s->relay, size) ? HELD_NOT : HELD_BY_ALL;
+}
+
+void relay_answer_cancel(struct relay_client *s)
+{
+    const uint8_t canceled = C10D_WAIT_CANCELED;
+
+    s->relay->calls->answer(s->client, (struct slice){&canceled, 1});
+}
+
+static struct relay_request *add_cancel(struct relay_client *s)
+{
+    static const uint8_t cancel = 12; /* of the one version that has BARRIERs */
+    const struct c10d_request req = {.op = C10D_CANCEL_WAIT};
+    struct relay_request *q = add(s, &req, &cancel, 1);
+    bool more;
+
+    if (q == NULL)
+        return NULL;
+    q->wanted = false;
+    if (pending_fill(q, &cancel, 1, &more))
+        return q;
+    relay_drop_request(s, q);
+    return NULL;
+}
+
+bool relay_give_up(struct relay_client *s, struct relay_request *waits)
+{
+    struct relay_request *behind = TAILQ_NEXT(waits, entry);
+
+    if (waits->op == C10D_WAIT) {
+        relay_drop_request(s, waits);
+        return true;
+    }
+    waits->wanted = false;
+    if (s->asked == waits)
+        s->asked = NULL;
+    if (behind == NULL && add_cancel(s) == NULL)
+        return false;
+    relay_queue(s);
+    return true;
+}
+
+/* A client gives its WAIT up, and has to be answered though the store is away; see
+ * torch-elastic.md 6.2. */
+static enum relay_taken cancel_here(struct relay_client *s)
+{
+    if (!relay_give_up(s, s->asked))
+        return RELAY_NO_MEMORY;
+    relay_answer_cancel(s);
+    return RELAY_TAKEN;
+}
+
+enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
+                            const uint8_t *start, size_t size)
+{
+    bool waits = s->asked != NULL && pending_waits(s->asked);
+    struct relay_request *q;
+
+    if (req->op == C10D_CANCEL_WAIT && waits && !s->relay->link)
+        return cancel_here(s);
+    if (req->op == C10D_CANCEL_WAIT && s->pending.count == 0) {
+        relay_answer_cancel(s);
+        return RELAY_TAKEN;
+    }
+    if (waits && s->version == C10D_LEGACY) /* a late answer to it goes to nobody */
+        relay_drop_request(s, s->asked);
+    set_hold(s, req->op == C10D_CANCEL_WAIT && waits ? HELD_NOT : hold_of(s, req, size));
+    if (s->held != HELD_NOT)
+        return RELAY_HELD;
+    q = add(s, req, start, size);
+    return q == NULL ? RELAY_NO_MEMORY : fill(s, q, start);
+}
+
+bool relay_may_pong(struct relay_client *s)
+{
+    s->pings = true;
+    if (s->relay->welcomed && s->pending.count == 0)
+        return true;
+    set_hold(s, HELD_BY_ITSELF);
+    return false;
+}
+
+static void go_on(struct relay_client *s)
+{
+    set_hold(s, HELD_NOT);
+    if (s->client != NULL)
+        s->relay->calls->go_on(s->client);
+}
+
+/* Those who waited for others find out whether there is room for all of them. */
+static void release_held(struct relay *r)
+{
+    struct relay_client *s;
+
+    while (r->pending_bytes < RELAY_KEPT_MAX / 2 && (s = TAILQ_FIRST(&r->held)) != NULL)
+        go_on(s);
+}
+
+void relay_let_go_on(struct relay_client *s)
+{
+    if (s->held == HELD_BY_ITSELF)
+        go_on(s);
+    release_held(s->relay);
+}
+
+/* --- The end. --- */
+
+void relay_stop_waiting(struct relay_client *s)
+{
+    if (s->asked == NULL || !pending_waits(s->asked))
+        return;
+    if (!relay_give_up(s, s->asked)) {
+        relay_end(s, DROP_NO_MEMORY, "no memory to end its BARRIER, see --memory-limit");
+        return;
+    }
+    relay_let_go_on(s);
+}
+
+void relay_finish(struct relay_client *s)
+{
+    if (s->client != NULL || s->pending.count > 0)
+        return;
+    if (!s->opened)
+        relay_forget(s);
+    else
+        relay_queue(s);
+}
+
+void relay_leave(struct relay_client *s)
+{
+    struct relay_request *q;
+
+    s->client = NULL;
+    set_hold(s, HELD_NOT);
+    relay_drop_answer(&s->answer);
+    if (s->filling != NULL) /* the end of it is not here, so it does not count */
+        relay_drop_request(s, s->filling);
+    q = s->asked;
+    if (q != NULL && pending_waits(q) && !relay_give_up(s, q))
+        relay_drop_request(s, q);
+    TAILQ_FOREACH(q, &s->pending.list, entry)
+        q->wanted = false;
+    s->asked = NULL;
+    relay_finish(s);
+}
+
+void relay_tick(struct relay *r)
+{
+    struct relay_client *s, *next;
+
+    release_held(r);
+    if (r->link || !r->welcomed ||
+        (r->now_ns - r->away_since_ns) / 1000000 < r->session_timeout_ms)
+        return;
+    /* The store has ended those by itself. */
+    for (s = TAILQ_FIRST(&r->sessions); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, entry);
+        if (s->client == NULL && s->pending.count == 0)
+            relay_forget(s);
+    }
+}
+
+bool relay_is_done(const struct relay *r)
+{
+    return r->session_count == 0 || (!r->link && r->pending_count == 0);
+}
+
+uint64_t relay_lag_ns(const struct relay *r)
+{
+    const struct relay_client *s;
+    uint64_t oldest = r->now_ns;
+
+    TAILQ_FOREACH(s, &r->sessions, entry) {
+        const struct relay_request *q = pending_first(&s->pending);
+
+        while (q != NULL && pending_waits(q))
+            q = TAILQ_NEXT(q, entry);
+        if (q != NULL && q->since_ns < oldest)
+            oldest = q->since_ns;
+    }
+    return r->now_ns - oldest;
+}

@@ -1,0 +1,544 @@
+/* The connection to the store. See upstream.h for the contract. */
+#include "rdzv/relay/upstream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/relay/retry.h"
+
+#define IN_SIZE (256u << 10)
+
+/* What is queued at a time: behind it, sessions wait with what they have. */
+#define QUEUED_MAX (1u << 20)
+
+#define GREET_MS 10000u /* from HELLO to WELCOME */
+
+/* A link that lived for less is a failure. */
+#define LIVED_MS 1000u
+
+/* The same failure again is logged after so long. */
+#define SAID_AGAIN_MS 60000u
+
+#define FAILURES_MOST 100u
+
+/* Nanoseconds, see budget.h. */
+#define RECEIVE_COST 1000u
+#define FRAME_COST   200u
+#define SEND_COST    2500u
+
+static void next_try(struct upstream *u);
+static void fail(struct upstream *u, const char *why);
+
+static uint64_t lived_ms(const struct upstream *u)
+{
+    return engine_lived_ms(u->net->engine);
+}
+
+/* --- States. --- */
+
+static void enter(struct upstream *u, enum upstream_state next)
+{
+    static const unsigned legal[] = {
+        [UPSTREAM_WAITS] = 1u << UPSTREAM_LOOKS_UP,
+        [UPSTREAM_LOOKS_UP] = 1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_CONNECTS |
+                              1u << UPSTREAM_WAITS,
+        [UPSTREAM_CONNECTS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_GREETS |
+                              1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
+        [UPSTREAM_GREETS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_CONNECTED |
+                            1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
+        [UPSTREAM_CONNECTED] = 1u << UPSTREAM_WAITS,
+    };
+
+    assert(legal[u->state] & 1u << next);
+    u->state = (uint8_t)next;
+    u->since_ms = lived_ms(u);
+}
+
+static void arm(struct upstream *u, uint32_t ms)
+{
+    const struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+    net_add_event(&u->timer, &later); /* the tick sees to it when there was no room for that */
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg);
+
+/* What libevent watches for. False: it cannot. */
+static bool watch(struct upstream *u)
+{
+    bool sends = u->state == UPSTREAM_CONNECTS || u->wants_to_send;
+    short mask = (short)((u->state == UPSTREAM_CONNECTS ? 0 : EV_READ) | (sends ? EV_WRITE : 0));
+
+    if (event_initialized(&u->event))
+        event_del(&u->event);
+    event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST), on_event, u);
+    return net_add_event(&u->event, NULL);
+}
+
+static void disconnect(struct upstream *u)
+{
+    if (event_initialized(&u->event))
+        event_del(&u->event);
+    if (u->fd >= 0)
+        close(u->fd);
+    u->fd = -1;
+    u->wants_to_send = false;
+    outq_fini(&u->out, &u->net->pool);
+    outq_init(&u->out);
+    account_free(ACCOUNT_SESSIONS, u->in, IN_SIZE);
+    u->in = NULL;
+    u->in_len = 0;
+}
+
+/* --- Finding the store. --- */
+
+static void name_target(struct upstream *u)
+{
+    const struct upstream_spec *spec = &u->config->upstreams[u->target];
+
+    snprintf(u->where, sizeof u->where, strchr(spec->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+             spec->host, spec->port);
+}
+
+static void name_address(struct upstream *u)
+{
+    const struct peer peer = peer_of(&u->addresses[u->at].any);
+    char text[PEER_TEXT_MAX];
+
+    snprintf(u->where, sizeof u->where, "%s", peer_text(&peer, text));
+}
+
+static void say_failed(struct upstream *u, const char *why)
+{
+    bool same = strncmp(u->said, why, sizeof u->said - 1) == 0;
+
+    if (same && lived_ms(u) - u->said_ms < SAID_AGAIN_MS)
+        return;
+    snprintf(u->said, sizeof u->said, "%s", why);
+    u->said_ms = lived_ms(u);
+    log_limited(LOG_WARN, "upstream_failed", log_str("address", u->where), log_str("reason", why),
+                log_u64("connections", u->relay->session_count));
+}
+
+/* All have been tried: the next round begins later. */
+static void wait_for_next_round(struct upstream *u)
+{
+    if (u->failures < FAILURES_MOST)
+        u->failures++;
+    u->jitter = u->jitter * 1664525u + 1013904223u;
+    enter(u, UPSTREAM_WAITS);
+    arm(u, retry_delay_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
+    u->tried = 0;
+    u->refused = false;
+}
+
+static bool set_up_socket(struct upstream *u, int family)
+{
+    const int on = 1, idle = 5, interval = 3, count = 3;
+    const unsigned timeout = UPSTREAM_SILENT_MS;
+
+    u->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (u->fd < 0)
+        return false;
+    setsockopt(u->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(u->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(u->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+    return true;
+}
+
+static void connect_next(struct upstream *u)
+{
+    const union resolve_address *a = &u->addresses[u->at];
+
+    name_address(u);
+    u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
+    if (u->in == NULL) {
+        fail(u, "no memory for the connection, see --memory-limit");
+        return;
+    }
+    if (!set_up_socket(u, a->any.sa_family) ||
+        (connect(u->fd, &a->any, resolve_address_len(a)) < 0 && errno != EINPROGRESS) ||
+        !watch(u)) {
+        fail(u, strerror(errno));
+        return;
+    }
+    arm(u, UPSTREAM_CONNECT_MS);
+}
+
+static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
+                        const char *why)
+{
+    struct upstream *u = arg;
+
+    u->resolve = NULL;
+    if (count > 0) {
+        memcpy(u->addresses, addresses, count * sizeof *addresses);
+        u->count = count;
+        u->at = 0;
+        enter(u, UPSTREAM_CONNECTS);
+        connect_next(u);
+        return;
+    }
+    u->count = u->at = 0;
+    fail(u, why);
+}
+
+/* The next target of this round. */
+static void look_up(struct upstream *u)
+{
+    const struct upstream_spec *spec = &u->config->upstreams[u->target];
+
+    name_target(u);
+    enter(u, UPSTREAM_LOOKS_UP);
+    u->tried++;
+    u->resolve = resolve_start(u->net->base, spec->host, spec->port, on_resolved, u);
+    if (u->resolve == NULL) {
+        u->count = u->at = 0;
+        fail(u, strerror(errno));
+    }
+}
+
+/* What was tried has failed: the next address of the name, the next name, or later. */
+static void next_try(struct upstream *u)
+{
+    if (u->at + 1 < u->count) {
+        u->at++;
+        enter(u, UPSTREAM_CONNECTS);
+        connect_next(u);
+        return;
+    }
+    u->target = (u->target + 1) % u->config->upstream_count;
+    if (u->tried < u->config->upstream_count)
+        look_up(u);
+    else
+        wait_for_next_round(u);
+}
+
+/* --- The end of a link. --- */
+
+static void lose(struct upstream *u, const char *why)
+{
+    bool lived = lived_ms(u) - u->since_ms >= LIVED_MS;
+
+    log_event(LOG_WARN, "upstream_lost", log_str("address", u->where), log_str("reason", why),
+              log_u64("connections", u->relay->session_count),
+              log_u64("unconfirmed", u->relay->pending_count));
+    u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
+    relay_link_down(u->relay);
+    u->said[0] = '\0';
+    u->tried = 0;
+    u->refused = false;
+    if (lived)
+        u->failures = 0;
+    else
+        u->failures = u->failures < FAILURES_MOST ? u->failures + 1 : FAILURES_MOST;
+    enter(u, UPSTREAM_WAITS);
+    arm(u, retry_delay_ms(u->failures, u->jitter >> 8));
+}
+
+/* The try, or the link, is over. */
+static void fail(struct upstream *u, const char *why)
+{
+    bool connected = u->state == UPSTREAM_CONNECTED;
+
+    evtimer_del(&u->timer);
+    disconnect(u);
+    if (connected) {
+        lose(u, why);
+        return;
+    }
+    say_failed(u, why);
+    next_try(u);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct upstream *u = arg;
+
+    (void)fd;
+    (void)what;
+    if (u->state == UPSTREAM_WAITS)
+        look_up(u);
+    else if (u->state == UPSTREAM_CONNECTS || u->state == UPSTREAM_GREETS)
+        fail(u, u->state == UPSTREAM_GREETS ? "no answer to HELLO: is this a store?"
+                                            : "no answer from this address");
+}
+
+/* --- Frames of the link itself. --- */
+
+static void put_frame(struct upstream *u, const struct relay_frame *frame)
+{
+    struct out_pool *pool = &u->net->pool;
+
+    relay_put_head(outq_reserve(&u->out, pool, RELAY_HEAD_SIZE), frame);
+    outq_put(&u->out, pool, frame->payload.ptr, frame->payload.len);
+}
+
+static void say_hello(struct upstream *u)
+{
+    char name[256] = "";
+    uint8_t bytes[640];
+    Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
+    struct relay_frame frame = {.kind = RELAY_HELLO, .payload = {.ptr = bytes}};
+
+    gethostname(name, sizeof name - 1);
+    hello.version_min = hello.version_max = RELAY_VERSION;
+    hello.space.data = (uint8_t *)u->config->space;
+    hello.space.len = strlen(u->config->space);
+    hello.name.data = (uint8_t *)name;
+    hello.name.len = strlen(name);
+    frame.payload.len = rdzv__relay_hello__pack(&hello, bytes);
+    outq_put(&u->out, &u->net->pool, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    put_frame(u, &frame);
+}
+
+static void on_welcome(struct upstream *u, struct slice payload)
+{
+    Rdzv__RelayWelcome *w = rdzv__relay_welcome__unpack(NULL, payload.len, payload.ptr);
+
+    if (w == NULL || w->version != RELAY_VERSION) {
+        if (w != NULL)
+            rdzv__relay_welcome__free_unpacked(w, NULL);
+        fail(u, "the store speaks another version of relay frames");
+        return;
+    }
+    evtimer_del(&u->timer);
+    enter(u, UPSTREAM_CONNECTED);
+    u->said[0] = '\0';
+    u->reconnects += u->relay->welcomed;
+    log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
+              log_bytes("store", (struct slice){w->store.data, w->store.len}),
+              log_str("space", u->config->space),
+              log_u64("connections", u->relay->session_count),
+              log_u64("unconfirmed", u->relay->pending_count));
+    relay_link_up(u->relay, w);
+    rdzv__relay_welcome__free_unpacked(w, NULL);
+}
+
+static void on_refused(struct upstream *u, struct slice why)
+{
+    log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
+                log_bytes("reason", why));
+    u->refused = true;
+    fail(u, "the store refuses this relay");
+}
+
+static void on_frame(struct upstream *u, const struct relay_frame *frame)
+{
+    const char *why = NULL;
+
+    if (u->state == UPSTREAM_GREETS && frame->kind == RELAY_WELCOME)
+        on_welcome(u, frame->payload);
+    else if (frame->kind == RELAY_REFUSED)
+        on_refused(u, frame->payload);
+    else if (u->state == UPSTREAM_GREETS)
+        fail(u, "no answer to HELLO, but something else");
+    else if (frame->kind == RELAY_PING)
+        put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
+    else if (frame->kind != RELAY_PONG)
+        why = relay_receive(u->relay, frame);
+    if (why != NULL)
+        fail(u, why);
+}
+
+/* --- The socket. --- */
+
+/* Whole frames at the start of what is here. The link may end with any of them. */
+static void take_frames(struct upstream *u)
+{
+    int fd = u->fd;
+    size_t used = 0;
+
+    while (u->fd == fd && u->in != NULL) {
+        struct slice rest = {u->in + used, u->in_len - used};
+        struct relay_frame frame;
+        size_t size;
+        enum parse_result result = relay_parse(rest, &frame, &size);
+
+        if (result == PARSE_BAD) {
+            fail(u, u->state == UPSTREAM_GREETS ? "this is no store for relays"
+                                                : "bytes that are no frame");
+            return;
+        }
+        if (result == PARSE_MORE)
+            break;
+        used += size;
+        budget_spend(&u->net->budget, FRAME_COST);
+        on_frame(u, &frame);
+    }
+    if (u->fd != fd || u->in == NULL)
+        return;
+    u->in_len -= used;
+    if (used > 0 && u->in_len > 0)
+        memmove(u->in, u->in + used, u->in_len);
+}
+
+static void receive(struct upstream *u)
+{
+    ssize_t n = recv(u->fd, u->in + u->in_len, IN_SIZE - u->in_len, 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        fail(u, n == 0 ? (u->state == UPSTREAM_GREETS ? "it closes the connection: is this a store?"
+                                                      : "the store has closed the connection")
+                       : strerror(errno));
+        return;
+    }
+    u->in_len += (size_t)n;
+    u->heard_ms = lived_ms(u);
+    take_frames(u);
+}
+
+static void on_connect(struct upstream *u)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error != 0) {
+        fail(u, strerror(error));
+        return;
+    }
+    enter(u, UPSTREAM_GREETS);
+    u->heard_ms = lived_ms(u);
+    arm(u, GREET_MS);
+    say_hello(u);
+    if (!watch(u))
+        fail(u, strerror(errno));
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct upstream *u = arg;
+
+    (void)fd;
+    net_spend(u->net, RECEIVE_COST);
+    u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
+    if (u->state == UPSTREAM_CONNECTS) {
+        on_connect(u);
+        return;
+    }
+    if (what & EV_WRITE) {
+        u->wants_to_send = false;
+        if (!watch(u)) {
+            fail(u, strerror(errno));
+            return;
+        }
+    }
+    if (what & EV_READ)
+        receive(u);
+}
+
+static bool send_out(struct upstream *u)
+{
+    int err;
+
+    budget_spend(&u->net->budget, SEND_COST);
+    err = outq_send(&u->out, &u->net->pool, u->fd, QUEUED_MAX);
+    if (err < 0 && err != -EAGAIN) {
+        fail(u, strerror(-err));
+        return false;
+    }
+    if (err == 0)
+        return u->out.bytes > 0 || relay_has_output(u->relay);
+    u->wants_to_send = true;
+    if (!watch(u))
+        fail(u, strerror(errno));
+    return false;
+}
+
+bool upstream_flush(struct upstream *u)
+{
+    if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send)
+        relay_send(u->relay, &u->out, &u->net->pool, QUEUED_MAX);
+    if (u->out.broken) {
+        fail(u, "no memory for what is to be sent, see --memory-limit");
+        return false;
+    }
+    return u->out.bytes > 0 && !u->wants_to_send && send_out(u);
+}
+
+/* --- Time. --- */
+
+/* What is in the socket counts, though libevent has not told it yet. */
+static void look_alive(struct upstream *u)
+{
+    uint64_t silent;
+
+    if (lived_ms(u) - u->heard_ms >= UPSTREAM_SILENT_MS)
+        receive(u);
+    if (u->state != UPSTREAM_CONNECTED)
+        return;
+    silent = lived_ms(u) - u->heard_ms;
+    if (silent >= UPSTREAM_SILENT_MS)
+        fail(u, "nothing has come from the store for 15s");
+    else if (silent >= UPSTREAM_PING_MS)
+        put_frame(u, &(struct relay_frame){.kind = RELAY_PING, .number = ++u->pings});
+}
+
+void upstream_tick(struct upstream *u)
+{
+    if (u->state == UPSTREAM_CONNECTED)
+        look_alive(u);
+    else if (u->state == UPSTREAM_WAITS && !evtimer_pending(&u->timer, NULL))
+        arm(u, RETRY_MOST_MS);
+}
+
+/* --- Beginning and end. --- */
+
+void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
+                   const struct config *config, uint32_t jitter)
+{
+    *u = (struct upstream){
+        .net = net, .relay = relay, .config = config, .jitter = jitter, .fd = -1};
+    outq_init(&u->out);
+}
+
+bool upstream_start(struct upstream *u)
+{
+    const struct timeval at_once = {0};
+
+    evtimer_assign(&u->timer, u->net->base, on_timer, u);
+    name_target(u);
+    return net_add_event(&u->timer, &at_once);
+}
+
+void upstream_fini(struct upstream *u)
+{
+    resolve_cancel(u->resolve);
+    u->resolve = NULL;
+    disconnect(u);
+    if (event_initialized(&u->timer))
+        evtimer_del(&u->timer);
+    relay_link_down(u->relay);
+}
+
+bool upstream_is_idle(const struct upstream *u)
+{
+    return u->state != UPSTREAM_CONNECTED || (u->out.bytes == 0 && !relay_has_output(u->relay));
+}
+
+const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
+{
+    if (u->state == UPSTREAM_CONNECTED)
+        snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s", u->where);
+    else if (!u->relay->welcomed)
+        snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", u->where,
+                 u->said[0] == '\0' ? "connecting" : u->said);
+    else
+        snprintf(text, UPSTREAM_SAYS_MAX, "the store is away since %.0f s, at %s: %s",
+                 (double)(clock_monotonic_ns(u->net->engine->options.clock) -
+                          u->relay->away_since_ns) /
+                     1e9,
+                 u->where, u->said[0] == '\0' ? "connecting" : u->said);
+    return text;
+}

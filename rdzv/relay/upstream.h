@@ -1,0 +1,76 @@
+/* The link of a relay: one connection to its store. Finds the store, says HELLO, moves the frames of
+ * all sessions, notices when the store has gone, and comes back. */
+#pragma once
+
+#include "rdzv/net/net.h"
+#include "rdzv/net/resolve.h"
+#include "rdzv/relay/relay.h"
+
+/* Times in milliseconds. */
+#define UPSTREAM_PING_MS    5000u  /* nothing has come for so long: the store is asked */
+#define UPSTREAM_SILENT_MS  15000u /* and for so long: it has gone */
+#define UPSTREAM_CONNECT_MS 5000u  /* that long for one address */
+
+enum upstream_state {
+    UPSTREAM_WAITS,     /* for the next try */
+    UPSTREAM_LOOKS_UP,  /* a name */
+    UPSTREAM_CONNECTS,  /* to one of its addresses */
+    UPSTREAM_GREETS,    /* HELLO has been sent */
+    UPSTREAM_CONNECTED, /* welcomed */
+};
+
+#define UPSTREAM_TEXT_MAX 320 /* "[address]:port", or "host:port" */
+
+struct upstream {
+    struct net *net;
+    struct relay *relay;
+    const struct config *config;
+    uint8_t state; /* enum upstream_state */
+    struct event timer;
+    struct event event; /* of the socket */
+    int fd;             /* -1: none */
+    bool wants_to_send; /* the socket takes no more for now */
+    struct resolve *resolve;
+    size_t target; /* of config->upstreams */
+    union resolve_address addresses[RESOLVE_MAX];
+    size_t count, at;   /* of those */
+    size_t tried;       /* targets since the last wait */
+    uint32_t failures;  /* rounds of tries in a row */
+    uint32_t jitter;    /* a random number */
+    bool refused;       /* in this round */
+    struct outq out;
+    uint8_t *in; /* what has come and is not done with */
+    size_t in_len;
+    uint64_t heard_ms; /* engine_lived_ms() of the last byte */
+    uint64_t since_ms; /* when the state began, by the same clock */
+    uint64_t pings;
+    char where[UPSTREAM_TEXT_MAX];
+    char said[160];      /* the last failure that was logged */
+    uint64_t said_ms;    /* and when */
+    uint64_t reconnects; /* links but the first */
+};
+
+/* All of them outlive it. */
+void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
+                   const struct config *config, uint32_t jitter);
+
+/* The first try begins. False, with a line in the log, when there is no memory for it. */
+bool upstream_start(struct upstream *u);
+
+/* Nothing is sent any more. */
+void upstream_fini(struct upstream *u);
+
+/* The end of an iteration: what the sessions have to say goes out, in one call. True: there is
+ * more, for the next iteration. */
+bool upstream_flush(struct upstream *u);
+
+/* Once a second. */
+void upstream_tick(struct upstream *u);
+
+/* All that was queued has been sent. */
+bool upstream_is_idle(const struct upstream *u);
+
+/* For /readyz: how the link is, "connected to 10.0.0.1:29400", "away for 12 s: connection refused".
+ */
+#define UPSTREAM_SAYS_MAX 900
+const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX]);

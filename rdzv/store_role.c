@@ -1,0 +1,203 @@
+/* A store: what it does beside what every server does. See role.h for the contract. */
+#include "rdzv/store_role.h"
+
+#include "rdzv/config/etcd_ids.h"
+#include "rdzv/net/listen.h"
+#include "rdzv/net/transport.h"
+#include "rdzv/routes.h"
+#include "rdzv/server.h"
+
+/* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
+#define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
+
+/* So many nodes expire before the next look at the time; and nanoseconds that one of them takes,
+ * and one client that is told, see budget.h. */
+#define EXPIRED_AT_A_TIME 32
+#define EXPIRY_COST       1000u
+#define TOLD_COST         128u
+
+/* --- TTLs. --- */
+
+/* True: there is more, which waits for the next iteration when this one has had its time. */
+static bool expire_some(struct server *s)
+{
+    const struct store *store = &s->engine.store;
+    uint64_t told = store->ready.told;
+    bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
+
+    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.told - told) * TOLD_COST);
+    return more;
+}
+
+static void on_expiry(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *s = arg;
+
+    (void)fd;
+    (void)what;
+    s->store.expiry_armed_ns = 0;
+    s->engine.expiry_moved = true;
+    while (expire_some(s) && !s->net.budget.over)
+        ;
+}
+
+/* Sets the timer for the earliest TTL of all, unless it is set for that one already. */
+static void arm_expiry(struct server *s)
+{
+    struct timeval later;
+    int64_t first = 0, wait;
+
+    if (!s->engine.expiry_moved)
+        return;
+    s->engine.expiry_moved = false;
+    if (!engine_next_expiry(&s->engine, &first))
+        first = 0;
+    if (first == s->store.expiry_armed_ns)
+        return;
+    s->store.expiry_armed_ns = first;
+    if (first == 0) {
+        evtimer_del(&s->store.expiry);
+        return;
+    }
+    if (__builtin_sub_overflow(first, engine_wall_ns(&s->engine), &wait) ||
+        wait > EXPIRY_SLEEP_MAX_NS)
+        wait = first < 0 ? 0 : EXPIRY_SLEEP_MAX_NS;
+    if (wait < 0)
+        wait = s->engine.batch.refuses ? EXPIRY_SLEEP_MAX_NS : 0;
+    wait += 999; /* not a microsecond early, or it would have to be set again */
+    later = (struct timeval){.tv_sec = wait / 1000000000,
+                             .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
+    if (!net_add_event(&s->store.expiry, &later)) { /* the next iteration tries again */
+        s->store.expiry_armed_ns = 0;
+        s->engine.expiry_moved = true;
+    }
+}
+
+/* --- The journal. --- */
+
+static void on_kept(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *s = arg;
+
+    (void)fd;
+    (void)what;
+    data_dir_poll(&s->store.data);
+}
+
+static int open_data(struct server *s)
+{
+    const struct config *c = s->config;
+    const struct data_dir_options options = {
+        .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
+        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH,
+        .sync_interval_ms = c->sync_interval_ms};
+
+    return data_dir_open(&s->store.data, &options, &s->engine);
+}
+
+static int open_store(struct server *s)
+{
+    int fd;
+
+    if (open_data(s) < 0)
+        return -1;
+    fd = data_dir_fd(&s->store.data);
+    if (fd < 0)
+        return 0;
+    event_assign(&s->store.kept, s->base, fd, EV_READ | EV_PERSIST, on_kept, s);
+    return net_add_event(&s->store.kept, NULL) ? 0 : -1;
+}
+
+/* --- Beginning and end. --- */
+
+static void set_options(const struct config *config, struct engine_options *options)
+{
+    options->key_groups = rendezvous_key_groups(config);
+    options->space_bytes_max = config->limits.space_bytes_max;
+    options->space_idle_timeout_ms = config->space_idle_timeout_ms;
+}
+
+static void init(struct server *s)
+{
+    struct store_parts *store = &s->store;
+    struct c10d_hooks hooks;
+
+    evtimer_assign(&store->expiry, s->base, on_expiry, s);
+    hasher_init(&store->hasher, s->base, &s->engine.stats, s->engine.options.seed);
+    rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
+    hooks = rendezvous_hooks(&store->rendezvous);
+    c10d_init(&store->c10d, s->config, &s->engine, &hooks);
+    s->http.routes = http_routes;
+    s->http.hasher = &store->hasher;
+    etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
+    store->c10d_protocol = c10d_protocol(&store->c10d);
+    relay_entry_init(&store->relay_entry, &s->http);
+    store->relay_http_protocol = relay_entry_protocol(&store->relay_entry);
+    s->protocols[1] = &store->relay_http_protocol;
+    store->link_protocol = relay_link_protocol(&store->links);
+    s->protocols[2] = &store->link_protocol;
+    s->protocols[3] = &store->c10d_protocol;
+    relay_links_init(&store->links, s->config, &s->engine, &s->net, &store->c10d_protocol);
+}
+
+static int begin(struct server *s)
+{
+    struct store_parts *store = &s->store;
+
+    rendezvous_add_spaces(&store->rendezvous);
+    if (store->data.found) {
+        engine_postpone_expiry(&s->engine, store->data.away_ms);
+        rendezvous_restore(&store->rendezvous, store->data.away_ms);
+    }
+    return 0;
+}
+
+static void tick(struct server *s)
+{
+    rendezvous_tick(&s->store.rendezvous);
+    relay_links_tick(&s->store.links);
+    data_dir_tick(&s->store.data);
+}
+
+static bool end_iteration(struct server *s)
+{
+    arm_expiry(s);
+    data_dir_work(&s->store.data);
+    return data_dir_has_work(&s->store.data);
+}
+
+static bool may_stop(struct server *s)
+{
+    (void)s;
+    return true;
+}
+
+/* Sessions of relays outlive the process, if there is a journal. */
+static void stop(struct server *s)
+{
+    relay_links_stop(&s->store.links);
+}
+
+static void fini(struct server *s)
+{
+    struct store_parts *store = &s->store;
+
+    relay_links_fini(&store->links);
+    engine_commit(&s->engine);
+    engine_commit_time(&s->engine);
+    data_dir_close(&store->data);
+    hasher_fini(&store->hasher);
+    rendezvous_fini(&store->rendezvous);
+    if (event_initialized(&store->kept))
+        event_del(&store->kept);
+}
+
+const struct role store_role = {.options = set_options,
+                                .init = init,
+                                .open = open_store,
+                                .begin = begin,
+                                .tick = tick,
+                                .end_iteration = end_iteration,
+                                .may_stop = may_stop,
+                                .stop = stop,
+                                .fini = fini};

@@ -1,0 +1,23 @@
+/* A daemon that keeps the keys: the parts of the server that only a store has. */
+#pragma once
+
+#include "rdzv/c10d/session.h"
+#include "rdzv/engine/data_dir.h"
+#include "rdzv/etcd/hasher.h"
+#include "rdzv/relay/link.h"
+#include "rdzv/relay/http_entry.h"
+#include "rdzv/rendezvous/rendezvous.h"
+#include "rdzv/role.h"
+
+struct store_parts {
+    struct data_dir data;
+    struct rendezvous rendezvous;
+    struct c10d c10d;
+    struct hasher hasher;
+    struct relay_links links;
+    struct relay_entry relay_entry;
+    struct protocol link_protocol, c10d_protocol, relay_http_protocol;
+    struct event expiry;     /* the next TTL */
+    struct event kept;       /* the journal has made progress; with a data directory */
+    int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
+};

@@ -1,0 +1,659 @@
+"""Relays in front of a real store, which is killed, stopped and started again under its clients: they
+notice nothing, and everything happens once.
+
+    relay.py [NAME...]     all cases, or those with one of these words in their name
+
+$RDZV_SEED is the seed of what is random (1). Everything stays on loopback and in directories that
+the test made.
+"""
+
+import http.client
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+import cases  # noqa: E402
+from agents import Peer, PING, VALIDATE, get_request, set_request, text, wait_request  # noqa: E402
+from cases import case, check  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
+
+SEED = int(os.environ.get("RDZV_SEED", "1"))
+MIB = 1 << 20
+CANCEL = b"\x0c"
+
+
+def same(got, wanted, what):
+    check(got == wanted, "%s: %.300r, not %.300r" % (what, got, wanted))
+
+
+class Store:
+    """A store on one port, with a directory that outlives it; or, `durable` False, without."""
+
+    def __init__(self, *flags, durable=True, start=True, mode="batch"):
+        self.folder = tempfile.mkdtemp(prefix="rdzv-relay-")
+        self.port = free_port()
+        self.flags = list(flags) + (["--data-dir=" + self.folder, "--sync=" + mode] if durable else [])
+        self.daemon = None
+        self.log = ""
+        if start:
+            self.start()
+
+    def start(self, host="127.0.0.1"):
+        self.daemon = Rdzvd(*self.flags, listen=("%s:%d" % (host, self.port),))
+
+    def kill(self, sig=signal.SIGKILL):
+        code = self.daemon.stop(sig)
+        self.log += self.daemon.log()
+        wanted = 0 if sig == signal.SIGTERM else -sig
+        check(code == wanted, "the store ended with %d, not %d:\n%s" % (code, wanted, self.daemon.log()))
+        self.daemon = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.daemon is not None:
+            if kind is not None:
+                print("the store's log ends:\n" + self.daemon.log()[-3000:])
+                self.daemon.stop(signal.SIGKILL)
+            else:
+                self.kill(signal.SIGTERM)
+        shutil.rmtree(self.folder)
+
+
+class Relay(Rdzvd):
+    def __init__(self, *stores, flags=(), **kwargs):
+        upstream = ",".join(s if isinstance(s, str) else "127.0.0.1:%d" % s.port for s in stores)
+        super().__init__("--upstream=" + upstream, *flags, **kwargs)
+
+    def linked(self, count=1):
+        self.wait_log("event=upstream_connected", count=count)
+
+    def lost(self, count=1):
+        self.wait_log("event=upstream_lost", count=count)
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            print("the relay's log ends:\n" + self.log()[-3000:])
+            self.stop(signal.SIGKILL)
+        else:
+            code = self.stop()
+            check(code == 0, "the relay ended with %d:\n%s" % (code, self.log()))
+
+
+def ask(port, path):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c.request("GET", path, headers={"Host": "localhost"})
+    answer = c.getresponse()
+    got = answer.status, answer.read().decode()
+    c.close()
+    return got
+
+
+def metric(port, name):
+    found = re.search(r"^%s (\S+)$" % re.escape(name), ask(port, "/metrics")[1], re.M)
+    check(found, "no metric " + name)
+    return float(found.group(1))
+
+
+def until(condition, what, seconds=20):
+    """Asks again until it is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < deadline, "not after %d s: %s" % (seconds, what))
+        time.sleep(0.01)
+
+
+def in_thread(function, *args):
+    """Runs it; .join() raises what it raised."""
+    class Thread(threading.Thread):
+        failure = None
+
+        def run(self):
+            try:
+                function(*args)
+            except Exception as e:  # told by finish()
+                self.failure = e
+
+        def finish(self, timeout=60):
+            self.join(timeout)
+            check(not self.is_alive(), "it hangs")
+            if self.failure is not None:
+                raise self.failure
+
+    thread = Thread(daemon=True)
+    thread.start()
+    return thread
+
+
+# --- Before the first link, and without a link.
+
+
+@case
+def clients_that_start_before_the_store_wait():
+    with Store(start=False) as store, Relay(store) as relay:
+        status, body = ask(relay.port, "/readyz")
+        same(status, 503, "/readyz")
+        check("[-]upstream failed: no store was reached yet" in body, body)
+        same(ask(relay.port, "/livez")[0], 200, "/livez")
+        late = socket.create_connection(("127.0.0.1", relay.port), timeout=20)
+        late.sendall(VALIDATE + PING)
+        legacy = socket.create_connection(("127.0.0.1", relay.port), timeout=20)
+        legacy.sendall(b"\x03" + text(b"n") + struct.pack("<q", 4))
+        until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == 1, "the ADD is held")
+        store.start()
+        same(late.recv(4, socket.MSG_WAITALL), PING[1:], "PING's answer")
+        same(legacy.recv(8, socket.MSG_WAITALL), struct.pack("<q", 4), "ADD's answer")
+        same(ask(relay.port, "/readyz")[0], 200, "/readyz")
+        same(metric(relay.port, "rdzvd_relay_upstream_connected"), 1, "upstream_connected")
+        store.kill()
+        relay.lost()
+        status, body = ask(relay.port, "/readyz?verbose")
+        same(status, 200, "/readyz while the store is away")
+        check("the store is away since" in body, body)
+        same(metric(relay.port, "rdzvd_relay_upstream_connected"), 0, "upstream_connected")
+        same(Peer(relay.port).socket.fileno() > 0, True, "PING is answered without a link from now on")
+        late.close()
+        legacy.close()
+
+
+@case
+def ipv4_and_ipv6_are_accepted():
+    with Store() as store, Relay(store, listen=("127.0.0.1:0", "[::1]:0")) as relay:
+        for host, port in (("127.0.0.1", relay.ports[0]), ("::1", relay.ports[-1])):
+            Peer(port, host=host).close()
+
+
+@case
+def a_wait_that_is_cancelled_while_the_store_is_away():
+    with Store() as store, Relay(store) as relay:
+        p, other = Peer(relay.port), Peer(relay.port)
+        p.send(wait_request(b"k"))
+        other.set(b"seen", b"1")
+        other.ping()
+        store.kill()
+        relay.lost()
+        p.send(CANCEL)
+        p.expect(b"\x01")
+        store.start()
+        p.set(b"k", b"v")
+        same(p.wait_get(b"k"), b"v", "GET")
+        check(p.is_silent(other), "something came of the WAIT")
+
+
+@case
+def a_client_that_leaves_while_the_link_is_away():
+    with Store() as store, Relay(store) as relay:
+        waits, writes = Peer(relay.port), Peer(relay.port)
+        waits.send(wait_request(b"never"))
+        writes.add(b"n", 1)
+        store.kill()
+        relay.lost()
+        writes.set(b"left", b"behind")
+        writes.close()
+        waits.close()
+        store.start()
+        relay.linked(2)
+        until(lambda: metric(relay.port, "rdzvd_relay_clients") == 0, "both sessions are closed")
+        p = Peer(relay.port)
+        same(p.wait_get(b"left"), b"behind", "what came before the end counts")
+        same(metric(store.port, 'rdzvd_relay_sessions{state="detached"}'), 0, "detached sessions")
+        until(lambda: metric(store.port, 'rdzvd_relay_sessions{state="attached"}') == 1, "one is left")
+        p.close()
+        until(lambda: metric(store.port, 'rdzvd_relay_sessions{state="attached"}') == 0,
+              "the store is told at once")
+
+
+# --- Exactly once.
+
+
+class Load:
+    """Clients that count what they were told, so that it can be compared with what is there."""
+
+    def __init__(self, ports, clients, mixed):
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+        self.added = self.appended = self.pushed = self.cas = self.barriers = 0
+        self.popped = []
+        self.threads = [in_thread(self.run, ports[i % len(ports)], i, mixed) for i in range(clients)]
+
+    def tell(self, name, value):
+        with self.lock:
+            setattr(self, name, getattr(self, name) + value)
+
+    def run(self, port, i, mixed):
+        random_ = random.Random(SEED * 1000 + i)
+        p, n, own = Peer(port), 0, 0
+        while not self.stop.is_set():
+            n += 1
+            kind = random_.choice(("add", "append", "cas", "push", "pop", "own", "get")) if mixed else "add"
+            mark = b"<%d.%d>" % (i, n)
+            if kind == "add":
+                p.add(b"sum", 1)
+                self.tell("added", 1)
+            elif kind == "append":
+                p.send(b"\x09" + text(b"text") + text(mark))
+                self.tell("appended", 1)
+            elif kind == "cas":
+                while True:
+                    have = p.get(b"cas")
+                    if p.cas(b"cas", have, have + mark) == have + mark:
+                        break
+                self.tell("cas", 1)
+            elif kind == "push":
+                p.send(b"\x0e" + text(b"queue") + text(mark))
+                self.tell("pushed", 1)
+            elif kind == "pop":
+                p.send(b"\x0f" + text(b"queue"))
+                if p.number() > 0:
+                    with self.lock:
+                        self.popped.append(p.blob())
+            elif kind == "own":
+                own += 1
+                same(p.add(b"own%d" % i, 1), own, "ADD of a key that nobody else has")
+            else:
+                p.get(b"text")
+        p.ping()
+        p.close()
+
+    def finish(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.finish()
+
+    def compare(self, port):
+        p = Peer(port)
+        same(p.add(b"sum", 0), self.added, "ADDs")
+        for key, count in ((b"text", self.appended), (b"cas", self.cas)):
+            marks = re.findall(rb"<[^>]*>", p.get(key))
+            same(len(marks), count, "parts of " + key.decode())
+            same(len(set(marks)), count, "different parts of " + key.decode())
+        left = []
+        while True:
+            p.send(b"\x0f" + text(b"queue"))
+            if p.number() == 0:
+                break
+            left.append(p.blob())
+        same(len(self.popped) + len(left), self.pushed, "elements of the queue")
+        same(len(set(self.popped + left)), self.pushed, "different elements of the queue")
+        p.close()
+
+
+def killed_under_load(mode, kills, clients, mixed):
+    random_ = random.Random(SEED)
+    with Store(mode=mode) as store, Relay(store) as one, Relay(store) as two:
+        load = Load((one.port, two.port), clients, mixed)
+        for i in range(kills):
+            time.sleep(random_.uniform(0.02, 0.3))
+            store.kill()
+            time.sleep(random_.choice((0, 0.1, 0.3)))
+            store.start()
+            one.linked(i + 2)
+        load.finish()
+        check(load.added > kills, "%d ADDs" % load.added)
+        load.compare(one.port)
+        for relay in (one, two):
+            check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
+            same(metric(relay.port, "rdzvd_relay_unconfirmed_requests"), 0, "unconfirmed requests")
+        check(metric(one.port, "rdzvd_relay_requests_resumed_total") > 0, "nothing was sent again")
+
+
+@case
+def killed_under_adds():
+    killed_under_load("batch", 8, 8, False)
+
+
+@case
+def killed_under_everything():
+    killed_under_load("batch", 8, 12, True)
+
+
+@case
+def killed_under_everything_with_sync_always():
+    killed_under_load("always", 5, 8, True)
+
+
+@case
+def killed_while_clients_wait():
+    with Store() as store, Relay(store) as relay:
+        waiters = [Peer(relay.port) for _ in range(20)]
+        for p in waiters:
+            p.send(wait_request(b"a", b"b"))
+        writer = Peer(relay.port)
+        writer.set(b"a", b"1")
+        writer.ping()
+        for i in range(3):
+            store.kill()
+            store.start()
+            relay.linked(i + 2)
+        check(waiters[0].is_silent(writer), "a WAIT was answered early")
+        writer.set(b"b", b"2")
+        for p in waiters:
+            p.expect(b"\0")
+            same(p.get(b"b"), b"2", "GET")
+        for p in waiters:
+            check(p.is_silent(writer), "a WAIT was answered twice")
+
+
+@case
+def killed_while_a_barrier_gathers():
+    def barrier(p):
+        p.send(b"\x12" + text(b"all") + struct.pack("<q", 6))
+
+    with Store() as store, Relay(store) as relay:
+        peers = [Peer(relay.port) for _ in range(6)]
+        other = Peer(relay.port)
+        for i, p in enumerate(peers[:5]):
+            barrier(p)
+            if i % 2:
+                store.kill()
+                store.start()
+                relay.linked(2 + i // 2)
+        until(lambda: other.get(b"all") == b"5", "five have arrived")
+        check(peers[0].is_silent(other), "the barrier is open early")
+        store.kill()
+        relay.lost(3)
+        barrier(peers[5])
+        store.start()
+        for p in peers:
+            p.expect(b"\0")
+        same(other.get(b"all"), b"6", "those who have arrived")
+
+
+@case
+def answers_that_are_lost_with_the_store_are_told_once():
+    """The store is killed again and again right after it got a request."""
+    with Store() as store, Relay(store) as relay:
+        p = Peer(relay.port)
+        for i in range(10):
+            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+            time.sleep(0.001 * (i % 3))
+            store.kill()
+            store.start()
+            same(p.number(), i + 1, "ADD")
+            p.send(b"\x08" + text(b"n%d" % i))
+            same(p.number(), 0, "DELETE_KEY")
+
+
+@case
+def a_client_that_has_sent_and_gone():
+    with Store() as store, Relay(store) as relay:
+        for i in range(30):
+            p = Peer(relay.port)
+            p.send(b"".join(b"\x09" + text(b"log") + text(b"%d.%d " % (i, j)) for j in range(50)))
+            p.close()
+            if i % 10 == 5:
+                store.kill()
+                store.start()
+        until(lambda: metric(relay.port, "rdzvd_relay_clients") == 0, "all sessions are closed")
+        parts = Peer(relay.port).wait_get(b"log").split()
+        same(len(parts), 1500, "parts")
+        same(len(set(parts)), 1500, "different parts")
+        for i in range(30):
+            mine = [int(x.split(b".")[1]) for x in parts if x.startswith(b"%d." % i)]
+            same(mine, list(range(50)), "their order")
+
+
+@case
+def a_store_that_has_lost_its_memory():
+    """Without --data-dir: what clients were promised is gone, and they are ended rather than fooled."""
+    with Store(durable=False) as store, Relay(store) as relay:
+        p, fresh = Peer(relay.port), Peer(relay.port)
+        same(p.add(b"n", 1), 1, "ADD")
+        store.kill()
+        store.start()
+        p.expect_end()
+        relay.wait_log(r"event=session_lost .*has lost its memory")
+        same(fresh.add(b"n", 1), 1, "ADD of a client that had asked for nothing")
+
+
+# --- A link that is slow, dead, or somewhere else.
+
+
+@case
+def a_store_that_stands_still():
+    with Store() as store, Relay(store) as relay:
+        p = Peer(relay.port)
+        p.add(b"n", 1)
+        store.daemon.process.send_signal(signal.SIGSTOP)
+        p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        started = time.monotonic()
+        relay.wait_log("event=upstream_lost .*nothing has come from the store for 15s", timeout=25)
+        check(time.monotonic() - started > 13, "too soon")
+        store.daemon.process.send_signal(signal.SIGCONT)
+        same(p.number(), 2, "ADD")
+        same(p.add(b"n", 1), 3, "ADD")
+
+
+@case
+def the_second_store_is_tried():
+    with Store() as store, Relay("127.0.0.1:%d" % free_port(), store) as relay:
+        same(Peer(relay.port).add(b"n", 1), 1, "ADD")
+        check("event=upstream_failed" in relay.log(), "the first one was not tried")
+
+
+@case
+def names_are_looked_up_at_each_connect():
+    """A pod's /etc/hosts, in a mount namespace: the store moves to another address under its name."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        return "needs root and mount namespaces"
+    hosts = tempfile.NamedTemporaryFile("w", suffix=".hosts")
+
+    def point_to(address):
+        hosts.seek(0)
+        hosts.truncate()
+        hosts.write("127.0.0.1 localhost\n%s the-store.test\n" % address)
+        hosts.flush()
+
+    point_to("127.0.0.2")
+    wrapper = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts.name]
+    with Store(start=False) as store:
+        store.start("127.0.0.2")
+        with Relay("the-store.test:%d" % store.port, wrapper=wrapper) as relay:
+            p = Peer(relay.port)
+            same(p.add(b"n", 1), 1, "ADD")
+            store.kill()
+            relay.lost()
+            point_to("127.0.0.3")
+            store.start("127.0.0.3")
+            same(p.add(b"n", 1), 2, "ADD")
+            check("address=127.0.0.3:" in relay.log(), relay.log())
+    hosts.close()
+    return None
+
+
+@case
+def a_relay_that_is_refused_says_so():
+    with Store(start=False) as store:
+        store.daemon = Rdzvd(*store.flags, listen=("127.0.0.1:%d/jobA" % store.port,))
+        with Relay(store, flags=("--space=jobB",)) as relay:
+            relay.wait_log("event=upstream_refused .*reason=")
+            same(ask(relay.port, "/readyz")[0], 503, "/readyz")
+        with Relay(store, flags=("--space=jobA",)) as relay:
+            same(Peer(relay.port).add(b"n", 1), 1, "ADD")
+
+
+@case
+def what_is_no_store_is_not_taken_for_one():
+    """A server that accepts and says nothing, or something else, is left for the next one."""
+    deaf = socket.create_server(("127.0.0.1", 0))
+    answers = in_thread(lambda: deaf.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 4))
+    with Store() as store, Relay("127.0.0.1:%d" % deaf.getsockname()[1], store) as relay:
+        same(Peer(relay.port).add(b"n", 1), 1, "ADD")
+        relay.wait_log("event=upstream_failed .*no store")
+    answers.finish()
+    deaf.close()
+
+
+# --- Back-pressure.
+
+
+@case
+def who_does_not_read_holds_nobody():
+    value = os.urandom(4 * MIB)
+    with Store() as store, Relay(store) as relay:
+        writer = Peer(relay.port)
+        writer.set(b"large", value)
+        writer.ping()
+        slow = []
+        for _ in range(10):
+            p = Peer(relay.port)
+            p.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            p.send(get_request(b"large") * 5)
+            slow.append(p)
+        for _ in range(200):
+            writer.add(b"n", 1)
+        for p in slow:
+            for _ in range(5):
+                check(p.blob() == value, "another value")
+
+
+@case
+def a_client_that_writes_faster_than_the_store_is_there():
+    """More than the window: the rest waits in the client's socket."""
+    with Store() as store, Relay(store) as relay:
+        fast, other = Peer(relay.port), Peer(relay.port)
+        fast.add(b"n", 1)
+        store.kill()
+        relay.lost()
+        size, count = 64 << 10, 400
+        writing = in_thread(lambda: [fast.send(b"\x0e" + text(b"q") + text(b"%08d" % i + b"x" * size))
+                                     for i in range(count)])
+        until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_bytes") > 500 << 10, "the window is full")
+        check(metric(relay.port, "rdzvd_relay_unconfirmed_bytes") <= MIB, "more than the window")
+        check(writing.is_alive(), "25 MB were taken for a store that is away")
+        store.start()
+        writing.finish()
+        fast.ping()
+        for i in range(count):
+            other.send(b"\x0f" + text(b"q"))
+            same(other.number(), count - i, "length")
+            same(other.blob()[:8], b"%08d" % i, "element")
+
+
+@case
+def requests_that_are_sent_ahead_stay_in_order():
+    with Store() as store, Relay(store) as relay:
+        p, count = Peer(relay.port), 20000
+        sending = in_thread(lambda: p.send(b"".join(
+            set_request(b"k", b"%d" % i) + get_request(b"k") for i in range(count))))
+        for i in range(count):
+            same(p.blob(), b"%d" % i, "GET")
+            if i == count // 2:
+                store.kill()
+                store.start()
+        sending.finish()
+
+
+@case
+def large_values_pass_and_do_not_hold_small_ones():
+    value = os.urandom(8 * MIB - 1)
+    with Store() as store, Relay(store) as relay:
+        large, small = Peer(relay.port), Peer(relay.port)
+        for i in range(3):
+            key = b"k%d" % i
+            sending = in_thread(large.set, key, value)
+            small.add(b"n", 1)
+            sending.finish()
+            check(large.get(key) == value, "another value")
+        same(large.cas(b"k0", value, value[::-1]), value[::-1], "COMPARE_SET")
+        store.kill()
+        store.start()
+        check(small.get(b"k0") == value[::-1], "another value")
+
+
+@case
+def over_the_limits_of_the_store():
+    with Store("--value-limit=1KiB") as store, Relay(store) as relay:
+        p = Peer(relay.port)
+        p.add(b"n", 1)
+        p.set(b"k", b"x" * 2000)
+        p.expect_end()
+        relay.wait_log("event=dropped .*value")
+
+
+@case
+def many_clients_cost_little():
+    with Store() as store, Relay(store) as relay:
+        first = Peer(relay.port)
+        before = sum(metric(relay.port, 'rdzvd_memory_bytes{kind="%s"}' % k) for k in ("sessions", "loop"))
+        peers = [Peer(relay.port) for _ in range(2000)]
+        for p in peers:
+            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        same(sorted(p.number() for p in peers), list(range(1, 2001)), "ADDs")
+        after = sum(metric(relay.port, 'rdzvd_memory_bytes{kind="%s"}' % k) for k in ("sessions", "loop"))
+        check((after - before) / 2000 < 2048, "%d bytes a client" % ((after - before) / 2000))
+        store.kill()
+        store.start()
+        for p in peers:
+            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        same(sorted(p.number() for p in peers), list(range(2001, 4001)), "ADDs after a kill")
+        for p in peers + [first]:
+            p.close()
+        until(lambda: metric(relay.port, "rdzvd_relay_clients") == 0, "all sessions are closed")
+
+
+# --- The relay's own end, and its settings.
+
+
+@case
+def a_relay_that_ends_has_passed_on_what_it_took():
+    with Store() as store:
+        with Relay(store) as relay:
+            p = Peer(relay.port)
+            p.send(b"".join(b"\x09" + text(b"log") + text(b"%d " % i) for i in range(200)))
+            p.send(wait_request(b"never"))
+            until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == 1, "all is taken")
+            relay.process.send_signal(signal.SIGTERM)
+            p.expect_end()
+        p = Peer(store.port)
+        same(len(p.wait_get(b"log").split()), 200, "parts")
+        until(lambda: metric(store.port, 'rdzvd_relay_sessions{state="attached"}') == 0, "its session has ended")
+        same(metric(store.port, 'rdzvd_relay_sessions{state="detached"}'), 0, "detached sessions")
+
+
+@case
+def a_relay_that_ends_without_its_store():
+    with Store() as store, Relay(store, flags=("--drain-timeout=1s",)) as relay:
+        p = Peer(relay.port)
+        p.add(b"n", 1)
+        store.kill()
+        relay.lost()
+        started = time.monotonic()
+        same(relay.stop(), 0, "exit code")
+        check(time.monotonic() - started < 1, "it waited for nothing")
+
+
+@case
+def settings_that_contradict_each_other():
+    for flags, word in ((("--data-dir=/tmp/x",), "data-dir"), (("--sync=always",), "sync"),
+                        (("--listen=127.0.0.1:0/other",), "--space=other"),
+                        (("--space=a b",), "space"), (("--upstream=host",), "HOST:PORT"),
+                        (("--upstream=",), "HOST:PORT"), (("--upstream=h:1,",), "HOST:PORT"),
+                        (("--upstream=h:99999",), "HOST:PORT")):
+        done = subprocess.run([rdzvd_binary(), "--upstream=127.0.0.1:1", *flags], capture_output=True,
+                              text=True, timeout=20, stdin=subprocess.DEVNULL)
+        check(done.returncode == 2 and word in done.stderr, "%s: %d %s" % (
+            flags, done.returncode, done.stderr))
+    done = subprocess.run([rdzvd_binary(), "--space=jobA"], capture_output=True, text=True, timeout=20)
+    check(done.returncode == 2 and "--upstream" in done.stderr, done.stderr)
+    done = subprocess.run([rdzvd_binary(), "--upstream=[::1]:29400,b.test:1", "--space=jobA",
+                           "--expect=3", "--check-config"], capture_output=True, text=True, timeout=20)
+    check(done.returncode == 0 and 'space: "jobA"' in done.stdout and "warning: --expect" in done.stdout,
+          done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    print("seed %d" % SEED)
+    sys.exit(cases.run("tests/process/relay.py"))
