@@ -1,7 +1,6 @@
 /* For tests of linearizability: a disk that fails, is slow, or takes half of a write and then the
  * process with it. With LD_PRELOAD; the page in the file $FAIL_DISK is shared with the test, which
  * says what happens. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import struct
-import subprocess
 import tempfile
 import time
 
@@ -14,16 +13,14 @@ from history import now
 from proxy import Proxy
 from servers import Rdzvd, free_port, rdzvd_binary
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 FIELDS = ("write_error", "sync_error", "sync_us", "write_us", "writes_left", "failed")
 ENOSPC, EIO = 28, 5
 
 
-def build_preload(folder):
-    path = os.path.join(folder, "fail_disk.so")
-    subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", path,
-                    os.path.join(HERE, "fail_disk.c"), "-ldl"], check=True)
-    return path
+def preload():
+    """fail_disk.c, of the build that the daemon is of."""
+    return os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
+                        "libfail_disk.so")
 
 
 class Disk:
@@ -47,13 +44,12 @@ class Disk:
 class Cluster:
     """Everything that a run needs running."""
 
-    def __init__(self, h, seed, mode, preload, relays=0):
+    def __init__(self, h, seed, mode, relays=0):
         self.h, self.mode = h, mode
         self.rng = random.Random("faults/%s" % seed)
         self.folder = tempfile.mkdtemp(prefix="rdzv-linear-")
         self.disk = Disk(self.folder)
-        self.env = dict(os.environ, LD_PRELOAD=preload, FAIL_DISK=self.disk.path)
-        self.env["ASAN_OPTIONS"] = self.env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        self.env = dict(os.environ, LD_PRELOAD=preload(), FAIL_DISK=self.disk.path)
         self.ports = [free_port() for _ in range(3)]
         self.daemon = self.row = None
         self.log = []
@@ -203,7 +199,3 @@ class Cluster:
             self.proxy.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return "\n--\n".join(self.log)
-
-
-def binary():
-    return rdzvd_binary()
