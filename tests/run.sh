@@ -195,6 +195,15 @@ step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
+step linear-checker $PYTHON tests/linear/checker_cases.py
+if [ "$ALL" = yes ]; then
+    step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
+    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --runs 200 --seed "$SEED" --keep "$LOGS"
+    step linear-planted $PYTHON tests/linear/run.py --planted --runs 50 --seed "$SEED"
+else
+    step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 6 --seed "$SEED" --keep "$LOGS"
+    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --runs 4 --seed "$SEED" --keep "$LOGS"
+fi
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd

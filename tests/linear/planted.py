@@ -1,0 +1,185 @@
+"""Bugs for the checker to find: each is a small change of the source, made in a copy of it. A row
+whose old text is no longer there has to be brought up to date; it fails until then.
+
+What is planted has to be what this checker is for: it survives the unit tests of a careless day and
+shows only when the store dies, or only in the order of answers.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections import namedtuple
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# `relayed`: it takes a relay to see it.
+Bug = namedtuple("Bug", "name file old new mode relayed", defaults=("both", False))
+
+# In all of them snapshots are made often.
+OFTEN = ("rdzv/engine/journal_writer_snapshot.c", "((uint64_t)64 << 20)", "((uint64_t)64 << 10)")
+
+BUGS = [
+    # Durability.
+    Bug("answers leave before the commit", "rdzv/engine/engine.c",
+        "        durable = e->options.journal.commit(", "        e->options.journal.commit(",
+        "always"),
+    Bug("a pop is not in the journal", "store/record.c",
+        "    pack(space, change, &p);\n",
+        "    if (change->kind == CHANGE_QUEUE_POP)\n        return true;\n"
+        "    pack(space, change, &p);\n"),
+    Bug("a patch is not in the journal", "store/record.c",
+        "    pack(space, change, &p);\n",
+        "    if (change->kind == CHANGE_KEY_PATCH)\n        return true;\n"
+        "    pack(space, change, &p);\n"),
+    Bug("a batch is replayed backwards", "rdzv/engine/recovery.c",
+        "take(r, &batch.records[i])", "take(r, &batch.records[batch.count - 1 - i])"),
+    Bug("a start copies one batch too few", "store/journal_recover.c",
+        "while (error == 0 && *copied < r->last && ", "while (error == 0 && *copied + 1 < r->last && "),
+    Bug("the torn end of a journal is taken for whole", "store/frame.c",
+        "    if (in.len < *size)\n        return FRAME_MORE;\n    out->payload.ptr",
+        "    if (in.len < *size) {\n        *size = in.len;\n        out->payload.len = 0;\n"
+        "        return FRAME_WHOLE;\n    }\n    out->payload.ptr"),
+    Bug("what a failed write left is not taken back", "store/journal.c",
+        "    j->last += count;\n    j->claimed = j->durable;\n    j->bytes_behind +=",
+        "    j->last += count;\n    j->claimed = j->durable;\n"
+        "    j->tail.end += j->last % 64 == 0;\n    j->bytes_behind +="),
+    Bug("snapshots have no queues", "store/keymap_moment.c",
+        "        if (element->number <= k->pushes) {", "        if (element->number == 0) {"),
+    Bug("snapshots have no events", "store/watch.c",
+        "    h->history[index % HISTORY_EVENTS] = e;\n    h->bytes += event_size(e);\n    return true;",
+        "    tree_event_unref(e);\n    return true;"),
+    Bug("a snapshot has a deadline of before", "store/tree_load.c",
+        "t->index = t->hub.last = state->tree_index;",
+        "t->index = t->hub.last = state->tree_index + 1;"),
+    # Order and answers.
+    Bug("COMPARE_SET compares lengths", "store/keymap_check.c",
+        "    if (!slice_equal(entry_value(at.entry), c->expected)) {",
+        "    if (entry_value(at.entry).len != c->expected.len) {"),
+    Bug("a key that somebody waits for is there", "store/keymap.c",
+        "return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL;",
+        "return keymap_find(m, key) != NULL || keymap_find_queue(m, key) != NULL;"),
+    Bug("an element wakes all who wait", "store/keymap_wait.c",
+        "        if (count_link(m, link))\n            break;\n", "        count_link(m, link);\n"),
+    Bug("an element wakes nobody when two wait", "store/keymap_wait.c",
+        "    if (e == NULL)\n        return;\n    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {",
+        "    if (e == NULL || TAILQ_FIRST(&e->waiting) != TAILQ_LAST(&e->waiting, wait_links))\n"
+        "        return;\n    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {"),
+    Bug("a barrier opens one too early", "store/keymap_check.c",
+        "out->open = count >= c->number;", "out->open = count + 1 >= c->number;"),
+    Bug("prevIndex is not compared", "store/tree_check.c",
+        "c->prev_index != 0 && c->prev_index != (*n)->modified", "false"),
+    Bug("update keeps a deadline", "store/tree.c",
+        "    set_deadline(t, n, c->expires_ns);\n    view_outcome(e, n, c);\n    return e;\n}\n\n"
+        "static void remove_node",
+        "    if (c->expires_ns != 0)\n        set_deadline(t, n, c->expires_ns);\n"
+        "    view_outcome(e, n, c);\n    return e;\n}\n\nstatic void remove_node"),
+    Bug("a look at a node moves its deadline", "store/tree_read.c",
+        "    tree_state_view(n, n->value, n->expiry.at_ns, n->modified, now_ns, out);",
+        "    ((struct node *)(uintptr_t)n)->expiry.at_ns += n->expiry.at_ns == 0 ? 0 : 1000000;\n"
+        "    tree_state_view(n, n->value, n->expiry.at_ns, n->modified, now_ns, out);"),
+    Bug("a watch is not told of what wakes it from the past", "store/watch.c",
+        "for (uint64_t index = since; index <= h->last; index++)",
+        "for (uint64_t index = since + 1; index <= h->last; index++)"),
+    # Relays.
+    Bug("what a session did is not in the journal", "store/record.c",
+        "    pack(space, change, &p);\n",
+        "    if (change->kind == CHANGE_SESSION_DONE)\n        return true;\n"
+        "    pack(space, change, &p);\n", relayed=True),
+    Bug("snapshots have no sessions", "store/snapshot_load.c",
+        "        return session_load(&space->sessions, &c->session_state);",
+        "        return true;", relayed=True),
+    Bug("a relay takes one more request for done", "rdzv/relay/relay_frames.c",
+        "    if (!confirm(s, frame->number, false))",
+        "    if (!confirm(s, frame->number + 1, false))", relayed=True),
+    Bug("a relay sends nothing again", "rdzv/relay/relay_frames.c",
+        "        pending_rewind(&s->pending);\n", "", relayed=True),
+    Bug("a BARRIER that is sent again counts again", "rdzv/relay/link_session.c",
+        "        number > state.number)\n        return CARRIER_PROCEED;",
+        "        number > state.number || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
+        relayed=True),
+]
+
+
+def tree_files():
+    found = subprocess.run(["git", "-c", "safe.directory=" + ROOT, "ls-files", "-z", "--cached",
+                            "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                           capture_output=True).stdout.decode().split("\0")
+    return [f for f in found if f and os.path.exists(os.path.join(ROOT, f))]
+
+
+class Source:
+    """A copy of the tree, built with one bug at a time."""
+
+    def __init__(self, folder):
+        self.src = os.path.join(folder, "src")
+        self.build = os.path.join(folder, "build")
+        for f in tree_files():
+            to = os.path.join(self.src, f)
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copy2(os.path.join(ROOT, f), to)
+        self.edit(*OFTEN)
+        self.run("meson", "setup", self.build, self.src)
+
+    def run(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError("%s:\n%s" % (" ".join(command), (done.stdout + done.stderr)[-3000:]))
+
+    def edit(self, file, old, new):
+        """The text that was there before."""
+        path = os.path.join(self.src, file)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        if text.count(old) != 1:
+            raise AssertionError("%s has this %d times, not once:\n%s" % (file, text.count(old), old))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new))
+        return path, text
+
+    def make(self):
+        self.run("ninja", "-j", os.environ.get("RDZV_JOBS", "2"), "-C", self.build, "rdzv/rdzvd",
+                 "tests/libfail_disk.so")
+        return os.path.join(self.build, "rdzv", "rdzvd")
+
+
+def find(bug, source, options, one_run, count):
+    """In which run it was found; 0: in none."""
+    path, text = source.edit(bug.file, bug.old, bug.new)
+    try:
+        os.environ["RDZVD"] = source.make()
+        for i in range(count):
+            seed = options.seed + i
+            mode = bug.mode if bug.mode != "both" else ("batch", "always")[seed % 2]
+            options.relayed = bug.relayed
+            wrong, figures = one_run(seed, mode, options)
+            if options.tell:
+                print("    seed %d, %s: %s: %s" % (seed, mode, figures, wrong), flush=True)
+            if wrong:
+                return i + 1, wrong
+        return 0, None
+    finally:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def find_all(options, one_run):
+    """The exit code: each of the bugs has to be found within `--runs`."""
+    bugs = [b for b in BUGS if not options.planted or any(w in b.name for w in options.planted)]
+    passed, keep, options.keep = 0, options.keep, options.keep if options.tell else None
+    with tempfile.TemporaryDirectory(prefix="rdzv-planted-") as folder:
+        source = Source(folder)
+        for bug in bugs:
+            try:
+                at, wrong = find(bug, source, options, one_run, options.runs or 50)
+            except AssertionError as e:
+                print("FAIL %s: %s" % (bug.name, e), flush=True)
+                continue
+            passed += at > 0
+            first = (wrong or "").split("\n")[0][:160]
+            print("%s %s: %s" % ("found" if at else "FAIL", bug.name,
+                                 "in run %d: %s" % (at, first) if at else
+                                 "not within %d runs" % (options.runs or 50)), flush=True)
+    options.keep = keep
+    print("%d passed, %d failed" % (passed, len(bugs) - passed))
+    return 0 if passed == len(bugs) else 1

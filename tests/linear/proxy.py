@@ -1,0 +1,88 @@
+"""Stands between a relay and its store, and does to their connections what networks do: ends them,
+between two bytes too, and holds them up."""
+
+import socket
+import threading
+
+
+class Proxy:
+    def __init__(self, target):
+        self.target = target
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.lock = threading.Lock()
+        self.open = set()
+        self.flows = threading.Event()
+        self.flows.set()
+        self.left = None  # bytes until all connections are cut; None: any number
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target), 5)
+            except OSError:
+                near.close()
+                continue
+            for s in near, far:
+                s.settimeout(None)
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self.lock:
+                self.open |= {near, far}
+            for pair in (near, far), (far, near):
+                threading.Thread(target=self._pump, args=pair, daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while True:
+                data = source.recv(65536)
+                self.flows.wait()
+                if not data:
+                    break
+                self._pass(sink, data)
+        except OSError:
+            pass
+        self._end(source, sink)
+
+    def _pass(self, sink, data):
+        with self.lock:
+            cut = self.left is not None and len(data) >= self.left
+            if cut:
+                data = data[:self.left]
+                self.left = None
+            elif self.left is not None:
+                self.left -= len(data)
+        sink.sendall(data)
+        if cut:
+            self.cut()
+
+    def _end(self, *sockets):
+        with self.lock:
+            self.open -= set(sockets)
+        for s in sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        """All connections end now."""
+        with self.lock:
+            open_ = list(self.open)
+        self.cuts += 1
+        self._end(*open_)
+
+    def cut_after(self, count):
+        """When so many bytes more have passed, in either direction."""
+        with self.lock:
+            self.left = count
+
+    def close(self):
+        self.flows.set()
+        self.listener.close()
+        self.cut()
