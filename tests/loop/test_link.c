@@ -3,6 +3,7 @@
  * a relay that keeps to no rules can do. */
 #include <ftw.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1174,7 +1175,7 @@ static void what_came_before_close_is_carried_out(void **state)
 /* A stop ends no session: the next start goes on with it. */
 static void a_stop_lets_sessions_live(void **state)
 {
-    int fd;
+    int fd, other;
 
     (void)state;
     open_durable();
@@ -1182,8 +1183,12 @@ static void a_stop_lets_sessions_live(void **state)
     open_session(fd, 1, 11);
     request(fd, 1, 1, TEXT(ADD_N));
     expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(ONE));
-    transport_drain(&loop.server.net);
-    LOOP_UNTIL(&loop, loop.server.net.conn_count == 0);
+    other = link_connect();
+    open_session(other, 1, 12);
+    request(other, 1, 1, TEXT(WAIT_K));
+    lose_link(other);
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    LOOP_UNTIL(&loop, loop.server.net.conn_count == 0); /* one had a link, and one had none */
     restart(fd);
     fd = link_connect();
     resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_ANSWERED, 1, TEXT(ONE));
