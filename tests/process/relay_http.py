@@ -60,8 +60,8 @@ class Scene:
         self.store = Rdzvd("--data-dir=" + os.path.join(self.folder, "data"), listen=(
             "127.0.0.1:%d" % self.at, "127.0.0.1:%d/%s" % (self.direct, SPACE)))
 
-    def kill(self):
-        self.store.stop(signal.SIGKILL)
+    def kill(self, sig=signal.SIGKILL):
+        self.store.stop(sig)
 
     def back_in(self, seconds):
         """The store comes back by itself: for calls that have to wait for it."""
@@ -300,10 +300,10 @@ def a_long_poll_goes_on():
     with Scene() as s:
         put(s.port, "/w", "value=0")
         client = etcd.Client(host="127.0.0.1", port=s.port, read_timeout=60)
-        for i in range(3):
+        for i, sig in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)):
             event = Later(client.watch, "/w")
             until(lambda: s.watchers() == 1, "the watch is there")
-            s.kill()
+            s.kill(sig)
             s.start()
             # The relay may be back by now, or not: then the event comes from the history.
             wanted = put(s.direct, "/w", "value=%d" % (i + 1))
