@@ -152,7 +152,7 @@ class Asker:
         """A value that nobody else ever makes; some of them long, so that they become patches."""
         self.made += 1
         name = ("%s.%d" % (self.name, self.made)).encode()
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.3:
             return history.long_value(name, 300, 200 + self.rng.randrange(100))
         return name
 
@@ -533,14 +533,16 @@ class TreeClient(Runner):
 
 
 class Watcher(Runner):
-    """Long polls, one after the other, each from behind the last event. It ends when it has seen
-    the last one."""
+    """Long polls, one after the other, each from behind the last event; the first from `since`. It
+    ends when it has seen the last one."""
+
+    def __init__(self, run, name, since):
+        super().__init__(run, name)
+        self.since = since
 
     def work(self):
-        run = self.run_
-        self.row = run.history.add("watch", path="/e", start=run.first_index + 1, events=[],
-                                   complete=False)
-        since = run.first_index + 1
+        run, since = self.run_, self.since
+        self.row = run.history.add("watch", path="/e", start=since, events=[], complete=False)
         while not run.ended.is_set():
             c = http.client.HTTPConnection("127.0.0.1", run.tree_port(0), timeout=PATIENCE)
             try:

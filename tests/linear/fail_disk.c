@@ -1,6 +1,6 @@
 /* For tests of linearizability: a disk that fails, is slow, or takes half of a write and then the
  * process with it. With LD_PRELOAD; the page in the file $FAIL_DISK is shared with the test, which
- * says what happens. */
+ * says what happens. Built with offsets of 64 bits, as the daemon is: both call pwrite64(). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
     static writer *next;
 
     if (next == NULL)
-        next = (writer *)dlsym(RTLD_NEXT, "pwritev");
+        next = (writer *)dlsym(RTLD_NEXT, "pwritev64");
     pass(page->write_us);
     if (page->writes_left > 0 && __sync_sub_and_fetch(&page->writes_left, 1) == 0) {
         write_half(next, fd, parts, count, at);
@@ -85,16 +85,6 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at)
     const struct iovec part = {(void *)(uintptr_t)bytes, len};
 
     return pwritev(fd, &part, 1, at);
-}
-
-ssize_t pwrite64(int fd, const void *bytes, size_t len, off_t at)
-{
-    return pwrite(fd, bytes, len, at);
-}
-
-ssize_t pwritev64(int fd, const struct iovec *parts, int count, off_t at)
-{
-    return pwritev(fd, parts, count, at);
 }
 
 int fdatasync(int fd)

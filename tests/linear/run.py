@@ -85,7 +85,7 @@ class Run:
         workers.append(clients.Streamer(self, "stream"))
         if self.rng.random() < 0.3:
             workers.append(clients.Filler(self, "filler"))
-        watchers = [clients.Watcher(self, "watch%d" % i) for i in range(2)]
+        watchers = [clients.Watcher(self, "watch%d" % i, self.first_index + 1) for i in range(2)]
         for w in workers + watchers:
             w.start()
         try:
@@ -99,8 +99,11 @@ class Run:
             self.join(workers)
             self.settle()
             self.final_reads()
-            head["final_index"] = self.ask("PUT", "/e/end", {"value": "the end"})
-            self.join(watchers)
+            last = head["final_index"] = self.ask("PUT", "/e/end", {"value": "the end"})
+            late = clients.Watcher(self, "late", max(self.first_index + 1,
+                                                     last - self.rng.choice((100, 400, 900))))
+            late.start()
+            self.join(watchers + [late])
         finally:
             self.stopped.set()
             self.ended.set()
