@@ -55,7 +55,7 @@ static uint8_t known(const struct relay_session *s)
 static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
-    struct relay_answer *a =
+    struct link_answer *a =
         &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->carried];
 
     if (more == 0)
@@ -68,7 +68,7 @@ static void note_answers(struct relay_session *s)
 /* The next bytes of the first answer, as the payload of a frame. */
 static void put_bytes(struct relay_session *s, struct relay_frame frame)
 {
-    struct relay_answer *a = &s->answers[0];
+    struct link_answer *a = &s->answers[0];
     struct conn *to = s->link->conn;
 
     frame.channel = s->channel;
@@ -80,7 +80,7 @@ static void put_bytes(struct relay_session *s, struct relay_frame frame)
     a->bytes -= frame.payload.len;
     if (a->bytes == 0) {
         s->answers[0] = s->answers[1];
-        s->answers[1] = (struct relay_answer){0};
+        s->answers[1] = (struct link_answer){0};
     }
     conn_flush_later(to);
 }
@@ -148,7 +148,7 @@ static int block(struct relay_session *s)
 
 static void forget_answers(struct relay_session *s)
 {
-    s->answers[0] = s->answers[1] = (struct relay_answer){0};
+    s->answers[0] = s->answers[1] = (struct link_answer){0};
     s->noted = 0;
 }
 

@@ -18,7 +18,7 @@ struct relay_link {
 };
 
 /* Bytes that are queued, and the request that they answer. */
-struct relay_answer {
+struct link_answer {
     uint64_t number;
     size_t bytes;
 };
@@ -52,7 +52,7 @@ struct relay_session {
     uint64_t told;    /* so much of that the relay has been told */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
-    struct relay_answer answers[2]; /* what is queued */
+    struct link_answer answers[2]; /* what is queued */
     size_t noted;                   /* bytes of it, all together */
     uint64_t opened_number;         /* of RELAY_OPENED, while is_opening */
     uint8_t opened_flags;
