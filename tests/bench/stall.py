@@ -865,7 +865,10 @@ def large_put_watchers(s):
         for peer in peers:
             got = b""
             while not got.endswith(b"0\r\n\r\n"):
-                got = got[-8:] + peer.recv(1 << 20)
+                more = peer.recv(1 << 20)
+                if not more:
+                    raise ConnectionError("the daemon ended a watch: %s" % s.daemon.log()[-300:])
+                got = got[-8:] + more
             if i + 1 < count:
                 peer.sendall(request)
 
