@@ -28,10 +28,6 @@ struct role {
      * loop must not sleep. */
     bool (*end_iteration)(struct server *s);
 
-    /* The daemon was asked to stop: no new connections come, and the open ones end. NULL: there is
-     * nothing to do for that. */
-    void (*drain)(struct server *s);
-
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 

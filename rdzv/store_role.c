@@ -172,8 +172,7 @@ static bool may_stop(struct server *s)
     return true;
 }
 
-/* Sessions of relays outlive the process, if there is a journal. It does not wait for those that
- * have no relay just now. */
+/* Sessions of relays outlive the process, if there is a journal. */
 static void stop(struct server *s)
 {
     relay_links_stop(&s->store.links);
@@ -199,7 +198,6 @@ const struct role store_role = {.options = set_options,
                                 .begin = begin,
                                 .tick = tick,
                                 .end_iteration = end_iteration,
-                                .drain = stop,
                                 .may_stop = may_stop,
                                 .stop = stop,
                                 .fini = fini};
