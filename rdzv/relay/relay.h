@@ -33,7 +33,7 @@ enum relay_client_state {
 };
 
 /* An answer that is not whole yet. */
-struct relay_answer {
+struct answer_so_far {
     uint64_t number;
     struct blob **pieces;
     uint32_t count, room;
@@ -51,7 +51,7 @@ struct relay_client {
     struct relay_request *filling; /* the last one, while its bytes are being taken over */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
-    struct relay_answer answer;
+    struct answer_so_far answer;
     uint64_t id;
     uint64_t last; /* the number that was given last */
     uint32_t channel;

@@ -253,7 +253,7 @@ static void requests_are_answered_and_confirmed(void **state)
     expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 3, TEXT(ONE));
     expect_nothing(fd);
     send_frame(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
-    LOOP_UNTIL(&loop, loop.server.links.sessions.count == 0);
+    LOOP_UNTIL(&loop, loop.server.store.links.sessions.count == 0);
     lose_link(fd);
     loop_close(&loop);
 }
@@ -584,10 +584,10 @@ static void tick_after(uint64_t ms)
 {
     struct relay_session *s;
 
-    TAILQ_FOREACH(s, &loop.server.links.detached, entry)
+    TAILQ_FOREACH(s, &loop.server.store.links.detached, entry)
         s->detached_ms -= ms;
-    loop.server.links.swept_ms -= ms;
-    relay_links_tick(&loop.server.links);
+    loop.server.store.links.swept_ms -= ms;
+    relay_links_tick(&loop.server.store.links);
     loop_iterate(&loop);
 }
 
@@ -604,9 +604,9 @@ static void a_session_without_its_relay_ends_in_time(void **state)
     expect_carried_out(fd);
     lose_link(fd);
     tick_after(59000);
-    assert_int_equal(loop.server.links.sessions.count, 1);
+    assert_int_equal(loop.server.store.links.sessions.count, 1);
     tick_after(1000);
-    assert_int_equal(loop.server.links.sessions.count, 0);
+    assert_int_equal(loop.server.store.links.sessions.count, 0);
     assert_true(loop_logged(&loop, "session_timeout"));
     assert_true(loop_logged(&loop, "127.0.0.1:7 via node-7"));
     fd = link_connect();
@@ -1144,7 +1144,7 @@ static void many_sessions_are_opened_and_closed(void **state)
     expect(fd, RELAY_PONG, 0, 0, 5, NOTHING);
     lose_link(fd);
     tick_after(60000);
-    while (loop.server.links.sessions.count > 0)
+    while (loop.server.store.links.sessions.count > 0)
         tick_after(60000);
     loop_close(&loop);
 }
@@ -1165,7 +1165,7 @@ static void what_came_before_close_is_carried_out(void **state)
     do
         assert_int_not_equal(loop.server.engine.stats.relay_links, 0);
     while (next_frame(fd).channel != 2);
-    assert_int_equal(loop.server.links.sessions.count, 1);
+    assert_int_equal(loop.server.store.links.sessions.count, 1);
     lose_link(fd);
     loop_close(&loop);
 }

@@ -42,7 +42,7 @@ static void a_worker_store_outlives_a_start_with_its_sessions(void **state)
     unused = open_one();
     for (uint64_t id = 1; id <= 2; id++)
         assert_int_equal(engine_session_bind(e, the_space(), id, true, used), STORE_OK);
-    rendezvous_restore(&loop.server.rendezvous, 0);
+    rendezvous_restore(&loop.server.store.rendezvous, 0);
     assert_true(is_there(used) && !is_there(unused));
     assert_true(engine_session_end(e, the_space(), 1));
     assert_true(is_there(used));
