@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rdzv/config/etcd_ids.h"
 #include "rdzv/routes.h"
 #include "rdzv/server.h"
 
@@ -51,7 +52,9 @@ static void init_http(struct server *s)
                                                            .space = slice_str(s->config->space),
                                                            .name = slice_str(p->host_name),
                                                            .store_at = store_at,
-                                                           .arg = &p->upstream});
+                                                           .arg = &p->upstream,
+                                                           .cluster_id = &s->http.cluster_id});
+    etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id); /* until the store has said */
     s->http.routes = relay_routes;
     s->http.upstream = &p->upstream;
     s->http.relay = &p->http;
@@ -97,6 +100,8 @@ static void tick(struct server *s)
     p->relay.now_ns = clock_monotonic_ns(s->engine.options.clock);
     upstream_tick(&p->upstream);
     relay_tick(&p->relay);
+    if (!TAILQ_EMPTY(&p->http.held)) /* the kernel may have refused the timer */
+        relay_http_set_timer(&p->http);
 }
 
 static bool end_iteration(struct server *s)

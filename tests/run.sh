@@ -190,14 +190,17 @@ if [ "$ALL" = yes ]; then
 else
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py
 fi
+step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
+step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
 step etcd-compare $PYTHON tests/etcd/compare_cases.py
 step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --seed "$SEED"
+step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest env RDZV_SEED="$SEED" $PYTHON tests/manifest/run_emit.py

@@ -315,9 +315,10 @@ static bool reply_early(const struct http_request *r, bool moved)
 
     if (r->head->target.asterisk && !asks_options)
         refuse_body(r->conn, r->head, &(struct reply){.status = 400});
-    else if (!r->http->behind_relay && !r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
+    else if (!r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
              !http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
-                                   r->conn->listener->loopback))
+                                   r->conn->listener->loopback) &&
+             !r->http->behind_relay)
         reply_unwelcome_host(r);
     else if (asks_options)
         reply_send(r, &(struct reply){.status = 200});

@@ -53,11 +53,15 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
-    const char *why = "this store speaks other versions of the relay's frames";
+    const char *why;
     struct engine_space *space = NULL;
     enum parse_result result;
 
-    if (hello->version_min <= RELAY_VERSION && hello->version_max >= RELAY_VERSION)
+    if (hello->version_min > RELAY_VERSION || hello->version_max < RELAY_VERSION)
+        why = "this store speaks other versions of the relay's frames: upgrade one";
+    else if (c->listener->temporary)
+        why = "this port is for the workers of one run alone";
+    else
         space = relay_space(c, name, &why);
     if (space == NULL) {
         refuse(p, c, why);

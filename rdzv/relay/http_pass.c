@@ -14,6 +14,7 @@
 #include "rdzv/http/job.h"
 #include "rdzv/http/route.h"
 #include "rdzv/relay/http_head.h"
+#include "rdzv/relay/http_store.h"
 #include "rdzv/relay/http_trace.h"
 
 #define ANSWER_HEAD_MAX (16u << 10)           /* a store's are some hundred bytes long */
@@ -21,8 +22,6 @@
 
 /* A body of this length is kept with its head; a longer one stays in the client's input. */
 #define SMALL_BODY 4096u
-
-#define TIMER_MS 100u
 
 enum pass_state {
     PASS_HELD,
@@ -300,6 +299,26 @@ static bool goes_on(const struct http_pass *p, const struct http_answer *a)
            a->etcd_index >= seen;
 }
 
+static void learn_cluster(const struct http_pass *p, const struct http_answer *a)
+{
+    struct slice rest = a->headers;
+    struct http_header h;
+    uint64_t id = 0;
+
+    while (http_next_header(&rest, &h)) {
+        if (!http_name_is(h.name, "x-etcd-cluster-id") || h.value.len > 16)
+            continue;
+        for (size_t i = 0; i < h.value.len; i++) {
+            uint8_t c = h.value.ptr[i];
+
+            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+                return;
+            id = id << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        *p->relay->options.cluster_id = id;
+    }
+}
+
 static bool put_head(struct http_pass *p, const struct http_answer *a)
 {
     uint8_t *room = net_scratch(p->relay->options.net, ANSWER_ROOM);
@@ -315,6 +334,7 @@ static bool put_head(struct http_pass *p, const struct http_answer *a)
     p->chunked = a->body == HTTP_BODY_CHUNKED && p->client_minor != 0;
     p->tracing = p->is_watch && a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index;
     p->trace.from = a->etcd_index;
+    learn_cluster(p, a);
     relay_write_answer(&w, p->client_minor, p->client_keeps_alive, a);
     assert(w.len <= w.cap);
     conn_put(p->client, room, w.len);
@@ -341,7 +361,7 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
 /* The whole answer is here. */
 static enum store_taken end_answer(struct http_pass *p)
 {
-    bool reusable = p->keep_alive && !p->ended;
+    bool reusable = p->keep_alive && !p->ended && p->state == PASS_ANSWERING;
 
     p->state = PASS_OVER;
     if (p->chunked)
@@ -601,14 +621,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     try_held(h);
     if (dials || !TAILQ_EMPTY(&h->held))
         relay_http_set_timer(h);
-}
-
-void relay_http_set_timer(struct relay_http *h)
-{
-    const struct timeval later = {.tv_usec = TIMER_MS * 1000};
-
-    if (!h->timer_set)
-        h->timer_set = net_add_event(&h->timer, &later);
 }
 
 void relay_http_init(struct relay_http *h, const struct relay_http_options *options)

@@ -26,39 +26,10 @@
 #pragma once
 
 #include "rdzv/http/reply.h"
-#include "rdzv/relay/http_store.h"
-
-/* How long a request is held while the store is away. python-etcd waits for an answer for 60 s, and
- * so do torch's etcd rendezvous: they should see an answer. */
-#define RELAY_HTTP_WAIT_MS 50000u
+#include "rdzv/relay/http_relay.h"
 
 /* What a client may leave unread of an answer before the store is not read. */
 #define RELAY_HTTP_AHEAD (256u << 10)
-
-struct http_pass;
-struct sockaddr_storage;
-
-TAILQ_HEAD(http_pass_list, http_pass);
-
-struct relay_http_options {
-    struct net *net;
-    struct slice space; /* whose store it is; these two live as long */
-    struct slice name;  /* of this host, for the store's log */
-    uint64_t wait_ms;   /* 0: RELAY_HTTP_WAIT_MS */
-    /* Where the store is just now; false: nobody knows of one. Called for each new connection. */
-    bool (*store_at)(void *arg, struct sockaddr_storage *at, socklen_t *len);
-    void *arg;
-};
-
-struct relay_http {
-    struct relay_http_options options;
-    struct store_conn_list idle; /* free for a request, the last used first */
-    struct store_conn_list busy; /* being dialed, or in use */
-    size_t idle_count;
-    struct http_pass_list held; /* requests without a connection */
-    struct event timer;
-    bool timer_set;
-};
 
 void relay_http_init(struct relay_http *h, const struct relay_http_options *options);
 
@@ -73,6 +44,3 @@ void relay_http_store_is_there(struct relay_http *h);
 
 /* The store has gone, though its connections may not show that yet: what can be sent again, is. */
 void relay_http_store_is_gone(struct relay_http *h);
-
-/* For http_store.c: connections are being dialed, or requests are held. */
-void relay_http_set_timer(struct relay_http *h);

@@ -11,7 +11,6 @@
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/relay/http_pass.h"
 
 #define IDLE_MAX 32u
 

@@ -3,12 +3,7 @@
  * what it is about. Each opens with what http_entry.h says. */
 #pragma once
 
-#include "rdzv/net/net.h"
-
-struct relay_http;
-struct store_conn;
-
-TAILQ_HEAD(store_conn_list, store_conn);
+#include "rdzv/relay/http_relay.h"
 
 /* What came of the bytes that were shown. */
 enum store_taken {

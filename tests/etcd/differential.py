@@ -643,8 +643,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--a", choices=("etcd", "rdzvd"), default="etcd")
-    parser.add_argument("--b", choices=("etcd", "rdzvd"), default="rdzvd")
+    parser.add_argument("--a", choices=("etcd", "rdzvd", "relay"), default="etcd")
+    parser.add_argument("--b", choices=("etcd", "rdzvd", "relay"), default="rdzvd")
     parser.add_argument("--shift", type=int, default=7,
                         help="changes made on b first, so that no two indexes are equal by chance")
     parser.add_argument("--trace", help="write every request to this file")

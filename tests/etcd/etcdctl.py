@@ -435,8 +435,8 @@ def steps_of(item):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--a", choices=("etcd", "rdzvd"), default="etcd")
-    parser.add_argument("--b", choices=("etcd", "rdzvd"), default="rdzvd")
+    parser.add_argument("--a", choices=("etcd", "rdzvd", "relay"), default="etcd")
+    parser.add_argument("--b", choices=("etcd", "rdzvd", "relay"), default="rdzvd")
     args = parser.parse_args()
 
     passed = failed = 0

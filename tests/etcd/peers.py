@@ -26,17 +26,26 @@ if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK):
 
 @contextlib.contextmanager
 def start(name):
-    """The server called etcd or rdzvd, with `name`, `port` and `url`; it must exit with 0, and
-    no sanitizer may report anything."""
-    with (servers.Etcd() if name == "etcd" else servers.Rdzvd(*AS_ETCD)) as server:
-        server.name = name
-        settle(server)
-        yield server
-        code = server.stop()
-        # Sanitizers report undefined behaviour and leaks without ending the process at once.
-        if name == "rdzvd" and (code != 0 or REPORT.search(server.log())):
-            raise AssertionError("rdzvd ended with %d; its last lines:\n%s" % (
-                code, "\n".join(server.lines[-60:])))
+    """The server called etcd or rdzvd, or relay, an rdzvd that has another one as its store; with
+    `name`, `port` and `url`. It must exit with 0, and no sanitizer may report anything."""
+    if name == "relay":
+        with start("rdzvd") as store, servers.Rdzvd(
+                *AS_ETCD, "--upstream=127.0.0.1:%d" % store.port) as server:
+            yield from used(name, server)
+    else:
+        with (servers.Etcd() if name == "etcd" else servers.Rdzvd(*AS_ETCD)) as server:
+            yield from used(name, server)
+
+
+def used(name, server):
+    server.name = name
+    settle(server)
+    yield server
+    code = server.stop()
+    # Sanitizers report undefined behaviour and leaks without ending the process at once.
+    if name != "etcd" and (code != 0 or REPORT.search(server.log())):
+        raise AssertionError("%s ended with %d; its last lines:\n%s" % (
+            name, code, "\n".join(server.lines[-60:])))
 
 
 def settle(server):

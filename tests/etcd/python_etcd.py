@@ -777,7 +777,7 @@ def run(name, only):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--server", choices=("both", "etcd", "rdzvd"), default="both")
+    parser.add_argument("--server", choices=("both", "etcd", "rdzvd", "relay"), default="both")
     parser.add_argument("--only", help="cases whose name contains this")
     args = parser.parse_args()
     names = ("etcd", "rdzvd") if args.server == "both" else (args.server,)

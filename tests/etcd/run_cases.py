@@ -185,7 +185,7 @@ def sleeps(case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--server", choices=("rdzvd", "etcd"), default="rdzvd")
+    parser.add_argument("--server", choices=("rdzvd", "etcd", "relay"), default="rdzvd")
     parser.add_argument("--only", help="case numbers, separated by commas")
     parser.add_argument("--quick", action="store_true", help="leave out what waits for time")
     args = parser.parse_args()

@@ -60,12 +60,14 @@ static void close_store(struct scene *s)
 static void open_relay(struct scene *s, uint64_t wait_ms)
 {
     loop_open(&s->loop, (const char *const[]){"--log-level=debug", NULL});
-    relay_http_init(&s->relay, &(struct relay_http_options){.net = &s->loop.server.net,
-                                                            .space = slice_str("job-a"),
-                                                            .name = slice_str("here"),
-                                                            .wait_ms = wait_ms,
-                                                            .store_at = store_at,
-                                                            .arg = s});
+    relay_http_init(&s->relay,
+                    &(struct relay_http_options){.net = &s->loop.server.net,
+                                                 .space = slice_str("job-a"),
+                                                 .name = slice_str("here"),
+                                                 .wait_ms = wait_ms,
+                                                 .store_at = store_at,
+                                                 .arg = s,
+                                                 .cluster_id = &s->loop.server.http.cluster_id});
     s->loop.server.http.routes = routes;
     s->loop.server.http.relay = &s->relay;
 }
@@ -196,9 +198,12 @@ static void test_there_and_back(void **state)
                 "Content-Length: 7\r\n\r\nvalue=1");
     loop_send_text(&s.loop, store,
                    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\n"
+                   "X-Etcd-Cluster-Id: 2a\r\n"
                    "Keep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nok");
     expect_text(&s, client,
-                "HTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\nContent-Length: 2\r\n\r\nok");
+                "HTTP/1.1 201 Created\r\nX-Etcd-Index: 7\r\nX-Etcd-Cluster-Id: 2a\r\n"
+                "Content-Length: 2\r\n\r\nok");
+    assert_int_equal(s.loop.server.http.cluster_id, 0x2a); /* of what the relay says, too */
     /* The same connection carries the next request, of anybody; a HEAD has no body. */
     close(client);
     client = loop_connect(&s.loop, false);
@@ -442,6 +447,67 @@ static void test_long_poll_goes_on(void **state)
     end(&s);
 }
 
+/* To HTTP/1.0 the end of the connection is the end of a watch. */
+static void test_watch_of_an_old_client(void **state)
+{
+    struct scene s = begin();
+    int client, store;
+
+    (void)state;
+    open_relay(&s, 0);
+    open_store(&s);
+    client = loop_connect(&s.loop, false);
+    loop_send_text(&s.loop, client,
+                   "GET /v2/keys/a?wait=true HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    store = welcome(&s);
+    expect_text(&s, store,
+                "GET /v2/keys/a?waitIndex=" ZEROS_18 "00&wait=true HTTP/1.1\r\nHost: \r\n\r\n");
+    loop_send_text(&s.loop, store, WATCH_HEAD("41"));
+    expect_text(&s, client,
+                "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nX-Etcd-Index: 41\r\n\r\n");
+    close(store);
+    store = welcome(&s);
+    expect_text(&s, store,
+                "GET /v2/keys/a?waitIndex=" ZEROS_18 "42&wait=true HTTP/1.1\r\nHost: \r\n\r\n");
+    loop_send_text(&s.loop, store, WATCH_HEAD("42"));
+    send_chunk(&s, store, EVENT("42"));
+    loop_send_text(&s.loop, store, "0\r\n\r\n");
+    expect_text(&s, client, EVENT("42"));
+    loop_expect_end(&s.loop, client);
+    close(client);
+    close(store);
+    end(&s);
+}
+
+/* A client that goes takes its watch with it, also while there is no store. */
+static void test_client_goes(void **state)
+{
+    struct scene s = begin();
+    int client, store;
+
+    (void)state;
+    open_relay(&s, 0);
+    open_store(&s);
+    client = loop_connect(&s.loop, false);
+    loop_send_text(&s.loop, client, GET("/v2/keys/a?wait=true"));
+    store = welcome(&s);
+    expect_text(&s, store, WATCH_REQUEST(ZEROS_18 "00", "wait=true"));
+    loop_send_text(&s.loop, store, WATCH_HEAD("41"));
+    expect_text(&s, client, WATCH_HEAD("41"));
+    close(client);
+    loop_expect_end(&s.loop, store);
+    close(store);
+    LOOP_UNTIL(&s.loop, TAILQ_EMPTY(&s.loop.server.net.conns));
+    assert_true(TAILQ_EMPTY(&s.relay.busy) && TAILQ_EMPTY(&s.relay.held));
+    close_store(&s);
+    client = loop_connect(&s.loop, false);
+    loop_send_text(&s.loop, client, GET("/v2/keys/a?wait=true"));
+    LOOP_UNTIL(&s.loop, !TAILQ_EMPTY(&s.relay.held));
+    loop_leave(&s.loop, client);
+    assert_true(TAILQ_EMPTY(&s.relay.held));
+    end(&s);
+}
+
 static void test_stream_goes_on(void **state)
 {
     struct scene s = begin();
@@ -669,13 +735,22 @@ static void test_named_listener(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),      cmocka_unit_test(test_held_while_away),
-        cmocka_unit_test(test_held_too_long),       cmocka_unit_test(test_change_is_not_repeated),
-        cmocka_unit_test(test_refresh_is_repeated), cmocka_unit_test(test_half_an_answer),
-        cmocka_unit_test(test_large_and_slow),      cmocka_unit_test(test_long_poll_goes_on),
-        cmocka_unit_test(test_stream_goes_on),      cmocka_unit_test(test_watch_ends),
-        cmocka_unit_test(test_store_is_gone),       cmocka_unit_test(test_entry),
-        cmocka_unit_test(test_spaces_are_bounded),  cmocka_unit_test(test_named_listener),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_held_while_away),
+        cmocka_unit_test(test_held_too_long),
+        cmocka_unit_test(test_change_is_not_repeated),
+        cmocka_unit_test(test_refresh_is_repeated),
+        cmocka_unit_test(test_half_an_answer),
+        cmocka_unit_test(test_large_and_slow),
+        cmocka_unit_test(test_long_poll_goes_on),
+        cmocka_unit_test(test_watch_of_an_old_client),
+        cmocka_unit_test(test_client_goes),
+        cmocka_unit_test(test_stream_goes_on),
+        cmocka_unit_test(test_watch_ends),
+        cmocka_unit_test(test_store_is_gone),
+        cmocka_unit_test(test_entry),
+        cmocka_unit_test(test_spaces_are_bounded),
+        cmocka_unit_test(test_named_listener),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
