@@ -625,6 +625,8 @@ void relay_session_close(struct relay_session *s)
     struct conn *c = s->conn;
 
     s->has_ended = true;
+    if (c->end == CONN_PEER_ENDED)
+        return; /* it has said so before */
     if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {
         conn_set_end(c, CONN_PEER_ENDED); /* and ends when all is carried out */
         return;
