@@ -31,8 +31,7 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon begins to stop, and ends: all connections are being closed. Called for each of the
-     * two that happens. */
+    /* The daemon ends: all connections are going to be closed. */
     void (*stop)(struct server *s);
 
     /* All of them are closed. */

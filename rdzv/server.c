@@ -81,7 +81,6 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
               log_u64("connections", s->net.conn_count));
     notify_send(getenv("NOTIFY_SOCKET"), "STOPPING=1");
     transport_drain(&s->net);
-    s->role->stop(s);
     if (!net_add_event(&s->drain, &patience))
         s->stop = true;
 }

@@ -361,9 +361,5 @@ void relay_links_fini(struct relay_links *all)
 
 void relay_links_stop(struct relay_links *all)
 {
-    const struct relay_session *s;
-
     all->stopping = true;
-    while ((s = TAILQ_FIRST(&all->detached)) != NULL)
-        conn_close(s->conn, "the daemon stops");
 }

@@ -43,8 +43,7 @@ void relay_links_fini(struct relay_links *all);
 /* The table that links get; `all` outlives it. */
 struct protocol relay_link_protocol(struct relay_links *all);
 
-/* The daemon ends: connections that are closed from now on end no session. Those without a link are
- * closed now. */
+/* The daemon ends: connections that are closed from now on end no session. */
 void relay_links_stop(struct relay_links *all);
 
 /* Once a second: sessions that have been without a relay for too long end. */

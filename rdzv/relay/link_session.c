@@ -404,6 +404,11 @@ static void leave_detached(struct relay_session *s)
     s->all->engine->stats.sessions_detached--;
 }
 
+static bool is_attached(const struct conn *c)
+{
+    return session_of(c)->link != NULL;
+}
+
 static void closed(struct conn *c)
 {
     struct relay_session *s = session_of(c);
@@ -428,6 +433,7 @@ static const struct carrier_functions functions = {.send = send_session,
                                                    .woken = woken,
                                                    .bound = bound,
                                                    .local = local,
+                                                   .is_attached = is_attached,
                                                    .closed = closed};
 
 void relay_session_detach(struct relay_session *s)
