@@ -31,8 +31,10 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon ends: all connections are going to be closed, and then are. */
+    /* The daemon ends: all connections are going to be closed. */
     void (*stop)(struct server *s);
+
+    /* All of them are closed. */
     void (*fini)(struct server *s);
 };
 

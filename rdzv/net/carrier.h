@@ -46,6 +46,8 @@ struct carrier_functions {
     enum store_status (*bound)(struct conn *c, uint64_t worker_store);
     /* The address by which the client has reached the relay. */
     void (*local)(const struct conn *c, struct peer *out);
+    /* True while somebody carries it, with whom it ends when the daemon stops. */
+    bool (*is_attached)(const struct conn *c);
     /* The connection is closed, and the carrier is let go of. */
     void (*closed)(struct conn *c);
 };

@@ -316,9 +316,8 @@ struct slice outq_tail(const struct outq *q, size_t len)
 {
     const struct out_part *p = TAILQ_LAST(&q->parts, out_list);
 
-    if (q->broken)
+    if (q->broken || p == NULL || p->kind != PART_COPIED || p->end - p->start < len)
         return (struct slice){NULL, 0};
-    assert(p != NULL && p->kind == PART_COPIED && p->end - p->start >= len);
     return (struct slice){p->room + p->end - len, len};
 }
 

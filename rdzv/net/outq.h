@@ -64,7 +64,8 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b);
 /* Moves the first `len` bytes of one queue to the end of another; what is large is not copied. */
 void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len);
 
-/* The last `len` bytes, of which the last call of outq_reserve() or outq_put() has put all. */
+/* The last `len` bytes, borrowed until the queue changes. Empty when they do not lie in one piece,
+ * as those of one outq_reserve() do; and of a broken queue. */
 struct slice outq_tail(const struct outq *q, size_t len);
 
 /* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.

@@ -421,8 +421,11 @@ void transport_drain(struct net *n)
     listen_close_all(n);
     for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
-        if (conn_is_carried(c))
-            continue; /* it ends with its carrier */
+        if (conn_is_carried(c)) {
+            if (!c->carrier->functions->is_attached(c))
+                conn_close(c, "the daemon stops");
+            continue;
+        }
         if (conn_is_open(c) && is_busy(c))
             continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)

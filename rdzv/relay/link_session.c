@@ -404,6 +404,11 @@ static void leave_detached(struct relay_session *s)
     s->all->engine->stats.sessions_detached--;
 }
 
+static bool is_attached(const struct conn *c)
+{
+    return session_of(c)->link != NULL;
+}
+
 static void closed(struct conn *c)
 {
     struct relay_session *s = session_of(c);
@@ -428,6 +433,7 @@ static const struct carrier_functions functions = {.send = send_session,
                                                    .woken = woken,
                                                    .bound = bound,
                                                    .local = local,
+                                                   .is_attached = is_attached,
                                                    .closed = closed};
 
 void relay_session_detach(struct relay_session *s)
@@ -625,6 +631,8 @@ void relay_session_close(struct relay_session *s)
     struct conn *c = s->conn;
 
     s->has_ended = true;
+    if (c->end == CONN_PEER_ENDED)
+        return; /* it has said so before */
     if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {
         conn_set_end(c, CONN_PEER_ENDED); /* and ends when all is carried out */
         return;

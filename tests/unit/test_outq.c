@@ -442,6 +442,72 @@ static void a_long_queue_is_dropped_in_pieces(void **state)
     wire_close(&w);
 }
 
+/* From a session's queue to its link's, in pieces of any length: what is large has one copy. */
+static void what_moves_to_another_queue_is_the_same(void **state)
+{
+    struct blob *b = value_of(LARGE, 'v'), *small = value_of(5, 's');
+    uint8_t expected[8 + LARGE + 3 + LARGE + 5 + 3 + LARGE], out[sizeof expected];
+
+    (void)state;
+    memset(expected, 'v', sizeof expected);
+    bytes_put_u64(expected, LARGE);
+    memcpy(expected + 8 + LARGE, "abc", 3);
+    memcpy(expected + 8 + LARGE + 3 + LARGE, "sssssdef", 8);
+    for (size_t piece = 1; piece < 2 * LARGE; piece += piece < 10 ? 1 : 733) {
+        struct wire from, w;
+        size_t len = 0, pieces = 0;
+
+        wire_open(&from);
+        wire_open(&w);
+        outq_share_counted(&from.q, &w.pool, b);
+        outq_put(&from.q, &w.pool, "abc", 3);
+        outq_put_blob(&from.q, &w.pool, b);
+        outq_put_blob(&from.q, &w.pool, small);
+        outq_put(&from.q, &w.pool, "def", 3);
+        outq_share(&from.q, &w.pool, b);
+        for (size_t left = sizeof expected; left > 0; pieces++) {
+            size_t some = piece < left ? piece : left;
+
+            outq_move(&w.q, &from.q, &w.pool, some);
+            left -= some;
+            assert_int_equal(from.q.bytes, left);
+            assert_int_equal(w.q.bytes, sizeof expected - left);
+        }
+        assert_true(TAILQ_EMPTY(&from.q.parts));
+        if (piece > 1024)
+            assert_in_range(b->refs, 2, 1 + 2 * pieces + 3);
+        while (w.q.bytes > 0) {
+            outq_send(&w.q, &w.pool, w.near, SIZE_MAX);
+            len += drain(&w, out + len, sizeof out - len);
+        }
+        assert_int_equal(len, sizeof expected);
+        assert_memory_equal(out, expected, len);
+        assert_int_equal(b->refs, 1);
+        wire_close(&w);
+        wire_close(&from);
+    }
+    blob_unref(b);
+    blob_unref(small);
+}
+
+static void the_last_bytes_are_those_that_were_put_last(void **state)
+{
+    struct blob *b = value_of(LARGE, 'v');
+    struct wire w;
+
+    (void)state;
+    wire_open(&w);
+    assert_null(outq_tail(&w.q, 1).ptr);
+    memcpy(outq_reserve(&w.q, &w.pool, 8), "12345678", 8);
+    assert_memory_equal(outq_tail(&w.q, 8).ptr, "12345678", 8);
+    assert_memory_equal(outq_tail(&w.q, 1).ptr, "8", 1);
+    assert_null(outq_tail(&w.q, 9).ptr);
+    outq_put_blob(&w.q, &w.pool, b);
+    assert_null(outq_tail(&w.q, 1).ptr);
+    blob_unref(b);
+    wire_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +524,8 @@ int main(void)
         cmocka_unit_test(a_value_is_sent_with_its_length),
         cmocka_unit_test(many_shared_values_take_a_pointer_each),
         cmocka_unit_test(a_long_queue_is_dropped_in_pieces),
+        cmocka_unit_test(what_moves_to_another_queue_is_the_same),
+        cmocka_unit_test(the_last_bytes_are_those_that_were_put_last),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);
