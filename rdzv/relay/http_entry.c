@@ -8,6 +8,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/relay/space.h"
 
+#define KIND_AT   4u    /* in the head of a frame: see relay.h */
 #define HELLO_MAX 4096u /* a name of a space, one of a host, and some numbers */
 
 #define HOST_NAME_ROOM 256u
@@ -86,13 +87,15 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
 
     (void)why;
     if (result == PARSE_DONE) {
-        result = relay_parse(slice_from(in, RELAY_MAGIC_SIZE), &frame, &size);
+        struct slice rest = slice_from(in, RELAY_MAGIC_SIZE);
+
+        result = relay_parse(rest, &frame, &size);
         progress->need = RELAY_MAGIC_SIZE + size;
+        if (rest.len > KIND_AT && rest.ptr[KIND_AT] != RELAY_HELLO)
+            return PARSE_BAD;
     }
     if (result != PARSE_DONE)
         return progress->need > HELLO_MAX ? PARSE_BAD : result;
-    if (frame.kind != RELAY_HELLO)
-        return PARSE_BAD;
     hello = rdzv__relay_hello__unpack(NULL, frame.payload.len, frame.payload.ptr);
     if (hello != NULL && hello->http) {
         result = welcome(p, c, hello);
