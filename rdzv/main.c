@@ -76,8 +76,10 @@ static void log_start(const struct config *config)
     log_somaxconn(&backlog);
     raise_nofile(&nofile);
     log_event(LOG_INFO, "starting", log_str("version", RDZV_VERSION), log_i64("pid", getpid()),
-              log_str("mode", config->etcd_mode ? "etcd" : "rdzvd"), log_u64("nofile", nofile),
-              log_u64("backlog", backlog));
+              log_str("mode", config->upstream != NULL ? "relay"
+                              : config->etcd_mode      ? "etcd"
+                                                       : "rdzvd"),
+              log_u64("nofile", nofile), log_u64("backlog", backlog));
     for (size_t i = 0; i < config->note_count; i++) {
         const struct config_note *note = &config->notes[i];
         bool ignored = note->kind == CONFIG_NOTE_IGNORED;
@@ -85,7 +87,7 @@ static void log_start(const struct config *config)
         log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
                   log_str("flag", note->flag), log_str("reason", note->why));
     }
-    if (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF)
+    if (config->upstream == NULL && (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF))
         log_event(LOG_INFO, "memory_only",
                   log_str("reason", config->data_dir == NULL
                                         ? "without --data-dir, a restart starts empty"

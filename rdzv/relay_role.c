@@ -71,8 +71,8 @@ static void init(struct server *s)
     uint64_t seed = s->engine.options.seed;
 
     relay_init(&p->relay, &relay_client_calls, &limits, seed);
-    p->clients = (struct relay_front){
-        .config = s->config, .relay = &p->relay, .engine = &s->engine};
+    p->clients =
+        (struct relay_front){.config = s->config, .relay = &p->relay, .engine = &s->engine};
     upstream_init(&p->upstream, &s->net, &p->relay, s->config, (uint32_t)(seed >> 32));
     init_http(s);
     p->client_protocol = relay_client_protocol(&p->clients);

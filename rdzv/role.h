@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rdzv/config/config.h"
 #include "rdzv/engine/engine.h"
 
 struct server;

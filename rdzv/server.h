@@ -1,7 +1,7 @@
 /* The daemon as a whole: the engine, the protocols above it, signals, timers, and the iteration of
- * the loop. What a store does and what a relay does is its role (role.h). Everything that happens in an iteration is read, applied and queued by callbacks; what
- * has an order, waking, committing, answering and closing, happens at the end of it
- * (transport_end_iteration()). */
+ * the loop. What a store does and what a relay does is its role (role.h). Everything that happens
+ * in an iteration is read, applied and queued by callbacks; what has an order, waking, committing,
+ * answering and closing, happens at the end of it (transport_end_iteration()). */
 #pragma once
 
 #include "rdzv/engine/heap.h"

@@ -4,8 +4,8 @@
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd/hasher.h"
-#include "rdzv/relay/link.h"
 #include "rdzv/relay/http_entry.h"
+#include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
 #include "rdzv/role.h"
 

@@ -457,12 +457,17 @@ void batch_let_go(struct batch *b)
     b->kept = 0;
 }
 
-static void put_field(struct batch *b, uint8_t tag, uint64_t v)
+static void put_varint(struct batch *b, uint64_t v)
 {
-    b->bytes[b->len++] = tag;
     for (; v > 0x7f; v >>= 7)
         b->bytes[b->len++] = (uint8_t)(v | 0x80);
     b->bytes[b->len++] = (uint8_t)v;
+}
+
+static void put_field(struct batch *b, uint8_t tag, uint64_t v)
+{
+    b->bytes[b->len++] = tag;
+    put_varint(b, v);
 }
 
 static void put_number(struct batch *b)
@@ -504,24 +509,93 @@ static size_t count_lists(const struct change *c)
     return 0;
 }
 
+/* --- Records. protobuf-c looks twice at each field that a record may have, which takes longer than
+ * all else that is done about a small change. So most records are written here, but for the message
+ * in them. --- */
+
+#define TAG_SPACE        0x0a /* of a record: field 1, bytes */
+#define TAG_WORKER_STORE 0x10 /* field 2, a varint */
+#define WIRE_BYTES       2u
+
+/* The message of the record; NULL: protobuf-c has to write the record. */
+static const ProtobufCMessage *message_of(const Rdzv__Record *r)
+{
+    switch (r->change_case) {
+    case RDZV__RECORD__CHANGE_KEY_PUT:
+    case RDZV__RECORD__CHANGE_KEY_PATCH:
+    case RDZV__RECORD__CHANGE_KEY_APPEND:
+    case RDZV__RECORD__CHANGE_QUEUE_PUSH:
+    case RDZV__RECORD__CHANGE_BARRIER_OPEN:
+    case RDZV__RECORD__CHANGE_TREE_PUT:
+    case RDZV__RECORD__CHANGE_TREE_REMOVE:
+    case RDZV__RECORD__CHANGE_SESSION_DONE:
+        return &r->key_put->base; /* each of them begins with it */
+    default:
+        return NULL;
+    }
+}
+
+static size_t varint_size(uint64_t v)
+{
+    size_t size = 1;
+
+    for (; v > 0x7f; v >>= 7)
+        size++;
+    return size;
+}
+
+static size_t record_size(const Rdzv__Record *r, size_t message)
+{
+    size_t size = varint_size((uint64_t)r->change_case << 3) + varint_size(message) + message;
+
+    if (r->space.len != 0)
+        size += 1 + varint_size(r->space.len) + r->space.len;
+    if (r->worker_store != 0)
+        size += 1 + varint_size(r->worker_store);
+    return size;
+}
+
+static void put_record(struct batch *b, const Rdzv__Record *r, const ProtobufCMessage *m,
+                       size_t message)
+{
+    if (r->space.len != 0) {
+        put_field(b, TAG_SPACE, r->space.len);
+        memcpy(b->bytes + b->len, r->space.data, r->space.len);
+        b->len += r->space.len;
+    }
+    if (r->worker_store != 0)
+        put_field(b, TAG_WORKER_STORE, r->worker_store);
+    put_varint(b, (uint64_t)r->change_case << 3 | WIRE_BYTES);
+    put_varint(b, message);
+    b->len += protobuf_c_message_pack(m, b->bytes + b->len);
+}
+
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
-    size_t size, count = count_lists(change);
+    size_t size, inner, count = count_lists(change);
     ProtobufCBinaryData *lists = count == 0 ? NULL : calloc(count, sizeof *lists);
-    struct packed p = {.lists = lists};
+    const ProtobufCMessage *message;
+    struct packed p;
     bool ok;
 
     if (b->refuses || (count != 0 && lists == NULL)) {
         free(lists);
         return false;
     }
+    p.lists = lists;
     pack(space, change, &p);
-    size = rdzv__record__get_packed_size(&p.record);
+    message = message_of(&p.record);
+    inner = message == NULL ? 0 : protobuf_c_message_get_packed_size(message);
+    size =
+        message == NULL ? rdzv__record__get_packed_size(&p.record) : record_size(&p.record, inner);
     ok = make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE);
     if (ok) {
         put_number(b);
         put_field(b, TAG_RECORD, size);
-        b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
+        if (message != NULL)
+            put_record(b, &p.record, message, inner);
+        else
+            b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
         b->count++;
     }
     free(lists);

@@ -192,6 +192,7 @@ else
 fi
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"

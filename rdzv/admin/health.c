@@ -24,8 +24,8 @@ bool health_has_listener(const struct net *n)
     return false;
 }
 
-static void reply_checks(const struct http_request *r, const char *name, const struct health_check *checks,
-                         size_t count)
+static void reply_checks(const struct http_request *r, const char *name,
+                         const struct health_check *checks, size_t count)
 {
     uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
@@ -55,8 +55,8 @@ static void reply_checks(const struct http_request *r, const char *name, const s
                                   .body = {w.ptr, w.len}});
 }
 
-void health_reply(const struct http_request *r, const char *name,
-                  const struct health_check *checks, size_t count)
+void health_reply(const struct http_request *r, const char *name, const struct health_check *checks,
+                  size_t count)
 {
     if (!http_is_reading(r))
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);

@@ -18,8 +18,8 @@ struct health_check {
 };
 
 /* Replies with checks; 503 when one of them has failed. */
-void health_reply(const struct http_request *r, const char *name,
-                  const struct health_check *checks, size_t count);
+void health_reply(const struct http_request *r, const char *name, const struct health_check *checks,
+                  size_t count);
 
 /* Whether anybody can connect. */
 bool health_has_listener(const struct net *n);

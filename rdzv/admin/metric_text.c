@@ -27,7 +27,7 @@ static void write_dropped(FILE *out, const struct stats *stats)
     };
 
     metric_head(out, "rdzvd_connections_dropped_total", "counter",
-         "Connections that rdzvd ended before their time, by reason.");
+                "Connections that rdzvd ended before their time, by reason.");
     for (int i = 0; i < DROP_REASONS; i++)
         fprintf(out, "rdzvd_connections_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
                 stats->dropped[i]);
@@ -36,7 +36,7 @@ static void write_dropped(FILE *out, const struct stats *stats)
 static void write_refused(FILE *out, const struct stats *stats)
 {
     metric_head(out, "rdzvd_refused_total", "counter",
-         "Connections and requests that were refused, by reason.");
+                "Connections and requests that were refused, by reason.");
     for (int i = 0; i < REFUSAL_REASONS; i++)
         fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_name((enum refusal_reason)i), stats->refused[i]);
@@ -48,8 +48,9 @@ static void write_connections(FILE *out, const struct net *n)
 
     metric_gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
     metric_counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
-            stats->accepted);
-    metric_counter(out, "rdzvd_connections_closed_total", "Connections that have ended.", stats->closed);
+                   stats->accepted);
+    metric_counter(out, "rdzvd_connections_closed_total", "Connections that have ended.",
+                   stats->closed);
     write_dropped(out, stats);
     write_refused(out, stats);
 }
@@ -61,13 +62,13 @@ static void write_memory_account(FILE *out, const struct net *n)
         fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
                 account_kind_name((enum account_kind)i), account.bytes[i]);
     metric_gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
-          account.limit == SIZE_MAX ? 0 : account.limit);
+                 account.limit == SIZE_MAX ? 0 : account.limit);
     metric_gauge(out, "rdzvd_memory_removed_bytes",
-          "Memory of what was removed that is not given back yet, about.",
-          n->engine->store.graveyard.bytes);
+                 "Memory of what was removed that is not given back yet, about.",
+                 n->engine->store.graveyard.bytes);
     metric_counter(out, "rdzvd_memory_refused_total",
-            "Times that memory was refused, to keep the limit or since there was none.",
-            account.refused);
+                   "Times that memory was refused, to keep the limit or since there was none.",
+                   account.refused);
 }
 
 static void write_iterations(FILE *out, const struct stats *stats)
@@ -84,7 +85,8 @@ static void write_iterations(FILE *out, const struct stats *stats)
     count += stats->iterations[ITERATION_BOUNDS];
     fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n", name,
             count, name, (double)stats->iterations_ns / 1e9, name, count);
-    metric_head(out, "rdzvd_loop_iteration_longest_seconds", "gauge", "The longest one since the start.");
+    metric_head(out, "rdzvd_loop_iteration_longest_seconds", "gauge",
+                "The longest one since the start.");
     fprintf(out, "rdzvd_loop_iteration_longest_seconds %.9f\n",
             (double)stats->longest_iteration_ns / 1e9);
 }
@@ -98,12 +100,12 @@ void metrics_write_daemon(FILE *out, const struct net *n)
     fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", stats->c10d_requests);
     fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);
     metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
-            stats->loop_iterations);
+                   stats->loop_iterations);
     write_iterations(out, stats);
     metric_counter(out, "rdzvd_log_lines_dropped_total", "Lines that could not be written in time.",
-            log_dropped());
-    metric_counter(out, "rdzvd_log_lines_suppressed_total", "Lines held back so as not to flood the log.",
-            log_suppressed());
+                   log_dropped());
+    metric_counter(out, "rdzvd_log_lines_suppressed_total",
+                   "Lines held back so as not to flood the log.", log_suppressed());
     write_memory_account(out, n);
 }
 
@@ -154,8 +156,9 @@ static void write_memory(FILE *out)
         return;
     if (fscanf(statm, "%" SCNu64 " %" SCNu64, &size, &resident) == 2) {
         metric_gauge(out, "process_resident_memory_bytes", "Resident memory size in bytes.",
-              resident * page);
-        metric_gauge(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.", size * page);
+                     resident * page);
+        metric_gauge(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.",
+                     size * page);
     }
     fclose(statm);
 }
@@ -167,14 +170,15 @@ void metrics_write_process(FILE *out, const struct engine *e)
     uint64_t open;
 
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        metric_head(out, "process_cpu_seconds_total", "counter", "User and system CPU time in seconds.");
+        metric_head(out, "process_cpu_seconds_total", "counter",
+                    "User and system CPU time in seconds.");
         fprintf(out, "process_cpu_seconds_total %.6f\n",
                 (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         metric_gauge(out, "process_max_fds", "Maximum number of open file descriptors.",
-              (uint64_t)limit.rlim_cur);
+                     (uint64_t)limit.rlim_cur);
     if (count_descriptors(engine_now_ms(e), &open))
         metric_gauge(out, "process_open_fds", "Number of open file descriptors.", open);
     write_memory(out);

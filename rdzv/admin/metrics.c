@@ -33,13 +33,16 @@ static void write_tree(FILE *out, const struct tree *t)
         {"update", TREE_UPDATES},
     };
 
-    metric_counter(out, "etcd_debugging_store_expires_total", "Total number of expired keys.", t->expired);
-    metric_head(out, "etcd_debugging_store_reads_total", "counter", "Total number of reads of keys.");
+    metric_counter(out, "etcd_debugging_store_expires_total", "Total number of expired keys.",
+                   t->expired);
+    metric_head(out, "etcd_debugging_store_reads_total", "counter",
+                "Total number of reads of keys.");
     fprintf(out, "etcd_debugging_store_reads_total{action=\"get\"} %" PRIu64 "\n",
             t->succeeded[TREE_GETS]);
     metric_gauge(out, "etcd_debugging_store_watchers", "Count of currently active watchers.",
-          t->hub.registered);
-    metric_head(out, "etcd_debugging_store_writes_total", "counter", "Total number of writes of keys.");
+                 t->hub.registered);
+    metric_head(out, "etcd_debugging_store_writes_total", "counter",
+                "Total number of writes of keys.");
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         fprintf(out, "etcd_debugging_store_writes_total{action=\"%s\"} %" PRIu64 "\n",
                 writes[i].action, t->succeeded[writes[i].counter]);
@@ -57,12 +60,14 @@ static void write_etcd(FILE *out, uint64_t member_id, const struct space *space)
     metric_head(out, "etcd_server_id", "gauge", "Server or member ID in hexadecimal format.");
     fprintf(out, "etcd_server_id{server_id=\"%s\"} 1\n", id);
     metric_gauge(out, "etcd_server_is_leader", "Whether or not this member is a leader.", 1);
-    metric_counter(out, "etcd_server_leader_changes_seen_total", "The number of leader changes seen.", 1);
+    metric_counter(out, "etcd_server_leader_changes_seen_total",
+                   "The number of leader changes seen.", 1);
     metric_gauge(out, "etcd_server_proposals_applied_total", "The total number of changes applied.",
-          space->tree.index + 1);
-    metric_gauge(out, "etcd_server_proposals_committed_total", "The total number of changes committed.",
-          space->tree.index + 1);
-    metric_counter(out, "etcd_server_proposals_failed_total", "The total number of failed proposals.", 0);
+                 space->tree.index + 1);
+    metric_gauge(out, "etcd_server_proposals_committed_total",
+                 "The total number of changes committed.", space->tree.index + 1);
+    metric_counter(out, "etcd_server_proposals_failed_total",
+                   "The total number of failed proposals.", 0);
     metric_gauge(out, "etcd_server_proposals_pending", "The number of pending proposals.", 0);
     metric_head(out, "etcd_server_version", "gauge", "Which version of etcd's server is spoken.");
     fputs("etcd_server_version{server_version=\"3.4.23\"} 1\n", out);
@@ -163,40 +168,44 @@ static void write_journal(FILE *out, const struct data_dir *data)
     const struct journal_writer_stats *s = data_dir_stats(data);
 
     metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
-            s->batches);
+                   s->batches);
     metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
-            s->failures);
+                   s->failures);
     metric_gauge(out, "rdzvd_journal_refuses_changes", "1 while the disk has failed.",
-          data_dir_refuses(data) != NULL);
-    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.", s->snapshot_bytes);
-    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.", s->snapshots);
-    metric_head(out, "rdzvd_journal_sync_seconds", "summary", "Syncs of the journal, and their time.");
+                 data_dir_refuses(data) != NULL);
+    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
+                 s->snapshot_bytes);
+    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
+                   s->snapshots);
+    metric_head(out, "rdzvd_journal_sync_seconds", "summary",
+                "Syncs of the journal, and their time.");
     fprintf(out,
             "rdzvd_journal_sync_seconds_sum %.6f\nrdzvd_journal_sync_seconds_count %" PRIu64 "\n",
             (double)s->sync_ns / 1e9, s->syncs);
     metric_head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
     fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-          s->bytes_behind);
+                 s->bytes_behind);
     metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
-          s->pending_bytes);
+                 s->pending_bytes);
 }
 
 static void write_relays(FILE *out, const struct stats *stats)
 {
     metric_gauge(out, "rdzvd_relay_links", "Relays that are connected.", stats->relay_links);
     metric_head(out, "rdzvd_relay_sessions", "gauge",
-         "Clients of relays; detached: their relay is not connected just now.");
+                "Clients of relays; detached: their relay is not connected just now.");
     fprintf(out, "rdzvd_relay_sessions{state=\"attached\"} %" PRIu64 "\n",
             stats->sessions_attached);
     fprintf(out, "rdzvd_relay_sessions{state=\"detached\"} %" PRIu64 "\n",
             stats->sessions_detached);
     metric_counter(out, "rdzvd_relay_sessions_resumed_total",
-            "Times that a relay has gone on with a client's session.", stats->sessions_resumed);
+                   "Times that a relay has gone on with a client's session.",
+                   stats->sessions_resumed);
     metric_counter(out, "rdzvd_relay_sessions_timed_out_total",
-            "Sessions that ended without their relay, see --session-timeout.",
-            stats->sessions_timed_out);
+                   "Sessions that ended without their relay, see --session-timeout.",
+                   stats->sessions_timed_out);
 }
 
 /* What only a store counts. */
@@ -206,26 +215,28 @@ static void write_store(FILE *out, const struct net *n)
 
     write_relays(out, stats);
     metric_counter(out, "rdzvd_torch_writes_merged_total",
-            "Writes of torch's agents that were merged instead of refused.", stats->writes_merged);
+                   "Writes of torch's agents that were merged instead of refused.",
+                   stats->writes_merged);
     metric_counter(out, "rdzvd_torch_rounds_completed_total",
-            "Rounds of torch's runs that were completed.", stats->rounds_completed);
+                   "Rounds of torch's runs that were completed.", stats->rounds_completed);
     metric_counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
-            stats->runs_closed);
+                   stats->runs_closed);
     metric_counter(out, "rdzvd_torch_nodes_disconnected_total",
-            "Agents whose connection ended while their run was open.", stats->nodes_disconnected);
+                   "Agents whose connection ended while their run was open.",
+                   stats->nodes_disconnected);
     metric_counter(out, "rdzvd_torch_nodes_silent_total",
-            "Nodes that were taken out of their run for --silent-node-timeout.",
-            stats->nodes_silent);
+                   "Nodes that were taken out of their run for --silent-node-timeout.",
+                   stats->nodes_silent);
     metric_counter(out, "rdzvd_torch_restarts_total",
-            "Rounds whose nodes were made to meet again because one was lost.",
-            stats->restarts_asked);
+                   "Rounds whose nodes were made to meet again because one was lost.",
+                   stats->restarts_asked);
     metric_counter(out, "rdzvd_torch_runs_repaired_total",
-            "Times that a run's state was repaired; the log says what and why.",
-            stats->runs_repaired);
+                   "Times that a run's state was repaired; the log says what and why.",
+                   stats->runs_repaired);
     metric_counter(out, "rdzvd_password_hashes_total", "Hashes of passwords that were computed.",
-            stats->hashes_computed);
+                   stats->hashes_computed);
     metric_gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
-          stats->hashes_waiting);
+                 stats->hashes_waiting);
     if (n->engine->data_dir != NULL)
         write_journal(out, n->engine->data_dir);
 }

@@ -8,7 +8,7 @@
 /* What /metrics is charged for system calls and, for each client, the search for the oldest
  * request. */
 #define METRICS_COST (32u << 10)
-#define CLIENT_COST 8u
+#define CLIENT_COST  8u
 
 void relay_readyz_handle(const struct http_request *r)
 {
@@ -30,12 +30,13 @@ static void write_relay(FILE *out, const struct upstream *u)
     const struct relay *r = u->relay;
     static const char trip[] = "rdzvd_relay_request_seconds";
 
-    metric_gauge(out, "rdzvd_relay_upstream_connected", "1 while the relay has a link to its store.",
-                 r->link);
+    metric_gauge(out, "rdzvd_relay_upstream_connected",
+                 "1 while the relay has a link to its store.", r->link);
     metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", u->reconnects);
-    metric_gauge(out, "rdzvd_relay_clients",
-                 "c10d clients of the relay, and those that have gone while the store has to be told.",
-                 r->session_count);
+    metric_gauge(
+        out, "rdzvd_relay_clients",
+        "c10d clients of the relay, and those that have gone while the store has to be told.",
+        r->session_count);
     metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
                  "Requests that the store has not confirmed, with open waits.", r->pending_count);
     metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",

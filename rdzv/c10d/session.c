@@ -690,7 +690,7 @@ static enum protocol_result end_turn(struct conn *c)
 static bool may_change(enum c10d_op op)
 {
     static const bool changes[C10D_OP_COUNT] = {
-        [C10D_SET] = true,       [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
+        [C10D_SET] = true,        [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
         [C10D_DELETE_KEY] = true, [C10D_APPEND] = true,      [C10D_MULTI_SET] = true,
         [C10D_QUEUE_PUSH] = true, [C10D_QUEUE_POP] = true,   [C10D_BARRIER] = true,
     };
@@ -698,38 +698,24 @@ static bool may_change(enum c10d_op op)
     return changes[op];
 }
 
-static enum carrier_verdict begin_carried(struct conn *c, const struct c10d_request *req)
-{
-    struct slice none = {0};
-
-    return c->carrier->functions->begin(c, may_change(req->op),
-                                        req->op == C10D_BARRIER ? req->key : none);
-}
-
 /* The request has had its last turn; `before` it there had been so many changes. What follows from
  * a COMPARE_SET that was refused is not its own. */
-static void end_carried(struct conn *c, const struct c10d_request *req, uint64_t before)
+static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_t before)
 {
     struct c10d *c10d = c10d_of(c);
-    struct carrier_result result = {
-        .changed = may_change(req->op) && engine_changes(c10d->engine) != before,
-        .waits = c10d_session(c)->waiter != NULL,
-        .key = req->key,
-        .popped = c10d->popped,
-        .popped_of = c10d->popped_of};
+    struct carrier_result result = {.changed = may_change(req->op) &&
+                                               engine_changes(c10d->engine) != before,
+                                    .waits = c10d_session(c)->waiter != NULL,
+                                    .key = req->key,
+                                    .popped = c10d->popped,
+                                    .popped_of = c10d->popped_of};
 
     if (req->op == C10D_COMPARE_SET) {
-        result.took = result.changed &&
-                      slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
+        result.took =
+            result.changed && slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
         result.changed = result.took;
     }
     c->carrier->functions->done(c, &result);
-}
-
-static void drop_popped(struct c10d *c10d)
-{
-    blob_unref(c10d->popped);
-    c10d->popped = NULL;
 }
 
 /* The BARRIER has been counted before a start, or in a connection that was lost. */
@@ -744,22 +730,56 @@ static void wait_again(struct conn *c, const struct c10d_request *req)
         c10d_reject(c, status, req->key);
 }
 
+/* Before a turn of a request. False: there is nothing to do, any more. */
+__attribute__((noinline)) static bool begin_carried(struct conn *c, const struct c10d_request *req,
+                                                    uint64_t *changes)
+{
+    const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
+
+    *changes = engine_changes(c10d_of(c)->engine);
+    switch (c->carrier->functions->begin(c, may_change(req->op), barrier)) {
+    case CARRIER_PROCEED:
+        return true;
+    case CARRIER_REFUSED:
+        return false;
+    case CARRIER_WAITS_AGAIN:
+        wait_again(c, req);
+        break;
+    case CARRIER_REPEATED:
+        break;
+    }
+    if (conn_is_open(c))
+        tell_carrier(c, req, *changes);
+    return false;
+}
+
+/* Behind a turn of a request. */
+__attribute__((noinline)) static void end_carried(struct c10d *c10d, struct conn *c,
+                                                  const struct c10d_request *req, uint64_t changes)
+{
+    if (conn_is_open(c) && !is_busy(c))
+        tell_carrier(c, req, changes);
+    blob_unref(c10d->popped);
+    c10d->popped = NULL;
+}
+
 /* --- Turns. --- */
 
 /* One more turn of the request that has begun. The daemon may have waited for its end. */
 static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
 {
-    struct c10d *c10d = c10d_of(c);
-    uint64_t before = engine_changes(c10d->engine);
+    struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
+    bool is_carried = c->carrier != NULL;
+    uint64_t changes = 0;
 
-    if (c->carrier != NULL && begin_carried(c, req) != CARRIER_PROCEED)
+    if (is_carried && !begin_carried(c, req, &changes))
         return end_turn(c);
     if (c10d_session(c)->busy == C10D_LISTS)
         handle_list(c, req);
     else
         run_job(c, req);
-    if (c->carrier != NULL && conn_is_open(c) && !is_busy(c))
-        end_carried(c, req, before);
+    if (is_carried)
+        end_carried(c10d, c, req, changes);
     else if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
         conn_finish(c);
     return end_turn(c);
@@ -790,13 +810,17 @@ static void handle(struct conn *c, const struct c10d_request *req, const uint8_t
 }
 
 /* One whole request of `size` bytes, which begins there. */
-static inline enum protocol_result run_own(struct conn *c, const struct c10d_request *req,
-                                           const uint8_t *start, size_t size)
+static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
+                                        const uint8_t *start, size_t size)
 {
-    struct engine *engine = c10d_of(c)->engine; /* the session may end with this request */
-    uint64_t worked = engine->work, told = engine->store.ready.told;
+    struct c10d *c10d = c10d_of(c); /* the session may end with this request */
+    struct engine *engine = c10d->engine;
+    uint64_t worked = engine->work, told = engine->store.ready.told, changes = 0;
+    bool is_carried = c->carrier != NULL;
     enum c10d_verdict verdict;
 
+    if (is_carried && !begin_carried(c, req, &changes))
+        return end_turn(c);
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
@@ -805,33 +829,9 @@ static inline enum protocol_result run_own(struct conn *c, const struct c10d_req
         handle(c, req, start, size);
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
                        (engine->store.ready.told - told) * TOLD_COST);
+    if (is_carried)
+        end_carried(c10d, c, req, changes);
     return end_turn(c);
-}
-
-__attribute__((noinline)) static enum protocol_result
-run_carried(struct conn *c, const struct c10d_request *req, const uint8_t *start, size_t size)
-{
-    struct c10d *c10d = c10d_of(c);
-    uint64_t before = engine_changes(c10d->engine);
-    enum carrier_verdict verdict = begin_carried(c, req);
-    enum protocol_result result = PROTOCOL_MORE;
-
-    if (verdict == CARRIER_REFUSED)
-        return PROTOCOL_ENDED;
-    if (verdict == CARRIER_PROCEED)
-        result = run_own(c, req, start, size);
-    else if (verdict == CARRIER_WAITS_AGAIN)
-        wait_again(c, req);
-    if (result == PROTOCOL_MORE && conn_is_open(c))
-        end_carried(c, req, before);
-    drop_popped(c10d);
-    return result == PROTOCOL_MORE ? end_turn(c) : result;
-}
-
-static inline enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
-                                               const uint8_t *start, size_t size)
-{
-    return c->carrier != NULL ? run_carried(c, req, start, size) : run_own(c, req, start, size);
 }
 
 /* True for the few requests that may take long, or be answered at length. */
@@ -985,7 +985,8 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     struct c10d *c10d = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
+    enum parse_result result =
+        c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
 
     if (result == PARSE_MORE)
         progress->need = size;

@@ -105,8 +105,8 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key);
 void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
                         bool pinged);
 
-/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space. False:
- * those keys are not there. */
+/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.
+ * False: those keys are not there. */
 bool c10d_restore(struct conn *c, uint64_t worker_store);
 
 /* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits

@@ -54,8 +54,7 @@ const char *config_check_upstream(struct config *c, const char *text)
 
         if (!read_one(text, len, &one))
             return wanted;
-        c->upstreams =
-            xrealloc(c->upstreams, (c->upstream_count + 1) * sizeof *c->upstreams);
+        c->upstreams = xrealloc(c->upstreams, (c->upstream_count + 1) * sizeof *c->upstreams);
         c->upstreams[c->upstream_count++] = one;
         if (text[len] == '\0')
             return NULL;
@@ -81,7 +80,8 @@ enum c10d_version config_legacy_version(const struct config *config)
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir", "sync", "sync-interval", "space-idle-timeout"};
+    static const char *const names[] = {"data-dir", "sync", "sync-interval", "space-idle-timeout",
+                                        "session-timeout"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)

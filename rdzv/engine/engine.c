@@ -252,7 +252,8 @@ void engine_tick(struct engine *e)
     if (timeout == 0)
         return;
     TAILQ_FOREACH(space, &e->spaces, entry) {
-        if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout)
+        if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout &&
+            engine_session_next(space, NULL) == NULL) /* a client's, which is about to be back */
             forget_space(e, space);
     }
 }

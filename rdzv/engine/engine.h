@@ -57,8 +57,8 @@ struct engine_observer {
     bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_note_alive(), when the process has been paused for that long. */
     void (*resumed)(void *arg, uint64_t paused_ms);
-    /* Called from engine_session_end(): the last session that was bound to this worker store has
-     * ended, so that it may be dropped now. */
+    /* Called from engine_session_end() and engine_session_bind(): no session is bound to this
+     * worker store any more, so that it may be dropped now. */
     void (*unbound)(void *arg, struct engine_space *space, uint64_t worker_store);
     void *arg;
 };

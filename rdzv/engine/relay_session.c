@@ -92,11 +92,21 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
         abort(); /* it was not prepared, or cannot be what became of the request */
 }
 
+/* A session was bound to this worker store; 0: to none. It may have been the last. */
+static void tell_unbound(struct engine *e, struct engine_space *space, uint64_t id)
+{
+    const struct worker_store *store = worker_stores_find(&space->store->worker_stores, id);
+
+    if (store != NULL && store->sessions == 0 && e->observer.unbound != NULL)
+        e->observer.unbound(e->observer.arg, space, id);
+}
+
 enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
                                       bool is_worker, uint64_t worker_store)
 {
     const struct change c = {.kind = CHANGE_SESSION_BIND, .bind = {id, is_worker, worker_store}};
     const struct session *session = session_find(&space->store->sessions, id);
+    uint64_t before = session == NULL ? 0 : session->worker_store;
     enum store_status status = session_check_bind(&space->store->sessions, &c.bind);
 
     if (status == STORE_OK && session != NULL && session->is_worker == is_worker &&
@@ -104,16 +114,11 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
         return STORE_OK;
     if (status == STORE_OK)
         status = prepare_memory(e, space, id);
-    return status == STORE_OK ? change(e, space, &c) : status;
-}
-
-/* The worker store that the session was bound to is bound to no session any more. */
-static void tell_unbound(struct engine *e, struct engine_space *space, uint64_t id)
-{
-    const struct worker_store *store = worker_stores_find(&space->store->worker_stores, id);
-
-    if (store != NULL && store->sessions == 0 && e->observer.unbound != NULL)
-        e->observer.unbound(e->observer.arg, space, id);
+    if (status == STORE_OK)
+        status = change(e, space, &c);
+    if (status == STORE_OK)
+        tell_unbound(e, space, before);
+    return status;
 }
 
 bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id)
@@ -127,7 +132,6 @@ bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t i
     worker_store = session->worker_store;
     if (change(e, space, &c) != STORE_OK)
         return false;
-    if (worker_store != 0)
-        tell_unbound(e, space, worker_store);
+    tell_unbound(e, space, worker_store);
     return true;
 }

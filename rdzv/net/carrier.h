@@ -12,10 +12,10 @@ struct conn;
 
 /* What the carrier says of a request that is about to be carried out. */
 enum carrier_verdict {
-    CARRIER_PROCEED,  /* it is carried out as any other, and carrier->done() is told */
-    CARRIER_REFUSED,  /* the connection has been dropped */
+    CARRIER_PROCEED,     /* it is carried out as any other, and carrier->done() is told */
+    CARRIER_REFUSED,     /* the connection has been dropped */
     CARRIER_WAITS_AGAIN, /* a BARRIER that was counted before: it waits, and is not counted */
-    CARRIER_REPEATED, /* it is here for the second time, and all that there was to do is done */
+    CARRIER_REPEATED,    /* it is here for the second time, and all that there was to do is done */
 };
 
 /* What became of a request. */

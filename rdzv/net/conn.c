@@ -84,9 +84,8 @@ void conn_set_end(struct conn *c, enum conn_end next)
 
 static bool is_reading(const struct conn *c)
 {
-    return c->end == CONN_DRAINING ||
-           (c->end == CONN_OPEN && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED &&
-            c->input != INPUT_HELD);
+    return c->end == CONN_DRAINING || (c->end == CONN_OPEN && c->input != INPUT_PAUSED &&
+                                       c->input != INPUT_DEFERRED && c->input != INPUT_HELD);
 }
 
 void conn_update_events(struct conn *c)

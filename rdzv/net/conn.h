@@ -1,6 +1,6 @@
-/* One connection, accepted or carried: who it is, how far its input, its output and its end have come, and the
- * queue of what is to be sent. It does not know which protocol it speaks: that is a table of
- * functions (protocol.h). input.h reads, transport.h sends. */
+/* One connection, accepted or carried: who it is, how far its input, its output and its end have
+ * come, and the queue of what is to be sent. It does not know which protocol it speaks: that is a
+ * table of functions (protocol.h). input.h reads, transport.h sends. */
 #pragma once
 
 #include "rdzv/net/carrier.h"

@@ -74,9 +74,9 @@ static size_t between(size_t least, size_t value, size_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Makes room behind what is here, for `more` bytes at least; false when memory is short. A list and a chunked body know no
- * more than their next few bytes: there the buffer grows by half of what it holds, or a large one
- * would be copied for every few bytes of it. */
+/* Makes room behind what is here, for `more` bytes at least; false when memory is short. A list and
+ * a chunked body know no more than their next few bytes: there the buffer grows by half of what it
+ * holds, or a large one would be copied for every few bytes of it. */
 static bool make_room(struct conn *c, size_t more)
 {
     struct input *in = c->in;
@@ -126,9 +126,9 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
 static void set_result(struct conn *c, enum protocol_result result)
 {
     static const enum conn_input states[] = {
-        [PROTOCOL_MORE] = INPUT_READY,     [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
-        [PROTOCOL_PARKED] = INPUT_PARKED,  [PROTOCOL_HELD] = INPUT_HELD,
-        [PROTOCOL_PAUSED] = INPUT_PAUSED,  [PROTOCOL_DEFERRED] = INPUT_DEFERRED,
+        [PROTOCOL_MORE] = INPUT_READY,    [PROTOCOL_SKIPPING] = INPUT_SKIPPING,
+        [PROTOCOL_PARKED] = INPUT_PARKED, [PROTOCOL_HELD] = INPUT_HELD,
+        [PROTOCOL_PAUSED] = INPUT_PAUSED, [PROTOCOL_DEFERRED] = INPUT_DEFERRED,
         [PROTOCOL_ENDED] = INPUT_READY,
     };
 

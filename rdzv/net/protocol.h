@@ -14,7 +14,7 @@ enum protocol_result {
     PROTOCOL_SKIPPING, /* the same, and drops what comes next: a body that it does not want */
     PROTOCOL_PARKED, /* does not look at input until input_unpark() or input_process(), but the peer
                         is read */
-    PROTOCOL_HELD, /* the same, and the peer is not read */
+    PROTOCOL_HELD,   /* the same, and the peer is not read */
     PROTOCOL_PAUSED, /* the output limit is reached: the rest of the input waits for room */
     PROTOCOL_DEFERRED, /* the rest waits for a later iteration: the budget is used up */
     PROTOCOL_ENDED,    /* the connection is finishing or closed */

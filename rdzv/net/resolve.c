@@ -170,9 +170,8 @@ struct resolve *resolve_start(struct event_base *base, const char *host, uint16_
                               void *arg)
 {
     struct lookup *l = new_lookup(host, port);
-    struct resolve *r = l == NULL ? NULL
-                                  : account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL,
-                                                           sizeof *r);
+    struct resolve *r =
+        l == NULL ? NULL : account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *r);
     int error;
 
     if (r == NULL) {

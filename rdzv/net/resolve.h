@@ -1,5 +1,5 @@
-/* A name's addresses, found without stopping the loop: getaddrinfo() in a thread of its own, so that
- * all counts that this machine asks for other programs too: /etc/hosts, the search list of
+/* A name's addresses, found without stopping the loop: getaddrinfo() in a thread of its own, so
+ * that all counts that this machine asks for other programs too: /etc/hosts, the search list of
  * resolv.conf, nsswitch.conf. */
 #pragma once
 

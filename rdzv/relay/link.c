@@ -82,8 +82,7 @@ static void welcome(struct relay_link *link)
     message.value_max = config->limits.value_max;
     message.keys_max = config->limits.keys_max;
     message.request_max = config->limits.request_max;
-    frame.payload =
-        (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
+    frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
               log_str("relay", link->name), log_str("space", link->space->store->name));
@@ -128,8 +127,7 @@ static struct peer peer_from(ProtobufCBinaryData host, uint32_t port)
 
 static const char *take_open(struct relay_link *link, const struct relay_frame *frame)
 {
-    Rdzv__RelayOpen *open =
-        rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
+    Rdzv__RelayOpen *open = rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
     struct relay_opening o;
     bool ok;
 
@@ -201,8 +199,8 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
             return PROTOCOL_MORE;
         }
         if (parsed == PARSE_DONE)
-            wrong = take_frame(link_of(c), &frame,
-                               in + progress->used + (size - frame.payload.len));
+            wrong =
+                take_frame(link_of(c), &frame, in + progress->used + (size - frame.payload.len));
         progress->used += size;
         if (wrong != NULL && c->protocol != NULL)
             conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});

@@ -25,7 +25,7 @@ struct relay_links {
     const struct protocol *c10d;
     char store_name[CONN_VIA_MAX];
 
-    struct table sessions; /* by id and space */
+    struct table sessions;              /* by id and space */
     struct relay_session_list detached; /* the longest first */
     uint64_t swept_ms; /* engine_lived_ms(): when sessions that only the engine knows were last
                           looked at; the start */

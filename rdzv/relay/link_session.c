@@ -55,8 +55,8 @@ static uint8_t known(const struct relay_session *s)
 static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
-    struct relay_answer *a = &s->answers[s->answers[0].bytes != 0 &&
-                                         s->answers[0].number != s->carried];
+    struct relay_answer *a =
+        &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->carried];
 
     if (more == 0)
         return;
@@ -65,15 +65,14 @@ static void note_answers(struct relay_session *s)
     s->noted += more;
 }
 
-/* The next bytes of the first answer, at most `max`, as the payload of a frame. */
-static void put_bytes(struct relay_session *s, struct relay_frame frame, size_t max)
+/* The next bytes of the first answer, as the payload of a frame. */
+static void put_bytes(struct relay_session *s, struct relay_frame frame)
 {
     struct relay_answer *a = &s->answers[0];
     struct conn *to = s->link->conn;
-    size_t len = a->bytes < max ? a->bytes : max;
 
     frame.channel = s->channel;
-    frame.payload.len = len < RELAY_PAYLOAD_MAX ? len : RELAY_PAYLOAD_MAX;
+    frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
     put_head(s->link, &frame);
     outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
@@ -86,17 +85,15 @@ static void put_bytes(struct relay_session *s, struct relay_frame frame, size_t 
     conn_flush_later(to);
 }
 
-static void put_answer(struct relay_session *s, size_t max)
+static void put_answer(struct relay_session *s)
 {
     uint64_t number = s->answers[0].number;
-    bool is_last = s->answers[0].bytes <= max && s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
+    bool is_last = s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
 
     if (is_last && s->told < number)
         s->told = number;
-    put_bytes(s,
-              (struct relay_frame){
-                  .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number},
-              max);
+    put_bytes(s, (struct relay_frame){
+                     .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number});
 }
 
 /* The answer that it has is queued; what is too long for one frame of it comes behind that. */
@@ -107,17 +104,16 @@ static void put_opened(struct relay_session *s)
 
     s->is_opening = false;
     if (frame.flags & RELAY_ANSWERED)
-        put_bytes(s, frame, RELAY_PAYLOAD_MAX);
+        put_bytes(s, frame);
     else
         put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
 }
 
-static int block(struct relay_session *s)
+/* --- Turns: the sessions of a link that is full send one after the other. --- */
+
+static bool is_full(const struct relay_link *link)
 {
-    if (!s->is_blocked)
-        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
-    s->is_blocked = true;
-    return -EAGAIN;
+    return link->conn->out.bytes > RELAY_LINK_QUEUE_MAX;
 }
 
 static void unblock(struct relay_session *s)
@@ -129,13 +125,25 @@ static void unblock(struct relay_session *s)
 
 void relay_link_go_on(struct relay_link *link)
 {
-    struct relay_session *s;
+    struct relay_session *s = TAILQ_FIRST(&link->blocked);
 
-    while ((s = TAILQ_FIRST(&link->blocked)) != NULL) {
-        unblock(s);
-        if (s->conn->output == OUTPUT_BLOCKED)
-            conn_set_output(s->conn, OUTPUT_QUEUED);
-    }
+    if (s == NULL || is_full(link))
+        return;
+    unblock(s);
+    s->has_turn = true;
+    if (s->conn->output == OUTPUT_BLOCKED)
+        conn_set_output(s->conn, OUTPUT_QUEUED);
+}
+
+/* Those who came before go on first, if there is room. */
+static int block(struct relay_session *s)
+{
+    s->has_turn = false;
+    if (!s->is_blocked)
+        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
+    s->is_blocked = true;
+    relay_link_go_on(s->link);
+    return -EAGAIN;
 }
 
 static void forget_answers(struct relay_session *s)
@@ -144,30 +152,47 @@ static void forget_answers(struct relay_session *s)
     s->noted = 0;
 }
 
+static bool has_more(const struct relay_session *s)
+{
+    return s->is_opening || s->conn->out.bytes > 0 || s->done > s->told;
+}
+
+static void put_next(struct relay_session *s)
+{
+    if (s->is_opening) {
+        put_opened(s);
+    } else if (s->conn->out.bytes > 0) {
+        put_answer(s);
+    } else {
+        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
+        s->told = s->done;
+    }
+}
+
+/* So much of it that another session may have its turn, whatever `max` is. */
 static int send_session(struct conn *c, size_t max)
 {
     struct relay_session *s = session_of(c);
-    size_t before = c->out.bytes;
+    struct relay_link *link = s->link;
+    size_t sent = 0;
 
+    (void)max;
     note_answers(s);
-    if (s->link == NULL || s->has_ended) { /* it asks again; it asks no more */
+    if (link == NULL || s->has_ended) { /* the relay asks again; it asks no more */
         forget_answers(s);
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
     }
-    if (s->is_opening && s->link->conn->out.bytes <= RELAY_LINK_QUEUE_MAX)
-        put_opened(s);
-    while (c->out.bytes > 0 && before - c->out.bytes < max) {
-        if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX)
+    while (has_more(s) && sent < RELAY_PAYLOAD_MAX) {
+        size_t before = link->conn->out.bytes;
+
+        if (is_full(link) || (!s->has_turn && !TAILQ_EMPTY(&link->blocked)))
             return block(s);
-        put_answer(s, max - (before - c->out.bytes));
+        put_next(s);
+        sent += link->conn->out.bytes - before;
     }
-    if (s->link->conn->out.bytes > RELAY_LINK_QUEUE_MAX && (s->is_opening || s->done > s->told))
-        return block(s);
-    if (c->out.bytes == 0 && s->done > s->told) {
-        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
-        s->told = s->done;
-    }
+    s->has_turn = false;
+    relay_link_go_on(link);
     return 0;
 }
 
@@ -220,6 +245,7 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
 {
     struct relay_session *s = session_of(c);
     enum carrier_verdict verdict = CARRIER_PROCEED;
+    bool is_first = s->is_fresh;
     enum store_status status;
 
     note_answers(s);
@@ -227,9 +253,9 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
         conn_drop(c, DROP_MALFORMED, "two requests in one frame", (struct slice){0});
         return CARRIER_REFUSED;
     }
-    if (s->is_fresh)
-        verdict = begin_again(s, next_number(s), barrier);
     s->is_fresh = false;
+    if (is_first)
+        verdict = begin_again(s, next_number(s), barrier);
     if (verdict != CARRIER_PROCEED || !changes)
         return verdict;
     status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);
@@ -299,8 +325,8 @@ static bool woken(struct conn *c)
 static enum store_status bound(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = session_of(c);
-    enum store_status status = engine_session_bind(s->all->engine, conn_space(c), s->id,
-                                                   worker_store != 0, worker_store);
+    enum store_status status =
+        engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
 
     s->is_known = s->is_known || status == STORE_OK;
     return status;
@@ -367,7 +393,9 @@ static void leave_link(struct relay_session *s)
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
+    s->has_turn = false;
     s->all->engine->stats.sessions_attached--;
+    relay_link_go_on(link); /* it may have had the turn */
 }
 
 static void leave_detached(struct relay_session *s)
@@ -471,8 +499,7 @@ static struct relay_session *find(const struct relay_links *all, const struct en
 
     make_key(key, space, id);
     node = table_find(&all->sessions, (struct slice){key, sizeof key});
-    return node == NULL ? NULL
-                        : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
+    return node == NULL ? NULL : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
 }
 
 bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
@@ -510,8 +537,7 @@ static struct peer seen_from_here(const struct relay_link *link, const struct re
 static struct relay_session *make(struct relay_link *link, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
-    struct relay_session *s =
-        account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+    struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
     const struct peer peer = seen_from_here(link, o);
 
     if (s == NULL)
@@ -573,8 +599,9 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         s->conn->peer = seen_from_here(link, o);
         s->local = o->local;
     } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
-        refuse(link, channel, "the store has as many connections as it may, see "
-                              "--connection-limit");
+        refuse(link, channel,
+               "the store has as many connections as it may, see "
+               "--connection-limit");
         return;
     } else {
         s = make(link, o);

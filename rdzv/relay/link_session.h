@@ -57,12 +57,13 @@ struct relay_session {
     uint64_t opened_number;         /* of RELAY_OPENED, while is_opening */
     uint8_t opened_flags;
 
-    bool is_partial;  /* the rest of a request comes in the next frame */
-    bool is_fresh;    /* no request has come since it was opened */
-    bool is_opening;  /* the relay is to be told that it is open */
-    bool is_known;    /* to the engine */
-    bool is_blocked;  /* in link->blocked */
-    bool has_ended;   /* the relay has said so, and needs not be told */
+    bool is_partial; /* the rest of a request comes in the next frame */
+    bool is_fresh;   /* no request has come since it was opened */
+    bool is_opening; /* the relay is to be told that it is open */
+    bool is_known;   /* to the engine */
+    bool is_blocked; /* in link->blocked */
+    bool has_turn;   /* it was the first there */
+    bool has_ended;  /* the relay has said so, and needs not be told */
 };
 
 /* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has
@@ -98,7 +99,7 @@ bool relay_session_is_here(const struct relay_links *all, const struct engine_sp
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);
 
-/* The link has room again. */
+/* If the link has room, the session that waits longest for it has its turn. */
 void relay_link_go_on(struct relay_link *link);
 
 #define RELAY_LINK_QUEUE_MAX (256u << 10)

@@ -47,8 +47,8 @@ static inline bool pending_waits(const struct relay_request *q)
     return q->op == C10D_WAIT || q->op == C10D_BARRIER;
 }
 
-/* Adds a request of `size` bytes that begins at `start`, of which none is here yet. NULL when memory
- * is short. */
+/* Adds a request of `size` bytes that begins at `start`, of which none is here yet. NULL when
+ * memory is short. */
 struct relay_request *pending_add(struct pending *p, const struct c10d_request *req,
                                   const uint8_t *start, size_t size, uint64_t number);
 

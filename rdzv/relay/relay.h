@@ -33,25 +33,25 @@ enum relay_client_state {
 };
 
 /* An answer that is not whole yet. */
-struct relay_answer {
+struct answer_so_far {
     uint64_t number;
     struct blob **pieces;
     uint32_t count, room;
-    bool failed;   /* memory was short */
+    bool failed; /* memory was short */
 };
 
 struct relay_client {
     TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
     TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
     TAILQ_ENTRY(relay_client) helds; /* in relay->held while held == HELD_BY_ALL */
-    struct table_node node;           /* in relay->channels while it is not SESSION_AWAY */
+    struct table_node node;          /* in relay->channels while it is not SESSION_AWAY */
     struct relay *relay;
     void *client; /* NULL: it has gone, and the store is told when all is confirmed */
     struct pending pending;
     struct relay_request *filling; /* the last one, while its bytes are being taken over */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
-    struct relay_answer answer;
+    struct answer_so_far answer;
     uint64_t id;
     uint64_t last; /* the number that was given last */
     uint32_t channel;
@@ -110,8 +110,8 @@ void relay_fini(struct relay *r);
 
 /* A client has come; `local` is the address that it came to. NULL when memory is short. */
 struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
-                                        const struct peer *peer, const struct peer *local,
-                                        void *client);
+                                      const struct peer *peer, const struct peer *local,
+                                      void *client);
 
 enum relay_taken {
     RELAY_TAKEN,     /* the request is done with, as far as the client's input goes */

@@ -14,8 +14,8 @@
 
 struct relay_request *relay_next_request(const struct relay_client *s)
 {
-    struct relay_request *q = s->open != NULL ? TAILQ_NEXT(s->open, entry)
-                                              : TAILQ_FIRST(&s->pending.list);
+    struct relay_request *q =
+        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->pending.list);
 
     while (q != NULL && q->sent == q->piece_count)
         q = TAILQ_NEXT(q, entry);
@@ -208,15 +208,15 @@ void relay_link_down(struct relay *r)
 
 /* --- Receiving. --- */
 
-void relay_drop_answer(struct relay_answer *a)
+void relay_drop_answer(struct answer_so_far *a)
 {
     for (uint32_t i = 0; i < a->count; i++)
         blob_unref(a->pieces[i]);
     account_free(ACCOUNT_ANSWERS, a->pieces, a->room * sizeof *a->pieces);
-    *a = (struct relay_answer){0};
+    *a = (struct answer_so_far){0};
 }
 
-static bool keep_piece(struct relay_answer *a, struct slice bytes)
+static bool keep_piece(struct answer_so_far *a, struct slice bytes)
 {
     struct blob *piece;
 
@@ -247,7 +247,7 @@ static bool is_wanted(const struct relay_client *s, uint64_t number)
 /* One more piece of an answer that is not whole. Nobody reads what is not wanted. */
 static void gather(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
-    struct relay_answer *a = &s->answer;
+    struct answer_so_far *a = &s->answer;
 
     if (a->number != frame->number)
         relay_drop_answer(a);
@@ -259,7 +259,7 @@ static void gather(struct relay_client *s, const struct relay_frame *frame, bool
 /* The last piece is `frame`'s. False: memory was short for the others. */
 static bool deliver(struct relay_client *s, const struct relay_frame *frame)
 {
-    struct relay_answer *a = &s->answer;
+    struct answer_so_far *a = &s->answer;
     const struct relay_calls *calls = s->relay->calls;
 
     if (a->number == frame->number && a->failed)
@@ -273,8 +273,8 @@ static bool deliver(struct relay_client *s, const struct relay_frame *frame)
     return true;
 }
 
-/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of them
- * would wait for ever for its answer. */
+/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of
+ * them would wait for ever for its answer. */
 static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -419,7 +419,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     const char *why;
 
     if (s->state != SESSION_ASKING)
-        return NULL; /* of a session that was new to the store */
+        return NULL;          /* of a session that was new to the store */
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
         gather(s, frame, is_wanted(s, frame->number));

@@ -28,7 +28,7 @@ void relay_end(struct relay_client *s, enum drop_reason why, const char *reason)
 void relay_answer_cancel(struct relay_client *s);
 
 /* Of an answer that is being put together. */
-void relay_drop_answer(struct relay_answer *a);
+void relay_drop_answer(struct answer_so_far *a);
 
 /* The next request that has not been sent; NULL: there is none, or it has to wait. */
 struct relay_request *relay_next_request(const struct relay_client *s);

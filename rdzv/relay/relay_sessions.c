@@ -45,8 +45,8 @@ static uint64_t next_id(struct relay *r)
 }
 
 struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
-                                        const struct peer *peer, const struct peer *local,
-                                        void *client)
+                                      const struct peer *peer, const struct peer *local,
+                                      void *client)
 {
     struct relay_client *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
 
@@ -344,8 +344,7 @@ void relay_tick(struct relay *r)
     struct relay_client *s, *next;
 
     release_held(r);
-    if (r->link || !r->welcomed ||
-        (r->now_ns - r->away_since_ns) / 1000000 < r->session_timeout_ms)
+    if (r->link || !r->welcomed || (r->now_ns - r->away_since_ns) / 1000000 < r->session_timeout_ms)
         return;
     /* The store has ended those by itself. */
     for (s = TAILQ_FIRST(&r->sessions); s != NULL; s = next) {

@@ -45,8 +45,8 @@ static void enter(struct upstream *u, enum upstream_state next)
 {
     static const unsigned legal[] = {
         [UPSTREAM_WAITS] = 1u << UPSTREAM_LOOKS_UP,
-        [UPSTREAM_LOOKS_UP] = 1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_CONNECTS |
-                              1u << UPSTREAM_WAITS,
+        [UPSTREAM_LOOKS_UP] =
+            1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_WAITS,
         [UPSTREAM_CONNECTS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_GREETS |
                               1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
         [UPSTREAM_GREETS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_CONNECTED |
@@ -316,8 +316,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
     u->reconnects += u->relay->welcomed;
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
               log_bytes("store", (struct slice){w->store.data, w->store.len}),
-              log_str("space", u->config->space),
-              log_u64("connections", u->relay->session_count),
+              log_str("space", u->config->space), log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
     rdzv__relay_welcome__free_unpacked(w, NULL);
@@ -498,8 +497,8 @@ void upstream_tick(struct upstream *u)
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
                    const struct config *config, uint32_t jitter)
 {
-    *u = (struct upstream){
-        .net = net, .relay = relay, .config = config, .jitter = jitter, .fd = -1};
+    *u =
+        (struct upstream){.net = net, .relay = relay, .config = config, .jitter = jitter, .fd = -1};
     outq_init(&u->out);
 }
 
@@ -535,10 +534,10 @@ const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX]
         snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", u->where,
                  u->said[0] == '\0' ? "connecting" : u->said);
     else
-        snprintf(text, UPSTREAM_SAYS_MAX, "the store is away since %.0f s, at %s: %s",
-                 (double)(clock_monotonic_ns(u->net->engine->options.clock) -
-                          u->relay->away_since_ns) /
-                     1e9,
-                 u->where, u->said[0] == '\0' ? "connecting" : u->said);
+        snprintf(
+            text, UPSTREAM_SAYS_MAX, "the store is away since %.0f s, at %s: %s",
+            (double)(clock_monotonic_ns(u->net->engine->options.clock) - u->relay->away_since_ns) /
+                1e9,
+            u->where, u->said[0] == '\0' ? "connecting" : u->said);
     return text;
 }

@@ -1,5 +1,5 @@
-/* The link of a relay: one connection to its store. Finds the store, says HELLO, moves the frames of
- * all sessions, notices when the store has gone, and comes back. */
+/* The link of a relay: one connection to its store. Finds the store, says HELLO, moves the frames
+ * of all sessions, notices when the store has gone, and comes back. */
 #pragma once
 
 #include "rdzv/net/net.h"
@@ -33,11 +33,11 @@ struct upstream {
     struct resolve *resolve;
     size_t target; /* of config->upstreams */
     union resolve_address addresses[RESOLVE_MAX];
-    size_t count, at;   /* of those */
-    size_t tried;       /* targets since the last wait */
-    uint32_t failures;  /* rounds of tries in a row */
-    uint32_t jitter;    /* a random number */
-    bool refused;       /* in this round */
+    size_t count, at;  /* of those */
+    size_t tried;      /* targets since the last wait */
+    uint32_t failures; /* rounds of tries in a row */
+    uint32_t jitter;   /* a random number */
+    bool refused;      /* in this round */
     struct outq out;
     uint8_t *in; /* what has come and is not done with */
     size_t in_len;

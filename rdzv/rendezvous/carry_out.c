@@ -256,8 +256,7 @@ static uint16_t open_port(struct live_run *run, const struct agent *by)
     const struct config_elastic *config = &rdzv_of(run)->config->elastic;
 
     if (conn_is_carried(conn_of(by))) {
-        log_event(LOG_WARN, "worker_port_failed",
-                  log_str("space", run->home->space->store->name),
+        log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
                   log_bytes("run", run->run.view.id),
                   log_str("reason", "its agents come through a relay, which passes one port on"),
                   log_str("hint", "give each run a space of its own: rdzvd --upstream=... "

@@ -49,7 +49,7 @@ struct policy_event {
     int64_t round;
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
-    bool agents_return;  /* RUN_RESTORED: some are to come back, for they are behind a relay */
+    bool agents_return; /* RUN_RESTORED: some are to come back, for they are behind a relay */
     enum probe_result probed;
     uint16_t port;
     uint64_t still_ms;

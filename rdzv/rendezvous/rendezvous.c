@@ -441,8 +441,8 @@ static void set_away(void *arg, struct conn *c, bool away)
     struct conn_agent *a = c10d_session(c)->bound.agent;
 
     (void)arg;
-    shell_step(a->run, (struct policy_event){.kind = away ? AGENT_AWAY : AGENT_BACK,
-                                             .agent = &a->agent});
+    shell_step(a->run,
+               (struct policy_event){.kind = away ? AGENT_AWAY : AGENT_BACK, .agent = &a->agent});
 }
 
 static void on_returned(void *arg, struct engine_space *space)
@@ -670,12 +670,11 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)
-        engine->observer = (struct engine_observer){
-            .applied = on_applied,
-            .admits = admits,
-            .resumed = on_resumed,
-            .unbound = on_unbound,
-            .arg = r};
+        engine->observer = (struct engine_observer){.applied = on_applied,
+                                                    .admits = admits,
+                                                    .resumed = on_resumed,
+                                                    .unbound = on_unbound,
+                                                    .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

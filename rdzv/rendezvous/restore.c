@@ -72,8 +72,8 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
         return;
     restore_record(run);
     run->pins++; /* it stays until the last step */
-    shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
-                                          .agents_return = agents_return(home)});
+    shell_step(run,
+               (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return(home)});
     run->pins--;
     shell_step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = away_ms});
 }

@@ -86,6 +86,13 @@ void loop_iterate(struct loop *l)
     assert_int_equal(server_run(&l->server), 0);
 }
 
+void loop_iterate_again(struct loop *l, int count)
+{
+    if (count > 2000)
+        poll(NULL, 0, 1);
+    loop_iterate(l);
+}
+
 int loop_dial(struct loop *l, bool slow)
 {
     const struct listener *listener = TAILQ_FIRST(&l->server.net.listeners);

@@ -87,13 +87,16 @@ def settings_table():
     return "\n".join(lines)
 
 
-def metrics_table():
-    """Of a daemon with a data directory, which has some more."""
-    with tempfile.TemporaryDirectory() as folder, Rdzvd("--data-dir=" + folder) as daemon:
+def printed_metrics(*flags):
+    with Rdzvd(*flags) as daemon:
         c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
         c.request("GET", "/metrics")
         text = c.getresponse().read().decode()
         c.close()
+    return text
+
+
+def table_of_metrics(text):
     lines = ["| metric | kind | what it is |", "|---|---|---|"]
     for name, about in re.findall(r"^# HELP (\S+) (.*)$", text, re.M):
         kind = re.search(r"^# TYPE %s (\S+)$" % name, text, re.M).group(1)
@@ -103,7 +106,20 @@ def metrics_table():
     return "\n".join(lines)
 
 
-TABLES = {"settings": settings_table, "metrics": metrics_table}
+def metrics_table():
+    """Of a daemon with a data directory, which has some more."""
+    with tempfile.TemporaryDirectory() as folder:
+        return table_of_metrics(printed_metrics("--data-dir=" + folder))
+
+
+def relay_metrics_table():
+    """Those that only a relay has. Nothing listens on port 1."""
+    own = [block for block in printed_metrics("--upstream=127.0.0.1:1").split("# HELP ")
+           if block.startswith("rdzvd_relay_")]
+    return table_of_metrics("".join("# HELP " + block for block in own))
+
+
+TABLES = {"settings": settings_table, "metrics": metrics_table, "relay-metrics": relay_metrics_table}
 MARKED = r"(<!-- %s: [^\n]*-->\n)(.*?)(<!-- end -->)"
 
 
@@ -133,6 +149,7 @@ def settings_are_those_of_the_help():
 @case
 def metrics_are_those_that_are_printed():
     check_table("metrics")
+    check_table("relay-metrics")
 
 
 @case
@@ -220,7 +237,7 @@ def http_paths_are_those_of_the_routes():
 @case
 def reasons_are_those_of_the_source():
     for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
-                               ("admin/metrics.c", "rdzvd_connections_dropped_total")):
+                               ("admin/metric_text.c", "rdzvd_connections_dropped_total")):
         text = read(os.path.join("rdzv", source_file))
         real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
         below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]

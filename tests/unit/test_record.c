@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "proto/record.pb-c.h"
 #include "store/store.h"
 #include "tests/unit/exact.h"
 
@@ -264,6 +265,30 @@ static void every_kind_comes_back_as_it_was(void **state)
         expect_same_bytes(&records.records[0].change, &changes[i]);
         record_free(&records);
         assert_null(records.memory);
+    }
+}
+
+/* Records are written in two ways; protobuf-c alone would write the same bytes. */
+static void every_kind_is_written_as_protobuf_has_it(void **state)
+{
+    static const char *const names[] = {"", "s", "a space"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names) * COUNT(changes); i++) {
+        struct batch batch;
+        struct slice bytes = encode(&batch, names[i % COUNT(names)], &changes[i / COUNT(names)]);
+        size_t number = bytes.ptr[1] == 0 ? 2 : 0; /* which protobuf leaves out if it is 0 */
+        Rdzv__Batch *m = rdzv__batch__unpack(NULL, bytes.len, bytes.ptr);
+        uint8_t *again = malloc(bytes.len);
+
+        assert_non_null(m);
+        assert_non_null(again);
+        assert_int_equal(rdzv__batch__get_packed_size(m), bytes.len - number);
+        assert_int_equal(rdzv__batch__pack(m, again), bytes.len - number);
+        assert_memory_equal(again, bytes.ptr + number, bytes.len - number);
+        rdzv__batch__free_unpacked(m, NULL);
+        free(again);
+        batch_fini(&batch);
     }
 }
 
@@ -664,6 +689,7 @@ int main(void)
         cmocka_unit_test(every_kind_comes_back_as_it_was),
         cmocka_unit_test(a_batch_has_all_changes_of_its_iteration),
         cmocka_unit_test(a_batch_says_when_it_was_committed),
+        cmocka_unit_test(every_kind_is_written_as_protobuf_has_it),
         cmocka_unit_test(they_apply_in_their_order),
         cmocka_unit_test(a_part_of_a_record_does_no_harm),
         cmocka_unit_test(a_record_with_any_bit_wrong_does_no_harm),

@@ -67,7 +67,7 @@ static const struct relay_calls calls = {
     .answer = on_answer, .answer_blob = on_blob, .go_on = on_go_on, .end = on_end};
 
 static struct relay_client *session_new(struct scene *s, enum c10d_version version,
-                                         struct client *c)
+                                        struct client *c)
 {
     const struct peer peer = {.port = 4711}, local = {.port = 29400};
 
@@ -172,9 +172,8 @@ static enum relay_taken take_bytes(struct scene *s, struct client *c, const uint
     struct c10d_request req;
     size_t size;
 
-    assert_int_equal(c10d_parse((struct slice){bytes, len},
-                                (enum c10d_version)c->session->version, &s->relay.limits,
-                                &progress, &req, &size, &refusal),
+    assert_int_equal(c10d_parse((struct slice){bytes, len}, (enum c10d_version)c->session->version,
+                                &s->relay.limits, &progress, &req, &size, &refusal),
                      PARSE_DONE);
     return relay_take(c->session, &req, bytes, size);
 }
@@ -282,8 +281,11 @@ static void closed(struct scene *s, uint32_t channel)
 static void store_says(struct scene *s, uint8_t kind, uint8_t flags, uint32_t channel,
                        uint64_t number, const void *payload, size_t len)
 {
-    const struct relay_frame frame = {
-        .kind = kind, .flags = flags, .channel = channel, .number = number, .payload = {payload, len}};
+    const struct relay_frame frame = {.kind = kind,
+                                      .flags = flags,
+                                      .channel = channel,
+                                      .number = number,
+                                      .payload = {payload, len}};
 
     assert_null(relay_receive(&s->relay, &frame));
 }
@@ -348,7 +350,7 @@ static void what_comes_before_the_first_link_waits_for_it(void **state)
     sent(s, channel, 1, "SET k v");
     sent(s, channel, 2, "GET k");
     link_down(s);
-    assert_true(relay_may_pong(s->b.session)); /* from now on the relay vouches for the store */
+    assert_true(relay_may_pong(s->b.session));  /* from now on the relay vouches for the store */
     assert_false(relay_may_pong(s->a.session)); /* but never before what was sent before */
 }
 

@@ -599,7 +599,10 @@ static void a_worker_store_stays_while_a_session_is_bound_to_it(void **state)
     for (uint64_t id = 1; id <= 2; id++)
         assert_int_equal(engine_session_bind(&engine, space, id, true, first), STORE_OK);
     assert_int_equal(engine_session_bind(&engine, space, 3, true, second), STORE_OK);
+    engine.observer = (struct engine_observer){.unbound = on_unbound, .arg = &engine};
+    unbound = 0;
     assert_int_equal(engine_session_bind(&engine, space, 3, false, 0), STORE_OK);
+    assert_int_equal(unbound, second);
     assert_int_equal(drop(second), STORE_OK);
     assert_int_equal(drop(first), STORE_IN_USE);
     restart_from_journal();
@@ -731,7 +734,9 @@ static void a_space_has_room_for_so_many(void **state)
     uint64_t id = 0;
 
     (void)state;
-    space_limit = 10 * SESSION_COST + 1;
+    begin();
+    space_limit = space->store->quota.kept + 10 * SESSION_COST + 1;
+    end();
     begin();
     while (engine_session_prepare(&engine, space, id + 1, none) == STORE_OK)
         assert_int_equal(engine_session_bind(&engine, space, ++id, false, 0), STORE_OK);

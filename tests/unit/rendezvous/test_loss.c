@@ -128,6 +128,36 @@ static void a_mark_does_not_outlive_the_daemon(void **state)
     scene_fini(&s);
 }
 
+/* Agents behind relays come back: who has not done so after a while is lost. */
+static void after_a_start_agents_of_relays_are_awaited(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_disconnect(&s, &s.agents[0]);
+    scene_disconnect(&s, &s.agents[1]);
+    s.settings.drop_disconnected = true;
+    assert_int_equal(participants(&s), 2);
+    scene_step(&s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true});
+    assert_int_equal(participants(&s), 2);
+    scene_connect(&s, true);
+    scene_event(&s, RUN_RETURNED, NULL); /* it may be either of them */
+    assert_int_equal(participants(&s), 2);
+    st = state_now(&s);
+    now = scene_get(&s, "");
+    scene_beat(&st, "b", scene_now_us(&s) + 1);
+    scene_cas(&s, &s.agents[2], now, scene_text(&s, &st));
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_int_equal(participants(&s), 1);
+    assert_non_null(scene_note(&s, NOTE_NODES_LOST));
+    scene_fini(&s);
+}
+
 static void close_run(struct scene *s, size_t by)
 {
     struct torch_state st = state_now(s);
@@ -537,6 +567,7 @@ int main(void)
         cmocka_unit_test(the_mark_goes_with_the_round),
         cmocka_unit_test(the_last_one_ends_the_round),
         cmocka_unit_test(a_mark_does_not_outlive_the_daemon),
+        cmocka_unit_test(after_a_start_agents_of_relays_are_awaited),
         cmocka_unit_test(nothing_is_missed_at_the_end),
         cmocka_unit_test(a_node_with_another_connection_lives),
         cmocka_unit_test(a_node_that_waits_is_reason_enough),

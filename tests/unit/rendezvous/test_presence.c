@@ -38,6 +38,46 @@ static void who_waits_for_a_key_lives(void **state)
     scene_fini(&s);
 }
 
+/* Its relay is away: whether it lives cannot be known, and it is not disconnected. */
+static void who_is_away_is_silent(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_step(&s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[0], .waits = true});
+    tick(&s, 9000);
+    assert_int_equal(age_us(&s, "a"), 0);
+    scene_event(&s, AGENT_AWAY, &s.agents[0]);
+    tick(&s, 9000);
+    assert_int_equal(age_us(&s, "a"), 9 * SECOND);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    scene_event(&s, AGENT_BACK, &s.agents[0]);
+    tick(&s, 1000);
+    assert_int_equal(age_us(&s, "a"), 1 * SECOND);
+    scene_fini(&s);
+}
+
+/* The write slot and a place in its queue are for those who can write. */
+static void who_is_away_holds_up_no_other(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    scene_cas(&s, &s.agents[0], "x", "y"); /* holds the slot */
+    assert_null(scene_cas(&s, &s.agents[1], "x", "y"));
+    assert_null(scene_cas(&s, &s.agents[2], "x", "y"));
+    scene_event(&s, AGENT_AWAY, &s.agents[1]);
+    assert_false(s.agents[1].queued);
+    scene_event(&s, AGENT_AWAY, &s.agents[0]);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[2]));
+    scene_fini(&s);
+}
+
 /* When it was heard of last, it lived: a frozen agent is as old as that. */
 static void who_asks_lived_then(void **state)
 {
@@ -92,6 +132,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_for_a_key_lives),
+        cmocka_unit_test(who_is_away_is_silent),
+        cmocka_unit_test(who_is_away_holds_up_no_other),
         cmocka_unit_test(who_asks_lived_then),
         cmocka_unit_test(who_is_queued_lives),
         cmocka_unit_test(nothing_is_kept_when_told_so),

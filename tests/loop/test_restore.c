@@ -1,0 +1,61 @@
+/* What a start leaves of worker stores, in a whole server: those that no run names go, but for
+ * those to which the session of a relay is bound. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/loop/harness.h"
+
+static struct loop loop; /* large */
+
+static struct engine_space *the_space(void)
+{
+    return engine_space(&loop.server.engine, "default");
+}
+
+static uint64_t open_one(void)
+{
+    const struct command command = {.kind = COMMAND_WORKER_STORE_OPEN};
+    struct store_result result;
+
+    engine_apply(&loop.server.engine, the_space(), &command, &result);
+    assert_int_equal(result.status, STORE_OK);
+    return result.count;
+}
+
+static bool is_there(uint64_t id)
+{
+    return worker_stores_find(&the_space()->store->worker_stores, id) != NULL;
+}
+
+static void a_worker_store_outlives_a_start_with_its_sessions(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    uint64_t used, unused;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    used = open_one();
+    unused = open_one();
+    for (uint64_t id = 1; id <= 2; id++)
+        assert_int_equal(engine_session_bind(e, the_space(), id, true, used), STORE_OK);
+    rendezvous_restore(&loop.server.store.rendezvous, 0);
+    assert_true(is_there(used) && !is_there(unused));
+    assert_true(engine_session_end(e, the_space(), 1));
+    assert_true(is_there(used));
+    assert_true(engine_session_end(e, the_space(), 2));
+    assert_false(is_there(used));
+    loop_close(&loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_store_outlives_a_start_with_its_sessions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
