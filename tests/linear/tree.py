@@ -322,7 +322,7 @@ class Tree:
             n = self.nodes.get(row["path"])
             if n is not None and index in self.sightings.get(row["path"], ()):
                 n["modified"] = index
-                if row["status"] is None:
+                if row["status"] != 200:
                     self.unknown["update", row["path"], "a refresh"].remove(row)
                 return
 
