@@ -198,11 +198,11 @@ step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
-    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --runs 200 --seed "$SEED" --keep "$LOGS"
+    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --http --runs 200 --seed "$SEED" --keep "$LOGS"
     step linear-planted $PYTHON tests/linear/run.py --planted --runs 50 --seed "$SEED"
 else
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 6 --seed "$SEED" --keep "$LOGS"
-    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --runs 4 --seed "$SEED" --keep "$LOGS"
+    step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --http --runs 4 --seed "$SEED" --keep "$LOGS"
 fi
 step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"

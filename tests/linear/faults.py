@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import struct
 import tempfile
 import time
@@ -21,6 +22,14 @@ def preload():
     """fail_disk.c, of the build that the daemon is of."""
     return os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
                         "libfail_disk.so")
+
+
+def hold(port):
+    """A socket that has the port, too, so that nobody takes it while the daemon is away."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", port))
+    return s
 
 
 class Disk:
@@ -50,17 +59,26 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="rdzv-linear-")
         self.disk = Disk(self.folder)
         self.env = dict(os.environ, LD_PRELOAD=preload(), FAIL_DISK=self.disk.path)
-        self.ports = [free_port() for _ in range(3)]
         self.daemon = self.row = None
         self.log = []
-        self.proxy, self.relays = None, []
-        self.start()
+        self.proxy, self.relays, self.killed_relays = None, [], set()
+        self.first_start()
         if relays:
             self.proxy = Proxy(self.ports[0])
-            self.relays = [self.relay("default", free_port()) for _ in range(relays)]
-            self.relays.append(self.relay("small", free_port()))
+            self.relays = [self.relay("default") for _ in range(relays)] + [self.relay("small")]
 
     # --- The daemon.
+
+    def first_start(self):
+        """On ports that it keeps."""
+        self.held = []
+        while len(self.held) < 3:
+            try:
+                self.held.append(hold(free_port()))
+            except OSError:
+                pass  # another test took it just now
+        self.ports = [s.getsockname()[1] for s in self.held]
+        self.start()
 
     def start(self):
         began = now()
@@ -96,11 +114,20 @@ class Cluster:
 
     # --- Relays.
 
-    def relay(self, space, port):
-        r = Rdzvd("--upstream=127.0.0.1:%d" % self.proxy.port, "--space=" + space,
-                  listen=["127.0.0.1:%d" % port])
+    def relay(self, space):
+        r = Rdzvd("--upstream=127.0.0.1:%d" % self.proxy.port, "--space=" + space)
         r.space = space
         return r
+
+    def kill_relay(self):
+        """Its clients see it."""
+        at = self.rng.randrange(len(self.relays))
+        old = self.relays[at]
+        self.killed_relays.add(old.port)
+        old.process.kill()
+        old.process.wait()
+        self.log.append(old.log())
+        self.relays[at] = self.relay(old.space)
 
     # --- Faults. Each takes some time, and leaves nothing behind.
 
@@ -171,7 +198,7 @@ class Cluster:
     DIRECT = (("kill", 8), ("kill_twice", 1), ("terminate", 1), ("stop", 3), ("die_writing", 5),
               ("slow_disk", 2), ("failing_disk", 2))
     RELAYED = (("kill", 8), ("kill_twice", 1), ("terminate", 1), ("stop", 2), ("die_writing", 5),
-               ("slow_disk", 1), ("cut", 5), ("cut_between_bytes", 5), ("stall", 2))
+               ("slow_disk", 1), ("cut", 5), ("cut_between_bytes", 5), ("stall", 2), ("kill_relay", 1))
 
     def strike(self):
         names, weights = zip(*(self.RELAYED if self.relays else self.DIRECT))
@@ -197,5 +224,7 @@ class Cluster:
             self.log.append(r.log())
         if self.proxy:
             self.proxy.close()
+        for s in self.held:
+            s.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return "\n--\n".join(self.log)

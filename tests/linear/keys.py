@@ -229,9 +229,10 @@ def _first_shown(rows):
 
 
 def _end_of(end, daemons):
-    """What a connection that ended had asked its daemon came before that."""
-    return min((d["ended"] for d in daemons if d["ended"] and d["ended"] > end["opened"]
-                and (not end.get("relayed") or d["ended"] > end["at"])), default=INFINITE)
+    """What a connection that ended had asked its daemon came before that. Behind a relay: it asked
+    the one that was there when the relay died."""
+    since = end["seen"] if end.get("relayed") else end["opened"]
+    return min((d["ended"] for d in daemons if d["ended"] and d["ended"] > since), default=INFINITE)
 
 
 def _client(number, rows, end, daemons, shown):

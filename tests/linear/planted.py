@@ -49,7 +49,7 @@ BUGS = [
     Bug("snapshots have no events", "store/watch.c",
         "    h->history[index % HISTORY_EVENTS] = e;\n    h->bytes += event_size(e);\n    return true;",
         "    tree_event_unref(e);\n    return true;"),
-    Bug("a snapshot has a deadline of before", "store/tree_load.c",
+    Bug("a start from a snapshot skips an index", "store/tree_load.c",
         "t->index = t->hub.last = state->tree_index;",
         "t->index = t->hub.last = state->tree_index + 1;"),
     # Order and answers.

@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, seed, mode, options):
         self.seed, self.mode, self.relayed = seed, mode, options.relayed
-        self.relays_may_end, self.http = False, options.http
+        self.http = options.http
         self.rng = random.Random("run/%s" % seed)
         self.seconds = options.seconds
         self.pause = self.rng.choice((0.004, 0.01, 0.02))

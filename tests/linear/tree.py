@@ -305,15 +305,25 @@ class Tree:
         self._make_parents(path, c.index)
         self._put(path, {"value": node["value"], "created": created, "modified": c.index})
 
+    def _hidden(self, index):
+        """Refreshes that nobody was told of: those without an answer. Through a relay also the first
+        of two: it sends a refresh again when the store was lost (rdzv/relay/http_pass.h)."""
+        found = [r for shape, rows in self.unknown.items() if shape[2] == "a refresh" for r in rows]
+        if self.relayed:
+            found += [r for r in self.rows if r["form"].get("refresh") and r["status"] == 200 and
+                      r["index"] > index]
+        return found
+
     def _apply_hidden(self, index):
-        """A change that nobody was told of: a refresh whose answer got lost, or of no interest."""
-        rows = [r for shape, rows in self.unknown.items() if shape[2] == "a refresh" for r in rows]
+        """A change that nobody was told of: a refresh, or of no interest."""
+        rows = self._hidden(index)
         require(rows or index > self.told, "nobody knows what happened at index %d", index)
         for row in rows:
             n = self.nodes.get(row["path"])
             if n is not None and index in self.sightings.get(row["path"], ()):
                 n["modified"] = index
-                self.unknown["update", row["path"], "a refresh"].remove(row)
+                if row["status"] != 200:
+                    self.unknown["update", row["path"], "a refresh"].remove(row)
                 return
 
     # --- Reads.
