@@ -53,8 +53,8 @@ struct relay_session {
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
     struct link_answer answers[2]; /* what is queued */
-    size_t noted;                   /* bytes of it, all together */
-    uint64_t opened_number;         /* of RELAY_OPENED, while is_opening */
+    size_t noted;                  /* bytes of it, all together */
+    uint64_t opened_number;        /* of RELAY_OPENED, while is_opening */
     uint8_t opened_flags;
 
     bool is_partial; /* the rest of a request comes in the next frame */
