@@ -60,6 +60,9 @@ class Search:
     def __init__(self, model, clients, limit=400000):
         self.model = model
         self.clients = sorted((c for c in clients if c.steps), key=lambda c: c.began)
+        ends = {c.ended for c in clients if c.gone is not None} - {INFINITE}
+        self.spans = any(s.call <= e < s.ret for e in ends for c in clients
+                         for s in c.steps[:c.sure])
         self.limit = limit
         self.visited = 0
         self.deepest = (-1, None, None)
@@ -124,14 +127,14 @@ class Search:
         return moves + self._ends(places, state, ends, sure)
 
     def _ends(self, places, state, ends, sure):
-        """An end that the model does not notice may as well come late: behind all that must come
-        before a daemon's end, and the others in the order of the clients."""
+        """An end that the model does not notice may as well come late: in the order of the clients,
+        and behind all that must come, unless that may go on behind a daemon's end."""
         moves, unnoticed = [], []
         for i, after, s in ends:
             for new in self.model.step(state, self.clients[i].name, s.data):
                 move = (places[:i] + (after,) + places[i + 1:], new)
                 (unnoticed if new == state else moves).append(move)
-        return moves if sure else moves + unnoticed[:1]
+        return moves if sure and not self.spans else moves + unnoticed[:1]
 
     def _is_done(self, places):
         return all(p >= c.sure and (c.gone is None or c.ended == INFINITE or p == self._end(c))
