@@ -15,20 +15,25 @@ void reserve_fini(struct reserve *r)
     *r = (struct reserve){0};
 }
 
-bool reserve_grow(struct reserve *r, size_t need)
+static bool take(struct reserve *r, size_t size)
 {
-    size_t size = need < RESERVE_STANDING ? RESERVE_STANDING : need;
     void *block = malloc(size);
 
-    if (block == NULL && need < size) {
-        size = need; /* as much as this change takes, when there is no more */
-        block = malloc(size);
-    }
     if (block == NULL)
         return false;
     free(r->block);
     *r = (struct reserve){block, size};
     return true;
+}
+
+bool reserve_grow(struct reserve *r, size_t need)
+{
+    return take(r, need < RESERVE_STANDING ? RESERVE_STANDING : need);
+}
+
+bool reserve_grow_little(struct reserve *r, size_t need)
+{
+    return take(r, need + RESERVE_SLACK);
 }
 
 /* Not by making a large block less, which would still have pages of its own: the standing one is a

@@ -36,6 +36,11 @@ static inline size_t reserve_blob_cost(size_t cap)
 /* For reserve_hold(). */
 bool reserve_grow(struct reserve *r, size_t need);
 
+/* The same with no more than this change takes, and what its pieces may leave between them: for one
+ * that makes room, when there is not even the standing block. */
+#define RESERVE_SLACK (4u << 10)
+bool reserve_grow_little(struct reserve *r, size_t need);
+
 /* True: allocations of that cost in all will succeed, until reserve_settle(). */
 static inline bool reserve_hold(struct reserve *r, size_t need)
 {

@@ -121,8 +121,11 @@ __attribute__((noinline)) static bool hold_more(struct store *s, const struct ch
 {
     bool held = reserve_grow(&s->reserve, need);
 
-    while (!held && need <= RESERVE_STANDING && makes_room(change) && forget_event(s))
-        held = reserve_grow(&s->reserve, need);
+    if (held || need > RESERVE_STANDING || !makes_room(change))
+        return held;
+    do {
+        held = reserve_grow_little(&s->reserve, need);
+    } while (!held && forget_event(s));
     return held;
 }
 
