@@ -139,6 +139,15 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
 
 /* --- The link comes and goes. --- */
 
+/* What the store allows; 0: it has not said. Never more than it could be told to allow, so that no
+ * sum of lengths wraps around. */
+static uint64_t limit_of(uint64_t said, uint64_t before, uint64_t most)
+{
+    if (said == 0)
+        return before;
+    return said < most ? said : most;
+}
+
 void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
     struct c10d_limits *l = &r->limits;
@@ -147,14 +156,10 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
     r->link = r->welcomed = true;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
-    if (w->key_max != 0)
-        l->key_max = w->key_max;
-    if (w->value_max != 0)
-        l->value_max = w->value_max;
-    if (w->keys_max != 0)
-        l->keys_max = w->keys_max;
-    if (w->request_max != 0)
-        l->request_max = w->request_max;
+    l->key_max = limit_of(w->key_max, l->key_max, UINT32_MAX);
+    l->value_max = limit_of(w->value_max, l->value_max, INT64_MAX);
+    l->keys_max = limit_of(w->keys_max, l->keys_max, UINT32_MAX);
+    l->request_max = limit_of(w->request_max, l->request_max, INT64_MAX);
     TAILQ_FOREACH(s, &r->sessions, entry) {
         relay_queue(s);
         relay_let_go_on(s); /* a PING may wait for this */
