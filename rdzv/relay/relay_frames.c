@@ -279,7 +279,7 @@ static bool deliver(struct relay_client *s, const struct relay_frame *frame)
 }
 
 /* All requests up to this one are done. `answered`: it has got what it asked for. False: one of
- * them would wait for ever for its answer. */
+ * them would wait for ever for its answer, or was never sent. */
 static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -292,7 +292,8 @@ static bool confirm(struct relay_client *s, uint64_t number, bool answered)
             r->stats.confirmed_ns += r->now_ns - q->since_ns;
         }
         s->recorded = s->recorded || q->changes;
-        lacks = lacks || (q->wanted && (q->number < number || !answered) && !pending_waits(q));
+        lacks = lacks || !q->was_sent ||
+                (q->wanted && (q->number < number || !answered) && !pending_waits(q));
         relay_drop_request(s, q);
     }
     return !lacks;
@@ -397,7 +398,7 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
     const struct relay_request *q = pending_find(&s->pending, frame->number);
     bool wanted = is_wanted(s, frame->number);
 
-    if (flags & RELAY_ARRIVED) /* it is sent again, and does not count twice */
+    if (flags & RELAY_ARRIVED && frame->number != 0) /* it is sent again, and counts once */
         return confirm(s, frame->number - 1, false);
     if (wanted && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
         deliver_desired(s, q);

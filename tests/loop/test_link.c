@@ -1087,6 +1087,31 @@ static void a_request_that_was_carried_out_is_not_carried_out_again(void **state
     loop_close(&loop);
 }
 
+/* Fields that nobody knows, of two bytes each: decoded, they are many times as long. */
+static void a_long_hello_or_open_is_not_decoded(void **state)
+{
+    static uint8_t fields[RELAY_MESSAGE_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fields; i += 2)
+        fields[i] = 0x78; /* field 15, a number: 0 */
+    for (int welcome = 0; welcome < 2; welcome++) {
+        int fd;
+
+        loop_open(&loop, NULL);
+        if (welcome) {
+            fd = link_connect();
+            memcpy(fields, "\x09\x0b\0\0\0\0\0\0\0\x10", 10); /* session 11, version 0 */
+        } else {
+            fd = loop_connect(&loop, false);
+            loop_send(&loop, fd, TEXT(RELAY_MAGIC));
+        }
+        send_frame(fd, welcome ? RELAY_OPEN : RELAY_HELLO, 0, 2, 0, fields, sizeof fields);
+        expect_dropped(fd, welcome ? "an OPEN that no relay sends" : "no HELLO");
+        loop_close(&loop);
+    }
+}
+
 /* Numbers only grow, up to the last one that there is. */
 static void no_number_comes_behind_the_last(void **state)
 {
@@ -1624,6 +1649,7 @@ int main(void)
         cmocka_unit_test(hostile_frames_end_the_link),
         cmocka_unit_test(two_requests_in_one_frame_end_the_session),
         cmocka_unit_test(a_request_that_was_carried_out_is_not_carried_out_again),
+        cmocka_unit_test(a_long_hello_or_open_is_not_decoded),
         cmocka_unit_test(no_number_comes_behind_the_last),
         cmocka_unit_test(a_change_behind_an_open_wait_ends_the_session),
         cmocka_unit_test(a_relay_that_is_too_far_ahead_is_dropped),
