@@ -1134,8 +1134,8 @@ static void a_change_behind_an_open_wait_ends_the_session(void **state)
     static const struct {
         const char *bytes;
         size_t len;
-    } changes[] = {{TEXT(SET_K)},   {TEXT(ADD_N)},     {TEXT(MULTI_SET)},
-                   {TEXT(POP_Q)},   {TEXT(BARRIER_2)}, {TEXT(DELETE_K)}};
+    } changes[] = {{TEXT(SET_K)}, {TEXT(ADD_N)},     {TEXT(MULTI_SET)},
+                   {TEXT(POP_Q)}, {TEXT(BARRIER_2)}, {TEXT(DELETE_K)}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(changes); i++) {

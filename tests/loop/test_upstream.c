@@ -110,8 +110,7 @@ static int take_hello(int i)
 
 static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
 {
-    const struct relay_frame frame = {
-        .kind = (uint8_t)kind, .number = number, .payload = payload};
+    const struct relay_frame frame = {.kind = (uint8_t)kind, .number = number, .payload = payload};
     uint8_t bytes[RELAY_HEAD_SIZE + 256];
 
     relay_put_head(bytes, &frame);
