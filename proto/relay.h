@@ -39,6 +39,9 @@
  * the others waiting, and no frame is too long to be received in one piece. */
 #define RELAY_PAYLOAD_MAX (64u << 10)
 
+/* HELLO and OPEN are names and numbers: what is longer is none, and is not decoded. */
+#define RELAY_MESSAGE_MAX 4096u
+
 /* Requests without an answer that a relay may have open in a session, and their bytes: one request
  * may be longer, alone. */
 #define RELAY_WINDOW       256u

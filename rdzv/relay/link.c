@@ -90,9 +90,11 @@ static void welcome(struct relay_link *link)
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
 {
-    Rdzv__RelayHello *hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
+    Rdzv__RelayHello *hello = NULL;
     const char *why;
 
+    if (payload.len <= RELAY_MESSAGE_MAX)
+        hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "its first frame is no HELLO";
     copy_name(link->name, hello->name.data, hello->name.len);
@@ -127,10 +129,12 @@ static struct peer peer_from(ProtobufCBinaryData host, uint32_t port)
 
 static const char *take_open(struct relay_link *link, const struct relay_frame *frame)
 {
-    Rdzv__RelayOpen *open = rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
+    Rdzv__RelayOpen *open = NULL;
     struct relay_opening o;
     bool ok;
 
+    if (frame->payload.len <= RELAY_MESSAGE_MAX)
+        open = rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
     ok = open != NULL && open->session != 0 && open->c10d_version <= C10D_MODERN &&
          frame->channel != 0 && relay_session_find(link, frame->channel) == NULL;
     if (ok) {

@@ -211,36 +211,41 @@ static void reply_stop(struct relay_session *s)
     conn_put(s->conn, &stop, 1);
 }
 
+static enum carrier_verdict refuse_request(struct relay_session *s, const char *why)
+{
+    conn_drop(s->conn, DROP_MALFORMED, why, (struct slice){0});
+    return CARRIER_REFUSED;
+}
+
 /* The first request after the session was opened may be here for the second time: a WAIT or
  * BARRIER that was open when the link was lost, or that was answered and the answer lost; or a
  * BARRIER that has been counted before a start. */
 static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number,
                                         struct slice barrier)
 {
-    struct engine_session_state state;
+    struct engine_session_state state = {0};
 
-    if (s->waits == number && c10d_waits(s->conn))
+    engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state);
+    if (number >= state.number && s->waits == number && c10d_waits(s->conn))
         return CARRIER_REPEATED;
-    if (s->stopped == number) {
+    if (number >= state.number && s->stopped == number) {
         reply_stop(s);
         return CARRIER_REPEATED;
     }
     c10d_drop_wait(s->conn);
     s->waits = s->stopped = 0;
-    if (!engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state) ||
-        number > state.number)
+    if (number > state.number)
         return CARRIER_PROCEED;
-    if (number < state.number || (state.flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL) {
-        conn_drop(s->conn, DROP_MALFORMED, "a request that has been carried out is sent again",
-                  (struct slice){0});
-        return CARRIER_REFUSED;
-    }
+    if (number < state.number || (state.flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
+        return refuse_request(s, "a request that has been carried out is sent again");
     if (!engine_session_barrier_is_open(s->all->engine, conn_space(s->conn), s->id))
         return CARRIER_WAITS_AGAIN;
     reply_stop(s);
     return CARRIER_REPEATED;
 }
 
+/* A change is written down under a number that is larger than that of any before it: so none comes
+ * behind a WAIT that is open, which may be sent again. */
 static enum carrier_verdict begin(struct conn *c, bool changes, struct slice barrier)
 {
     struct relay_session *s = session_of(c);
@@ -249,15 +254,15 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
     enum store_status status;
 
     note_answers(s);
-    if (next_number(s) > s->received) {
-        conn_drop(c, DROP_MALFORMED, "two requests in one frame", (struct slice){0});
-        return CARRIER_REFUSED;
-    }
+    if (next_number(s) > s->received)
+        return refuse_request(s, "two requests in one frame");
     s->is_fresh = false;
     if (is_first)
         verdict = begin_again(s, next_number(s), barrier);
     if (verdict != CARRIER_PROCEED || !changes)
         return verdict;
+    if (c10d_waits(c))
+        return refuse_request(s, "a change while its WAIT is open");
     status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);
     if (status == STORE_OK)
         return CARRIER_PROCEED;
@@ -340,7 +345,7 @@ static void local(const struct conn *c, struct peer *out)
 /* The number of the request that a frame brings a part of. */
 static const char *take_number(struct relay_session *s, const struct relay_frame *frame)
 {
-    uint64_t next = s->received + 1;
+    uint64_t next = s->received + 1; /* 0 behind the last number that there is */
 
     if (frame->number == 0 || (s->is_partial && frame->number != next))
         return "a frame of another request within a request";
@@ -350,7 +355,7 @@ static const char *take_number(struct relay_session *s, const struct relay_frame
     }
     if (frame->number == next)
         return NULL;
-    if (frame->number < next || s->gap.next != 0)
+    if (frame->number <= s->received || s->gap.next != 0)
         return "the number of a request is none that may come";
     s->gap.after = s->received;
     s->gap.next = frame->number;

@@ -139,6 +139,15 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
 
 /* --- The link comes and goes. --- */
 
+/* What the store allows; 0: it has not said. Never more than it could be told to allow, so that no
+ * sum of lengths wraps around. */
+static uint64_t limit_of(uint64_t said, uint64_t before, uint64_t most)
+{
+    if (said == 0)
+        return before;
+    return said < most ? said : most;
+}
+
 void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
     struct c10d_limits *l = &r->limits;
@@ -147,14 +156,10 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
     r->link = r->welcomed = true;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
-    if (w->key_max != 0)
-        l->key_max = w->key_max;
-    if (w->value_max != 0)
-        l->value_max = w->value_max;
-    if (w->keys_max != 0)
-        l->keys_max = w->keys_max;
-    if (w->request_max != 0)
-        l->request_max = w->request_max;
+    l->key_max = limit_of(w->key_max, l->key_max, UINT32_MAX);
+    l->value_max = limit_of(w->value_max, l->value_max, INT64_MAX);
+    l->keys_max = limit_of(w->keys_max, l->keys_max, UINT32_MAX);
+    l->request_max = limit_of(w->request_max, l->request_max, INT64_MAX);
     TAILQ_FOREACH(s, &r->sessions, entry) {
         relay_queue(s);
         relay_let_go_on(s); /* a PING may wait for this */
@@ -274,7 +279,7 @@ static bool deliver(struct relay_client *s, const struct relay_frame *frame)
 }
 
 /* All requests up to this one are done. `answered`: it has got what it asked for. False: one of
- * them would wait for ever for its answer. */
+ * them would wait for ever for its answer, or was never sent. */
 static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -287,7 +292,8 @@ static bool confirm(struct relay_client *s, uint64_t number, bool answered)
             r->stats.confirmed_ns += r->now_ns - q->since_ns;
         }
         s->recorded = s->recorded || q->changes;
-        lacks = lacks || (q->wanted && (q->number < number || !answered) && !pending_waits(q));
+        lacks = lacks || !q->was_sent ||
+                (q->wanted && (q->number < number || !answered) && !pending_waits(q));
         relay_drop_request(s, q);
     }
     return !lacks;
@@ -392,7 +398,7 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
     const struct relay_request *q = pending_find(&s->pending, frame->number);
     bool wanted = is_wanted(s, frame->number);
 
-    if (flags & RELAY_ARRIVED) /* it is sent again, and does not count twice */
+    if (flags & RELAY_ARRIVED && frame->number != 0) /* it is sent again, and counts once */
         return confirm(s, frame->number - 1, false);
     if (wanted && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
         deliver_desired(s, q);

@@ -159,6 +159,7 @@ static void connect_next(struct upstream *u)
     const union resolve_address *a = &u->addresses[u->at];
 
     name_address(u);
+    u->sockets++;
     u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
     if (u->in == NULL) {
         fail(u, "no memory for the connection, see --memory-limit");
@@ -330,6 +331,15 @@ static void on_refused(struct upstream *u, struct slice why)
     fail(u, "the store refuses this relay");
 }
 
+/* What a store that reads nothing may ask is bounded. */
+static const char *pong(struct upstream *u, uint64_t number)
+{
+    if (u->out.bytes > 2 * QUEUED_MAX)
+        return "the store reads nothing, and asks on";
+    put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = number});
+    return NULL;
+}
+
 static void on_frame(struct upstream *u, const struct relay_frame *frame)
 {
     const char *why = NULL;
@@ -341,7 +351,7 @@ static void on_frame(struct upstream *u, const struct relay_frame *frame)
     else if (u->state == UPSTREAM_GREETS)
         fail(u, "no answer to HELLO, but something else");
     else if (frame->kind == RELAY_PING)
-        put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
+        why = pong(u, frame->number);
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
     if (why != NULL)
@@ -353,10 +363,10 @@ static void on_frame(struct upstream *u, const struct relay_frame *frame)
 /* Whole frames at the start of what is here. The link may end with any of them. */
 static void take_frames(struct upstream *u)
 {
-    int fd = u->fd;
+    uint32_t sockets = u->sockets;
     size_t used = 0;
 
-    while (u->fd == fd && u->in != NULL) {
+    while (u->sockets == sockets && u->in != NULL) {
         struct slice rest = {u->in + used, u->in_len - used};
         struct relay_frame frame;
         size_t size;
@@ -373,7 +383,7 @@ static void take_frames(struct upstream *u)
         budget_spend(&u->net->budget, FRAME_COST);
         on_frame(u, &frame);
     }
-    if (u->fd != fd || u->in == NULL)
+    if (u->sockets != sockets || u->in == NULL)
         return;
     u->in_len -= used;
     if (used > 0 && u->in_len > 0)

@@ -29,6 +29,7 @@ struct upstream {
     struct event timer;
     struct event event; /* of the socket */
     int fd;             /* -1: none */
+    uint32_t sockets;   /* that there were: the next one may have the number of the last */
     bool wants_to_send; /* the socket takes no more for now */
     struct resolve *resolve;
     size_t target; /* of config->upstreams */

@@ -1087,6 +1087,78 @@ static void a_request_that_was_carried_out_is_not_carried_out_again(void **state
     loop_close(&loop);
 }
 
+/* Fields that nobody knows, of two bytes each: decoded, they are many times as long. */
+static void a_long_hello_or_open_is_not_decoded(void **state)
+{
+    static uint8_t fields[RELAY_MESSAGE_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fields; i += 2)
+        fields[i] = 0x78; /* field 15, a number: 0 */
+    for (int welcome = 0; welcome < 2; welcome++) {
+        int fd;
+
+        loop_open(&loop, NULL);
+        if (welcome) {
+            fd = link_connect();
+            memcpy(fields, "\x09\x0b\0\0\0\0\0\0\0\x10", 10); /* session 11, version 0 */
+        } else {
+            fd = loop_connect(&loop, false);
+            loop_send(&loop, fd, TEXT(RELAY_MAGIC));
+        }
+        send_frame(fd, welcome ? RELAY_OPEN : RELAY_HELLO, 0, 2, 0, fields, sizeof fields);
+        expect_dropped(fd, welcome ? "an OPEN that no relay sends" : "no HELLO");
+        loop_close(&loop);
+    }
+}
+
+/* Numbers only grow, up to the last one that there is. */
+static void no_number_comes_behind_the_last(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = link_connect();
+    open_session(fd, 1, 11);
+    request(fd, 1, UINT64_MAX, TEXT(SET_K));
+    expect(fd, RELAY_DONE, RELAY_KNOWN, 1, UINT64_MAX, NOTHING);
+    request(fd, 1, 5, TEXT(SET_K));
+    expect_dropped(fd, "the number of a request");
+    loop_close(&loop);
+}
+
+/* Else the WAIT could be sent again behind the change, and then the change. */
+static void a_change_behind_an_open_wait_ends_the_session(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } changes[] = {{TEXT(SET_K)}, {TEXT(ADD_N)},     {TEXT(MULTI_SET)},
+                   {TEXT(POP_Q)}, {TEXT(BARRIER_2)}, {TEXT(DELETE_K)}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        int fd;
+
+        loop_open(&loop, NULL);
+        fd = link_connect();
+        open_session(fd, 2, 12);
+        request(fd, 2, 1, TEXT(PUSH_Q));
+        expect(fd, RELAY_DONE, RELAY_KNOWN, 2, 1, NOTHING);
+        open_session(fd, 1, 11);
+        request(fd, 1, 1, TEXT(WAIT_J));
+        request(fd, 1, 2, changes[i].bytes, changes[i].len);
+        expect(fd, RELAY_ENDED, 0, 1, 0, TEXT("a change while its WAIT is open"));
+        request(fd, 2, 2, TEXT(GET_N));
+        expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 2, TEXT("\0\0\0\0\0\0\0\0"));
+        request(fd, 2, 3, TEXT(LEN_Q));
+        expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 3, TEXT(ONE));
+        lose_link(fd);
+        loop_close(&loop);
+    }
+}
+
 /* A request is held, and the relay sends on and on behind it. */
 static void a_relay_that_is_too_far_ahead_is_dropped(void **state)
 {
@@ -1577,6 +1649,9 @@ int main(void)
         cmocka_unit_test(hostile_frames_end_the_link),
         cmocka_unit_test(two_requests_in_one_frame_end_the_session),
         cmocka_unit_test(a_request_that_was_carried_out_is_not_carried_out_again),
+        cmocka_unit_test(a_long_hello_or_open_is_not_decoded),
+        cmocka_unit_test(no_number_comes_behind_the_last),
+        cmocka_unit_test(a_change_behind_an_open_wait_ends_the_session),
         cmocka_unit_test(a_relay_that_is_too_far_ahead_is_dropped),
         cmocka_unit_test(a_session_may_be_one_too_many),
         cmocka_unit_test(many_sessions_are_opened_and_closed),

@@ -659,6 +659,51 @@ static void a_request_without_its_answer_ends_the_client(void **state)
     assert_true(s->a.ended);
 }
 
+/* Nothing is taken for done that the store has not got. */
+static void what_was_not_sent_is_not_confirmed(void **state)
+{
+    static const uint8_t kinds[] = {RELAY_DONE, RELAY_ANSWER, RELAY_OPENED};
+    struct scene *s = *state;
+
+    link_up(s);
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        uint32_t channel;
+
+        if (s->a.session == NULL) {
+            s->a = (struct client){0};
+            session_new(s, C10D_MODERN, &s->a);
+        }
+        take(s, &s->a, "SET k v");
+        channel = opened(s, false);
+        sent(s, channel, 1, "SET k v");
+        if (kinds[i] == RELAY_OPENED) {
+            link_down(s);
+            link_up(s);
+            channel = opened(s, true);
+        }
+        take(s, &s->a, "SET k w");
+        store_says(s, kinds[i], RELAY_KNOWN, channel, 2, NULL, 0);
+        assert_true(s->a.ended);
+        flush(s);
+        s->len = 0;
+    }
+}
+
+static void a_barrier_that_never_was_has_not_arrived(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "ADD n 1");
+    link_down(s);
+    link_up(s);
+    channel = opened(s, true);
+    OPENED(s, RELAY_KNOWN | RELAY_ARRIVED, channel, 0, "");
+    assert_false(s->a.ended);
+    sent(s, channel, 1, "ADD n 1");
+}
+
 /* --- Cancelling. --- */
 
 static void cancel_goes_through_the_store_while_it_is_there(void **state)
@@ -944,6 +989,8 @@ int main(void)
         TEST(what_may_be_in_doubt_is_lost_after_the_session_timeout),
         TEST(and_is_sent_again_before),
         TEST(a_request_without_its_answer_ends_the_client),
+        TEST(what_was_not_sent_is_not_confirmed),
+        TEST(a_barrier_that_never_was_has_not_arrived),
         TEST(cancel_goes_through_the_store_while_it_is_there),
         TEST(cancel_is_answered_here_while_the_store_is_away),
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),

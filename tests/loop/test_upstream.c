@@ -1,0 +1,202 @@
+/* A relay's connection to its store: which address it goes to when one refuses, and what it takes
+ * from a store that keeps to no rules. Names are looked up here: the store's has two addresses. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/relay.h"
+#include "proto/relay.pb-c.h"
+#include "rdzv/net/resolve.h"
+#include "tests/loop/harness.h"
+
+static struct loop loop; /* large */
+
+/* --- The store, at two addresses. --- */
+
+static int listening[2];
+static union resolve_address addresses[2];
+
+static void listen_at(int i)
+{
+    union resolve_address *a = &addresses[i];
+    socklen_t len = sizeof a->in4;
+
+    a->in4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    listening[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(listening[i] >= 0);
+    assert_int_equal(bind(listening[i], &a->any, len), 0);
+    assert_int_equal(listen(listening[i], 16), 0);
+    assert_int_equal(getsockname(listening[i], &a->any, &len), 0);
+}
+
+struct lookup {
+    void (*tell)(void *arg, const union resolve_address *addresses, size_t count, const char *why);
+    void *arg;
+};
+
+static struct lookup lookup;
+
+static void on_found(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    lookup.tell(lookup.arg, addresses, 2, NULL);
+}
+
+struct resolve *__wrap_resolve_start(struct event_base *base, const char *host, uint16_t port,
+                                     void (*tell)(void *arg, const union resolve_address *addresses,
+                                                  size_t count, const char *why),
+                                     void *arg);
+struct resolve *__wrap_resolve_start(struct event_base *base, const char *host, uint16_t port,
+                                     void (*tell)(void *arg, const union resolve_address *addresses,
+                                                  size_t count, const char *why),
+                                     void *arg)
+{
+    const struct timeval now = {0};
+
+    assert_string_equal(host, "store.test");
+    assert_int_equal(port, 29400);
+    lookup = (struct lookup){tell, arg};
+    assert_int_equal(event_base_once(base, -1, EV_TIMEOUT, on_found, NULL, &now), 0);
+    return (struct resolve *)(void *)&lookup;
+}
+
+void __wrap_resolve_cancel(struct resolve *r);
+void __wrap_resolve_cancel(struct resolve *r)
+{
+    assert_null(r);
+}
+
+static void begin(void)
+{
+    listen_at(0);
+    listen_at(1);
+    loop_open(&loop, (const char *const[]){"--upstream=store.test:29400", NULL});
+}
+
+static void end(int fd)
+{
+    close(fd);
+    close(listening[0]);
+    close(listening[1]);
+    loop_close(&loop);
+}
+
+static const struct upstream *upstream(void)
+{
+    return &loop.server.relay.upstream;
+}
+
+/* The relay's connection to that address, which says HELLO. */
+static int take_hello(int i)
+{
+    uint8_t head[RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE], payload[640];
+    int fd;
+
+    LOOP_UNTIL(&loop, (fd = accept4(listening[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0);
+    loop_receive(&loop, fd, head, sizeof head);
+    assert_memory_equal(head, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    assert_int_equal(head[RELAY_MAGIC_SIZE + 4], RELAY_HELLO);
+    assert_in_range(bytes_get_u32(head + RELAY_MAGIC_SIZE), 1, sizeof payload);
+    loop_receive(&loop, fd, payload, bytes_get_u32(head + RELAY_MAGIC_SIZE));
+    return fd;
+}
+
+static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
+{
+    const struct relay_frame frame = {.kind = (uint8_t)kind, .number = number, .payload = payload};
+    uint8_t bytes[RELAY_HEAD_SIZE + 256];
+
+    relay_put_head(bytes, &frame);
+    memcpy(bytes + RELAY_HEAD_SIZE, payload.ptr, payload.len);
+    loop_send(&loop, fd, bytes, RELAY_HEAD_SIZE + payload.len);
+}
+
+static void welcome(int fd, uint64_t limit)
+{
+    Rdzv__RelayWelcome w = RDZV__RELAY_WELCOME__INIT;
+    uint8_t payload[256];
+
+    w.version = RELAY_VERSION;
+    w.session_timeout_ms = w.key_max = w.value_max = w.keys_max = w.request_max = limit;
+    say(fd, RELAY_WELCOME, 0, (struct slice){payload, rdzv__relay_welcome__pack(&w, payload)});
+    LOOP_UNTIL(&loop, upstream()->state == UPSTREAM_CONNECTED);
+}
+
+/* --- Tests. --- */
+
+/* The socket to the one has the number that the socket to the other had. */
+static void the_next_address_is_tried_when_one_refuses(void **state)
+{
+    int refused, fd;
+
+    (void)state;
+    begin();
+    refused = take_hello(0);
+    say(refused, RELAY_REFUSED, 0, slice_str("the store stops"));
+    fd = take_hello(1);
+    welcome(fd, 60000);
+    assert_int_equal(upstream()->failures, 0);
+    close(refused);
+    end(fd);
+}
+
+/* No length that a client may have can wrap around. */
+static void limits_are_such_as_a_store_can_have(void **state)
+{
+    const struct c10d_limits *l = &loop.server.relay.relay.limits;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = take_hello(0);
+    welcome(fd, UINT64_MAX);
+    assert_true(l->key_max <= INT64_MAX && l->value_max <= INT64_MAX &&
+                l->request_max <= INT64_MAX && l->keys_max <= UINT32_MAX);
+    end(fd);
+}
+
+/* A store that asks and asks, and never reads what it is answered. */
+static void a_store_that_does_not_read_loses_its_relay(void **state)
+{
+    uint8_t pings[RELAY_HEAD_SIZE * 1000];
+    size_t most = 0;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = take_hello(0);
+    welcome(fd, 60000);
+    for (size_t i = 0; i < 1000; i++)
+        relay_put_head(pings + i * RELAY_HEAD_SIZE,
+                       &(struct relay_frame){.kind = RELAY_PING, .number = i});
+    for (int i = 0; i < 10000 && upstream()->state == UPSTREAM_CONNECTED; i++) {
+        ssize_t n = send(fd, pings, sizeof pings, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n > 0 && (size_t)n % RELAY_HEAD_SIZE != 0)
+            loop_send(&loop, fd, pings + n, sizeof pings - (size_t)n);
+        loop_iterate(&loop);
+        if (upstream()->out.bytes > most)
+            most = upstream()->out.bytes;
+    }
+    assert_int_not_equal(upstream()->state, UPSTREAM_CONNECTED);
+    assert_in_range(most, 1, 4u << 20);
+    end(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
+        cmocka_unit_test(limits_are_such_as_a_store_can_have),
+        cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
