@@ -311,6 +311,7 @@ void check_store_probe_loopback(struct check *c)
 enum data_place {
     DATA_UNKNOWN,
     DATA_IN_MEMORY,
+    DATA_NOWHERE,      /* its mount names a volume that is not there */
     DATA_IN_CONTAINER, /* lost when the container restarts */
     DATA_IN_POD,       /* lost with the pod */
     DATA_ON_VOLUME,
@@ -337,6 +338,17 @@ static const struct yaml_node *mount_of(const struct kube_container *container, 
     return best;
 }
 
+static bool has_claim_template(const struct kube_object *o, const char *name)
+{
+    const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
+
+    for (size_t i = 0; i < yaml_length(claims); i++) {
+        if (strcmp(kube_text(claims->items[i], "metadata.name"), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum data_place place_of_volume(const struct kube_pods *p, const char *name)
 {
     const struct yaml_node *volumes = kube_get(p->spec, "volumes");
@@ -349,7 +361,10 @@ static enum data_place place_of_volume(const struct kube_pods *p, const char *na
                        ? DATA_IN_POD
                        : DATA_ON_VOLUME;
     }
-    return DATA_ON_VOLUME; /* of a claim template */
+    /* Other kinds may add volumes in ways of their own. */
+    return p->object->type == KUBE_STATEFULSET && !has_claim_template(p->object, name)
+               ? DATA_NOWHERE
+               : DATA_ON_VOLUME;
 }
 
 /* Where an rdzvd keeps its state. */
@@ -406,6 +421,12 @@ void check_store_data_lost(struct check *c)
             check_report(c, store_object(s), check_at_option(s->container, &folder),
                          "no volume is mounted at %s: the state is lost whenever the container "
                          "restarts",
+                         folder.value.text);
+        else if (place == DATA_NOWHERE)
+            check_report(c, store_object(s), check_at_option(s->container, &folder),
+                         "the volume %s that is mounted for %s is neither in volumes nor in "
+                         "volumeClaimTemplates",
+                         kube_text(mount_of(s->container, folder.value.text), "name"),
                          folder.value.text);
         else if (place == DATA_IN_POD && check_is_behind_relays(c, s))
             check_report(c, store_object(s), check_at_option(s->container, &folder),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "proto/relay.h"
 #include "rdzv/net/input.h"
 
 /* What is charged for a request beside its bytes, and for what is copied of a long one. */
@@ -209,7 +210,9 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     if (result == PARSE_MORE)
         progress->need = size;
     else if (result == PARSE_BAD)
-        *why = "no protocol spoken here begins so";
+        *why = relay_detect(in, &size) != PARSE_BAD
+                   ? "it is a relay, and so is this: its --upstream has to be a store"
+                   : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;
     local = local_of(c);

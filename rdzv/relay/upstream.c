@@ -397,9 +397,10 @@ static void receive(struct upstream *u)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        fail(u, n == 0 ? (u->state == UPSTREAM_GREETS ? "it closes the connection: is this a store?"
-                                                      : "the store has closed the connection")
-                       : strerror(errno));
+        fail(u, n < 0                         ? strerror(errno)
+                : u->state == UPSTREAM_GREETS ? "it closes the connection: is this a store, and "
+                                                "no relay?"
+                                              : "the store has closed the connection");
         return;
     }
     u->in_len += (size_t)n;

@@ -184,8 +184,8 @@ void loss_on_restore(struct step *s)
     if (gone > 0 && step_put_state(s, &next, 0)) {
         note = explain_note(s, NOTE_NODES_LOST);
         note->number = gone;
-        note->reason = "rdzvd was started again, and agents of torch connect again through a relay "
-                       "alone";
+        note->reason = "rdzvd was started again, and their agents have not come back: only a relay "
+                       "connects again";
     }
     torch_state_free(&next);
 }

@@ -43,7 +43,8 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
     s->out->counters.runs_repaired += ok;
     note = explain_note(s, ok ? NOTE_HEARTBEATS_SHIFTED : NOTE_SHIFT_FAILED);
     note->number = still_ms;
-    note->reason = "rdzvd stood still for this long, so no agent could send a heartbeat";
+    note->reason = "rdzvd stood still or was away for this long, so no agent could send a "
+                   "heartbeat";
 }
 
 /* --- A node was away. --- */

@@ -487,6 +487,16 @@ def a_relay_that_is_refused_says_so():
 
 
 @case
+def a_relay_is_no_store_of_another():
+    """An --upstream that leads to a relay, or back to itself: both ends say what is wrong."""
+    with Store() as store, Relay(store) as relay, Relay("127.0.0.1:%d" % relay.port) as second:
+        second.wait_log("event=upstream_failed .*is this a store, and no relay")
+        relay.wait_log("event=dropped .*its --upstream has to be a store")
+        same(ask(second.port, "/readyz")[0], 503, "/readyz")
+        same(Peer(relay.port).add(b"n", 1), 1, "ADD")
+
+
+@case
 def what_is_no_store_is_not_taken_for_one():
     """A server that accepts and says nothing, or something else, is left for the next one."""
     deaf = socket.create_server(("127.0.0.1", 0))
