@@ -699,6 +699,32 @@ def put(s, key, value):
     s.ask("PUT", "/v2/keys" + key, b"value=" + value, "application/x-www-form-urlencoded")
 
 
+def read_until(s, peers, last):
+    """All of them at the same time, each until that has come. How many ended before."""
+    left, tails, early, poll = {p.fileno(): p for p in peers}, {}, 0, select.poll()
+    for fd in left:
+        poll.register(fd, select.POLLIN)
+    while left:
+        for fd, _ in poll.poll(1000 * s.options.patience) or sys.exit("not all are told"):
+            got = left[fd].recv(1 << 20)
+            tail = tails.get(fd, b"") + got
+            tails[fd] = tail[-400:]
+            if not got or last in tail:
+                early += not got
+                poll.unregister(fd)
+                del left[fd]
+    return early
+
+
+def await_watchers(s, count):
+    """Until the daemon has so many open watches."""
+    deadline = time.monotonic() + s.options.patience
+    while json.loads(s.ask("GET", "/v2/stats/store"))["watchers"] != count:
+        if time.monotonic() > deadline:
+            raise TimeoutError("there are not %d watches" % count)
+        time.sleep(0.02)
+
+
 @case()
 def watch_key(s):
     """PUTs of a key that many watch, and its directories."""
@@ -727,18 +753,7 @@ def watch_directory(s):
     yield "%d PUTs, %d watchers" % (count, len(peers))
     sender = threading.Thread(target=send_all, args=(s.http(), request))
     sender.start()
-    watched, end = {p.fileno(): p for p in peers}, ('"key":"/dir/%d"' % (count - 1)).encode()
-    tails, poll = {}, select.poll()
-    for fd in watched:
-        poll.register(fd, select.POLLIN)
-    while watched:
-        for fd, _ in poll.poll(10000) or sys.exit("not all are told"):
-            got = watched[fd].recv(1 << 20)
-            tail = tails.get(fd, b"") + got
-            tails[fd] = tail[-400:]
-            if not got or end in tail:
-                poll.unregister(fd)
-                del watched[fd]
+    read_until(s, peers, ('"key":"/dir/%d"' % (count - 1)).encode())
     sender.join()
 
 
@@ -855,22 +870,20 @@ def large_put_watchers(s):
     size, watchers, count = s.of(MIB), s.of(1000), 4
     request = http_request("GET", "/v2/keys/large?wait=true")
     peers = [s.http() for _ in range(watchers)]
-    for peer in peers:
-        peer.sendall(request)
     yield "%d PUTs of %d bytes, %d watchers, each of the next" % (count, size, watchers)
     body = b"value=" + b"x" * size
     form = "Content-Type: application/x-www-form-urlencoded\r\n"
-    for i in range(count):
-        send_all(s.http(), http_request("PUT", "/v2/keys/large", body, headers=form))
+    for _ in range(count):
         for peer in peers:
-            got = b""
-            while not got.endswith(b"0\r\n\r\n"):
-                more = peer.recv(1 << 20)
-                if not more:
-                    raise ConnectionError("the daemon ended a watch: %s" % s.daemon.log()[-300:])
-                got = got[-8:] + more
-            if i + 1 < count:
-                peer.sendall(request)
+            peer.sendall(request)
+        await_watchers(s, watchers)
+        sender = threading.Thread(target=send_all, args=(
+            s.http(), http_request("PUT", "/v2/keys/large", body, headers=form)))
+        sender.start()
+        early = read_until(s, peers, b"\r\n0\r\n\r\n")
+        sender.join()
+        if early > 0:
+            raise ConnectionError("the daemon ended %d watches: %s" % (early, s.daemon.log()[-300:]))
 
 
 @case()

@@ -718,6 +718,130 @@ static void answers_go_before_what_nobody_asked_for(void **state)
     loop_close(&loop);
 }
 
+/* Who has something to send waits for its turn or for the socket, and nobody else does. */
+static void check_output_states(struct net *n)
+{
+    size_t listed = told(n), waiting = 0;
+    const struct conn *c;
+
+    TAILQ_FOREACH(c, &n->queued, queued)
+        listed++;
+    TAILQ_FOREACH(c, &n->bulk, queued)
+        listed++;
+    TAILQ_FOREACH(c, &n->conns, entry) {
+        assert_int_equal(c->out.bytes > 0, c->output != OUTPUT_IDLE);
+        assert_true(c->output != OUTPUT_BLOCKED || c->mask & EV_WRITE);
+        waiting += c->output >= OUTPUT_QUEUED;
+    }
+    assert_int_equal(listed, waiting);
+}
+
+/* Those who are first in their list now have their turn in one iteration. */
+static void iterate_with_progress(struct net *n)
+{
+    const struct conn *first_told = TAILQ_FIRST(&n->told), *first_bulk = TAILQ_FIRST(&n->bulk);
+    size_t told_bytes = first_told == NULL ? 0 : first_told->out.bytes;
+    size_t bulk_bytes = first_bulk == NULL ? 0 : first_bulk->out.bytes;
+
+    loop_iterate(&loop);
+    check_output_states(n);
+    assert_true(first_told == NULL || TAILQ_FIRST(&n->told) != first_told ||
+                first_told->out.bytes != told_bytes);
+    assert_true(first_bulk == NULL || TAILQ_FIRST(&n->bulk) != first_bulk ||
+                first_bulk->out.bytes != bulk_bytes);
+}
+
+struct watcher {
+    int fd;
+    char tail[8]; /* the last 7 bytes that came, and a NUL */
+    bool over;
+};
+
+/* A little of what has come. */
+static void read_some(struct watcher *w)
+{
+    char bytes[16384 + 7];
+    ssize_t len = recv(w->fd, bytes + 7, sizeof bytes - 7, 0);
+
+    assert_true(len != 0);
+    if (len < 0)
+        return;
+    memcpy(bytes, w->tail, 7);
+    memcpy(w->tail, bytes + len, 7);
+    w->over = strcmp(w->tail, "\r\n0\r\n\r\n") == 0;
+}
+
+static void open_watch(struct watcher *w, bool slow)
+{
+    const struct space *space = TAILQ_FIRST(&loop.server.engine.spaces)->store;
+    uint64_t before = space->tree.hub.registered;
+
+    w->fd = loop_connect(&loop, slow);
+    loop_send_text(&loop, w->fd, "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n");
+    LOOP_UNTIL(&loop, space->tree.hub.registered == before + 1);
+}
+
+static void set_large_node(size_t len)
+{
+    uint8_t *value = calloc(1, len);
+    struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/k"), .now_ns = 1};
+    struct store_result r;
+
+    assert_non_null(value);
+    memset(value, 'x', len);
+    c.value = (struct slice){value, len};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    free(value);
+}
+
+/* Many are told something large, and many something small, in a little time for each iteration. The
+ * second half of the watchers begins to read when the first has read all. */
+static void who_reads_late_is_told_everything(void **state)
+{
+    enum { WATCHERS = 24, WAITERS = 300, LEN = 1500000 };
+    static struct watcher watchers[WATCHERS];
+    static int waiters[WAITERS];
+    struct net *n = &loop.server.net;
+    int over = 0, beside = 0, writer;
+
+    (void)state;
+    open_loop(NULL);
+    for (int i = 0; i < WATCHERS; i++)
+        open_watch(&watchers[i], i % 4 == 0);
+    writer = open_modern();
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = open_modern();
+        loop_send(&loop, waiters[i], TEXT(WAIT_K PING));
+        loop_iterate(&loop);
+    }
+    set_large_node(LEN);
+    step_ns = 2 * BUDGET_END_NS;
+    LOOP_UNTIL(&loop, !TAILQ_EMPTY(&n->bulk));
+    tell(writer, TEXT(SET_K));
+    for (int round = 0; over < WATCHERS; round++) {
+        int half = over < WATCHERS / 2 ? 0 : WATCHERS / 2;
+
+        assert_in_range(round, 0, 100000);
+        over = half;
+        for (struct watcher *w = watchers + half; w < watchers + half + WATCHERS / 2; w++) {
+            if (!w->over)
+                read_some(w);
+            over += w->over;
+        }
+        beside += !TAILQ_EMPTY(&n->told) && !TAILQ_EMPTY(&n->bulk);
+        iterate_with_progress(n);
+        loop_iterate_again(&loop, round);
+    }
+    assert_true(beside > 2);
+    step_ns = 0;
+    for (int i = 0; i < WATCHERS; i++)
+        loop_leave(&loop, watchers[i].fd);
+    for (int i = 0; i < WAITERS; i++)
+        loop_leave(&loop, waiters[i]);
+    loop_leave(&loop, writer);
+    loop_close(&loop);
+}
+
 /* A watch gets its events in order, however many there are at once, and then its end. */
 static void a_watch_is_told_in_slices(void **state)
 {
@@ -827,6 +951,7 @@ int main(void)
         cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
         cmocka_unit_test(an_iteration_sends_so_much),
         cmocka_unit_test(answers_go_before_what_nobody_asked_for),
+        cmocka_unit_test(who_reads_late_is_told_everything),
         cmocka_unit_test(a_watch_is_told_in_slices),
         cmocka_unit_test(an_answer_of_many_values_holds_them),
         cmocka_unit_test(a_space_is_freed_over_several_iterations),
