@@ -208,7 +208,7 @@ step documents $PYTHON tests/process/documents.py
 step elastic $PYTHON tests/elastic/run.py --seed "$SEED"
 step etcd-cases $PYTHON tests/etcd/run_cases.py --server rdzvd
 step etcd-compare $PYTHON tests/etcd/compare_cases.py
-step etcd-differential $PYTHON tests/etcd/differential.py --requests 20000 --seed "$SEED"
+step etcd-differential $PYTHON tests/etcd/differential.py --requests 12000 --seed "$SEED"
 step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
