@@ -249,7 +249,8 @@ static bool is_wanted(const struct relay_client *s, uint64_t number)
     return q != NULL && q->wanted && s->client != NULL;
 }
 
-/* One more piece of an answer that is not whole. Nobody reads what is not wanted. */
+/* One more piece of an answer that is not whole. Nobody reads what is not wanted, and of one that
+ * does not fit, however long it goes on, nothing is kept. */
 static void gather(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
     struct answer_so_far *a = &s->answer;
@@ -257,8 +258,10 @@ static void gather(struct relay_client *s, const struct relay_frame *frame, bool
     if (a->number != frame->number)
         relay_drop_answer(a);
     a->number = frame->number;
-    if (wanted && !a->failed && !keep_piece(a, frame->payload))
-        a->failed = true;
+    if (!wanted || a->failed || frame->payload.len == 0 || keep_piece(a, frame->payload))
+        return;
+    relay_drop_answer(a);
+    *a = (struct answer_so_far){.number = frame->number, .failed = true};
 }
 
 /* The last piece is `frame`'s. False: memory was short for the others. */

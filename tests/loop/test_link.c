@@ -1134,11 +1134,11 @@ static void a_change_behind_an_open_wait_ends_the_session(void **state)
     static const struct {
         const char *bytes;
         size_t len;
-    } changes[] = {{TEXT(SET_K)}, {TEXT(ADD_N)},     {TEXT(MULTI_SET)},
-                   {TEXT(POP_Q)}, {TEXT(BARRIER_2)}, {TEXT(DELETE_K)}};
+    } rows[] = {{TEXT(SET_K)}, {TEXT(ADD_N)},     {TEXT(MULTI_SET)},
+                {TEXT(POP_Q)}, {TEXT(BARRIER_2)}, {TEXT(DELETE_K)}};
 
     (void)state;
-    for (size_t i = 0; i < COUNT(changes); i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         int fd;
 
         loop_open(&loop, NULL);
@@ -1148,7 +1148,7 @@ static void a_change_behind_an_open_wait_ends_the_session(void **state)
         expect(fd, RELAY_DONE, RELAY_KNOWN, 2, 1, NOTHING);
         open_session(fd, 1, 11);
         request(fd, 1, 1, TEXT(WAIT_J));
-        request(fd, 1, 2, changes[i].bytes, changes[i].len);
+        request(fd, 1, 2, rows[i].bytes, rows[i].len);
         expect(fd, RELAY_ENDED, 0, 1, 0, TEXT("a change while its WAIT is open"));
         request(fd, 2, 2, TEXT(GET_N));
         expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 2, TEXT("\0\0\0\0\0\0\0\0"));

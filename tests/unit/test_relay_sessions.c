@@ -659,6 +659,33 @@ static void a_request_without_its_answer_ends_the_client(void **state)
     assert_true(s->a.ended);
 }
 
+/* A store goes on and on with one answer. */
+static void an_answer_that_does_not_fit_takes_no_memory(void **state)
+{
+    static const uint8_t bytes[RELAY_PAYLOAD_MAX];
+    struct scene *s = *state;
+    uint32_t channel;
+    size_t before;
+
+    link_up(s);
+    take(s, &s->a, "GET k");
+    channel = opened(s, false);
+    sent(s, channel, 1, "GET k");
+    before = account.bytes[ACCOUNT_ANSWERS];
+    for (int i = 0; i < 1000; i++)
+        store_says(s, RELAY_ANSWER, RELAY_MORE, channel, 1, NULL, 0);
+    assert_int_equal(account.bytes[ACCOUNT_ANSWERS], before);
+    account_set_limit(4u << 20);
+    for (int i = 0; i < 100; i++)
+        store_says(s, RELAY_ANSWER, RELAY_MORE, channel, 1, bytes, sizeof bytes);
+    assert_int_equal(account.bytes[ACCOUNT_ANSWERS], before);
+    assert_false(s->a.ended);
+    store_says(s, RELAY_ANSWER, 0, channel, 1, bytes, 1);
+    account_set_limit(0);
+    assert_true(s->a.ended);
+    GOT_NOTHING(&s->a);
+}
+
 /* Nothing is taken for done that the store has not got. */
 static void what_was_not_sent_is_not_confirmed(void **state)
 {
@@ -989,6 +1016,7 @@ int main(void)
         TEST(what_may_be_in_doubt_is_lost_after_the_session_timeout),
         TEST(and_is_sent_again_before),
         TEST(a_request_without_its_answer_ends_the_client),
+        TEST(an_answer_that_does_not_fit_takes_no_memory),
         TEST(what_was_not_sent_is_not_confirmed),
         TEST(a_barrier_that_never_was_has_not_arrived),
         TEST(cancel_goes_through_the_store_while_it_is_there),
