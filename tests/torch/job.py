@@ -41,6 +41,7 @@ class Agent:
     def __init__(self, job, name, argv, env):
         self.job, self.name, self.killed = job, name, False
         self.began = None  # when it was let go, of one that waits for that
+        self.relay = None  # of its own
         self.log_path = os.path.join(job.folder, name + ".log")
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -380,7 +380,7 @@ class PodRun:
         lines += [job.logs(40) for job in self.jobs]
         for job in self.jobs:
             lines += ["---- relay of %s\n%s" % (a.name, "\n".join(a.relay.log().splitlines()[-15:]))
-                      for a in job.agents.values() if getattr(a, "relay", None)]
+                      for a in job.agents.values() if a.relay is not None]
         if self.store is not None:
             lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
         lines += ["again: " + self.again_command(), "logs: " + self.folder]
