@@ -906,7 +906,7 @@ def ms(seconds):
 def fall_back(scene, before):
     """All have gone: the memory, when it is as it was and stays so, or has had its time."""
     scene.close_peers()
-    deadline, now = time.monotonic() + FALLS_BACK, None
+    deadline, now = time.monotonic() + max(1, min(1, scene.options.scale) * FALLS_BACK), None
     while time.monotonic() < deadline:
         last, now = now, scene.memory("VmRSS")
         if now == last and now <= 1.2 * before:
