@@ -2,12 +2,12 @@
 #include "rdzv/engine/journal_writer.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "rdzv/engine/journal_writer_internal.h"
+#include "rdzv/engine/thread.h"
 #include "store/account.h"
 
 #define PENDING_MAX ((size_t)64 << 20)
@@ -210,24 +210,6 @@ struct engine_journal journal_writer_engine(struct journal_writer *w)
 
 /* --- Begin and end. --- */
 
-/* Signals are the loop's. 0, or an error. */
-static int start_thread(struct journal_writer *w)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error = pthread_attr_init(&attributes);
-
-    if (error != 0)
-        return error;
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&w->thread, &attributes, journal_writer_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /* Deadlines are of the monotonic clock. */
 static void init_condition(pthread_cond_t *condition)
 {
@@ -282,7 +264,7 @@ struct journal_writer *journal_writer_start(const struct journal_writer_options 
     if (w->wake < 0)
         error = errno;
     else if (w->spare != NULL)
-        error = start_thread(w);
+        error = thread_start(&w->thread, STACK_SIZE, journal_writer_main, w);
     if (error == 0)
         return w;
     release(w);

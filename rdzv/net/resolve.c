@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "rdzv/engine/thread.h"
 #include "rdzv/net/net.h"
 
 /* Of addresses alone; the libraries that getaddrinfo() loads need some, and sanitizers more. */
@@ -80,26 +79,6 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Signals are the loop's. 0, or an error. */
-static int start_thread(struct lookup *l)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    pthread_t thread;
-    int error = pthread_attr_init(&attributes);
-
-    if (error != 0)
-        return error;
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, look_up, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /* --- The loop. --- */
 
 void resolve_cancel(struct resolve *r)
@@ -150,15 +129,18 @@ static struct lookup *new_lookup(const char *host, uint16_t port)
 
 static bool start(struct resolve *r, struct event_base *base)
 {
+    pthread_t thread;
     int error;
 
     r->event = event_new(base, r->lookup->wake, EV_READ, on_wake, r);
     if (r->event == NULL || !net_add_event(r->event, NULL))
         return false;
     r->lookup->held = 2;
-    error = start_thread(r->lookup);
-    if (error == 0)
+    error = thread_start(&thread, STACK_SIZE, look_up, r->lookup);
+    if (error == 0) {
+        pthread_detach(thread);
         return true;
+    }
     r->lookup->held = 1;
     errno = error;
     return false;

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/engine/thread.h"
 #include "rdzv/net/net.h"
 
 /* Of addresses alone: jobs need little, and sanitizers more. */
@@ -88,24 +88,6 @@ void worker_init(struct worker *w, struct event_base *base, void (*idle)(void *a
     TAILQ_INIT(&w->back);
 }
 
-/* Signals are the loop's. 0, or an error. */
-static int start_thread(struct worker *w)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error = pthread_attr_init(&attributes);
-
-    if (error != 0)
-        return error;
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&w->thread, &attributes, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 static int start(struct worker *w)
 {
     int error;
@@ -114,7 +96,7 @@ static int start(struct worker *w)
     if (w->wake < 0)
         return errno;
     event_assign(&w->event, w->base, w->wake, EV_READ | EV_PERSIST, on_wake, w);
-    error = net_add_event(&w->event, NULL) ? start_thread(w) : errno;
+    error = net_add_event(&w->event, NULL) ? thread_start(&w->thread, STACK_SIZE, work, w) : errno;
     if (error != 0) {
         event_del(&w->event);
         close(w->wake);
