@@ -182,20 +182,6 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 
 /* --- Beginning and end. --- */
 
-static struct peer local_of(const struct conn *c)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_storage room;
-    } at;
-    socklen_t len = sizeof at;
-
-    memset(&at, 0, sizeof at);
-    if (getsockname(conn_fd(c), &at.any, &len) < 0)
-        return (struct peer){0};
-    return peer_of(&at.any);
-}
-
 static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
                                struct protocol_progress *progress, const char **why)
 {
@@ -205,7 +191,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     enum parse_result result = c10d_detect(in, config_legacy_version(clients->config),
                                            clients->config->legacy, &version, &size);
     struct relay_client *session;
-    struct peer local;
+    struct peer local = {0};
 
     if (result == PARSE_MORE)
         progress->need = size;
@@ -215,7 +201,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
                    : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;
-    local = local_of(c);
+    conn_local(c, &local);
     session = relay_client_new(clients->relay, version, &c->peer, &local, c);
     if (session == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "no memory for one more session, see --memory-limit",

@@ -20,7 +20,7 @@
 #define FRAME_COST 64u
 #define OPEN_COST  2000u
 
-/* So many sessions end in one tick, and so many of the engine's are looked at. */
+/* So many sessions end in one tick. */
 #define ENDED_AT_A_TIME 1000u
 
 static struct relay_link *link_of(struct conn *c)

@@ -178,11 +178,12 @@ static void lose_link(int fd)
 }
 
 /* A store that outlives its process. */
-static char folder[] = "/tmp/rdzv-link-XXXXXX";
+#define FOLDER "/tmp/rdzv-link-XXXXXX"
+static char folder[sizeof FOLDER];
 
 static void open_durable(void)
 {
-    strcpy(strchr(folder, 'k'), "k-XXXXXX");
+    strcpy(folder, FOLDER);
     assert_non_null(mkdtemp(folder));
     loop_open(&loop, (const char *const[]){"--data-dir", folder, NULL});
 }
