@@ -256,7 +256,7 @@ const struct check_rule check_rules[] = {
      "is "
      "gone: the job ends, or begins anew. A relay cannot hide that either.",
      "Set --data-dir to a folder on a volume. `rdzv-manifest emit --rdzv relay` writes that, and a "
-     "relay in each pod, so that nobody notices the restart.",
+     "relay in each pod, so that no agent notices the restart.",
      check_store_in_memory},
     {"store-data-lost", WARNING, "a --data-dir that does not last as long as the job",
      "Without a volume, the folder is in the container and lost when that restarts. An emptyDir is "

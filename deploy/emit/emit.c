@@ -19,7 +19,7 @@ const char emit_help[] =
     "  --profile NAME        settings for a kind of cluster, below those of the files; repeatable\n"
     "  --rdzv NAME           where rdzvd runs, see `rdzv-manifest list placements`; relay is the "
     "one\n"
-    "                        to choose: with it the store may restart, and nobody notices\n"
+    "                        to choose: with it no agent notices that the store restarts\n"
     "  --backend NAME        c10d or etcd-v2\n"
     "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has\n"
     "  --release NAME        the name of the release, for the values of the LitGPT chart\n"

@@ -490,7 +490,7 @@ def emit_cases():
 
 
 def relay_cases():
-    """The store starts last, and is killed in the middle: nobody notices. The space of the host
+    """The store starts last, and is killed in the middle: no agent notices. The space of the host
     network is one, as its pods share no node here."""
     for platform in ("volcano", "pytorchjob", "appwrapper-v1beta2", "appwrapper-v1beta1", "jobset",
                      "job", "trainjob", "pods"):
