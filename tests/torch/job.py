@@ -94,11 +94,16 @@ class Job:
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
         argv = self.torchrun(name, self.endpoint_of(name), WORKERS_PER_AGENT, *more)
-        env = self.torch.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
-        if not self.shares:
-            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        env = self.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
+
+    def environment(self, **extra):
+        """Of an agent."""
+        env = self.torch.environment(**extra)
+        if not self.shares:
+            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        return env
 
     def endpoint_of(self, name):
         """Where that agent finds its store."""
