@@ -113,14 +113,22 @@ static void name_address(struct upstream *u)
     snprintf(u->where, sizeof u->where, "%s", peer_text(&peer, text));
 }
 
-static void say_failed(struct upstream *u, const char *why)
+/* True: it is to be said, and counts as said. */
+static bool is_news(struct upstream *u, const char *why)
 {
     bool same = strncmp(u->said, why, sizeof u->said - 1) == 0;
 
     if (same && lived_ms(u) - u->said_ms < SAID_AGAIN_MS)
-        return;
+        return false;
     snprintf(u->said, sizeof u->said, "%s", why);
     u->said_ms = lived_ms(u);
+    return true;
+}
+
+static void say_failed(struct upstream *u, const char *why)
+{
+    if (!is_news(u, why))
+        return;
     log_limited(LOG_WARN, "upstream_failed", log_str("address", u->where), log_str("reason", why),
                 log_u64("connections", u->relay->session_count));
 }
@@ -323,12 +331,26 @@ static void on_welcome(struct upstream *u, struct slice payload)
     rdzv__relay_welcome__free_unpacked(w, NULL);
 }
 
+/* For /readyz, so without what would end a line or a word. */
+static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
+{
+    size_t at = (size_t)snprintf(out, UPSTREAM_REASON_MAX, "the store refuses this relay: ");
+
+    for (size_t i = 0; i < why.len && at < UPSTREAM_REASON_MAX - 1; i++)
+        out[at++] = why.ptr[i] >= ' ' && why.ptr[i] < 0x7f ? (char)why.ptr[i] : '?';
+    out[at] = '\0';
+}
+
 static void on_refused(struct upstream *u, struct slice why)
 {
-    log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
-                log_bytes("reason", why));
+    char text[UPSTREAM_REASON_MAX];
+
+    copy_reason(text, why);
+    if (is_news(u, text))
+        log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
+                    log_bytes("reason", why));
     u->refused = true;
-    fail(u, "the store refuses this relay");
+    fail(u, text);
 }
 
 /* What a store that reads nothing may ask is bounded. */

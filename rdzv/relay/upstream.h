@@ -19,7 +19,8 @@ enum upstream_state {
     UPSTREAM_CONNECTED, /* welcomed */
 };
 
-#define UPSTREAM_TEXT_MAX 320 /* "[address]:port", or "host:port" */
+#define UPSTREAM_TEXT_MAX   320 /* "[address]:port", or "host:port" */
+#define UPSTREAM_REASON_MAX 256 /* why it cannot be reached; what is longer is cut */
 
 struct upstream {
     struct net *net;
@@ -46,9 +47,9 @@ struct upstream {
     uint64_t since_ms; /* when the state began, by the same clock */
     uint64_t pings;
     char where[UPSTREAM_TEXT_MAX];
-    char said[160];      /* the last failure that was logged */
-    uint64_t said_ms;    /* and when */
-    uint64_t reconnects; /* links but the first */
+    char said[UPSTREAM_REASON_MAX]; /* the last failure that was logged */
+    uint64_t said_ms;               /* and when */
+    uint64_t reconnects;            /* links but the first */
 };
 
 /* All of them outlive it. */

@@ -481,7 +481,9 @@ def a_relay_that_is_refused_says_so():
         store.daemon = Rdzvd(*store.flags, listen=("127.0.0.1:%d/jobA" % store.port,))
         with Relay(store, flags=("--space=jobB",)) as relay:
             relay.wait_log("event=upstream_refused .*reason=")
-            same(ask(relay.port, "/readyz")[0], 503, "/readyz")
+            status, body = ask(relay.port, "/readyz?verbose")
+            same(status, 503, "/readyz")
+            check("the store refuses this relay: this listener has another space" in body, body)
         with Relay(store, flags=("--space=jobA",)) as relay:
             same(Peer(relay.port).add(b"n", 1), 1, "ADD")
 
