@@ -1037,12 +1037,12 @@ void c10d_drop_wait(struct conn *c)
     drop_wait(c);
 }
 
-void c10d_set_away(struct conn *c, bool away)
+void c10d_set_presence(struct conn *c, enum c10d_presence presence)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
 
-    if (c10d_session(c)->role == C10D_AGENT && hooks->set_away != NULL)
-        hooks->set_away(hooks->arg, c, away);
+    if (c10d_session(c)->role == C10D_AGENT && hooks->set_presence != NULL)
+        hooks->set_presence(hooks->arg, c, presence);
 }
 
 void c10d_note_returned(const struct protocol *p, struct engine_space *space)

@@ -47,6 +47,13 @@ enum c10d_verdict {
     C10D_ANSWERED /* all that there is to do; or the connection has ended */
 };
 
+/* Whether the client of a carried session is there. */
+enum c10d_presence {
+    C10D_HERE,
+    C10D_AWAY, /* its carrier has lost it for now */
+    C10D_GONE, /* the same, and as it seems for ever: but it may be here again */
+};
+
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
     /* The first key that a session names: sets role and bound. `compared`: by a
@@ -56,8 +63,8 @@ struct c10d_hooks {
     void (*unbind)(void *arg, struct conn *c);
     /* A session that used that worker store before a start is here again: sets role and bound. */
     void (*rebind)(void *arg, struct conn *c, uint64_t worker_store);
-    /* The carrier of an agent's session has lost its client, or has found it again. */
-    void (*set_away)(void *arg, struct conn *c, bool away);
+    /* What c10d_set_presence() says of an agent's session. */
+    void (*set_presence)(void *arg, struct conn *c, enum c10d_presence presence);
     /* What c10d_note_returned() says. */
     void (*returned)(void *arg, struct engine_space *space);
     /* Before any request of an agent. `key` is the first that it names; empty: none. */
@@ -122,8 +129,7 @@ static inline bool c10d_waits(struct conn *c)
     return c10d_session(c)->waiter != NULL;
 }
 
-/* The client is not there just now, is there again. */
-void c10d_set_away(struct conn *c, bool away);
+void c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
 /* All sessions of the space from before a start that come back at all are here again. */
 void c10d_note_returned(const struct protocol *p, struct engine_space *space);
