@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
+#include "rdzv/relay/greeting.h"
 #include "rdzv/relay/link_session.h"
 #include "rdzv/relay/retry.h"
 #include "rdzv/relay/space.h"
@@ -58,8 +58,6 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
     const struct slice name = {hello->space.data, hello->space.len};
     const char *why = NULL;
 
-    if (hello->version_min > RELAY_VERSION || hello->version_max < RELAY_VERSION)
-        return "the relay and its store have no version of the frames in common: upgrade one";
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
@@ -68,15 +66,15 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
     return link->space == NULL ? why : NULL;
 }
 
-static void welcome(struct relay_link *link)
+static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
     const struct config *config = link->all->config;
     Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
-    uint8_t payload[CONN_VIA_MAX + 128];
+    uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
-    char peer[CONN_PEER_MAX];
+    char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
 
-    message.version = RELAY_VERSION;
+    greeting_welcome(&message, version);
     message.store.data = (uint8_t *)link->all->store_name;
     message.store.len = strlen(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
@@ -87,25 +85,31 @@ static void welcome(struct relay_link *link)
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
-              log_str("relay", link->name), log_str("space", link->space->store->name));
+              log_str("relay", link->name), log_str("space", link->space->store->name),
+              log_str("release", greeting_release(hello->release, release)),
+              log_u64("frames", version));
 }
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
 {
+    char no_version[GREETING_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
-    const char *why;
+    const char *why = no_version;
+    uint32_t version;
 
     if (payload.len <= RELAY_MESSAGE_MAX)
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "its first frame is no HELLO";
     copy_name(link->name, hello->name.data, hello->name.len);
-    why = why_refused(link, hello);
-    rdzv__relay_hello__free_unpacked(hello, NULL);
+    version = greeting_version(hello, no_version);
+    if (version != 0)
+        why = why_refused(link, hello);
     if (why != NULL)
         refuse(link, why);
     else
-        welcome(link);
+        welcome(link, hello, version);
+    rdzv__relay_hello__free_unpacked(hello, NULL);
     return NULL;
 }
 

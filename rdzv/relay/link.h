@@ -14,9 +14,9 @@
 #include "rdzv/c10d/session.h"
 #include "store/table.h"
 
-/* A relay that has lost its link tries at once to get another one, six times within two seconds,
- * and then once a second (retry.h). So one that lives has tried eight times by then, or has waited
- * for the second copy of a SYN that was lost. */
+/* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
+ * never later than 1.25 s (retry.h): at least six times within this time, which also lets the copy
+ * of a lost SYN arrive. */
 #define RELAY_RETURN_MS 3000u
 
 /* Sessions of one link: as many clients as one address can have at one port. */

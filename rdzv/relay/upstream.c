@@ -299,7 +299,7 @@ static void say_hello(struct upstream *u)
     struct relay_frame frame = {.kind = RELAY_HELLO, .payload = {.ptr = bytes}};
 
     gethostname(name, sizeof name - 1);
-    hello.version_min = hello.version_max = RELAY_VERSION;
+    greeting_hello(&hello);
     hello.space.data = (uint8_t *)u->config->space;
     hello.space.len = strlen(u->config->space);
     hello.name.data = (uint8_t *)name;
@@ -313,7 +313,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
 {
     Rdzv__RelayWelcome *w = rdzv__relay_welcome__unpack(NULL, payload.len, payload.ptr);
 
-    if (w == NULL || w->version != RELAY_VERSION) {
+    if (w == NULL || !greeting_is_spoken(w)) {
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
         fail(u, "the store speaks another version of relay frames");
@@ -322,9 +322,12 @@ static void on_welcome(struct upstream *u, struct slice payload)
     evtimer_del(&u->timer);
     enter(u, UPSTREAM_CONNECTED);
     u->said[0] = '\0';
+    u->version = w->version;
+    greeting_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
               log_bytes("store", (struct slice){w->store.data, w->store.len}),
+              log_str("release", u->release), log_u64("frames", u->version),
               log_str("space", u->config->space), log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
@@ -562,7 +565,8 @@ bool upstream_is_idle(const struct upstream *u)
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
     if (u->state == UPSTREAM_CONNECTED)
-        snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s", u->where);
+        snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s, rdzvd %s, frames %u", u->where,
+                 u->release, u->version);
     else if (!u->relay->welcomed)
         snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", u->where,
                  u->said[0] == '\0' ? "connecting" : u->said);

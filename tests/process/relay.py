@@ -3,7 +3,8 @@ notice nothing, and everything happens once.
 
     relay.py [NAME...]     all cases, or those with one of these words in their name
 
-$RDZV_SEED is the seed of what is random (1). Everything stays on loopback and in directories that
+$RDZV_SEED is the seed of what is random (1). $RDZVD_OTHER is another release, for upgrades; without it, one
+that was built beside this one stands for it, and speaks a newer version of the frames, too. Everything stays on loopback and in directories that
 the test made.
 """
 
@@ -49,8 +50,8 @@ class Store:
         if start:
             self.start()
 
-    def start(self, host="127.0.0.1"):
-        self.daemon = Rdzvd(*self.flags, listen=("%s:%d" % (host, self.port),))
+    def start(self, host="127.0.0.1", binary=None):
+        self.daemon = Rdzvd(*self.flags, listen=("%s:%d" % (host, self.port),), binary=binary)
 
     def kill(self, sig=signal.SIGKILL):
         code = self.daemon.stop(sig)
@@ -473,6 +474,129 @@ def names_are_looked_up_at_each_connect():
             check("address=127.0.0.3:" in relay.log(), relay.log())
     hosts.close()
     return None
+
+
+# --- Upgrades.
+
+
+def build(name):
+    """An rdzvd of another release, as tests/meson.build makes it."""
+    return os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "rdzvd_" + name)
+
+
+OTHER = os.environ.get("RDZVD_OTHER") or build("next")
+NEWEST = 2  # version of the frames that rdzvd_next speaks
+
+
+def frames(daemon, event, count=1):
+    """The version of the frames that the last such event says."""
+    return int(daemon.wait_log("event=%s .*frames=(\\d+)" % event, count=count)[-1].group(1))
+
+
+def store_is_replaced(binaries):
+    """A store of one release takes over from one of the other, and back, while clients of relays of both
+    add, wait and gather at a barrier."""
+    with Store(start=False) as store:
+        store.start()
+        with Relay(store) as one, Relay(store, binary=OTHER) as two:
+            load = Load((one.port, two.port), 6, True)
+            waits, gathers, comes = Peer(one.port), Peer(two.port), Peer(one.port)
+            waits.send(wait_request(b"a", b"b"))
+            gathers.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
+            comes.set(b"a", b"1")
+            comes.ping()
+            for i, binary in enumerate(binaries):
+                store.kill(signal.SIGKILL if i % 2 else signal.SIGTERM)
+                store.start(binary=binary)
+                for relay in (one, two):
+                    relay.linked(i + 2)
+            comes.set(b"b", b"2")
+            waits.expect(b"\0")
+            comes.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
+            gathers.expect(b"\0")
+            comes.expect(b"\0")
+            load.finish()
+            check(load.added > 0, "no ADDs")
+            load.compare(two.port)
+            for relay in (one, two):
+                check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
+
+
+@case
+def a_store_of_another_release_takes_over_and_goes_again():
+    store_is_replaced([OTHER, None, OTHER, None])
+
+
+@case
+def the_newest_frames_that_both_speak_are_spoken():
+    with Store(start=False) as store:
+        store.start(binary=build("next"))
+        with Relay(store) as old, Relay(store, binary=build("next")) as new:
+            same(frames(old, "upstream_connected"), 1, "frames of this release")
+            same(frames(new, "upstream_connected"), NEWEST, "frames of the next one")
+            says = ask(new.port, "/readyz?verbose")[1]
+            check("connected to 127.0.0.1:%d, rdzvd next, frames 2" % store.port in says, says)
+            until(lambda: len(re.findall("event=link_opened .*release=", store.daemon.log())) == 2, "two links")
+            p = Peer(new.port)
+            same(p.add(b"n", 1), 1, "ADD")
+            store.kill()
+            store.start()
+            same(frames(new, "upstream_connected", 2), 1, "frames with the store of this release")
+            same(p.add(b"n", 1), 2, "ADD")
+            same(frames(store.daemon, "link_opened .*release=next"), 1, "the same, as the store says")
+
+
+@case
+def relays_of_another_release_come_one_at_a_time():
+    """Each with its pod, so its clients are new; those of the others go on."""
+    with Store() as store, Relay(store) as stays:
+        load, waits = Load((stays.port,), 3, True), Peer(stays.port)
+        waits.send(wait_request(b"k"))
+        for binary in (OTHER, None, OTHER):
+            with Relay(store, binary=binary) as relay:
+                same(Peer(relay.port).add(b"pods", 0) >= 0, True, "ADD")
+                Peer(relay.port).add(b"pods", 1)
+        same(Peer(stays.port).add(b"pods", 0), 3, "what they added")
+        Peer(stays.port).set(b"k", b"v")
+        waits.expect(b"\0")
+        load.finish()
+        load.compare(stays.port)
+        stays.linked()
+        check("upstream_lost" not in stays.log(), stays.log())
+
+
+@case
+def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
+    """Both ends say why, and who is to be upgraded."""
+    wanted = (r"the relay \(rdzvd [0-9.]+\) speaks 1 to 1, the store \(rdzvd later\) 2 to 3; "
+              "upgrade the relay")
+    with Store() as store, Relay(store) as relay:
+        p, waits = Peer(relay.port), Peer(relay.port)
+        same(p.add(b"n", 1), 1, "ADD")
+        waits.send(wait_request(b"k"))
+        store.kill(signal.SIGTERM)
+        store.start(binary=build("later"))
+        p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        relay.wait_log("event=upstream_refused .*" + wanted)
+        store.daemon.wait_log("event=refused .*" + wanted)
+        status, body = ask(relay.port, "/readyz?verbose")
+        same(status, 200, "/readyz")
+        check(re.search("the store is away since .*the store refuses this relay: .*" + wanted, body), body)
+        store.kill(signal.SIGTERM)
+        store.start()
+        same(p.number(), 2, "ADD")
+        p.set(b"k", b"v")
+        waits.expect(b"\0")
+        check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
+
+
+@case
+def a_relay_that_is_too_new_is_refused():
+    with Store() as store, Relay(store, binary=build("later")) as relay:
+        relay.wait_log(r"event=upstream_refused .*speaks 2 to 3, the store \(rdzvd [0-9.]+\) 1 to 1; upgrade the store")
+        status, body = ask(relay.port, "/readyz")
+        same(status, 503, "/readyz")
+        check("upgrade the store" in body, body)
 
 
 @case
