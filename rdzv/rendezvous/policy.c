@@ -30,10 +30,10 @@ static void disconnected(struct step *s, const struct policy_event *event)
     last_call_end(s);
 }
 
-/* It was there until now. What it has asked for it asks for again when it is back. */
+/* It was there until now. What it waits for it waits for again when it is back. */
 static void away(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, false);
+    presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     cas_queue_leave(s, event->agent);
 }
@@ -59,7 +59,7 @@ static void back(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
 
-    presence_heard(s, a, false);
+    presence_heard(s, a, a->waits);
     a->away = false;
     if (!a->gone)
         return;

@@ -712,6 +712,22 @@ static void nobody_waits_long_after_the_round_was_complete(void **state)
     scene_fini(&s);
 }
 
+/* Its user has told it to be patient (read_timeout). */
+static void an_agent_that_still_waits_gets_them_later_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_step(&s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[1], .waits = true});
+    scene_pass(&s, 300000);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_non_null(scene_get(&s, ".0/torchelastic/assigned_ranks/1"));
+    scene_fini(&s);
+}
+
 /* --- Who closes. --- */
 
 static void a_node_that_was_taken_out_closes_nothing(void **state)
@@ -767,6 +783,7 @@ int main(void)
         cmocka_unit_test(old_agents_get_a_place_too),
         cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
         cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
+        cmocka_unit_test(an_agent_that_still_waits_gets_them_later_too),
         cmocka_unit_test(a_node_that_was_taken_out_closes_nothing),
     };
 
