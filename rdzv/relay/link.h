@@ -11,7 +11,7 @@
  * the engine keeps of a session (engine_session_find()) outlives the process, too. */
 #pragma once
 
-#include "rdzv/c10d/session.h"
+#include "rdzv/c10d/carried.h"
 #include "store/table.h"
 
 /* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
