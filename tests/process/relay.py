@@ -25,7 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
-from agents import Peer, PING, VALIDATE, get_request, set_request, text, wait_request  # noqa: E402
+from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
@@ -71,6 +71,50 @@ class Store:
             else:
                 self.kill(signal.SIGTERM)
         shutil.rmtree(self.folder)
+
+
+class Forwarder:
+    """Passes connections on to a port, until they are cut: both ends are reset."""
+
+    def __init__(self, port):
+        self.to, self.pairs = port, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                one = self.listener.accept()[0]
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.to))
+            self.pairs.append((one, other))
+            for a, b in ((one, other), (other, one)):
+                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def copy(a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        for pair in self.pairs:
+            for end in pair:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RD)  # a thread may be reading
+                end.close()
+        self.pairs.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        self.cut()
 
 
 class Relay(Rdzvd):
@@ -474,6 +518,78 @@ def names_are_looked_up_at_each_connect():
             check("address=127.0.0.3:" in relay.log(), relay.log())
     hosts.close()
     return None
+
+
+# --- Elastic jobs.
+
+
+def met(*ports):
+    """Agents a, b, … of a job that have completed a round, each through the relay at its port."""
+    agents = [Agent(port, "job", "abc"[i]) for i, port in enumerate(ports)]
+    rejoin(agents)
+    return agents
+
+
+@case
+def a_pod_that_ends_at_once_is_lost():
+    """Agent and relay: nobody says that the agent has gone, but for the end of the link."""
+    with Store() as store, Relay(store) as stays:
+        ends = Relay(store)
+        a, _ = met(stays.port, ends.port)
+        killed = time.monotonic()
+        ends.stop(signal.SIGKILL)
+        store.daemon.wait_log("event=node_disconnected .*node=b/.*its relay has closed the link")
+        took = time.monotonic() - killed
+        check(took > 2.5, "its relay had %.1f s to come back" % took)
+        store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
+        state = a.read()
+        same([n.addr for n in state.participants], ["a"], "participants")
+        check(state.wait_list, "it is not told to meet the others again")
+
+
+@case
+def a_relay_that_stands_still_loses_nobody():
+    with Store() as store, Relay(store) as stays, Relay(store) as stops:
+        a, b = met(stays.port, stops.port)
+        stops.process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        stops.process.send_signal(signal.SIGCONT)
+        for agent in (a, b):
+            agent.write(agent.beat)
+            same(sorted(n.addr for n in agent.read().participants), ["a", "b"], "participants")
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def a_link_that_is_reset_loses_nobody():
+    """Something between the two ends it; the relay is back at once."""
+    with Store() as store, Forwarder(store.port) as between, \
+            Relay("127.0.0.1:%d" % between.port) as relay:
+        a, b = met(relay.port, relay.port)
+        for i in range(3):
+            between.cut()
+            relay.linked(i + 2)
+            time.sleep(1.5)
+        same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def an_agent_that_ends_while_the_store_is_away_is_lost():
+    """Its relay lives, and says so when the store is there again; nobody waits for --session-timeout."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        b.close()
+        store.start()
+        a.read()
+        a.write(a.beat)  # now it is known which of the two it is
+        store.daemon.wait_log("event=nodes_lost .*nodes=1 ", timeout=10)
+        store.daemon.wait_log("event=nodes_restarted .*has not come back after a start of rdzvd", timeout=10)
+        state = a.read()
+        same([n.addr for n in state.participants], ["a"], "participants")
+        check(state.wait_list, "it is not told to meet the others again")
 
 
 # --- Upgrades.
