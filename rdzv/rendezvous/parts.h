@@ -86,6 +86,8 @@ void cas_queue_check_time(struct step *s, bool timer);
 /* A new agent is counted among those of its run, or as one that comes for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
+/* Its held request is no more; it comes again. */
+void rejoin_drop_request(struct step *s, struct agent *a);
 /* One that is taken for dead is counted nowhere; and where it was before, when it is back. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);

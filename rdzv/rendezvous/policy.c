@@ -36,6 +36,7 @@ static void away(struct step *s, const struct policy_event *event)
     presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     cas_queue_leave(s, event->agent);
+    rejoin_drop_request(s, event->agent);
 }
 
 /* As disconnected(), but that it is kept who it is: it may be back. */

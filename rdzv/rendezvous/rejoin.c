@@ -49,6 +49,11 @@ void rejoin_leave(struct step *s, struct agent *a)
     run->idle_since_ms = s->now->ms;
 }
 
+void rejoin_drop_request(struct step *s, struct agent *a)
+{
+    stop_waiting(s->run, a);
+}
+
 void rejoin_set_aside(struct step *s, struct agent *a)
 {
     rejoin_leave(s, a);
@@ -88,7 +93,8 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
                        "gone for --closed-run-ttl";
     }
     a->waiting = true;
-    a->waiting_since_ms = s->now->ms;
+    if (a->waiting_since_ms == 0)
+        a->waiting_since_ms = s->now->ms;
     run->waiting_count++;
     return true;
 }
@@ -104,6 +110,7 @@ void rejoin_release_waiting(struct step *s)
         TAILQ_REMOVE(&run->rejoining, a, entry);
         stop_waiting(run, a);
         a->rejoining = false;
+        a->waiting_since_ms = 0;
         count_in(run, a);
         if (held)
             step_agent(s, POLICY_RESUME, a);
