@@ -51,11 +51,11 @@ struct agent {
     TAILQ_ENTRY(agent) queue;  /* in run.slot.queue while `queued` */
     struct table_node by_node; /* in run.by_node while `is_listed` */
     bool queued;
-    bool rejoining; /* the run was closed when it came: see rejoin.c */
-    bool waiting;   /* its first request is held until that run is forgotten */
-    bool rejected;  /* it has waited for too long, and learns that the run is closed */
+    bool rejoining;            /* the run was closed when it came: see rejoin.c */
+    bool waiting;              /* its first request is held until that run is forgotten */
+    bool rejected;             /* it has waited for too long, and learns that the run is closed */
     uint64_t waiting_since_ms; /* since it was held first; 0: it was not */
-    bool has_node; /* it has written the state at least once, as `node` */
+    bool has_node;             /* it has written the state at least once, as `node` */
     bool is_listed;
     bool closes;            /* it has asked to close the run, see close_needs_all */
     bool waits;             /* the last that it asked for is a key that may not be there yet */
