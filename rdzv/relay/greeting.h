@@ -8,7 +8,7 @@
 #include "proto/relay.pb-c.h"
 
 #define GREETING_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
-#define GREETING_WHY_MAX     192 /* why there is no version */
+#define GREETING_WHY_MAX     224 /* why there is no version */
 
 /* Fills in the versions and the release. They are static. */
 void greeting_hello(Rdzv__RelayHello *hello);
