@@ -588,7 +588,7 @@ static void tick_after(uint64_t ms)
 
     TAILQ_FOREACH(s, &loop.server.store.links.detached, entry)
         s->detached_ms -= ms;
-    loop.server.store.links.swept_ms -= ms;
+    loop.server.store.links.started_ms -= ms;
     relay_links_tick(&loop.server.store.links);
     loop_iterate(&loop);
 }
@@ -638,6 +638,42 @@ static void a_session_that_no_relay_opens_after_a_start_ends_in_time(void **stat
     lose_link(fd);
     fd = link_connect();
     resume_session(fd, 1, 12, RELAY_KNOWN, 1, NOTHING);
+    lose_link(fd);
+    close_durable();
+}
+
+/* Many such sessions end bit by bit, as soon as the journal takes that. */
+static void sessions_that_no_relay_opens_end_bit_by_bit(void **state)
+{
+    enum { MANY = 2500 };
+    struct engine *e = &loop.server.engine;
+    struct engine_space *space;
+    int fd;
+
+    (void)state;
+    open_durable();
+    space = TAILQ_FIRST(&e->spaces);
+    for (uint64_t id = 1; id <= MANY; id++)
+        assert_int_equal(engine_session_bind(e, space, id, false, 0), STORE_OK);
+    loop_iterate(&loop);
+    fd = loop_connect(&loop, false);
+    restart(fd);
+    space = TAILQ_FIRST(&e->spaces);
+    assert_int_equal(space->store->sessions.table.count, MANY);
+    fd = link_connect();
+    resume_session(fd, 1, 1500, RELAY_KNOWN, 0, NOTHING);
+    e->batch.refuses = true;
+    tick_after(60000);
+    assert_int_equal(space->store->sessions.table.count, MANY);
+    e->batch.refuses = false;
+    for (size_t left = MANY - 1000; left > 1000; left -= 1000) {
+        tick_after(0);
+        assert_int_equal(space->store->sessions.table.count, left);
+    }
+    tick_after(0);
+    tick_after(0);
+    assert_int_equal(space->store->sessions.table.count, 1);
+    assert_false(loop.server.store.links.sweeps);
     lose_link(fd);
     close_durable();
 }
@@ -926,7 +962,8 @@ static void a_relay_is_refused(void **state)
         const char *why;
     } rows[] = {
         {"version", "default", 2, 9, "no version of the frames in common"},
-        {"old version", "default", 0, 0, "no version of the frames in common"},
+        {"old version", "default", 0, 0, "upgrade the relay"},
+        {"no version", "default", 2, 1, "no version of the frames in common"},
         {"space", "other", 1, 1, "this listener has another space"},
         {"name of a space", "../x", 1, 1, "this listener has another space"},
     };
@@ -1202,6 +1239,29 @@ static void a_session_may_be_one_too_many(void **state)
     assert_int_equal(next_frame(fd).kind, RELAY_ENDED);
     send_frame(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     open_session(fd, 4, 13);
+    lose_link(fd);
+    loop_close(&loop);
+}
+
+/* Also without --connection-limit. */
+static void a_link_has_so_many_sessions_at_most(void **state)
+{
+    struct relay_frame frame;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    assert_int_equal(loop.server.store.links.clients_max, RELAY_CLIENTS_MAX);
+    loop.server.store.links.clients_max = 3;
+    fd = link_connect();
+    for (uint32_t i = 1; i <= 3; i++)
+        open_session(fd, i, i);
+    send_open(fd, 4, 4, false);
+    frame = next_frame(fd);
+    assert_int_equal(frame.kind, RELAY_ENDED);
+    assert_true(slice_is(frame.payload, "its relay has as many clients as one may have"));
+    send_frame(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
+    open_session(fd, 5, 4);
     lose_link(fd);
     loop_close(&loop);
 }
@@ -1566,6 +1626,109 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     loop_close(&loop);
 }
 
+/* As a process that is killed leaves its sockets. */
+static void reset_link(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    uint64_t links = loop.server.engine.stats.relay_links;
+
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(fd);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == links - 1);
+}
+
+/* The store ends the link, and the relay has not said that it ends. */
+static void break_link(int fd)
+{
+    uint64_t links = loop.server.engine.stats.relay_links;
+
+    send_frame(fd, RELAY_WELCOME, 0, 0, 0, NOTHING);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == links - 1);
+    close(fd);
+}
+
+static void an_agent_ends_with_its_relay(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*end)(int fd);
+        bool is_awaited;
+    } rows[] = {
+        {"closed", lose_link, true}, {"reset", reset_link, true}, {"broken", break_link, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct live_run *run;
+        const struct agent *a;
+        int fd;
+
+        print_message("  %s\n", rows[i].name);
+        loop_open(&loop, NULL);
+        fd = link_connect();
+        open_session(fd, 1, 11);
+        request(fd, 1, 1, TEXT(CAS_RUN));
+        expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+        a = &the_agent()->agent;
+        run = the_agent()->run;
+        rows[i].end(fd);
+        assert_true(a->away);
+        tick_after(RELAY_RETURN_MS - 100);
+        assert_false(a->gone);
+        tick_after(100);
+        assert_int_equal(a->gone, rows[i].is_awaited);
+        assert_int_equal(run->run.agent_count, !rows[i].is_awaited);
+        fd = link_connect(); /* it comes back after all */
+        resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+        assert_false(a->gone);
+        assert_int_equal(run->run.agent_count, 1);
+        request(fd, 1, 2, TEXT(GET_RUN));
+        expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
+        rows[i].end(fd);
+        fd = link_connect(); /* or in time */
+        resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+        tick_after(RELAY_RETURN_MS);
+        assert_false(a->gone);
+        lose_link(fd);
+        loop_close(&loop);
+    }
+}
+
+/* All sessions from before the start that come back have: that is known when the last one has
+ * asked, or ended, and does not take --session-timeout. */
+static void after_a_start_sessions_are_counted_that_come_back(void **state)
+{
+    int fd;
+
+    (void)state;
+    open_durable();
+    fd = link_connect();
+    open_session(fd, 1, 11);
+    open_session(fd, 2, 12);
+    request(fd, 1, 1, TEXT(CAS_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    request(fd, 2, 1, TEXT(CAS_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(THE_VALUE));
+    restart(fd);
+    assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 2);
+    fd = link_connect();
+    resume_session(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+    tick_after(0);
+    assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 2);
+    request(fd, 1, 2, TEXT(GET_RUN));
+    expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
+    tick_after(0);
+    assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 1);
+    assert_false(the_agent()->run->run.has_absent);
+    resume_session(fd, 2, 12, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
+    send_frame(fd, RELAY_CLOSE, 0, 2, 0, NOTHING); /* its client has ended meanwhile */
+    expect_nothing(fd);
+    tick_after(0);
+    assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 0);
+    assert_true(the_agent()->run->run.has_absent); /* the first is not known by its node yet */
+    lose_link(fd);
+    close_durable();
+}
+
 static void an_agent_is_one_again_after_a_start(void **state)
 {
     int fd;
@@ -1638,6 +1801,7 @@ int main(void)
         cmocka_unit_test(a_session_moves_to_another_link),
         cmocka_unit_test(a_session_without_its_relay_ends_in_time),
         cmocka_unit_test(a_session_that_no_relay_opens_after_a_start_ends_in_time),
+        cmocka_unit_test(sessions_that_no_relay_opens_end_bit_by_bit),
         cmocka_unit_test(large_values_go_in_parts),
         cmocka_unit_test(a_large_element_is_told_again),
         cmocka_unit_test(half_a_request_is_forgotten),
@@ -1655,6 +1819,7 @@ int main(void)
         cmocka_unit_test(a_change_behind_an_open_wait_ends_the_session),
         cmocka_unit_test(a_relay_that_is_too_far_ahead_is_dropped),
         cmocka_unit_test(a_session_may_be_one_too_many),
+        cmocka_unit_test(a_link_has_so_many_sessions_at_most),
         cmocka_unit_test(many_sessions_are_opened_and_closed),
         cmocka_unit_test(what_came_before_close_is_carried_out),
         cmocka_unit_test(a_stop_lets_sessions_live),
@@ -1662,6 +1827,8 @@ int main(void)
         cmocka_unit_test(whenever_the_link_is_lost_each_request_counts_once),
         cmocka_unit_test(no_order_of_frames_hurts_the_server),
         cmocka_unit_test(an_agent_lives_while_its_relay_is_away),
+        cmocka_unit_test(an_agent_ends_with_its_relay),
+        cmocka_unit_test(after_a_start_sessions_are_counted_that_come_back),
         cmocka_unit_test(an_agent_is_one_again_after_a_start),
         cmocka_unit_test(a_worker_keeps_its_worker_store),
     };

@@ -73,6 +73,7 @@ class Agent:
 class Job:
     max_restarts = 3
     last_call_s = 2  # None: torch's default, 30 s
+    conf = []  # more of --rdzv_conf
     pace = ("--steps=40", "--tell=5")
 
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):
@@ -116,6 +117,7 @@ class Job:
         conf = [] if self.last_call_s is None else ["last_call_timeout=%d" % self.last_call_s]
         if self.backend == "c10d":
             conf.insert(0, "is_host=0")
+        conf += self.conf
         argv = self.torch.python + [
             "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
             "--nproc_per_node=%d" % workers, "--rdzv_backend=" + self.backend,
