@@ -5,7 +5,6 @@
 
 #include "proto/torch/torch_timing.h"
 
-#define NODE_TEXT_MAX 320
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
 
@@ -21,16 +20,19 @@ struct note *explain_note(struct step *s, enum note_kind kind)
     return note;
 }
 
-const char *explain_node(struct step *s, const struct torch_node *node)
+const char *explain_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
 {
-    char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
-
-    if (text == NULL)
-        return "unknown";
     snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
              (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
              (long long)node->pid, (long long)node->local_id);
     return text;
+}
+
+const char *explain_node(struct step *s, const struct torch_node *node)
+{
+    char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
+
+    return text == NULL ? "unknown" : explain_node_text(node, text);
 }
 
 const char *explain_role(const struct torch_node *node)

@@ -1,0 +1,154 @@
+/* The text of /rdzv/v1/status in slices. See status_text.h for the contract. */
+#include "rdzv/admin/status_text.h"
+
+#include "rdzv/admin/json_member.h"
+#include "rdzv/admin/status_waits.h"
+
+static void write_now(struct writer *w, const struct status_scope *scope)
+{
+    writer_str(w, "{\"now\":");
+    json_time_us(w, engine_wall_ns(scope->engine) / 1000);
+}
+
+void status_text_begin(struct status_text *t, const struct status_scope *scope)
+{
+    struct writer *w = &t->body.w;
+
+    *t = (struct status_text){.scope = *scope};
+    reply_body_begin(&t->body);
+    write_now(w, scope);
+    t->head_len = w->len;
+    t->at = scope->space != NULL ? scope->space : TAILQ_FIRST(&scope->engine->spaces);
+    if (scope->is_single)
+        return;
+    json_member_str(w, "version", RDZV_VERSION);
+    json_member_str(w, "role", "store");
+    json_member_time(w, "started", scope->engine->started_ns / 1000);
+    writer_str(w, scope->ready ? ",\"ready\":true" : ",\"ready\":false");
+    json_name(w, "spaces");
+    writer_u8(w, '[');
+}
+
+/* --- Spaces. --- */
+
+static void write_space(struct status_text *t)
+{
+    struct writer *w = &t->body.w;
+    const struct space *store = t->at->store;
+    const struct space_usage use = space_usage(store);
+
+    writer_str(w, t->scope.is_single ? ",\"name\":" : "{\"name\":");
+    json_string(w, slice_str(store->name));
+    json_member_u64(w, "keys", use.keys);
+    json_member_u64(w, "bytes", use.bytes);
+    json_member_u64(w, "queues", use.queues);
+    json_member_u64(w, "etcd_nodes", store->tree.count - 1);
+    json_member_u64(w, "c10d_clients", t->at->c10d_sessions);
+    json_member_u64(w, "waiters", use.waiters);
+    json_name(w, "runs");
+    writer_u8(w, '[');
+    t->any_run = false;
+}
+
+static void end_space(struct status_text *t)
+{
+    struct writer *w = &t->body.w;
+
+    writer_u8(w, ']');
+    status_waits_write_space(w, t->at, t->scope.engine);
+    writer_u8(w, '}');
+    t->at = t->scope.space != NULL ? NULL : TAILQ_NEXT(t->at, entry);
+    if (t->at != NULL)
+        writer_u8(w, ',');
+    else if (!t->scope.is_single)
+        writer_str(w, "]}");
+}
+
+/* --- Runs. --- */
+
+static void write_place(struct writer *w, const struct view_record *record)
+{
+    static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
+                                         [WORKER_STORE_WORKER0] = "worker0",
+                                         [WORKER_STORE_RDZVD] = "rdzvd"};
+
+    json_member_str(w, "worker_store", stores[record->placement]);
+    if (record->placement != WORKER_STORE_RDZVD)
+        return;
+    json_member(w, "address", record->address);
+    json_member_u64(w, "port", record->port);
+}
+
+static void write_run(struct status_text *t, const struct run *run)
+{
+    struct writer *w = &t->body.w;
+    struct run_facts facts;
+
+    if (t->any_run)
+        writer_u8(w, ',');
+    t->any_run = true;
+    rendezvous_facts(run, &facts);
+    status_run_write(w, &facts, &t->scope.form);
+    write_place(w, &run->view.record);
+    status_waits_write_run(w, t->at, t->scope.engine, run);
+    writer_u8(w, '}');
+}
+
+static void point_at(struct status_text *t, const struct run *run)
+{
+    rendezvous_pin(run);
+    rendezvous_unpin(t->run);
+    t->run = run;
+}
+
+/* The one that was next may have ended since. */
+static void write_next_run(struct status_text *t)
+{
+    if (t->run->view.exists)
+        write_run(t, t->run);
+    point_at(t, rendezvous_next(t->run));
+}
+
+/* --- Slices. --- */
+
+static void do_next(struct status_text *t)
+{
+    switch (t->phase) {
+    case STATUS_SPACE_BEGINS:
+        write_space(t);
+        point_at(t, rendezvous_first(t->at));
+        t->phase = STATUS_RUNS;
+        break;
+    case STATUS_RUNS:
+        if (t->run != NULL)
+            write_next_run(t);
+        else
+            t->phase = STATUS_SPACE_ENDS;
+        break;
+    case STATUS_SPACE_ENDS:
+        end_space(t);
+        t->phase = t->at == NULL ? STATUS_WRITTEN : STATUS_SPACE_BEGINS;
+        break;
+    default:
+        break;
+    }
+}
+
+bool status_text_go_on(struct status_text *t, uint64_t ns)
+{
+    const struct clock *clock = t->scope.engine->options.clock;
+    uint64_t until = clock_monotonic_ns(clock) + ns;
+
+    while (t->phase != STATUS_WRITTEN) {
+        do_next(t);
+        if (clock_monotonic_ns(clock) >= until)
+            break;
+    }
+    return t->phase == STATUS_WRITTEN;
+}
+
+void status_text_end(struct status_text *t)
+{
+    point_at(t, NULL);
+    t->phase = STATUS_WRITTEN;
+}
