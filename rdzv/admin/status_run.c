@@ -5,17 +5,13 @@
 
 /* --- Nodes. --- */
 
-/* etcd's keys name none. */
+/* The older `etcd` backend names no node but by its rank. */
 static void write_name(struct writer *w, const struct run_facts *f, const struct torch_node *node)
 {
-    writer_u8(w, '{');
-    if (f->backend == BACKEND_ETCD) {
-        writer_str(w, "\"index\":");
-        json_i64(w, node->pid);
-        return;
-    }
-    writer_str(w, "\"addr\":");
+    writer_str(w, "{\"addr\":");
     json_string(w, node->addr);
+    if (f->backend == BACKEND_ETCD)
+        return;
     json_member_i64(w, "pid", node->pid);
     json_member_i64(w, "local_id", node->local_id);
 }

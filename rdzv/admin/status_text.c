@@ -79,16 +79,21 @@ static void write_place(struct writer *w, const struct view_record *record)
     json_member_u64(w, "port", record->port);
 }
 
+static void begin_run(struct status_text *t, const struct run_facts *facts)
+{
+    if (t->any_run)
+        writer_u8(&t->body.w, ',');
+    t->any_run = true;
+    status_run_write(&t->body.w, facts, &t->scope.form);
+}
+
 static void write_run(struct status_text *t, const struct run *run)
 {
     struct writer *w = &t->body.w;
     struct run_facts facts;
 
-    if (t->any_run)
-        writer_u8(w, ',');
-    t->any_run = true;
     rendezvous_facts(run, &facts);
-    status_run_write(w, &facts, &t->scope.form);
+    begin_run(t, &facts);
     write_place(w, &run->view.record);
     status_waits_write_run(w, t->at, t->scope.engine, run);
     writer_u8(w, '}');
@@ -109,6 +114,28 @@ static void write_next_run(struct status_text *t)
     point_at(t, rendezvous_next(t->run));
 }
 
+static void point_at_etcd(struct status_text *t, struct etcd_run *run)
+{
+    struct etcd_run *before = t->etcd_run;
+
+    etcd_runs_pin(run);
+    t->etcd_run = run;
+    if (before != NULL)
+        etcd_runs_unpin(t->at->rendezvous, before);
+}
+
+static void write_next_etcd_run(struct status_text *t)
+{
+    struct run_facts facts;
+
+    rendezvous_etcd_facts(t->at, t->etcd_run, &facts);
+    if (t->etcd_run->exists || t->etcd_run->history.count > 0) {
+        begin_run(t, &facts);
+        writer_u8(&t->body.w, '}');
+    }
+    point_at_etcd(t, TAILQ_NEXT(t->etcd_run, order));
+}
+
 /* --- Slices. --- */
 
 static void do_next(struct status_text *t)
@@ -120,8 +147,16 @@ static void do_next(struct status_text *t)
         t->phase = STATUS_RUNS;
         break;
     case STATUS_RUNS:
-        if (t->run != NULL)
+        if (t->run != NULL) {
             write_next_run(t);
+            break;
+        }
+        point_at_etcd(t, rendezvous_etcd_first(t->at));
+        t->phase = STATUS_ETCD_RUNS;
+        break;
+    case STATUS_ETCD_RUNS:
+        if (t->etcd_run != NULL)
+            write_next_etcd_run(t);
         else
             t->phase = STATUS_SPACE_ENDS;
         break;
@@ -150,5 +185,6 @@ bool status_text_go_on(struct status_text *t, uint64_t ns)
 void status_text_end(struct status_text *t)
 {
     point_at(t, NULL);
+    point_at_etcd(t, NULL);
     t->phase = STATUS_WRITTEN;
 }

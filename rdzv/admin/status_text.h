@@ -18,6 +18,7 @@ struct status_scope {
 enum status_phase {
     STATUS_SPACE_BEGINS,
     STATUS_RUNS,
+    STATUS_ETCD_RUNS,
     STATUS_SPACE_ENDS,
     STATUS_WRITTEN,
 };
@@ -28,6 +29,7 @@ struct status_text {
     enum status_phase phase;
     const struct engine_space *at; /* the space that is being written */
     const struct run *run;         /* the next one; pinned. NULL: none */
+    struct etcd_run *etcd_run;     /* the same */
     bool any_run;
     size_t head_len; /* what changes each time is before that */
     struct reply_body body;

@@ -19,6 +19,7 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
+    etcd_runs_init(&home->etcd_runs, r->engine->options.seed);
     table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
@@ -304,8 +305,12 @@ static void on_ticker(evutil_socket_t fd, short what, void *arg)
 
 void rendezvous_tick(struct rendezvous *r)
 {
+    struct rendezvous_space *home;
+
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
+    TAILQ_FOREACH(home, &r->spaces, entry)
+        etcd_runs_tick(home);
 }
 
 /* --- Changes that are not the policy's. --- */
@@ -385,6 +390,8 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
+    else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
+        etcd_runs_changed(home, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         step_space(home, (struct policy_event){.kind = RUN_CHANGED});
 }
@@ -681,6 +688,25 @@ static const char *peer(const struct run_facts *f, const struct torch_node *node
     return a == NULL ? NULL : conn_peer(conn_of(a), text);
 }
 
+/* --- Over etcd's API. --- */
+
+struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : TAILQ_FIRST(&home->etcd_runs.list);
+}
+
+void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
+                           struct run_facts *out)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    etcd_runs_look(home, run);
+    etcd_run_facts(run, home->rdzv->settings.expected_nodes,
+                   engine_wall_ns(home->rdzv->engine) / 1000, out);
+}
+
 void rendezvous_facts(const struct run *run, struct run_facts *out)
 {
     const struct live_run *live = live_of(run);
@@ -756,6 +782,7 @@ void rendezvous_fini(struct rendezvous *r)
             free_run(live_run_of(v));
         worker_uses_fini(home);
         run_views_fini(&home->runs);
+        etcd_runs_fini(&home->etcd_runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
         home->space->rendezvous = NULL;
         free(home);

@@ -103,12 +103,19 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
     return i;
 }
 
-/* Those who came to that address since make up for as many who went. */
+/* Who was in the last completed round, and is not there. A connected agent is between two rounds. */
+static bool is_gone(const struct run_facts *f, const struct torch_node *node)
+{
+    return node->participant && !is_there(f->state, node) && !f->look(f, node).connected;
+}
+
+/* Those who came to that address since make up for as many who went; the ones of which it is known
+ * that they were lost are the last to be made up for. */
 static void compare_group(const struct run_facts *f, const struct address_group *g,
                           struct run_survey *out)
 {
     const struct torch_state *state = f->state, *then = f->last_completed;
-    size_t newcomers = 0;
+    size_t newcomers = 0, gone = 0;
 
     for (size_t i = g->now; i < g->now_end; i++) {
         const struct torch_node *node = &state->nodes[i];
@@ -116,15 +123,20 @@ static void compare_group(const struct run_facts *f, const struct address_group 
 
         newcomers += explain_role(node) != NULL && (old == NULL || !old->participant);
     }
-    for (size_t i = g->then; i < g->then_end; i++) {
-        const struct torch_node *node = &then->nodes[i];
+    for (size_t i = g->then; i < g->then_end; i++)
+        gone += is_gone(f, &then->nodes[i]);
+    if (gone <= newcomers)
+        return;
+    gone -= newcomers;
+    for (int lost = 1; lost >= 0; lost--) {
+        for (size_t i = g->then; i < g->then_end && gone > 0; i++) {
+            const struct torch_node *node = &then->nodes[i];
 
-        if (!node->participant || is_there(state, node) || f->look(f, node).connected)
-            continue; /* the last: its agent is between two rounds */
-        if (newcomers > 0)
-            newcomers--;
-        else
+            if (!is_gone(f, node) || (history_find_loss(f->history, node) != NULL) != lost)
+                continue;
             add_missing(f, out, node, false);
+            gone--;
+        }
     }
 }
 
@@ -183,6 +195,7 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
         if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
             count_node(f, &f->state->nodes[i], out);
     }
+    out->waiting += f->unnamed_waiting;
     if (f->is_state && f->state->closed)
         return; /* all are to go */
     if (f->is_state && f->last_completed != NULL)

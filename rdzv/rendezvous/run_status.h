@@ -8,7 +8,8 @@
 enum run_backend {
     BACKEND_C10D,
     BACKEND_ETCD_V2,
-    BACKEND_ETCD, /* names no hosts: a node's address is empty, and its pid is its rank */
+    BACKEND_ETCD, /* names no nodes: the address is the one that the node came from, empty if that
+                     was not seen; the pid is the rank, and the local id the round */
 };
 
 /* What is known of a node beside the run's keys. */
@@ -26,7 +27,8 @@ struct run_facts {
     struct slice id;
     int64_t now_us;
     bool is_state;                            /* `state` says something */
-    bool is_last_call;                        /* etcd: it has one, and does not say until when */
+    bool is_last_call;        /* etcd: it has one, and does not say until when */
+    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
     const struct torch_state *state;          /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
     const struct history *history;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
-#include "rdzv/rendezvous/history.h"
+#include "rdzv/rendezvous/etcd_runs.h"
 #include "rdzv/rendezvous/policy.h"
 #include "store/expiry.h"
 
@@ -33,7 +33,7 @@ struct live_run {
     struct listener *port;           /* of its own; NULL: none */
     struct worker_use *worker_store; /* for new sessions; NULL: none */
     struct history history;
-    uint64_t keys_forgotten;         /* by the last POLICY_FORGET_RUN */
+    uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     bool stale;     /* a command has failed, so the view is not what its key says */
     unsigned steps; /* open ones: it is not freed before they end */
     unsigned pins;  /* the same: whoever goes through all runs will come to it */
@@ -61,6 +61,7 @@ struct rendezvous_space {
     struct rendezvous *rdzv;
     struct engine_space *space;
     struct run_views runs;      /* each the view of a live_run */
+    struct etcd_runs etcd_runs; /* over etcd's API */
     struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
     struct table worker_stores; /* of worker_use */
     bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
