@@ -213,7 +213,7 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
             members[i] = *m;
             m->peer = NULL;
         }
-        if (fresh && r->exists)
+        if (fresh && (r->exists || by != NULL)) /* else it was there before rdzvd was started */
             members[i].joined_us = now_us;
         if (by != NULL && (&next->nodes[i] == writer ||
                            (fresh && r->backend == BACKEND_ETCD && next->nodes[i].addr.len > 0))) {
@@ -427,7 +427,7 @@ void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us)
     char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
 
     if (gone && !r->members[i].gone) {
-        history_blame(&r->history, "%s was lost: its keep-alive key expired", words(r, node, text));
+        history_add(&r->history, "the keep-alive key of %s expired", words(r, node, text));
         history_lose(&r->history, explain_node_text(node, name), LOSS_SILENT, r->members[i].peer,
                      now_us);
     }

@@ -83,14 +83,14 @@ static void read_run(struct rendezvous_space *home, struct etcd_run *run,
     bool exists = n != NULL && n->value != NULL;
     struct slice value = exists ? blob_slice(n->value) : (struct slice){0};
 
+    if (run->is_confirmed)
+        check_keep_alives(home, run); /* first: whose key has expired may be why it was changed */
     if (exists != run->exists || (exists && n->modified != run->modified)) {
         home->rdzv->engine->work += value.len;
         if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(home)))
             return;
         run->modified = exists ? n->modified : 0;
     }
-    if (run->is_confirmed)
-        check_keep_alives(home, run);
 }
 
 void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run)

@@ -244,7 +244,8 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
 {
     uint64_t there = survey->participants + survey->waiting;
 
-    if (there + survey->spares == 0 && f->agents == 0)
+    if (there + survey->spares == 0 && f->agents == 0 &&
+        (f->backend == BACKEND_C10D || survey->silent > 0))
         hint(h, "keys of an earlier run: none of its agents is here");
     else if (f->expected > there && !f->state->complete)
         hint(h, "%llu of %llu expected nodes have joined (--expect)", (unsigned long long)there,
