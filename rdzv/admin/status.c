@@ -2,12 +2,11 @@
 #include "rdzv/admin/status.h"
 
 #include "rdzv/admin/access.h"
-#include "rdzv/admin/health.h"
-#include "rdzv/admin/status_text.h"
+#include "rdzv/admin/status_feed.h"
 #include "rdzv/http/job.h"
 #include "rdzv/http/message.h"
 
-#define ROUNDS_OF_ALL 5 /* of each run, when all spaces are shown */
+#define ROUNDS_OF_ALL 5 /* of each run, when all spaces are shown, and in a stream */
 
 struct status_job {
     struct http_job job;
@@ -30,7 +29,8 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
     if (!status_text_go_on(&j->text, HTTP_SLICE_NS))
         return HTTP_JOB_GOES_ON;
     writer_u8(&j->text.body.w, '\n');
-    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &j->text.body);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON, .no_store = true},
+                    &j->text.body);
     return HTTP_JOB_DONE;
 }
 
@@ -42,7 +42,7 @@ static void show(const struct http_request *r, const struct status_scope *scope)
         reply_no_memory(r);
         return;
     }
-    j->job = (struct http_job){.run = run_job, .free = free_job};
+    j->job = (struct http_job){.run = run_job, .free = free_job, .no_use = true};
     status_text_begin(&j->text, scope);
     if (run_job(&j->job, r) == HTTP_JOB_GOES_ON)
         http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
@@ -50,20 +50,32 @@ static void show(const struct http_request *r, const struct status_scope *scope)
         free_job(&j->job);
 }
 
+static bool wants_stream(const struct http_request *r)
+{
+    struct url_error why;
+    struct slice value;
+
+    return r->head->method == HTTP_GET && url_check_form(r->query, &why) &&
+           url_find_param((struct slice){0}, r->query, "watch", &value) && slice_is(value, "true");
+}
+
 static void answer(const struct http_request *r, const struct engine_space *space, bool single)
 {
+    bool streamed = wants_stream(r);
     const struct status_scope scope = {
-        .engine = http_engine(r),
+        .net = conn_net(r->conn),
         .space = space,
         .is_single = single,
-        .ready = health_is_ready(conn_net(r->conn)),
-        .form = {.rounds = single ? HISTORY_ROUNDS : ROUNDS_OF_ALL},
+        .form = {.streamed = streamed,
+                 .rounds = single && !streamed ? HISTORY_ROUNDS : ROUNDS_OF_ALL},
     };
 
-    if (http_is_reading(r))
-        show(r, &scope);
-    else
+    if (!http_is_reading(r))
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+    else if (streamed)
+        status_feed_join(r, &scope);
+    else
+        show(r, &scope);
 }
 
 void admin_status_handle(const struct http_request *r)

@@ -69,15 +69,16 @@ static void write_map(struct writer *w, const struct run_facts *f)
     writer_u8(w, '"');
 }
 
-static void write_nodes(struct writer *w, const struct run_facts *f, uint64_t count,
-                        const struct status_form *form)
+/* Returns how many are listed. */
+static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_t count,
+                            const struct status_form *form)
 {
-    bool all = count <= STATUS_NODES_LISTED;
+    bool all = count <= form->nodes;
     uint64_t listed = 0;
 
     json_name(w, "nodes");
     writer_u8(w, '[');
-    for (size_t i = 0; f->is_state && i < f->state->count && listed < STATUS_NODES_LISTED; i++) {
+    for (size_t i = 0; f->is_state && i < f->state->count && listed < form->nodes; i++) {
         const struct torch_node *node = &f->state->nodes[i];
 
         if (!is_listed(node) || (!all && letter_of(f, node) == 'p'))
@@ -87,10 +88,11 @@ static void write_nodes(struct writer *w, const struct run_facts *f, uint64_t co
         write_node(w, f, node, form);
     }
     writer_u8(w, ']');
-    if (all)
-        return;
-    json_member_u64(w, "nodes_left_out", count - listed);
-    write_map(w, f);
+    if (!all) {
+        json_member_u64(w, "nodes_left_out", count - listed);
+        write_map(w, f);
+    }
+    return listed;
 }
 
 static void write_missing(struct writer *w, const struct run_facts *f, const struct run_survey *s)
@@ -194,11 +196,13 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
     json_member_u64(w, "silent", s->silent);
 }
 
-void status_run_write(struct writer *w, const struct run_facts *f, const struct status_form *form)
+uint64_t status_run_write(struct writer *w, const struct run_facts *f,
+                          const struct status_form *form)
 {
     static const char *const backends[] = {
         [BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2", [BACKEND_ETCD] = "etcd"};
     struct run_survey survey;
+    uint64_t listed;
 
     run_status_survey(f, &survey);
     writer_str(w, "{\"id\":");
@@ -212,8 +216,9 @@ void status_run_write(struct writer *w, const struct run_facts *f, const struct 
         json_member_u64(w, "agents", f->agents);
         json_member_u64(w, "agents_waiting", f->agents_waiting);
     }
-    write_nodes(w, f, survey.nodes, form);
+    listed = write_nodes(w, f, survey.nodes, form);
     write_missing(w, f, &survey);
     write_hints(w, f, &survey);
     write_rounds(w, f->history, form->rounds);
+    return listed;
 }

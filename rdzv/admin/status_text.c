@@ -1,13 +1,17 @@
 /* The text of /rdzv/v1/status in slices. See status_text.h for the contract. */
 #include "rdzv/admin/status_text.h"
 
+#include "rdzv/admin/health.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status_waits.h"
 
-static void write_now(struct writer *w, const struct status_scope *scope)
+/* Of runs and nodes in a stream, whose text goes to many, again and again. */
+#define STREAMED_RUNS  500
+#define STREAMED_NODES 1024
+
+static const struct engine *engine_of(const struct status_text *t)
 {
-    writer_str(w, "{\"now\":");
-    json_time_us(w, engine_wall_ns(scope->engine) / 1000);
+    return t->scope.net->engine;
 }
 
 void status_text_begin(struct status_text *t, const struct status_scope *scope)
@@ -16,38 +20,48 @@ void status_text_begin(struct status_text *t, const struct status_scope *scope)
 
     *t = (struct status_text){.scope = *scope};
     reply_body_begin(&t->body);
-    write_now(w, scope);
+    writer_str(w, "{\"now\":");
+    json_time_us(w, engine_wall_ns(engine_of(t)) / 1000);
     t->head_len = w->len;
-    t->at = scope->space != NULL ? scope->space : TAILQ_FIRST(&scope->engine->spaces);
+    t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
+    t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
+    t->at = scope->space != NULL ? scope->space : TAILQ_FIRST(&engine_of(t)->spaces);
     if (scope->is_single)
         return;
     json_member_str(w, "version", RDZV_VERSION);
     json_member_str(w, "role", "store");
-    json_member_time(w, "started", scope->engine->started_ns / 1000);
-    writer_str(w, scope->ready ? ",\"ready\":true" : ",\"ready\":false");
+    json_member_time(w, "started", engine_of(t)->started_ns / 1000);
+    writer_str(w, health_is_ready(scope->net) ? ",\"ready\":true" : ",\"ready\":false");
     json_name(w, "spaces");
     writer_u8(w, '[');
 }
 
 /* --- Spaces. --- */
 
-static void write_space(struct status_text *t)
+void status_write_counters(struct writer *w, const struct engine_space *space)
 {
-    struct writer *w = &t->body.w;
-    const struct space *store = t->at->store;
-    const struct space_usage use = space_usage(store);
+    const struct space_usage use = space_usage(space->store);
 
-    writer_str(w, t->scope.is_single ? ",\"name\":" : "{\"name\":");
-    json_string(w, slice_str(store->name));
     json_member_u64(w, "keys", use.keys);
     json_member_u64(w, "bytes", use.bytes);
     json_member_u64(w, "queues", use.queues);
-    json_member_u64(w, "etcd_nodes", store->tree.count - 1);
-    json_member_u64(w, "c10d_clients", t->at->c10d_sessions);
+    json_member_u64(w, "etcd_nodes", space->store->tree.count - 1);
+    json_member_u64(w, "c10d_clients", space->c10d_sessions);
     json_member_u64(w, "waiters", use.waiters);
+}
+
+static void write_space(struct status_text *t)
+{
+    struct writer *w = &t->body.w;
+
+    writer_str(w, t->scope.is_single ? ",\"name\":" : "{\"name\":");
+    json_string(w, slice_str(t->at->store->name));
+    if (!t->scope.form.streamed)
+        status_write_counters(w, t->at);
     json_name(w, "runs");
     writer_u8(w, '[');
     t->any_run = false;
+    t->runs_left_out = 0;
 }
 
 static void end_space(struct status_text *t)
@@ -55,7 +69,9 @@ static void end_space(struct status_text *t)
     struct writer *w = &t->body.w;
 
     writer_u8(w, ']');
-    status_waits_write_space(w, t->at, t->scope.engine);
+    if (t->runs_left_out > 0)
+        json_member_u64(w, "runs_left_out", t->runs_left_out);
+    status_waits_write_space(w, t->at, engine_of(t));
     writer_u8(w, '}');
     t->at = t->scope.space != NULL ? NULL : TAILQ_NEXT(t->at, entry);
     if (t->at != NULL)
@@ -79,12 +95,27 @@ static void write_place(struct writer *w, const struct view_record *record)
     json_member_u64(w, "port", record->port);
 }
 
+/* False: there are too many, and it is only counted. */
+static bool takes_run(struct status_text *t)
+{
+    if (t->runs_left == 0)
+        t->runs_left_out++;
+    else
+        t->runs_left--;
+    return t->runs_left_out == 0;
+}
+
 static void begin_run(struct status_text *t, const struct run_facts *facts)
 {
+    struct status_form form = t->scope.form;
+    uint64_t listed;
+
+    form.nodes = t->nodes_left < STATUS_NODES_LISTED ? t->nodes_left : STATUS_NODES_LISTED;
     if (t->any_run)
         writer_u8(&t->body.w, ',');
     t->any_run = true;
-    status_run_write(&t->body.w, facts, &t->scope.form);
+    listed = status_run_write(&t->body.w, facts, &form);
+    t->nodes_left -= (size_t)listed;
 }
 
 static void write_run(struct status_text *t, const struct run *run)
@@ -95,7 +126,7 @@ static void write_run(struct status_text *t, const struct run *run)
     rendezvous_facts(run, &facts);
     begin_run(t, &facts);
     write_place(w, &run->view.record);
-    status_waits_write_run(w, t->at, t->scope.engine, run);
+    status_waits_write_run(w, t->at, engine_of(t), run);
     writer_u8(w, '}');
 }
 
@@ -109,7 +140,7 @@ static void point_at(struct status_text *t, const struct run *run)
 /* The one that was next may have ended since. */
 static void write_next_run(struct status_text *t)
 {
-    if (t->run->view.exists)
+    if (t->run->view.exists && takes_run(t))
         write_run(t, t->run);
     point_at(t, rendezvous_next(t->run));
 }
@@ -129,7 +160,7 @@ static void write_next_etcd_run(struct status_text *t)
     struct run_facts facts;
 
     rendezvous_etcd_facts(t->at, t->etcd_run, &facts);
-    if (t->etcd_run->exists || t->etcd_run->history.count > 0) {
+    if ((t->etcd_run->exists || t->etcd_run->history.count > 0) && takes_run(t)) {
         begin_run(t, &facts);
         writer_u8(&t->body.w, '}');
     }
@@ -171,7 +202,7 @@ static void do_next(struct status_text *t)
 
 bool status_text_go_on(struct status_text *t, uint64_t ns)
 {
-    const struct clock *clock = t->scope.engine->options.clock;
+    const struct clock *clock = engine_of(t)->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + ns;
 
     while (t->phase != STATUS_WRITTEN) {

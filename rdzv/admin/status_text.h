@@ -8,10 +8,9 @@
 
 /* What is written. */
 struct status_scope {
-    struct engine *engine;
+    const struct net *net;
     const struct engine_space *space; /* one; NULL: all */
     bool is_single;                   /* the space alone, and not the daemon with it */
-    bool ready;                       /* as /readyz says */
     struct status_form form;
 };
 
@@ -31,6 +30,8 @@ struct status_text {
     const struct run *run;         /* the next one; pinned. NULL: none */
     struct etcd_run *etcd_run;     /* the same */
     bool any_run;
+    size_t nodes_left, runs_left; /* so many more are written */
+    uint64_t runs_left_out;       /* of the space */
     size_t head_len; /* what changes each time is before that */
     struct reply_body body;
 };
@@ -42,3 +43,6 @@ bool status_text_go_on(struct status_text *t, uint64_t ns);
 
 /* Ends it, whole or not; the body is the caller's to send or to drop. */
 void status_text_end(struct status_text *t);
+
+/* ,"keys":…,"bytes":… and so on of a space: what changes all the time. */
+void status_write_counters(struct writer *w, const struct engine_space *space);
