@@ -152,11 +152,11 @@ static void send_counters(struct status_feed *f)
 
 /* --- Texts. --- */
 
-/* True: it says the same as the last one. */
+/* True: it says the same as the last one, but for its head. */
 static bool says_the_same(const struct status_feed *f, const struct blob *event, size_t head_len)
 {
-    return f->newest != NULL && f->newest->len == event->len && f->head_len == head_len &&
-           memcmp(f->newest->bytes + head_len, event->bytes + head_len, event->len - head_len) == 0;
+    return f->newest != NULL && slice_equal(slice_from(blob_slice(f->newest), f->head_len),
+                                            slice_from(blob_slice(event), head_len));
 }
 
 /* Those who have none get it, and if it is news, all of them. */

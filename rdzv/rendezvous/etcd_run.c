@@ -251,8 +251,8 @@ static void note_departure(struct etcd_run *r, const struct torch_node *old, int
         history_leave(&r->history, name);
         return;
     }
-    history_blame(&r->history, "%s was lost: its last heartbeat was %lld s old", words(r, old, text),
-                  (long long)(age_us / 1000000));
+    history_add(&r->history, "%s was lost: its last heartbeat was %lld s old", words(r, old, text),
+                (long long)(age_us / 1000000));
     history_lose(&r->history, name, LOSS_SILENT, r->members[index_of(&r->state, old)].peer, now_us);
 }
 
@@ -327,6 +327,15 @@ static void note_etcd(struct etcd_run *r, const struct reading *next, const stru
     history_reach(&r->history, next->state.round, now_us);
 }
 
+static void note_closed(struct etcd_run *r, const struct etcd_writer *by, int64_t now_us)
+{
+    char why[HISTORY_TEXT_MAX];
+
+    snprintf(why, sizeof why, "an agent%s%s closed the run", by == NULL ? "" : " at ",
+             by == NULL ? "" : by->host);
+    history_end(&r->history, why, now_us);
+}
+
 static void note_changes(struct etcd_run *r, const struct reading *next,
                          const struct etcd_writer *by, int64_t now_us)
 {
@@ -334,13 +343,10 @@ static void note_changes(struct etcd_run *r, const struct reading *next,
     bool same_round = r->is_state && r->state.round == state->round;
     bool had_call = same_round && (r->state.has_deadline || r->is_last_call);
 
-    if (state->closed && !(r->is_state && r->state.closed)) {
-        history_add(&r->history, "%s%s closed the run", by == NULL ? "an agent" : "an agent at ",
-                    by == NULL ? "" : by->host);
-        history_end(&r->history, now_us);
-    }
-    if (state->closed)
+    if (state->closed) {
+        note_closed(r, by, now_us);
         return;
+    }
     if (r->backend == BACKEND_ETCD_V2)
         note_v2(r, next, now_us);
     else
@@ -401,7 +407,7 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
     if (next.is_state)
         note_changes(r, &next, by, now_us);
     else if (r->is_state)
-        history_end(&r->history, now_us);
+        history_end(&r->history, NULL, now_us);
     if (next.state.count > 0)
         members = next_members(r, &next.state, by, now_us);
     if (next.state.count > 0 && members == NULL) {

@@ -127,12 +127,29 @@ static struct history_round *standing(const struct history *h)
     return r != NULL && r->completed_us != 0 && r->ended_us == 0 ? r : NULL;
 }
 
-void history_end(struct history *h, int64_t now_us)
+/* Behind the reasons that the round has already. */
+static void add_reason(struct history_round *r, const char *why)
+{
+    char text[HISTORY_TEXT_MAX];
+
+    if (r->why == NULL)
+        snprintf(text, sizeof text, "%s", why);
+    else
+        snprintf(text, sizeof text, "%s; %s", r->why, why);
+    if (r->why == NULL || strlen(r->why) < sizeof text - 1)
+        put(&r->why, text);
+    r->left = false;
+}
+
+void history_end(struct history *h, const char *why, int64_t now_us)
 {
     struct history_round *r = newest(h);
 
-    if (r != NULL && r->ended_us == 0)
-        r->ended_us = now_us;
+    if (r == NULL || r->ended_us != 0)
+        return;
+    if (why != NULL)
+        add_reason(r, why);
+    r->ended_us = now_us;
 }
 
 void history_reach(struct history *h, int64_t round, int64_t now_us)
@@ -141,7 +158,7 @@ void history_reach(struct history *h, int64_t round, int64_t now_us)
 
     if (r != NULL && r->round == round && r->ended_us == 0)
         return;
-    history_end(h, now_us);
+    history_end(h, NULL, now_us);
     r = add_round(h);
     if (r == NULL)
         return;
@@ -188,21 +205,16 @@ void history_blame(struct history *h, const char *format, ...)
 
 void history_add(struct history *h, const char *format, ...)
 {
-    struct history_round *r = newest(h);
-    char text[HISTORY_TEXT_MAX] = "";
-    size_t len = 0;
+    struct history_round *r = standing(h);
+    char text[HISTORY_TEXT_MAX];
     va_list args;
 
-    if (r == NULL || r->ended_us != 0)
+    if (r == NULL)
         return;
-    if (r->why != NULL)
-        len = (size_t)snprintf(text, sizeof text, "%s; ", r->why);
     va_start(args, format);
-    if (len < sizeof text)
-        vsnprintf(text + len, sizeof text - len, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    put(&r->why, text);
-    r->left = false;
+    add_reason(r, text);
 }
 
 /* --- Nodes. --- */
@@ -296,20 +308,20 @@ static void note_lost(struct history *h, const struct note *note, const char *pe
 
     switch (note->kind) {
     case NOTE_NODE_DISCONNECTED:
-        history_blame(h, "%s was lost: its connection ended", node);
+        history_add(h, "%s was lost: its connection ended", node);
         kind = LOSS_DISCONNECTED;
         break;
     case NOTE_NODE_REPLACED:
-        history_blame(h, "%s was started again under the same name", node);
+        history_add(h, "%s was started again under the same name", node);
         kind = LOSS_REPLACED;
         break;
     case NOTE_NODE_SILENT:
-        history_blame(h, "%s was lost: nothing came of it for %lld s", node,
-                      (long long)note->ms / 1000);
+        history_add(h, "%s was lost: nothing came of it for %lld s", node,
+                    (long long)note->ms / 1000);
         break;
     default:
-        history_blame(h, "%s was lost: its last heartbeat was %lld s old, and %s took it out", node,
-                      (long long)note->ms / 1000, history_node_words(note->by_node, by));
+        history_add(h, "%s was lost: its last heartbeat was %lld s old, and %s took it out", node,
+                    (long long)note->ms / 1000, history_node_words(note->by_node, by));
         break;
     }
     history_lose(h, note->node, kind, peer, now_us);
@@ -318,14 +330,19 @@ static void note_lost(struct history *h, const struct note *note, const char *pe
 static void note_closed(struct history *h, const struct run *run, const struct note *note,
                         int64_t now_us)
 {
-    char words[NODE_TEXT_MAX];
+    char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
 
-    history_add(h,
-                run->finishing_round == note->round
-                    ? "%s closed the run: its workers have ended well"
-                    : "%s closed the run",
-                history_node_words(note->by_node, words));
-    history_end(h, now_us);
+    snprintf(why, sizeof why, "%s closed the run%s", history_node_words(note->by_node, words),
+             run->finishing_round == note->round ? ": its workers have ended well" : "");
+    history_end(h, why, now_us);
+}
+
+static void note_forgotten(struct history *h, const struct note *note, int64_t now_us)
+{
+    char why[HISTORY_TEXT_MAX];
+
+    snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
+    history_end(h, why, now_us);
 }
 
 static void note_left(struct history *h, const struct note *note, int64_t now_us)
@@ -360,8 +377,8 @@ void history_note(struct history *h, const struct run *run, const struct note *n
                     (unsigned long long)note->number);
         break;
     case NOTE_NODES_LOST:
-        history_blame(h, "%llu nodes did not come back after rdzvd was started again",
-                      (unsigned long long)note->number);
+        history_add(h, "%llu nodes did not come back after rdzvd was started again",
+                    (unsigned long long)note->number);
         break;
     case NOTE_LAST_CALL:
         history_reach(h, note->round, now_us);
@@ -375,8 +392,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         note_closed(h, run, note, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
-        history_add(h, "the run was forgotten: %s", note->reason);
-        history_end(h, now_us);
+        note_forgotten(h, note, now_us);
         break;
     default:
         break;

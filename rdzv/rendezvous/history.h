@@ -59,11 +59,11 @@ void history_last_call(struct history *h, uint64_t nodes);
 __attribute__((format(printf, 2, 3))) void history_blame(struct history *h, const char *format,
                                                          ...);
 
-/* Something that follows from it. */
+/* The same, beside any other reason. */
 __attribute__((format(printf, 2, 3))) void history_add(struct history *h, const char *format, ...);
 
-/* The newest round has ended, with the run. */
-void history_end(struct history *h, int64_t now_us);
+/* The newest round has ended, with the run; `why` may be NULL. */
+void history_end(struct history *h, const char *why, int64_t now_us);
 
 /* A node has left by itself; it has joined. `node` is "host/pid/local id". */
 void history_leave(struct history *h, const char *node);

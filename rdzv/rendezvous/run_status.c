@@ -75,15 +75,17 @@ static void add_missing(const struct run_facts *f, struct run_survey *out,
     m = &out->missing[out->missing_listed++];
     loss = history_find_loss(f->history, node);
     *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
-    if (is_silent) {
-        m->why = "silent";
-        m->since_us = node->has_heartbeat ? node->heartbeat_us : 0;
-        m->has_rank = node->participant && f->state->complete;
-    } else if (loss != NULL) {
+    if (loss != NULL) {
         m->why = loss_name(loss->kind);
         m->since_us = loss->at_us;
         m->peer = loss->peer;
     }
+    if (!is_silent)
+        return;
+    m->why = "silent";
+    m->has_rank = node->participant && f->state->complete;
+    if (node->has_heartbeat)
+        m->since_us = node->heartbeat_us;
 }
 
 static bool is_there(const struct torch_state *state, const struct torch_node *node)
@@ -229,7 +231,7 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 {
     if (f->agents_waiting > 0)
         hint(h,
-             "keys of an earlier run: it is closed, and %zu agents that came for the next one wait "
+             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) wait "
              "until it is forgotten",
              f->agents_waiting);
     else if (f->backend != BACKEND_C10D)
@@ -248,18 +250,19 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
         (f->backend == BACKEND_C10D || survey->silent > 0))
         hint(h, "keys of an earlier run: none of its agents is here");
     else if (f->expected > there && !f->state->complete)
-        hint(h, "%llu of %llu expected nodes have joined (--expect)", (unsigned long long)there,
+        hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
              (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->state->complete)
-        hint(h, "%llu nodes have joined; how many the agents wait for is in none of their "
-                "messages: --expect tells rdzvd",
+        hint(h, "nodes that have joined: %llu; how many the agents wait for is in none of their "
+                "messages, so that --expect has to tell rdzvd",
              (unsigned long long)there);
     if (f->state->complete && survey->waiting > 0)
-        hint(h, "%llu nodes wait for the next round, which begins when the workers of this one "
+        hint(h, "nodes that wait for the next round: %llu; it begins when the workers of this one "
                 "have been stopped",
              (unsigned long long)survey->waiting);
     if (survey->silent > 0)
-        hint(h, "%llu nodes have not been heard of for 15 s", (unsigned long long)survey->silent);
+        hint(h, "nodes that have not been heard of for %d s: %llu",
+             f->backend == BACKEND_ETCD ? 10 : 15, (unsigned long long)survey->silent);
 }
 
 size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
@@ -272,6 +275,6 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
     else if (f->is_state)
         hint_open(f, survey, &h);
     else if (f->agents > 0)
-        hint(&h, "%zu clients are connected, and none has joined yet", f->agents);
+        hint(&h, "clients that are connected: %zu; none has joined yet", f->agents);
     return h.count;
 }

@@ -110,7 +110,9 @@ def scenario(server, job, tell):
     names_agents(run, job, [n for n in "abcd" if n != lost])
     check(run["missing"] == [] and run["missing_count"] == 1, "three of four again", run)
     old = next(r for r in run["rounds"] if r["round"] == first)
-    check(old["nodes"] == 3 and "ended" in old and "lost" in old.get("why", ""),
+    why = "the keep-alive key of rank" if job.backend == "etcd" else "(pid %d) was lost" % (
+        job.agents[lost].pid)
+    check(old["nodes"] == 3 and "ended" in old and why in old.get("why", ""),
           "why did the first round end?", run)
     tell("round %d ended: %s" % (first, old["why"]))
 
