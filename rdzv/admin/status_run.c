@@ -2,6 +2,7 @@
 #include "rdzv/admin/status_run.h"
 
 #include "rdzv/admin/json_member.h"
+#include "rdzv/rendezvous/explain.h"
 
 /* --- Nodes. --- */
 

@@ -6,6 +6,7 @@
 
 #include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
 
 #define V2_PREFIX   "/torch/elastic/rendezvous/"
 #define ETCD_KEY    "/rdzv/active_version"
@@ -232,7 +233,7 @@ static const char *words(const struct etcd_run *r, const struct torch_node *node
     char name[NODE_TEXT_MAX];
 
     if (r->backend == BACKEND_ETCD_V2)
-        return history_node_words(explain_node_text(node, name), text);
+        return history_node_words(history_node_text(node, name), text);
     snprintf(text, NODE_TEXT_MAX, node->addr.len > 0 ? "rank %lld (%.*s)" : "rank %lld",
              (long long)node->rank, (int)(node->addr.len < 200 ? node->addr.len : 200),
              (const char *)node->addr.ptr);
@@ -245,7 +246,7 @@ static void note_departure(struct etcd_run *r, const struct torch_node *old, int
     char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
     int64_t age_us = 0;
 
-    explain_node_text(old, name);
+    history_node_text(old, name);
     if (!old->has_heartbeat || __builtin_sub_overflow(now_us, old->heartbeat_us, &age_us) ||
         age_us < TORCH_DEAD_MS * INT64_C(1000)) {
         history_leave(&r->history, name);
@@ -275,7 +276,7 @@ static void note_arrivals(struct etcd_run *r, const struct torch_state *next)
         const struct torch_node *old = r->is_state ? torch_state_find(&r->state, node) : NULL;
 
         if (explain_role(node) != NULL && explain_role(old) != explain_role(node))
-            history_join(&r->history, explain_node_text(node, name), node->waiting);
+            history_join(&r->history, history_node_text(node, name), node->waiting);
     }
 }
 
@@ -327,6 +328,13 @@ static void note_etcd(struct etcd_run *r, const struct reading *next, const stru
     history_reach(&r->history, next->state.round, now_us);
 }
 
+/* The round has just been completed. */
+static bool is_completed(const struct etcd_run *r, const struct reading *next)
+{
+    return next->is_state && next->state.complete &&
+           !(r->is_state && r->state.complete && r->state.round == next->state.round);
+}
+
 static void note_closed(struct etcd_run *r, const struct etcd_writer *by, int64_t now_us)
 {
     char why[HISTORY_TEXT_MAX];
@@ -353,7 +361,7 @@ static void note_changes(struct etcd_run *r, const struct reading *next,
         note_etcd(r, next, by, now_us);
     if ((state->has_deadline || next->is_last_call) && !had_call)
         history_last_call(&r->history, torch_state_participants(state));
-    if (state->complete && !(same_round && r->state.complete))
+    if (is_completed(r, next))
         history_complete(&r->history, torch_state_participants(state), reached_max(r, state),
                          now_us);
 }
@@ -400,7 +408,7 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
 
     if (!read_value(r, value, has_ttl, by, &next))
         return false;
-    if (next.is_state && next.state.complete && !keep_completed(r, &next.state)) {
+    if (is_completed(r, &next) && !keep_completed(r, &next.state)) {
         torch_state_free(&next.state);
         return false;
     }
@@ -434,7 +442,7 @@ void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us)
 
     if (gone && !r->members[i].gone) {
         history_add(&r->history, "the keep-alive key of %s expired", words(r, node, text));
-        history_lose(&r->history, explain_node_text(node, name), LOSS_SILENT, r->members[i].peer,
+        history_lose(&r->history, history_node_text(node, name), LOSS_SILENT, r->members[i].peer,
                      now_us);
     }
     r->members[i].gone = gone;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/history.h"
 
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
@@ -20,19 +21,11 @@ struct note *explain_note(struct step *s, enum note_kind kind)
     return note;
 }
 
-const char *explain_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
-{
-    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
-             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
-             (long long)node->pid, (long long)node->local_id);
-    return text;
-}
-
 const char *explain_node(struct step *s, const struct torch_node *node)
 {
     char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
 
-    return text == NULL ? "unknown" : explain_node_text(node, text);
+    return text == NULL ? "unknown" : history_node_text(node, text);
 }
 
 const char *explain_role(const struct torch_node *node)

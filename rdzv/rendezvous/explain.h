@@ -61,11 +61,7 @@ void explain_close_ignored(struct step *s, const struct agent *a);
 /* An agent's connection has ended. */
 void explain_disconnect(struct step *s, const struct agent *a);
 
-/* "host/pid/local id": how torch tells nodes apart. */
-#define NODE_TEXT_MAX 320
-const char *explain_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX]);
-
-/* The same, which lives as long as the outputs. */
+/* "host/pid/local id": how torch tells nodes apart; lives as long as the outputs. */
 const char *explain_node(struct step *s, const struct torch_node *node);
 
 /* True: it is no node, but the mark that tells the others that one is lost, see loss.c. */

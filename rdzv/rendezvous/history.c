@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "rdzv/rendezvous/explain.h"
 #include "store/account.h"
 
 /* --- Texts and lists. --- */
@@ -219,6 +220,14 @@ void history_add(struct history *h, const char *format, ...)
 
 /* --- Nodes. --- */
 
+const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
+{
+    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
+             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
+             (long long)node->pid, (long long)node->local_id);
+    return text;
+}
+
 const char *history_node_words(const char *node, char words[NODE_TEXT_MAX])
 {
     const char *last = strrchr(node, '/');
@@ -290,7 +299,7 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
 {
     char text[NODE_TEXT_MAX];
 
-    explain_node_text(who, text);
+    history_node_text(who, text);
     for (size_t i = h->loss_count; i-- > 0;) {
         if (h->losses[i].node != NULL && strcmp(h->losses[i].node, text) == 0)
             return &h->losses[i];

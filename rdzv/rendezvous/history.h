@@ -4,7 +4,9 @@
  * that is short, or rdzvd is started again, the past is forgotten. */
 #pragma once
 
-#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/run.h"
+
+struct note;
 
 #define HISTORY_ROUNDS   100 /* the last ones */
 #define HISTORY_LOSSES   256 /* the same, of nodes that were lost */
@@ -80,5 +82,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
 /* The last loss of that node; NULL: none is known. */
 const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who);
 
-/* "host (pid N)" of "host/N/local id", for people. */
+/* "host/pid/local id": how torch tells nodes apart; and "host (pid N)" of that, for people. */
+#define NODE_TEXT_MAX 320
+const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX]);
 const char *history_node_words(const char *node, char words[NODE_TEXT_MAX]);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
 
 static const struct history_round *newest_round(const struct run_facts *f)
 {
