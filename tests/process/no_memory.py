@@ -197,6 +197,8 @@ REQUESTS = {
     "http_health": ([], http("GET", "/health")),
     "http_metrics": ([], http("GET", "/metrics", headers=OPERATOR_HEADERS)),
     "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
+    "http_status": ([], http("GET", "/rdzv/v1/status", headers=OPERATOR_HEADERS)),
+    "http_space_status": ([], http("GET", "/rdzv/v1/spaces/default/status")),
     "http_runs": ([], http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS)),
     "http_redirect": ([], http("GET", "/v2//keys/" + "a" * 3000)),
     "http_long_path": ([], http("GET", "/v2/keys/" + "a" * 3000)),
