@@ -115,10 +115,9 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     assert(h->watch == NULL);
     h->watch = watch;
     engine_use_began(r->http->engine);
-    h->chunked = reply_begin_stream(r, &(struct reply){.status = 200,
-                                                       .content_type = HTTP_JSON,
-                                                       .etcd = HTTP_ETCD_KEYS,
-                                                       .index = index});
+    h->chunked = reply_begin_stream(
+        r, &(struct reply){
+               .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index});
     h->keep_alive = r->head->keep_alive && h->chunked;
 }
 

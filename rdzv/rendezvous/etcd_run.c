@@ -8,11 +8,11 @@
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 
-#define V2_PREFIX   "/torch/elastic/rendezvous/"
-#define ETCD_KEY    "/rdzv/active_version"
-#define ETCD_RUN    "/run_"
-#define ETCD_STATE  (1u << 20) /* bytes of a JSON that is read: some ten thousand nodes */
-#define ETCD_RANK   100000     /* no rank is higher */
+#define V2_PREFIX  "/torch/elastic/rendezvous/"
+#define ETCD_KEY   "/rdzv/active_version"
+#define ETCD_RUN   "/run_"
+#define ETCD_STATE (1u << 20) /* bytes of a JSON that is read: some ten thousand nodes */
+#define ETCD_RANK  100000     /* no rank is higher */
 
 /* --- Paths. --- */
 
@@ -22,8 +22,8 @@ static bool parse_etcd(struct slice path, struct slice *id, struct slice *root)
 
     while (at > 0 && path.ptr[at - 1] != '/')
         at--;
-    if (at == 0 || !slice_starts_with((struct slice){path.ptr + at - 1, end - at + 1},
-                                      slice_str(ETCD_RUN)))
+    if (at == 0 ||
+        !slice_starts_with((struct slice){path.ptr + at - 1, end - at + 1}, slice_str(ETCD_RUN)))
         return false;
     *root = (struct slice){path.ptr, end};
     *id = (struct slice){path.ptr + at - 1 + strlen(ETCD_RUN), end - at + 1 - strlen(ETCD_RUN)};
@@ -121,8 +121,7 @@ static bool add_ranks(const struct etcd_run *r, struct torch_state *state, const
     int64_t count = cJSON_GetArraySize(ranks), fresh = 0;
     const cJSON *item;
 
-    cJSON_ArrayForEach(item, ranks)
-        fresh += find_rank(r, state->round, rank_of(item)) == NULL;
+    cJSON_ArrayForEach(item, ranks) fresh += find_rank(r, state->round, rank_of(item)) == NULL;
     if (count >= ETCD_RANK)
         return false;
     cJSON_ArrayForEach(item, ranks)
@@ -169,8 +168,8 @@ static bool read_value(const struct etcd_run *r, struct slice value, bool has_tt
         out->is_state = status == TORCH_STATE_OK;
         return status != TORCH_STATE_NO_MEMORY;
     }
-    json = value.len > ETCD_STATE ? NULL
-                                  : cJSON_ParseWithLength((const char *)value.ptr, value.len);
+    json =
+        value.len > ETCD_STATE ? NULL : cJSON_ParseWithLength((const char *)value.ptr, value.len);
     if (json == NULL || !read_json(r, json, has_ttl, by, out)) {
         torch_state_free(&out->state);
         *out = (struct reading){0};
@@ -200,9 +199,9 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
 {
     const struct torch_node *writer =
         r->backend == BACKEND_ETCD_V2 && by != NULL ? torch_merge_writer(&r->state, next) : NULL;
-    struct etcd_member *members = account_request_zeroed(
-        ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
-        next->count * sizeof *members);
+    struct etcd_member *members =
+        account_request_zeroed(ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
+                               next->count * sizeof *members);
 
     for (size_t i = 0; members != NULL && i < next->count; i++) {
         const struct torch_node *old = torch_state_find(&r->state, &next->nodes[i]);
@@ -386,8 +385,7 @@ static bool keep_completed(struct etcd_run *r, const struct torch_state *state)
     return true;
 }
 
-static void put_reading(struct etcd_run *r, const struct reading *next,
-                        struct etcd_member *members)
+static void put_reading(struct etcd_run *r, const struct reading *next, struct etcd_member *members)
 {
     drop_members(r->members, r->member_room);
     torch_state_free(&r->state);
@@ -430,8 +428,8 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
 size_t etcd_run_keep_alive(const struct etcd_run *r, size_t i, char *out)
 {
     memcpy(out, r->root.ptr, r->root.len);
-    return r->root.len + (size_t)snprintf(out + r->root.len, ETCD_RUN_ROOM, "/rdzv/v_%lld/rank_%lld",
-                                          (long long)r->state.round,
+    return r->root.len + (size_t)snprintf(out + r->root.len, ETCD_RUN_ROOM,
+                                          "/rdzv/v_%lld/rank_%lld", (long long)r->state.round,
                                           (long long)r->state.nodes[i].rank);
 }
 

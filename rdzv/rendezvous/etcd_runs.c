@@ -204,8 +204,8 @@ void etcd_runs_tick(struct rendezvous_space *home)
 
         if (run == NULL)
             run = TAILQ_FIRST(&home->etcd_runs.list);
-        if (run == NULL || (i % RUNS_AT_A_TIME == RUNS_AT_A_TIME - 1 &&
-                            clock_monotonic_ns(clock) >= until))
+        if (run == NULL ||
+            (i % RUNS_AT_A_TIME == RUNS_AT_A_TIME - 1 && clock_monotonic_ns(clock) >= until))
             return;
         etcd_runs_pin(run);
         etcd_runs_look(home, run);

@@ -23,10 +23,9 @@ static inline bool etcd_runs_concerns(struct slice path)
     static const char v2[] = "/torch/elastic/rendezvous/", old[] = "/rdzv/active_version";
     const size_t len = sizeof old - 1;
 
-    return path.len > len && ((path.ptr[path.len - 1] == 'n' &&
-                               memcmp(path.ptr + path.len - len, old, len) == 0) ||
-                              slice_starts_with(path, (struct slice){(const uint8_t *)v2,
-                                                                     sizeof v2 - 1}));
+    return path.len > len &&
+           ((path.ptr[path.len - 1] == 'n' && memcmp(path.ptr + path.len - len, old, len) == 0) ||
+            slice_starts_with(path, (struct slice){(const uint8_t *)v2, sizeof v2 - 1}));
 }
 
 /* A key that concerns them has been changed. */
@@ -41,7 +40,7 @@ void etcd_runs_tick(struct rendezvous_space *home);
 /* Reads what has changed since. */
 void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run);
 
-/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both take
- * NULL. */
+/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both
+ * take NULL. */
 void etcd_runs_pin(struct etcd_run *run);
 void etcd_runs_unpin(struct rendezvous_space *home, struct etcd_run *run);

@@ -106,7 +106,8 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
     return i;
 }
 
-/* Who was in the last completed round, and is not there. A connected agent is between two rounds. */
+/* Who was in the last completed round, and is not there. A connected agent is between two rounds.
+ */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
     return node->participant && !is_there(f->state, node) && !f->look(f, node).connected;
@@ -232,7 +233,8 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 {
     if (f->agents_waiting > 0)
         hint(h,
-             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) wait "
+             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
+             "wait "
              "until it is forgotten",
              f->agents_waiting);
     else if (f->backend != BACKEND_C10D)
@@ -254,12 +256,14 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
         hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
              (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->state->complete)
-        hint(h, "nodes that have joined: %llu; how many the agents wait for is in none of their "
-                "messages, so that --expect has to tell rdzvd",
+        hint(h,
+             "nodes that have joined: %llu; how many the agents wait for is in none of their "
+             "messages, so that --expect has to tell rdzvd",
              (unsigned long long)there);
     if (f->state->complete && survey->waiting > 0)
-        hint(h, "nodes that wait for the next round: %llu; it begins when the workers of this one "
-                "have been stopped",
+        hint(h,
+             "nodes that wait for the next round: %llu; it begins when the workers of this one "
+             "have been stopped",
              (unsigned long long)survey->waiting);
     if (survey->silent > 0)
         hint(h, "nodes that have not been heard of for %d s: %llu",

@@ -26,10 +26,10 @@ struct run_facts {
     enum run_backend backend;
     struct slice id;
     int64_t now_us;
-    bool is_state;                            /* `state` says something */
-    bool is_last_call;        /* etcd: it has one, and does not say until when */
-    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
-    const struct torch_state *state;          /* as the keys say */
+    bool is_state;                   /* `state` says something */
+    bool is_last_call;               /* etcd: it has one, and does not say until when */
+    uint64_t unnamed_waiting;        /* etcd: nodes that wait; the state does not have them */
+    const struct torch_state *state; /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
     const struct history *history;
     uint64_t expected;     /* --expect; 0: unknown */

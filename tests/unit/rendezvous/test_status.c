@@ -96,8 +96,8 @@ static void note(struct play *p)
         const struct policy_output *o = &p->s.out.items[i];
 
         if (o->kind == POLICY_NOTE)
-            history_note(&p->history, &p->s.run, o->note, o->note->agent == NULL ? NULL : "10.0.0.7:1",
-                         scene_now_us(&p->s));
+            history_note(&p->history, &p->s.run, o->note,
+                         o->note->agent == NULL ? NULL : "10.0.0.7:1", scene_now_us(&p->s));
     }
 }
 
@@ -256,7 +256,8 @@ static void a_run_from_nothing_to_a_complete_round(void **state)
     end(&p);
 }
 
-/* MIN is known when a round is complete without a last call, MAX when a joining node completes it. */
+/* MIN is known when a round is complete without a last call, MAX when a joining node completes it.
+ */
 static void what_torchrun_was_started_for(void **state)
 {
     struct play p;
@@ -329,12 +330,14 @@ static void a_failed_worker_is_the_reason(void **state)
     write_state(&p, 0, it_is_complete);
     write_state(&p, 0, a_leaves);
     json = status(&p);
-    assert_string_equal(str(item(json, "rounds", 0), "why"), "a (pid 100) left the round by itself");
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "a (pid 100) left the round by itself");
     cJSON_Delete(json);
     write_state(&p, 0, a_waits);
     json = status(&p);
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "a worker of a (pid 100) failed: its agent left the round and joined again");
+    assert_string_equal(
+        str(item(json, "rounds", 0), "why"),
+        "a worker of a (pid 100) failed: its agent left the round and joined again");
     assert_int_equal(num(json, "waiting"), 1);
     assert_true(hints_at(json, "wait for the next round: 1"));
     cJSON_Delete(json);
@@ -435,8 +438,11 @@ static void many_nodes_are_a_letter_each(void **state)
     begin(&p);
     facts = facts_of(&p);
     for (int i = 0; i < 1000; i++) {
-        struct torch_node who = {.addr = slice_str(name), .participant = i != 3, .waiting = i == 3,
-                                 .rank = i, .has_heartbeat = true,
+        struct torch_node who = {.addr = slice_str(name),
+                                 .participant = i != 3,
+                                 .waiting = i == 3,
+                                 .rank = i,
+                                 .has_heartbeat = true,
                                  .heartbeat_us = facts.now_us - (i == 5 ? 16 : 1) * SECOND};
         struct torch_node *at;
 
@@ -593,9 +599,8 @@ static void a_run_of_etcd(void **state)
 
     put(&r, FINAL "\"keep_alives\": [], \"num_workers_waiting\": 0}", false, &from_b, 9 * SECOND);
     assert_true(r.is_confirmed);
-    assert_true(slice_equal(
-        (struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
-        slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
+    assert_true(slice_equal((struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
+                            slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
     etcd_run_mark(&r, 1, true, 20 * SECOND);
     json = shown_etcd(&r, 21 * SECOND);
     assert_string_equal(str(json, "state"), "complete");
@@ -643,13 +648,18 @@ static void a_node_of_etcd_that_does_not_come_again(void **state)
 static void values_that_torch_does_not_write(void **state)
 {
     static const char *const values[] = {
-        "", "{", "[]", "{\"status\":1}", "{\"version\":\"1\",\"participants\":[0]}",
+        "",
+        "{",
+        "[]",
+        "{\"status\":1}",
+        "{\"version\":\"1\",\"participants\":[0]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[-1]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[1e300]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[\"0\"]}"};
     static const char *const others[] = {
         "{\"status\":\"joinable\",\"version\":\"99999999999999999999\",\"participants\":{}}",
-        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,0,0],\"num_workers_waiting\":-5}"};
+        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,0,0],\"num_workers_waiting\":-"
+        "5}"};
 
     (void)state;
     for (size_t i = 0; i < COUNT(values) + COUNT(others); i++) {
@@ -659,7 +669,7 @@ static void values_that_torch_does_not_write(void **state)
         etcd_run_init(&r, slice_str(OLD_KEY));
         put(&r, i < COUNT(values) ? values[i] : others[i - COUNT(values)], false, NULL, SECOND);
         json = shown_etcd(&r, 2 * SECOND);
-        assert_string_equal(str(json, "state"), i < COUNT(values) ? "empty"
+        assert_string_equal(str(json, "state"), i < COUNT(values)    ? "empty"
                                                 : i == COUNT(values) ? "joining"
                                                                      : "complete");
         cJSON_Delete(json);
