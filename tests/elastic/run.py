@@ -1741,10 +1741,9 @@ def the_status_says_who_waits_for_what():
         same(run["absent_keys"], [{"key": key, "waiters": 1}], "keys that are not there")
         same(run["barriers"], [{"key": key[:-1], "arrived": 1, "size": 2, "absent": [1],
                                 "absent_nodes": ["b"]}], "an exchange that goes on")
-        same([(w["peer"], w["key_count"]) for w in space["waits"]],
-             [(plain.name, 2), (other.name, 1)], "clients of no run")
-        same([w["keys"] for w in space["waits"]],
-             [["/a key", "/" + 199 * "k" + "…"], ["/meet"]], "and their keys")
+        same({w["peer"]: (w["key_count"], w["keys"]) for w in space["waits"]},
+             {plain.name: (2, ["/a key", "/" + 199 * "k" + "…"]), other.name: (1, ["/meet"])},
+             "clients of no run, and their keys")
         same(space["waits_count"], 2, "how many")
         same(space["barriers"], [{"key": "/meet", "arrived": 1, "size": 3}], "a BARRIER")
         b.set(b.round_key(0, b"torchelastic/role_info/1"), b"{}")
