@@ -22,6 +22,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -1925,6 +1926,75 @@ def who_watches_the_status_is_told_of_changes():
         agents[0].close()
         for s in streams[1:]:
             s.until(lambda t: b'"participants":0' in t)
+
+
+@case
+def runs_come_and_go_while_the_status_is_written():
+    count = 3000
+    with daemon() as server:
+        stream, writer, stop = Stream(server.port), Peer(server.port), threading.Event()
+
+        def change():
+            numbers = random.Random(OPTIONS.seed)
+            while not stop.is_set():
+                i = numbers.randrange(count)
+                key = PREFIX + b"job-%d" % i
+                writer.set(key, ts.SENTINEL)
+                writer.delete(PREFIX + b"job-%d" % numbers.randrange(count))
+                if i % 10 == 0:
+                    etcd_put(server.port, "/torch/elastic/rendezvous/job-%d" % i,
+                             ts.dumps(ts.State()))
+                    http_request(server.port, "DELETE",
+                                 "/v2/keys/torch/elastic/rendezvous/job-%d" % (i - 10))
+
+        for i in range(count):
+            writer.set(PREFIX + b"job-%d" % i, ts.SENTINEL)
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for _ in range(15):
+                space = get_json(server.port, STATUS)["spaces"][0]
+                names = [(r["backend"], r["id"]) for r in space["runs"]]
+                same(len(names), len(set(names)), "no run twice")
+                check(len(names) > count // 4, len(names))
+            told = stream.next_json()
+            told = stream.next_json()
+            same(len(told["runs"]), 500, "runs in a stream")
+            check(told["runs_left_out"] > count // 4 - 500, told["runs_left_out"])
+        finally:
+            stop.set()
+            thread.join()
+
+
+@case
+def who_does_not_read_the_stream_gets_the_newest_then():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "s")
+        with daemon("--listen=unix:" + path) as server:
+            a = Agent(server.port, "job", "a")
+            state = ts.State()
+            for i in range(500):  # its text is as long as half of what a socket of this kind takes
+                node = ts.Node("node-%d" % i + 100 * "-", 100, 0)
+                state.participants[node] = 0
+                state.last_heartbeats[node] = ts.now()
+            a.seen = a.cas(a.key, a.seen, ts.dumps(state))
+            slow = socket.socket(socket.AF_UNIX)
+            slow.settimeout(20)
+            slow.connect(path)
+            slow.sendall(b"GET %s?watch=true HTTP/1.0\r\n\r\n" % STATUS.encode())
+            other, waiting = Stream(server.port), []
+            for i in range(8):
+                waiting.append(Peer(server.port))
+                waiting[-1].send(wait_request(b"/change-%d" % i))
+                other.until(lambda t, i=i: b"/change-%d" % i in t)
+            texts, last = b"", b"/change-7"
+            while last not in texts:
+                texts += slow.recv(1 << 20)
+            got = [i for i in range(8) if b'"key":"/change-%d"' % i in texts]
+            shown = texts.count(b"event: status\n")
+            check(1 < shown < 9, "%d texts of 9" % shown)
+            same(got, list(range(8)), "what the last one says")
+            slow.close()
 
 
 # ------------------------------------------------------------ anything at all
