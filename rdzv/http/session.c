@@ -492,12 +492,14 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
         r.path = url_unescape_path(head->target.path, path);
     else
         r.path = url_clean_path(head->target.path, path, &moved);
+    conn_net(c)->served = c;
     if (session_of(c)->job != NULL) {
         run_job(&r);
     } else {
         http_of(c)->engine->stats.http_requests++;
         ask_endpoint(&r, moved);
     }
+    conn_net(c)->served = NULL;
     if (path != small)
         account_free(ACCOUNT_INPUT, path, room);
     if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
