@@ -1,7 +1,4 @@
-/* Who waits for what, as JSON. See status_waits.h for the contract.
- *
- * What torch's barriers write (torch/distributed/elastic/utils/store.py, distributed_c10d.py, 1.13
- * to 2.14): who arrives adds 1 to a counter and waits for a key that the last one sets. */
+/* Who waits for what, as JSON. See status_waits.h for the contract. */
 #include "rdzv/admin/status_waits.h"
 
 #include "rdzv/admin/json_member.h"

@@ -26,6 +26,7 @@ enum loss_kind {
     LOSS_DISCONNECTED, /* its connection ended */
     LOSS_SILENT,       /* nothing came of it for too long */
     LOSS_REPLACED,     /* it was started again under the same name */
+    LOSS_LEFT,         /* over etcd-v2: it left by itself, as a node does between two rounds */
 };
 
 struct history_loss {

@@ -59,7 +59,8 @@ static const char *loss_name(enum loss_kind kind)
 {
     static const char *const names[] = {[LOSS_DISCONNECTED] = "disconnected",
                                         [LOSS_SILENT] = "silent",
-                                        [LOSS_REPLACED] = "replaced"};
+                                        [LOSS_REPLACED] = "replaced",
+                                        [LOSS_LEFT] = "left"};
 
     return names[kind];
 }
@@ -106,11 +107,24 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
     return i;
 }
 
-/* Who was in the last completed round, and is not there. A connected agent is between two rounds.
- */
+/* Between two rounds a node is in neither. A connection tells of it; over etcd, only that it left
+ * by itself, just now. */
+#define BETWEEN_ROUNDS_US INT64_C(5000000)
+
+static bool is_between_rounds(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct history_loss *loss;
+
+    if (f->backend == BACKEND_C10D)
+        return f->look(f, node).connected;
+    loss = history_find_loss(f->history, node);
+    return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
+}
+
+/* Who was in the last completed round, and is not there. */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
-    return node->participant && !is_there(f->state, node) && !f->look(f, node).connected;
+    return node->participant && !is_there(f->state, node) && !is_between_rounds(f, node);
 }
 
 /* What nearly all are: the one node of its address is there. */
@@ -214,12 +228,12 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
         if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
             count_node(f, &f->state->nodes[i], out);
     }
-    out->waiting += f->unnamed_waiting;
+    there = out->participants + out->waiting;
+    out->waiting += f->unnamed_waiting; /* participants, or others */
     if (f->is_state && f->state->closed)
         return; /* all are to go */
     if (f->is_state && f->last_completed != NULL)
         compare_rounds(f, out);
-    there = out->participants + out->waiting;
     out->missing_count = out->missing_found;
     raise_to(&out->missing_count, f->expected, there + out->spares);
     if (!f->is_state || !f->state->complete)

@@ -98,7 +98,8 @@ def scenario(server, job, tell):
 
     lost = job.last_agent()
     job.kill_agent(lost)
-    run = wait_run(server, job, lambda r: len(r["missing"]) == 1, "a node is lost")
+    run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left",
+                   "a node is lost")
     gone = names_lost(run, job, lost)
     check(run["missing_count"] == 2, "two of four are not there", run)
     tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))

@@ -498,6 +498,12 @@ static const char *changed(struct scene *s, const char *value,
     return scene_text(s, &state);
 }
 
+static void b_leaves(struct scene *s, struct torch_state *st)
+{
+    (void)s;
+    scene_remove(st, "b");
+}
+
 static void b_is_pruned(struct scene *s, struct torch_state *st)
 {
     scene_beat(st, "a", scene_now_us(s));
@@ -552,6 +558,35 @@ static void a_run_of_etcd_v2(void **state)
     json = shown_etcd(&r, scene_now_us(&s));
     assert_string_equal(str(json, "state"), "empty");
     assert_non_null(get(item(json, "rounds", 0), "ended"));
+    cJSON_Delete(json);
+    etcd_run_fini(&r);
+    scene_fini(&s);
+}
+
+/* Over etcd no connection tells that an agent is still there. */
+static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
+{
+    struct etcd_run r;
+    struct scene s;
+    const char *value;
+    cJSON *json;
+
+    (void)state;
+    scene_init(&s);
+    etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
+    value = changed(&s, scene_joined(&s, SENTINEL, "a"), b_joins_for_a_last_call);
+    value = changed(&s, value, it_is_complete);
+    put(&r, value, true, NULL, scene_now_us(&s));
+    put(&r, changed(&s, value, b_leaves), true, &from_b, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s) + 4 * SECOND);
+    assert_int_equal(count(json, "missing"), 0);
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "b (pid 100) left the round by itself");
+    cJSON_Delete(json);
+    json = shown_etcd(&r, scene_now_us(&s) + 6 * SECOND);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
+    assert_string_equal(str(item(json, "missing", 0), "why"), "left");
+    assert_non_null(get(item(json, "missing", 0), "since"));
     cJSON_Delete(json);
     etcd_run_fini(&r);
     scene_fini(&s);
@@ -655,10 +690,11 @@ static void values_that_torch_does_not_write(void **state)
         "{\"version\":\"1\",\"participants\":[0]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[-1]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[1e300]}",
+        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[0, 0]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[\"0\"]}"};
     static const char *const others[] = {
         "{\"status\":\"joinable\",\"version\":\"99999999999999999999\",\"participants\":{}}",
-        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,0,0],\"num_workers_waiting\":-"
+        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,1],\"num_workers_waiting\":-"
         "5}"};
 
     (void)state;
@@ -719,6 +755,7 @@ int main(void)
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(many_nodes_are_a_letter_each),
         cmocka_unit_test(a_run_of_etcd_v2),
+        cmocka_unit_test(a_node_that_leaves_is_missing_when_it_stays_away),
         cmocka_unit_test(a_run_of_etcd),
         cmocka_unit_test(a_node_of_etcd_that_does_not_come_again),
         cmocka_unit_test(values_that_torch_does_not_write),
