@@ -130,10 +130,9 @@ static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 /* What nearly all are: the one node of its address is there. */
 static bool is_unchanged(const struct run_facts *f, const struct address_group *g)
 {
-    const struct torch_node *node = &f->state->nodes[g->now];
-
-    return g->now_end - g->now == 1 && g->then_end - g->then == 1 && explain_role(node) != NULL &&
-           torch_node_compare(node, &f->last_completed->nodes[g->then]) == 0;
+    return g->now_end - g->now == 1 && g->then_end - g->then == 1 &&
+           explain_role(&f->state->nodes[g->now]) != NULL &&
+           torch_node_compare(&f->state->nodes[g->now], &f->last_completed->nodes[g->then]) == 0;
 }
 
 /* Those who came to that address since make up for as many who went; the ones of which it is known

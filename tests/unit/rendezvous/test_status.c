@@ -299,6 +299,14 @@ static void a_lost_node_is_named(void **state)
                         "b (pid 100) was lost: its connection ended; rdzvd told the other nodes "
                         "(1) to meet again");
     cJSON_Delete(json);
+
+    scene_disconnect(&p.s, &p.s.agents[0]);
+    note(&p);
+    json = status(&p);
+    assert_int_equal(num(json, "participants"), 0);
+    assert_int_equal(count(json, "missing"), 2);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "a");
+    cJSON_Delete(json);
     end(&p);
 }
 
