@@ -273,6 +273,20 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
                 "agents that come with the same --rdzv-id wait until then");
 }
 
+/* Pods on their host's network have its name, and each its agent as the first process. */
+static void hint_doubled(const struct run_facts *f, struct hints *h)
+{
+    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX], text[STATUS_PEER_MAX];
+    const char *peer = f->peer(f, f->doubled, text);
+
+    hint(
+        h,
+        "two agents are there as %.60s, from %s and %s: torch takes them for one node; give each a "
+        "name of its own (--local-addr)",
+        history_node_words(history_node_text(f->doubled, name), words), peer == NULL ? "" : peer,
+        f->doubled_peer);
+}
+
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
     uint64_t there = survey->participants + survey->waiting;
@@ -303,6 +317,8 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
 {
     struct hints h = {.texts = hints};
 
+    if (f->doubled != NULL)
+        hint_doubled(f, &h);
     if (f->is_state && f->state->closed)
         hint_closed(f, &h);
     else if (f->is_state)

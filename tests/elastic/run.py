@@ -1929,6 +1929,21 @@ def who_watches_the_status_is_told_of_changes():
 
 
 @case
+def two_agents_that_are_one_node_are_told_apart():
+    with daemon() as server:
+        first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))
+        first.join()
+        same([h for h in status_of(server.port)[0]["hints"] if "two agents" in h], [], "one")
+        second.read()
+        second.write(second.beat)
+        hints = [h for h in status_of(server.port)[0]["hints"] if "two agents" in h]
+        check(len(hints) == 1 and "host (pid 1)" in hints[0] and first.name in hints[0]
+              and second.name in hints[0], hints)
+        first.close()
+        await_status(server.port, lambda r: not any("two agents" in h for h in r["hints"]))
+
+
+@case
 def runs_come_and_go_while_the_status_is_written():
     count = 3000
     with daemon() as server:
