@@ -135,7 +135,7 @@ def run_case(options, torch, backend):
     try:
         with Rdzvd(token_flag(), "--expect=4") as server:
             job = SmallJob(torch, backend, server.port, folder, "status-" + backend, "3:4",
-                           seconds=150, shares=backend == "c10d")
+                           seconds=300, shares=backend == "c10d")
             try:
                 scenario(server, job, tell)
             finally:
