@@ -1867,6 +1867,27 @@ def runs_over_etcd_are_shown():
         await_space(server.port, lambda s: len(s["runs"]) == 1)
 
 
+@case
+def runs_over_etcd_are_there_after_a_restart():
+    with tempfile.TemporaryDirectory() as folder:
+        data = "--data-dir=" + os.path.join(folder, "data")
+        with daemon(data) as server:
+            a = Agent(server.port, "agents", "a")
+            rejoin([a])
+            state = ts.State()
+            node = ts.Node("b", 7, 0)
+            state.participants[node] = 0
+            state.last_heartbeats[node] = ts.now()
+            complete_round(state)
+            etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state))
+        with daemon(data) as server:
+            runs = {r["id"]: r for r in get_json(server.port, STATUS)["spaces"][0]["runs"]}
+            same(sorted(runs), ["agents", "job"], "runs")
+            same([(n["addr"], n["rank"]) for n in runs["job"]["nodes"]], [("b", 0)], "its node")
+            check("since" not in runs["job"]["nodes"][0], "nobody has seen it join")
+            same(runs["agents"]["agents"], 0, "agents of c10d")
+
+
 class Stream:
     """Server-sent events."""
 
