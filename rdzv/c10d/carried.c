@@ -45,7 +45,7 @@ bool carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *cha
     case CARRIER_REFUSED:
         return false;
     case CARRIER_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
-        c10d_await_barrier(c, req->key);
+        c10d_await_barrier(c, req);
         break;
     case CARRIER_REPEATED:
         break;

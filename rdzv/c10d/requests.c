@@ -216,12 +216,23 @@ static bool may_wait(struct conn *c)
     return false;
 }
 
+/* What is told of those who wait; see admin/status_waits.h. */
+static void begin_wait(struct conn *c, int64_t size)
+{
+    struct waiter *w = c10d_session(c)->waiter;
+
+    w->since_ms = engine_now_ms(c10d_of(c)->engine);
+    w->size = size;
+}
+
 static void reply_wait(struct conn *c, enum store_status status)
 {
     if (status != STORE_OK)
         c10d_reject(c, status, (struct slice){0});
     else if (c10d_session(c)->waiter == NULL)
         reply_u8(c, C10D_STOP_WAITING);
+    else
+        begin_wait(c, 0);
 }
 
 static void handle_wait(struct conn *c, const struct c10d_request *req)
@@ -232,12 +243,15 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
         reply_wait(c, keymap_wait(c10d_keys(c), req->items, req->count, c, w));
 }
 
-static void await_barrier(struct conn *c, struct slice key)
+static void await_barrier(struct conn *c, const struct c10d_request *req)
 {
-    enum store_status status = keymap_barrier_wait(c10d_keys(c), key, c, &c10d_session(c)->waiter);
+    enum store_status status =
+        keymap_barrier_wait(c10d_keys(c), req->key, c, &c10d_session(c)->waiter);
 
     if (status != STORE_OK)
-        c10d_reject(c, status, key);
+        c10d_reject(c, status, req->key);
+    else
+        begin_wait(c, req->number);
 }
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
@@ -255,13 +269,13 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    await_barrier(c, req->key);
+    await_barrier(c, req);
 }
 
-void c10d_await_barrier(struct conn *c, struct slice key)
+void c10d_await_barrier(struct conn *c, const struct c10d_request *req)
 {
     if (watchers_left(c))
-        await_barrier(c, key);
+        await_barrier(c, req);
 }
 
 static void handle_check(struct conn *c, const struct c10d_request *req)

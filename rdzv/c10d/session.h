@@ -144,4 +144,4 @@ static inline bool c10d_waits(struct conn *c)
 void c10d_drop_wait(struct conn *c);
 
 /* Waits at a barrier at which it is counted already. */
-void c10d_await_barrier(struct conn *c, struct slice key);
+void c10d_await_barrier(struct conn *c, const struct c10d_request *req);

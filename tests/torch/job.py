@@ -71,6 +71,7 @@ class Agent:
 
 
 class Job:
+    workers_per_agent = WORKERS_PER_AGENT
     max_restarts = 3
     last_call_s = 2  # None: torch's default, 30 s
     conf = []  # more of --rdzv_conf
@@ -94,7 +95,7 @@ class Job:
         more = ["--monitor_interval=0.5"]
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
-        argv = self.torchrun(name, self.endpoint_of(name), WORKERS_PER_AGENT, *more)
+        argv = self.torchrun(name, self.endpoint_of(name), self.workers_per_agent, *more)
         env = self.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
@@ -135,7 +136,7 @@ class Job:
         with self._grew:
             starts = [e for e in self.events if e["event"] == "start" and e["by"] == name]
         latest = {}
-        for e in starts[-WORKERS_PER_AGENT:]:
+        for e in starts[-self.workers_per_agent:]:
             latest[int(e["rank"])] = int(e["pid"])
         return latest
 
