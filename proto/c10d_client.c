@@ -22,10 +22,16 @@ static void write_u64(struct writer *w, uint64_t v)
     writer_put(w, bytes, sizeof bytes);
 }
 
+void c10d_write_joined(struct writer *w, struct slice head, struct slice tail)
+{
+    write_u64(w, head.len + tail.len);
+    writer_slice(w, head);
+    writer_slice(w, tail);
+}
+
 void c10d_write_blob(struct writer *w, struct slice blob)
 {
-    write_u64(w, blob.len);
-    writer_slice(w, blob);
+    c10d_write_joined(w, blob, (struct slice){0});
 }
 
 void c10d_write_hello(struct writer *w, uint32_t nonce)

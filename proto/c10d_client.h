@@ -18,6 +18,8 @@ void c10d_write_request(struct writer *w, const struct c10d_request *req);
 
 /* A key or a value: its length, then its bytes. */
 void c10d_write_blob(struct writer *w, struct slice blob);
+/* The same of bytes that lie in two places: a prefix and the rest of a key. */
+void c10d_write_joined(struct writer *w, struct slice head, struct slice tail);
 
 /* False: a SET, APPEND, MULTI_SET or QUEUE_PUSH, which no server answers. */
 bool c10d_is_answered(enum c10d_op op);
