@@ -5,6 +5,7 @@
 #include "rdzv/admin/metrics.h"
 #include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/etcd/admin.h"
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/keys.h"
@@ -31,6 +32,7 @@ const struct http_route http_routes[] = {
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL},
     {.path = NULL},
 };
 

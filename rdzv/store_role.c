@@ -129,6 +129,8 @@ static void init(struct server *s)
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
     s->http.hasher = &store->hasher;
+    status_feeds_init(&store->status_feeds, &s->net);
+    s->http.status_feeds = &store->status_feeds;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     store->c10d_protocol = c10d_protocol(&store->c10d);
     relay_entry_init(&store->relay_entry, &s->http);

@@ -26,7 +26,9 @@ struct waiter {
     uint64_t missing; /* registrations that have not counted yet; 0: fulfilled */
     uint64_t count;   /* registrations there are */
     uint64_t cap;     /* registrations there is room for */
-    bool barrier;     /* waits in the barrier lists of its entries */
+    uint64_t since_ms; /* the owner's: when it began to wait */
+    int64_t size;      /* the same: of a BARRIER, how many are to come */
+    bool barrier;      /* waits in the barrier lists of its entries */
     struct wait_link links[];
 };
 

@@ -274,6 +274,11 @@ enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **
     return ETCD_KEY_NOT_FOUND;
 }
 
+const struct node *tree_peek(const struct tree *t, struct slice path)
+{
+    return tree_find(t, path);
+}
+
 /* Makes the directories on the way from `top` to `path` that are missing: all that are below it.
  * They are counted together, or each would be a walk up to the root. */
 static struct node *make_directories(struct tree *t, struct node *top, struct slice path)

@@ -134,6 +134,9 @@ bool tree_next_expiry(struct tree *t, int64_t *at_ns);
 enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **out,
                         struct slice *where);
 
+/* The same for the daemon's own looks, which are not counted; NULL: there is none. */
+const struct node *tree_peek(const struct tree *t, struct slice path);
+
 /* The get that was counted last is going to come again. */
 void tree_take_back_get(struct tree *t);
 

@@ -70,19 +70,38 @@ void admin_livez_handle(const struct http_request *r)
     health_reply(r, "livez", &(struct health_check){"loop", true, NULL}, 1);
 }
 
-void admin_readyz_handle(const struct http_request *r)
+#define READY_CHECKS 5
+
+/* Fills `checks`; returns how many there are. */
+static size_t check_ready(const struct net *n, struct health_check checks[READY_CHECKS])
 {
-    const struct net *n = conn_net(r->conn);
     const struct data_dir *data = n->engine->data_dir;
     const char *refusal = data == NULL ? NULL : data_dir_refuses(data);
-    const struct health_check checks[] = {
-        {"loop", true, NULL},
-        {"store", !TAILQ_EMPTY(&n->engine->spaces), NULL},
-        {"listeners", n->draining || health_has_listener(n), NULL},
-        {"shutdown", !n->draining, NULL},
-        {"journal", refusal == NULL, refusal},
-    };
-    size_t count = sizeof checks / sizeof checks[0];
 
-    health_reply(r, "readyz", checks, data == NULL ? count - 1 : count);
+    checks[0] = (struct health_check){"loop", true, NULL};
+    checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
+    checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
+    checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
+    checks[4] = (struct health_check){"journal", refusal == NULL, refusal};
+    return data == NULL ? READY_CHECKS - 1 : READY_CHECKS;
+}
+
+bool health_is_ready(const struct net *n)
+{
+    struct health_check checks[READY_CHECKS];
+    size_t count = check_ready(n, checks);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!checks[i].ok)
+            return false;
+    }
+    return true;
+}
+
+void admin_readyz_handle(const struct http_request *r)
+{
+    struct health_check checks[READY_CHECKS];
+    size_t count = check_ready(conn_net(r->conn), checks);
+
+    health_reply(r, "readyz", checks, count);
 }

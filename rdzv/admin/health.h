@@ -23,3 +23,6 @@ void health_reply(const struct http_request *r, const char *name, const struct h
 
 /* Whether anybody can connect. */
 bool health_has_listener(const struct net *n);
+
+/* What /readyz says of a store. */
+bool health_is_ready(const struct net *n);

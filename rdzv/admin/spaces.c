@@ -4,6 +4,7 @@
 #include "proto/json.h"
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/runs.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
@@ -104,7 +105,7 @@ static struct engine_space *find_shown(const struct http_request *r, struct slic
     return space == r->space || admin_shows_all_spaces(r) ? space : NULL;
 }
 
-/* "NAME", or "NAME/runs…". A space's name holds no '/'. */
+/* "NAME", "NAME/status", or "NAME/runs…". A space's name holds no '/'. */
 static void handle_below(const struct http_request *r, struct slice path)
 {
     static const char runs[] = "/runs";
@@ -114,6 +115,10 @@ static void handle_below(const struct http_request *r, struct slice path)
 
     if (rest.len == 0) {
         handle_space(r, name);
+        return;
+    }
+    if (slice_is(rest, "/status")) {
+        admin_space_status_handle(r, find_shown(r, name), name);
         return;
     }
     if (slice_starts_with(rest, slice_str(runs))) {

@@ -232,12 +232,23 @@ static bool may_wait(struct conn *c)
     return false;
 }
 
+/* What is told of those who wait; see admin/status_waits.h. */
+static void begin_wait(struct conn *c, int64_t size)
+{
+    struct waiter *w = c10d_session(c)->waiter;
+
+    w->since_ms = engine_now_ms(c10d_of(c)->engine);
+    w->size = size;
+}
+
 static void reply_wait(struct conn *c, enum store_status status)
 {
     if (status != STORE_OK)
         c10d_reject(c, status, (struct slice){0});
     else if (c10d_session(c)->waiter == NULL)
         reply_u8(c, C10D_STOP_WAITING);
+    else
+        begin_wait(c, 0);
 }
 
 static void handle_wait(struct conn *c, const struct c10d_request *req)
@@ -267,6 +278,8 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
     status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
     if (status != STORE_OK)
         c10d_reject(c, status, req->key);
+    else
+        begin_wait(c, req->number);
 }
 
 static void handle_check(struct conn *c, const struct c10d_request *req)
@@ -728,6 +741,8 @@ static void wait_again(struct conn *c, const struct c10d_request *req)
     status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
     if (status != STORE_OK)
         c10d_reject(c, status, req->key);
+    else
+        begin_wait(c, req->number);
 }
 
 /* Before a turn of a request. False: there is nothing to do, any more. */

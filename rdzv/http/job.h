@@ -22,6 +22,7 @@ struct http_job {
     void (*eof)(struct http_job *job);
     /* As struct protocol's. NULL: the job does not wait for that. */
     void (*drained)(struct http_job *job);
+    bool no_use;  /* it is no use of the store: see engine_use_began() */
     bool endless; /* it may wait for ever, as a watch does: a daemon that stops does not wait for it
                    */
 };

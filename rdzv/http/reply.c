@@ -137,6 +137,8 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
     }
     if (reply->nosniff)
         writer_str(w, "X-Content-Type-Options: nosniff\r\n");
+    if (reply->no_store)
+        writer_str(w, "Cache-Control: no-store\r\n");
     write_etcd_headers(w, r, reply->etcd, reply->index);
     writer_str(w, date_line());
     if (!r->head->keep_alive && r->head->minor != 0)
@@ -195,6 +197,27 @@ void reply_send(const struct http_request *r, const struct reply *reply)
         put_body(r->conn, reply);
     if (head != small)
         account_free(ACCOUNT_ANSWERS, head, room);
+}
+
+bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
+{
+    uint8_t small[REPLY_HEAD_ROOM * 2];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+    bool chunked = r->head->minor != 0;
+    struct http_head head = *r->head;
+    struct http_request request = *r;
+
+    head.keep_alive = head.keep_alive && chunked;
+    if (head.origin.len > REPLY_HEAD_ROOM / 2)
+        head.origin.len = 0; /* no allowed origin is that long */
+    request.head = &head;
+    reply_write_head(&w, &request, reply);
+    if (chunked)
+        writer_str(&w, "Transfer-Encoding: chunked\r\n");
+    writer_str(&w, "\r\n");
+    assert(w.len <= w.cap);
+    conn_put(r->conn, small, w.len);
+    return chunked;
 }
 
 void reply_unavailable(const struct http_request *r, const char *message)

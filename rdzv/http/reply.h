@@ -12,6 +12,7 @@ struct backoff;
 struct hasher;
 struct http_job;
 struct http_route;
+struct status_feeds;
 struct upstream;
 struct watch;
 
@@ -22,7 +23,8 @@ struct http {
     const struct http_route *routes; /* rdzv/routes.c */
     struct backoff *backoff;         /* of wrong passwords and tokens */
     struct hasher *hasher;           /* of passwords */
-    const struct upstream *upstream; /* of a relay; else NULL */
+    struct status_feeds *status_feeds; /* of a store; else NULL */
+    const struct upstream *upstream;   /* of a relay; else NULL */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
     struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
@@ -74,6 +76,7 @@ struct reply {
     uint64_t index;        /* X-Etcd-Index */
     const char *allow;     /* of a 405; NULL: none */
     bool nosniff;          /* X-Content-Type-Options: nosniff, as Go's http.Error() sets it */
+    bool no_store;         /* Cache-Control: no-store */
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
@@ -90,6 +93,10 @@ void reply_send(const struct http_request *r, const struct reply *reply);
  * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
 #define REPLY_HEAD_ROOM 1024
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
+
+/* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False, of
+ * HTTP/1.0: without frames, and the end of the connection is that of the body. */
+bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
 
 /* Instead of a reply, before anything has changed: the request is handled again from its beginning
  * in the next iteration, since conn_begin_costly() has said no. */

@@ -89,8 +89,11 @@ static void close_watch(struct conn *c)
 
 static void free_job(struct engine *e, struct http_job *job)
 {
+    bool uses = !job->no_use;
+
     job->free(job);
-    engine_use_ended(e);
+    if (uses)
+        engine_use_ended(e);
 }
 
 static void end(struct conn *c)
@@ -108,28 +111,15 @@ static void end(struct conn *c)
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
 {
     struct http_session *h = session_of(r->conn);
-    uint8_t small[REPLY_HEAD_ROOM * 2];
-    struct writer w = {.ptr = small, .cap = sizeof small};
-    const struct reply reply = {
-        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
-    struct http_head head = *r->head;
-    struct http_request request = *r;
 
     assert(h->watch == NULL);
     h->watch = watch;
     engine_use_began(r->http->engine);
-    h->chunked = head.minor != 0;
-    h->keep_alive = head.keep_alive && h->chunked;
-    head.keep_alive = h->keep_alive;
-    if (head.origin.len > REPLY_HEAD_ROOM / 2)
-        head.origin.len = 0; /* no allowed origin is that long */
-    request.head = &head;
-    reply_write_head(&w, &request, &reply);
-    if (h->chunked)
-        writer_str(&w, "Transfer-Encoding: chunked\r\n");
-    writer_str(&w, "\r\n");
-    assert(w.len <= w.cap);
-    conn_put(r->conn, small, w.len);
+    h->chunked = reply_begin_stream(r, &(struct reply){.status = 200,
+                                                       .content_type = HTTP_JSON,
+                                                       .etcd = HTTP_ETCD_KEYS,
+                                                       .index = index});
+    h->keep_alive = r->head->keep_alive && h->chunked;
 }
 
 /* One chunk, in parts. When memory was short, a watch that ended as if it were whole would be a
@@ -370,7 +360,8 @@ static void keep_job(struct conn *c, struct http_job *job, enum http_job_state s
 void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next)
 {
     assert(session_of(r->conn)->job == NULL && next != HTTP_JOB_DONE);
-    engine_use_began(r->http->engine);
+    if (!job->no_use)
+        engine_use_began(r->http->engine);
     keep_job(r->conn, job, next);
 }
 

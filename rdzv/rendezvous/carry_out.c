@@ -306,6 +306,19 @@ static void answer_agent(struct live_run *run, const struct policy_output *o)
         c10d_reply_bytes(c, o->value);
 }
 
+/* For the log, and for those who ask later. */
+static void note(struct live_run *run, const struct note *n)
+{
+    int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;
+    char peer[CONN_PEER_MAX];
+
+    explain_log(run->home->space->store->name, run->run.view.id, n, run->keys_forgotten);
+    history_note(&run->history, &run->run, n,
+                 n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
+    if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)
+        conn_agent_of(n->agent)->joined_us = now_us;
+}
+
 static void carry_out_effect(struct live_run *run, const struct policy_output *o,
                              struct verdict *verdict)
 {
@@ -338,7 +351,7 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
         set_timer(run, o->deadline_ms);
         break;
     case POLICY_NOTE:
-        explain_log(run->home->space->store->name, run->run.view.id, o->note, run->keys_forgotten);
+        note(run, o->note);
         break;
     default:
         break;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/history.h"
 
-#define NODE_TEXT_MAX 320
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
 
@@ -25,12 +25,7 @@ const char *explain_node(struct step *s, const struct torch_node *node)
 {
     char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
 
-    if (text == NULL)
-        return "unknown";
-    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
-             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
-             (long long)node->pid, (long long)node->local_id);
-    return text;
+    return text == NULL ? "unknown" : history_node_text(node, text);
 }
 
 const char *explain_role(const struct torch_node *node)

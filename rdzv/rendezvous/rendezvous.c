@@ -19,6 +19,7 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
+    etcd_runs_init(&home->etcd_runs, r->engine->options.seed);
     table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
@@ -127,6 +128,7 @@ static void free_run(struct live_run *run)
     expiry_remove(&home->rdzv->due, &run->due);
     run_views_remove(&home->runs, &run->run.view);
     home->space->guarded = runs_left(home) == 0;
+    history_fini(&run->history);
     run_fini(&run->run);
     account_heap_free(ACCOUNT_RUNS, run);
 }
@@ -303,8 +305,12 @@ static void on_ticker(evutil_socket_t fd, short what, void *arg)
 
 void rendezvous_tick(struct rendezvous *r)
 {
+    struct rendezvous_space *home;
+
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
+    TAILQ_FOREACH(home, &r->spaces, entry)
+        etcd_runs_tick(home);
 }
 
 /* --- Changes that are not the policy's. --- */
@@ -384,6 +390,8 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
+    else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
+        etcd_runs_changed(home, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         step_space(home, (struct policy_event){.kind = RUN_CHANGED});
 }
@@ -620,9 +628,14 @@ const struct run *rendezvous_find(const struct engine_space *space, struct slice
     return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
 }
 
+static struct live_run *live_of(const struct run *run)
+{
+    return live_run_of((struct run_view *)(uintptr_t)run);
+}
+
 uint64_t rendezvous_forget(const struct run *run)
 {
-    struct live_run *live = live_run_of((struct run_view *)(uintptr_t)run);
+    struct live_run *live = live_of(run);
     uint64_t keys;
 
     live->steps++; /* it stays until its keys are counted */
@@ -637,6 +650,81 @@ const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_
     const struct agent *a = run_agent_of(run, node);
 
     return a == NULL ? NULL : conn_of(a);
+}
+
+void rendezvous_pin(const struct run *run)
+{
+    if (run != NULL)
+        live_of(run)->pins++;
+}
+
+void rendezvous_unpin(const struct run *run)
+{
+    struct live_run *live = live_of(run);
+
+    if (run == NULL || --live->pins > 0 || live->steps > 0)
+        return;
+    if (run_is_unused(run))
+        free_run(live);
+}
+
+static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(f->arg, node);
+
+    if (a == NULL)
+        return (struct node_facts){0};
+    return (struct node_facts){.connected = true,
+                               .joined_us = conn_agent_of(a)->joined_us,
+                               .ahead_us = a->clock_ahead_us};
+}
+
+static const char *peer(const struct run_facts *f, const struct torch_node *node,
+                        char text[STATUS_PEER_MAX])
+{
+    const struct agent *a = run_agent_of(f->arg, node);
+
+    _Static_assert(CONN_PEER_MAX <= STATUS_PEER_MAX, "a peer fits");
+    return a == NULL ? NULL : conn_peer(conn_of(a), text);
+}
+
+/* --- Over etcd's API. --- */
+
+struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : TAILQ_FIRST(&home->etcd_runs.list);
+}
+
+void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
+                           struct run_facts *out)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    etcd_runs_look(home, run);
+    etcd_run_facts(run, home->rdzv->settings.expected_nodes,
+                   engine_wall_ns(home->rdzv->engine) / 1000, out);
+}
+
+void rendezvous_facts(const struct run *run, struct run_facts *out)
+{
+    const struct live_run *live = live_of(run);
+    const struct run_view *v = &run->view;
+
+    *out = (struct run_facts){.backend = BACKEND_C10D,
+                              .id = v->id,
+                              .now_us = engine_wall_ns(live->home->rdzv->engine) / 1000,
+                              .is_state = v->is_state,
+                              .state = &v->state,
+                              .last_completed = v->has_completed ? &v->last_completed : NULL,
+                              .history = &live->history,
+                              .expected = run->settings->expected_nodes,
+                              .agents = run->agent_count,
+                              .agents_waiting = run->waiting_count,
+                              .look = look,
+                              .peer = peer,
+                              .arg = run};
 }
 
 /* --- Beginning and end. --- */
@@ -694,6 +782,7 @@ void rendezvous_fini(struct rendezvous *r)
             free_run(live_run_of(v));
         worker_uses_fini(home);
         run_views_fini(&home->runs);
+        etcd_runs_fini(&home->etcd_runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
         home->space->rendezvous = NULL;
         free(home);

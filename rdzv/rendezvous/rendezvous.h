@@ -4,6 +4,7 @@
  * With --elastic-fixes=off none of this runs: no session is bound, and every key is plain. */
 #pragma once
 
+#include "rdzv/rendezvous/run_status.h"
 #include "rdzv/rendezvous/shell.h"
 
 /* All three outlive it. Observes the engine. */
@@ -44,3 +45,16 @@ uint64_t rendezvous_forget(const struct run *run);
 
 /* The connection of that node's agent, or NULL. */
 const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);
+
+/* A run that is pinned stays where it is, and rendezvous_next() may be asked of it, whatever happens
+ * meanwhile. It may have ended when it is unpinned, and then it goes. NULL: nothing is done. */
+void rendezvous_pin(const struct run *run);
+void rendezvous_unpin(const struct run *run);
+
+/* How the run stands; borrowed until anything changes. */
+void rendezvous_facts(const struct run *run, struct run_facts *out);
+
+/* The same of runs over etcd's API, of which the next one is behind run->order. */
+struct etcd_run *rendezvous_etcd_first(const struct engine_space *space);
+void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
+                           struct run_facts *out);

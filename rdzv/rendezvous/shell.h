@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/rendezvous/etcd_runs.h"
 #include "rdzv/rendezvous/policy.h"
 #include "store/expiry.h"
 
@@ -31,10 +32,11 @@ struct live_run {
     struct probe *probe;             /* asks whether agent 0 hosts a store */
     struct listener *port;           /* of its own; NULL: none */
     struct worker_use *worker_store; /* for new sessions; NULL: none */
-    uint64_t keys_forgotten;         /* by the last POLICY_FORGET_RUN */
+    struct history history;
+    uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     bool stale;     /* a command has failed, so the view is not what its key says */
     unsigned steps; /* open ones: it is not freed before they end */
-    unsigned pins;  /* the same: a loop over all runs will come to it */
+    unsigned pins;  /* the same: whoever goes through all runs will come to it */
 };
 
 /* A connection of an agent. */
@@ -42,6 +44,7 @@ struct conn_agent {
     struct agent agent; /* the first member */
     struct live_run *run;
     struct conn *conn;
+    int64_t joined_us; /* its node has, since 1970; 0: not seen */
 };
 
 /* A worker store that is open, and who uses it. */
@@ -58,6 +61,7 @@ struct rendezvous_space {
     struct rendezvous *rdzv;
     struct engine_space *space;
     struct run_views runs;      /* each the view of a live_run */
+    struct etcd_runs etcd_runs; /* over etcd's API */
     struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
     struct table worker_stores; /* of worker_use */
     bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
@@ -68,9 +72,14 @@ static inline struct live_run *live_run_of(struct run_view *v)
     return (struct live_run *)(void *)v; /* the first member of the first member */
 }
 
+static inline struct conn_agent *conn_agent_of(const struct agent *a)
+{
+    return (struct conn_agent *)(uintptr_t)a; /* its first member */
+}
+
 static inline struct conn *conn_of(const struct agent *a)
 {
-    return ((const struct conn_agent *)(const void *)a)->conn;
+    return conn_agent_of(a)->conn;
 }
 
 /* The value of its key, borrowed until the next command; NULL: none. */

@@ -71,6 +71,7 @@ class Agent:
 
 
 class Job:
+    workers_per_agent = WORKERS_PER_AGENT
     max_restarts = 3
     last_call_s = 2  # None: torch's default, 30 s
     pace = ("--steps=40", "--tell=5")
@@ -93,7 +94,7 @@ class Job:
         more = ["--monitor_interval=0.5"]
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
-        argv = self.torchrun(name, self.endpoint_of(name), WORKERS_PER_AGENT, *more)
+        argv = self.torchrun(name, self.endpoint_of(name), self.workers_per_agent, *more)
         env = self.torch.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         if not self.shares:
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
@@ -128,7 +129,7 @@ class Job:
         with self._grew:
             starts = [e for e in self.events if e["event"] == "start" and e["by"] == name]
         latest = {}
-        for e in starts[-WORKERS_PER_AGENT:]:
+        for e in starts[-self.workers_per_agent:]:
             latest[int(e["rank"])] = int(e["pid"])
         return latest
 

@@ -1,0 +1,282 @@
+/* Barriers and who is not there yet. See status_barrier.h for the contract.
+ *
+ * What torch's barriers write, 1.13 to 2.14: who arrives adds 1 to a counter and waits for a key
+ * that the last one sets. P/num_members and P/last_member in elastic/utils/store.py,
+ * store_based_barrier_key:G and store_based_barrier_key:G:last_worker in distributed_c10d.py. An
+ * exchange of what each rank has (P/0, P/1, … or P0, P1, …) is one as well: rank 0 waits for all. */
+#include "rdzv/admin/status_barrier.h"
+
+#include "rdzv/admin/json_member.h"
+#include "rdzv/admin/status_workers.h"
+
+#define LAST_MEMBER "/last_member"
+#define NUM_MEMBERS "/num_members"
+#define LAST_WORKER ":last_worker"
+#define FINISHED    ".FIN" /* behind a rank: 1.13 */
+
+#define KEY_MAX 1024 /* bytes of a key that is made here */
+
+static bool ends_with(struct slice key, const char *end)
+{
+    size_t len = strlen(end);
+
+    return key.len >= len && memcmp(key.ptr + key.len - len, end, len) == 0;
+}
+
+/* Where the rank begins, of a key of an agent's exchange. 0: it is none. */
+static size_t rank_at(struct slice key)
+{
+    size_t end = ends_with(key, FINISHED) ? key.len - strlen(FINISHED) : key.len, at = end;
+
+    while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9')
+        at--;
+    return at == end || end - at > 9 ? 0 : at;
+}
+
+/* The key of one of the agents of that run, in its newest completed round. */
+static bool is_agents(const struct barrier_list *list, const struct keymap *map, struct slice key)
+{
+    const struct rendezvous_space *home = list->space->rendezvous;
+    struct slice rest;
+    int64_t round;
+
+    return list->run != NULL && map == &list->space->store->keys &&
+           list->run->view.has_completed && is_agents_key(key) &&
+           run_views_find_round(&home->runs, key, &round, &rest) == &list->run->view &&
+           round == list->run->view.last_completed.round;
+}
+
+static bool is_exchange(const struct barrier_list *list, const struct keymap *map,
+                        struct slice key)
+{
+    return rank_at(key) > 0 && is_agents(list, map, key);
+}
+
+/* Two keys of one exchange differ in their ranks. */
+static bool is_same_exchange(struct slice a, struct slice b)
+{
+    size_t at = rank_at(a);
+
+    return at > 0 && at == rank_at(b) && memcmp(a.ptr, b.ptr, at) == 0 &&
+           ends_with(a, FINISHED) == ends_with(b, FINISHED);
+}
+
+static void add(struct barrier_list *list, const struct keymap *map, const struct entry *at,
+                int64_t size)
+{
+    bool exchange = is_exchange(list, map, at->node.key);
+
+    if (list->count == BARRIERS_LISTED)
+        return;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].at == at ||
+            (exchange && is_same_exchange(list->items[i].at->node.key, at->node.key)))
+            return;
+    }
+    list->items[list->count++] = (struct barrier){map, at, size};
+}
+
+void barrier_list_note(struct barrier_list *list, const struct keymap *map,
+                       const struct waiter *waiter)
+{
+    for (uint64_t i = 0; i < waiter->count; i++) {
+        const struct entry *at = waiter->links[i].at;
+
+        if (at == NULL)
+            continue;
+        if (waiter->barrier || ends_with(at->node.key, LAST_MEMBER) ||
+            ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
+            add(list, map, at, waiter->size);
+        return; /* all keys of one WAIT of torch are of one kind */
+    }
+}
+
+/* --- Ranks and nodes that are not there. --- */
+
+struct absent {
+    int64_t ranks[ABSENT_LISTED];
+    struct slice nodes[ABSENT_LISTED];
+    size_t rank_count, node_count;
+};
+
+static void add_rank(struct absent *a, const struct torch_node *node)
+{
+    if (a->rank_count == ABSENT_LISTED)
+        return;
+    a->ranks[a->rank_count++] = node->rank;
+    a->nodes[a->node_count++] = node->addr;
+}
+
+static bool waits_for(const struct agent *a, const struct entry *at)
+{
+    const struct waiter *w = a == NULL ? NULL : c10d_session(conn_of(a))->waiter;
+
+    for (uint64_t i = 0; w != NULL && i < w->count; i++) {
+        if (w->links[i].at == at)
+            return true;
+    }
+    return false;
+}
+
+/* Agents that do not wait there, if they are exactly those that have not arrived. */
+static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
+                        struct absent *out)
+{
+    const struct torch_state *round = &run->view.last_completed;
+    uint64_t found = 0;
+
+    for (size_t i = 0; i < round->count; i++) {
+        const struct torch_node *node = &round->nodes[i];
+
+        if (!node->participant || waits_for(run_agent_of(run, node), at))
+            continue;
+        found++;
+        add_rank(out, node);
+    }
+    if (found != short_of)
+        *out = (struct absent){0};
+}
+
+/* Ranks whose keys are not there; returns how many. */
+static uint64_t find_ranks(const struct barrier_list *list, const struct barrier *b,
+                           struct absent *out)
+{
+    const struct torch_state *round = &list->run->view.last_completed;
+    struct slice key = b->at->node.key;
+    uint64_t found = 0;
+
+    for (size_t i = 0; i < round->count; i++) {
+        const struct torch_node *node = &round->nodes[i];
+        char text[KEY_MAX + 32];
+        int len;
+
+        if (!node->participant)
+            continue;
+        len = snprintf(text, sizeof text, "%.*s%lld%s", (int)rank_at(key), (const char *)key.ptr,
+                       (long long)node->rank, ends_with(key, FINISHED) ? FINISHED : "");
+        if (keymap_get(b->map, (struct slice){(const uint8_t *)text, (size_t)len}) != NULL)
+            continue;
+        found++;
+        add_rank(out, node);
+    }
+    return found;
+}
+
+static void find_nodes(const struct barrier_list *list, const struct barrier *b, uint64_t short_of,
+                       struct absent *out)
+{
+    out->node_count = status_workers_absent(list->run, &list->space->store->keys, b->at, short_of,
+                                            out->nodes, ABSENT_LISTED);
+}
+
+/* --- Writing. --- */
+
+/* The counter that goes with the key for which they wait; *len bytes of `text`. */
+static void name_counter(struct slice key, char text[KEY_MAX + 32], size_t *len)
+{
+    size_t front = key.len;
+    const char *end = "";
+
+    if (ends_with(key, LAST_WORKER)) {
+        front -= strlen(LAST_WORKER);
+    } else if (ends_with(key, LAST_MEMBER)) {
+        front -= strlen(LAST_MEMBER);
+        end = NUM_MEMBERS;
+    }
+    memcpy(text, key.ptr, front);
+    memcpy(text + front, end, strlen(end));
+    *len = front + strlen(end);
+}
+
+static void write_absent(struct writer *w, const struct absent *a)
+{
+    if (a->rank_count > 0) {
+        json_name(w, "absent");
+        for (size_t i = 0; i < a->rank_count; i++) {
+            writer_u8(w, i == 0 ? '[' : ',');
+            json_i64(w, a->ranks[i]);
+        }
+        writer_u8(w, ']');
+    }
+    if (a->node_count > 0) {
+        json_name(w, "absent_nodes");
+        for (size_t i = 0; i < a->node_count; i++) {
+            writer_u8(w, i == 0 ? '[' : ',');
+            json_string(w, a->nodes[i]);
+        }
+        writer_u8(w, ']');
+    }
+}
+
+static void write_exchange(struct writer *w, const struct barrier_list *list,
+                           const struct barrier *b)
+{
+    uint64_t size = torch_state_participants(&list->run->view.last_completed), missing;
+    struct slice key = b->at->node.key;
+    struct absent absent = {0};
+
+    missing = find_ranks(list, b, &absent);
+    json_string(w, (struct slice){key.ptr, rank_at(key)});
+    json_member_u64(w, "arrived", size - missing);
+    json_member_u64(w, "size", size);
+    write_absent(w, &absent);
+}
+
+/* 0: not known. */
+static uint64_t size_of(const struct barrier_list *list, const struct barrier *b)
+{
+    if (b->size > 0)
+        return (uint64_t)b->size;
+    if (is_agents(list, b->map, b->at->node.key))
+        return torch_state_participants(&list->run->view.last_completed);
+    if (list->run != NULL && b->map != &list->space->store->keys)
+        return status_workers_count(list->run, &list->space->store->keys);
+    return 0;
+}
+
+static void write_counted(struct writer *w, const struct barrier_list *list,
+                          const struct barrier *b)
+{
+    uint64_t size = size_of(list, b), arrived = 0;
+    struct absent absent = {0};
+    char text[KEY_MAX + 32];
+    struct slice counter = {(const uint8_t *)text, 0};
+
+    name_counter(b->at->node.key, text, &counter.len);
+    json_string(w, counter);
+    if (!slice_to_u64(blob_slice(keymap_get(b->map, counter)), INT64_MAX, &arrived))
+        return;
+    json_member_u64(w, "arrived", arrived);
+    if (size == 0)
+        return;
+    json_member_u64(w, "size", size);
+    if (arrived >= size)
+        return;
+    if (is_agents(list, b->map, b->at->node.key))
+        find_agents(list->run, b->at, size - arrived, &absent);
+    else if (list->run != NULL && b->map != &list->space->store->keys)
+        find_nodes(list, b, size - arrived, &absent);
+    write_absent(w, &absent);
+}
+
+void barrier_list_write(struct writer *w, const struct barrier_list *list)
+{
+    bool more = false;
+
+    json_name(w, "barriers");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < list->count; i++) {
+        const struct barrier *b = &list->items[i];
+
+        if (b->at->node.key.len > KEY_MAX)
+            continue;
+        writer_str(w, more ? ",{\"key\":" : "{\"key\":");
+        more = true;
+        if (b->size == 0 && is_exchange(list, b->map, b->at->node.key))
+            write_exchange(w, list, b);
+        else
+            write_counted(w, list, b);
+        writer_u8(w, '}');
+    }
+    writer_u8(w, ']');
+}

@@ -1,0 +1,225 @@
+/* A run as JSON. See status_run.h for the contract. */
+#include "rdzv/admin/status_run.h"
+
+#include "rdzv/admin/json_member.h"
+#include "rdzv/rendezvous/explain.h"
+
+/* --- Nodes. --- */
+
+/* The older `etcd` backend names no node but by its rank. */
+static void write_name(struct writer *w, const struct run_facts *f, const struct torch_node *node)
+{
+    writer_str(w, "{\"addr\":");
+    json_string(w, node->addr);
+    if (f->backend == BACKEND_ETCD)
+        return;
+    json_member_i64(w, "pid", node->pid);
+    json_member_i64(w, "local_id", node->local_id);
+}
+
+static void write_peer(struct writer *w, const struct run_facts *f, const struct torch_node *node)
+{
+    char text[STATUS_PEER_MAX];
+    const char *peer = f->peer(f, node, text);
+
+    if (peer != NULL)
+        json_member_str(w, "peer", peer);
+}
+
+static void write_node(struct writer *w, const struct run_facts *f, const struct torch_node *node,
+                       const struct status_form *form)
+{
+    const struct node_facts known = f->look(f, node);
+
+    write_name(w, f, node);
+    json_member_str(w, "role", run_status_role(node));
+    if (node->participant && (f->state->complete || f->backend == BACKEND_ETCD))
+        json_member_i64(w, "rank", node->rank);
+    json_member_known(w, "since", known.joined_us);
+    if (node->has_heartbeat && !form->streamed)
+        json_member_time(w, "heartbeat", node->heartbeat_us);
+    if (run_status_is_silent(f, node, &known))
+        writer_str(w, ",\"silent\":true");
+    write_peer(w, f, node);
+    writer_u8(w, '}');
+}
+
+static bool is_listed(const struct torch_node *node)
+{
+    return explain_role(node) != NULL && !loss_is_mark(node);
+}
+
+static char letter_of(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct node_facts known = f->look(f, node);
+
+    return run_status_is_silent(f, node, &known) ? 's'
+           : node->participant                   ? 'p'
+           : node->waiting                       ? 'w'
+                                                 : 'r';
+}
+
+static void write_map(struct writer *w, const struct run_facts *f)
+{
+    json_name(w, "node_map");
+    writer_u8(w, '"');
+    for (size_t i = 0; i < f->state->count; i++) {
+        if (is_listed(&f->state->nodes[i]))
+            writer_u8(w, (uint8_t)letter_of(f, &f->state->nodes[i]));
+    }
+    writer_u8(w, '"');
+}
+
+/* Returns how many are listed. */
+static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_t count,
+                            const struct status_form *form)
+{
+    bool all = count <= form->nodes;
+    uint64_t listed = 0;
+
+    json_name(w, "nodes");
+    writer_u8(w, '[');
+    for (size_t i = 0; f->is_state && i < f->state->count && listed < form->nodes; i++) {
+        const struct torch_node *node = &f->state->nodes[i];
+
+        if (!is_listed(node) || (!all && letter_of(f, node) == 'p'))
+            continue;
+        if (listed++ > 0)
+            writer_u8(w, ',');
+        write_node(w, f, node, form);
+    }
+    writer_u8(w, ']');
+    if (!all) {
+        json_member_u64(w, "nodes_left_out", count - listed);
+        write_map(w, f);
+    }
+    return listed;
+}
+
+static void write_missing(struct writer *w, const struct run_facts *f, const struct run_survey *s)
+{
+    json_name(w, "missing");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < s->missing_listed; i++) {
+        const struct missing_node *m = &s->missing[i];
+
+        if (i > 0)
+            writer_u8(w, ',');
+        write_name(w, f, m->node);
+        if (m->has_rank)
+            json_member_i64(w, "rank", m->node->rank);
+        json_member_str(w, "why", m->why);
+        json_member_known(w, "since", m->since_us);
+        if (m->peer != NULL)
+            json_member_str(w, "peer", m->peer);
+        else
+            write_peer(w, f, m->node);
+        writer_u8(w, '}');
+    }
+    writer_u8(w, ']');
+    json_member_u64(w, "missing_count", s->missing_count);
+}
+
+/* --- The past. --- */
+
+static void write_round(struct writer *w, const struct history_round *r)
+{
+    writer_str(w, "{\"round\":");
+    json_i64(w, r->round);
+    json_member_known(w, "began", r->began_us);
+    json_member_known(w, "completed", r->completed_us);
+    json_member_known(w, "ended", r->ended_us);
+    if (r->completed_us != 0) {
+        json_member_u64(w, "nodes", r->nodes);
+        json_member_seconds(w, "seconds", r->completed_us - r->began_us);
+    }
+    if (r->why != NULL)
+        json_member_str(w, "why", r->why);
+    writer_u8(w, '}');
+}
+
+static void write_rounds(struct writer *w, const struct history *h, size_t max)
+{
+    json_name(w, "rounds");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < h->count && i < max; i++) {
+        if (i > 0)
+            writer_u8(w, ',');
+        write_round(w, &h->rounds[h->count - 1 - i]);
+    }
+    writer_u8(w, ']');
+}
+
+/* --- The whole. --- */
+
+static void write_hints(struct writer *w, const struct run_facts *f, const struct run_survey *s)
+{
+    char hints[HINTS_MAX][HINT_TEXT_MAX];
+    size_t count = run_status_hints(f, s, hints);
+
+    json_name(w, "hints");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            writer_u8(w, ',');
+        json_string(w, slice_str(hints[i]));
+    }
+    writer_u8(w, ']');
+}
+
+static void write_deadline(struct writer *w, const struct run_facts *f,
+                           const struct status_form *form)
+{
+    int64_t left_us;
+
+    if (!f->is_state || !f->state->has_deadline || f->state->complete || f->state->closed)
+        return;
+    json_member_time(w, "last_call_ends", f->state->deadline_us);
+    if (!form->streamed && !__builtin_sub_overflow(f->state->deadline_us, f->now_us, &left_us))
+        json_member_seconds(w, "seconds_left", left_us < 0 ? 0 : left_us);
+}
+
+static void write_numbers(struct writer *w, const struct run_facts *f, const struct run_survey *s)
+{
+    const struct history *h = f->history;
+
+    if (f->is_state)
+        json_member_i64(w, "round", f->state->round);
+    if (h->min != 0)
+        json_member_u64(w, "min", h->min);
+    if (h->max != 0)
+        json_member_u64(w, "max", h->max);
+    if (f->expected != 0)
+        json_member_u64(w, "expect", f->expected);
+    json_member_u64(w, "participants", s->participants);
+    json_member_u64(w, "waiting", s->waiting);
+    json_member_u64(w, "spares", s->spares);
+    json_member_u64(w, "silent", s->silent);
+}
+
+uint64_t status_run_write(struct writer *w, const struct run_facts *f,
+                          const struct status_form *form)
+{
+    static const char *const backends[] = {
+        [BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2", [BACKEND_ETCD] = "etcd"};
+    struct run_survey survey;
+    uint64_t listed;
+
+    run_status_survey(f, &survey);
+    writer_str(w, "{\"id\":");
+    json_string(w, f->id);
+    json_member_str(w, "backend", backends[f->backend]);
+    json_member_str(w, "state", run_status_name(f));
+    json_member_known(w, "since", run_status_since_us(f));
+    write_numbers(w, f, &survey);
+    write_deadline(w, f, form);
+    if (f->backend == BACKEND_C10D) {
+        json_member_u64(w, "agents", f->agents);
+        json_member_u64(w, "agents_waiting", f->agents_waiting);
+    }
+    listed = write_nodes(w, f, survey.nodes, form);
+    write_missing(w, f, &survey);
+    write_hints(w, f, &survey);
+    write_rounds(w, f->history, form->rounds);
+    return listed;
+}

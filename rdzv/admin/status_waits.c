@@ -1,0 +1,189 @@
+/* Who waits for what, as JSON. See status_waits.h for the contract.
+ *
+ * What torch's barriers write (torch/distributed/elastic/utils/store.py, distributed_c10d.py, 1.13
+ * to 2.14): who arrives adds 1 to a counter and waits for a key that the last one sets. */
+#include "rdzv/admin/status_waits.h"
+
+#include "rdzv/admin/json_member.h"
+#include "rdzv/admin/status_barrier.h"
+
+struct listed_wait {
+    const struct waiter *waiter;
+    const struct agent *agent; /* NULL: of a worker, or of no run */
+};
+
+struct absent_key {
+    const struct entry *entry;
+    uint64_t waiters;
+};
+
+struct waits {
+    const struct engine *engine;
+    const struct run *run; /* NULL: of none */
+    struct listed_wait listed[WAITS_LISTED];
+    size_t listed_count;
+    uint64_t count;
+    struct absent_key keys[WAIT_KEYS];
+    size_t key_count;
+    struct barrier_list barriers;
+};
+
+/* --- Collecting. --- */
+
+static void note_key(struct waits *all, const struct entry *e)
+{
+    size_t i = 0;
+
+    while (i < all->key_count && all->keys[i].entry != e)
+        i++;
+    if (i == WAIT_KEYS)
+        return;
+    if (i == all->key_count)
+        all->keys[all->key_count++] = (struct absent_key){.entry = e};
+    all->keys[i].waiters++;
+}
+
+static void note_wait(struct waits *all, const struct keymap *m, const struct waiter *waiter,
+                      const struct agent *agent)
+{
+    size_t looked = 0;
+
+    all->count++;
+    if (all->listed_count < WAITS_LISTED)
+        all->listed[all->listed_count++] = (struct listed_wait){waiter, agent};
+    for (uint64_t i = 0; i < waiter->count && looked < WAIT_KEYS; i++) {
+        if (waiter->links[i].at == NULL)
+            continue;
+        looked++;
+        if (!waiter->barrier)
+            note_key(all, waiter->links[i].at);
+    }
+    barrier_list_note(&all->barriers, m, waiter);
+}
+
+/* The clients that wait there: they are owned by connections. */
+static void note_waiters(struct waits *all, const struct keymap *m)
+{
+    const struct waiter *waiter;
+
+    TAILQ_FOREACH(waiter, &m->open_waiters, entry) {
+        if (waiter->wake.kind == WAKE_WAITER &&
+            c10d_session(waiter->wake.owner)->role != C10D_AGENT)
+            note_wait(all, m, waiter, NULL);
+    }
+}
+
+/* --- Writing. --- */
+
+static void write_key(struct writer *w, struct slice key)
+{
+    bool cut = key.len > WAIT_KEY_BYTES;
+
+    writer_u8(w, '"');
+    json_text(w, cut ? (struct slice){key.ptr, WAIT_KEY_BYTES} : key);
+    writer_str(w, cut ? "…\"" : "\"");
+}
+
+static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
+{
+    uint64_t absent = 0;
+
+    writer_u8(w, '[');
+    for (uint64_t i = 0; i < waiter->count; i++) {
+        if (waiter->links[i].at == NULL)
+            continue;
+        if (absent > 0 && absent < WAIT_KEYS)
+            writer_u8(w, ',');
+        if (absent++ < WAIT_KEYS)
+            write_key(w, waiter->links[i].at->node.key);
+    }
+    writer_u8(w, ']');
+    return absent;
+}
+
+static void write_agent(struct writer *w, const struct run *run, const struct agent *a)
+{
+    const struct torch_node *node =
+        a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+
+    if (!a->has_node)
+        return;
+    json_member(w, "node", a->node.addr);
+    json_member_i64(w, "pid", a->node.pid);
+    if (node != NULL && node->participant && run->view.state.complete)
+        json_member_i64(w, "rank", node->rank);
+}
+
+static void write_wait(struct writer *w, const struct waits *all, const struct listed_wait *l)
+{
+    const struct engine *e = all->engine;
+    uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
+    char peer[CONN_PEER_MAX];
+
+    writer_str(w, "{\"peer\":");
+    json_string(w, slice_str(conn_peer(l->waiter->wake.owner, peer)));
+    json_name(w, "keys");
+    absent = write_wait_keys(w, l->waiter);
+    json_member_u64(w, "key_count", absent);
+    json_member_time(w, "since", engine_wall_ns(e) / 1000 - (int64_t)waited_ms * 1000);
+    if (l->agent != NULL)
+        write_agent(w, all->run, l->agent);
+    writer_u8(w, '}');
+}
+
+static void write_absent_keys(struct writer *w, const struct waits *all)
+{
+    json_name(w, "absent_keys");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < all->key_count; i++) {
+        writer_str(w, i == 0 ? "{\"key\":" : ",{\"key\":");
+        write_key(w, all->keys[i].entry->node.key);
+        json_member_u64(w, "waiters", all->keys[i].waiters);
+        writer_u8(w, '}');
+    }
+    writer_u8(w, ']');
+}
+
+static void write_waits(struct writer *w, const struct waits *all)
+{
+    json_name(w, "waits");
+    writer_u8(w, '[');
+    for (size_t i = 0; i < all->listed_count; i++) {
+        if (i > 0)
+            writer_u8(w, ',');
+        write_wait(w, all, &all->listed[i]);
+    }
+    writer_u8(w, ']');
+    json_member_u64(w, "waits_count", all->count);
+    write_absent_keys(w, all);
+    barrier_list_write(w, &all->barriers);
+}
+
+void status_waits_write_run(struct writer *w, const struct engine_space *space,
+                            const struct engine *engine, const struct run *run)
+{
+    const struct keymap *workers = run->view.record.worker_store == 0
+                                       ? NULL
+                                       : space_keys(space->store, run->view.record.worker_store);
+    struct waits all = {.engine = engine, .run = run, .barriers = {.space = space, .run = run}};
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct waiter *waiter = c10d_session(conn_of(a))->waiter;
+
+        if (waiter != NULL)
+            note_wait(&all, &space->store->keys, waiter, a);
+    }
+    if (workers != NULL)
+        note_waiters(&all, workers);
+    write_waits(w, &all);
+}
+
+void status_waits_write_space(struct writer *w, const struct engine_space *space,
+                              const struct engine *engine)
+{
+    struct waits all = {.engine = engine, .barriers = {.space = space}};
+
+    note_waiters(&all, &space->store->keys);
+    write_waits(w, &all);
+}

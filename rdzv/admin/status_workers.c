@@ -1,0 +1,140 @@
+/* The workers of a run. See status_workers.h for the contract.
+ *
+ * Upstream: elastic/agent/server/api.py, _assign_worker_ranks (2.4 to 2.14): each agent says how
+ * many workers it runs, and agent 0 tells each of them [base rank, world size, …]. */
+#include "rdzv/admin/status_workers.h"
+
+#include <cjson/cJSON.h>
+
+#include "rdzv/net/carrier.h"
+
+#define NODES_COMPARED   128 /* with more nodes, or workers, nothing is said of who is missing */
+#define WORKERS_COMPARED 4096
+#define TEXT_MAX         1024
+
+static int64_t whole(const cJSON *item)
+{
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
+               ? (int64_t)item->valuedouble
+               : 0;
+}
+
+/* What a key of the round that the worker store is for says; cJSON_Delete() ends it. */
+static cJSON *read_key(const struct run *run, const struct keymap *keys, const char *name,
+                       int64_t rank)
+{
+    uint8_t key[TEXT_MAX + RUN_KEY_ROOM];
+    struct slice value;
+    char full[64];
+
+    if (run->view.node.key.len > TEXT_MAX)
+        return NULL;
+    snprintf(full, sizeof full, "torchelastic/%s/%lld", name, (long long)rank);
+    value = blob_slice(keymap_get(
+        keys, (struct slice){key, run_view_round_key(&run->view, run->view.record.round, full,
+                                                     key)}));
+    return value.len == 0 || value.len > TEXT_MAX
+               ? NULL
+               : cJSON_ParseWithLength((const char *)value.ptr, value.len);
+}
+
+uint64_t status_workers_count(const struct run *run, const struct keymap *keys)
+{
+    cJSON *ranks = read_key(run, keys, "assigned_ranks", 0);
+    int64_t count = whole(cJSON_GetArrayItem(ranks, 1));
+
+    cJSON_Delete(ranks);
+    return (uint64_t)count;
+}
+
+struct place {
+    const struct torch_node *node;
+    const struct conn *agent;
+    int64_t workers, waiting;
+};
+
+/* Who carries it tells hosts apart that come through relays. */
+static bool is_one_host(const struct conn *a, const struct conn *b)
+{
+    const char *via_a = a->carrier == NULL ? NULL : a->carrier->via;
+    const char *via_b = b->carrier == NULL ? NULL : b->carrier->via;
+
+    if (via_a == NULL || via_b == NULL)
+        return via_a == via_b && memcmp(a->peer.address, b->peer.address, 16) == 0;
+    return strcmp(via_a, via_b) == 0;
+}
+
+static struct place *find_place(struct place *places, size_t count, const struct conn *c)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_one_host(places[i].agent, c))
+            return &places[i];
+    }
+    return NULL;
+}
+
+/* The nodes of the round, each on a host of its own, and how many workers it runs. 0: they are too
+ * many, or that is not known of one. */
+static size_t find_places(const struct run *run, const struct keymap *keys, struct place *places)
+{
+    const struct torch_state *round = &run->view.last_completed;
+    size_t count = 0;
+
+    for (size_t i = 0; i < round->count; i++) {
+        const struct torch_node *node = &round->nodes[i];
+        const struct conn *c = rendezvous_conn_of(run, node);
+        cJSON *role;
+
+        if (!node->participant)
+            continue;
+        if (c == NULL || count == NODES_COMPARED || find_place(places, count, c) != NULL)
+            return 0;
+        role = read_key(run, keys, "role_info", node->rank);
+        places[count] = (struct place){
+            .node = node,
+            .agent = c,
+            .workers = whole(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"))};
+        cJSON_Delete(role);
+        if (places[count++].workers == 0)
+            return 0;
+    }
+    return count;
+}
+
+/* False: one comes from elsewhere, or they are too many. */
+static bool count_waiting(struct place *places, size_t count, const struct entry *at)
+{
+    const struct wait_link *link;
+    size_t looked = 0;
+
+    TAILQ_FOREACH(link, &at->waiting, entry) {
+        struct place *p;
+
+        if (link->waiter->wake.kind != WAKE_WAITER || ++looked > WORKERS_COMPARED)
+            return false;
+        p = find_place(places, count, link->waiter->wake.owner);
+        if (p == NULL)
+            return false;
+        p->waiting++;
+    }
+    return true;
+}
+
+size_t status_workers_absent(const struct run *run, const struct keymap *keys,
+                             const struct entry *at, uint64_t short_of, struct slice *nodes,
+                             size_t max)
+{
+    struct place places[NODES_COMPARED];
+    size_t count = find_places(run, keys, places), found = 0;
+    int64_t missing = 0;
+
+    if (run->view.last_completed.round != run->view.record.round ||
+        !count_waiting(places, count, at))
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        missing += places[i].workers - places[i].waiting;
+        if (places[i].waiting < places[i].workers && found < max)
+            nodes[found++] = places[i].node->addr;
+    }
+    return missing == (int64_t)short_of ? found : 0;
+}

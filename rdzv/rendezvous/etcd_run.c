@@ -1,0 +1,494 @@
+/* A run over etcd's API. See etcd_run.h for the contract. */
+#include "rdzv/rendezvous/etcd_run.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "proto/torch/torch_merge.h"
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
+
+#define V2_PREFIX   "/torch/elastic/rendezvous/"
+#define ETCD_KEY    "/rdzv/active_version"
+#define ETCD_RUN    "/run_"
+#define ETCD_STATE  (1u << 20) /* bytes of a JSON that is read: some ten thousand nodes */
+#define ETCD_RANK   100000     /* no rank is higher */
+
+/* --- Paths. --- */
+
+static bool parse_etcd(struct slice path, struct slice *id, struct slice *root)
+{
+    size_t end = path.len - strlen(ETCD_KEY), at = end;
+
+    while (at > 0 && path.ptr[at - 1] != '/')
+        at--;
+    if (at == 0 || !slice_starts_with((struct slice){path.ptr + at - 1, end - at + 1},
+                                      slice_str(ETCD_RUN)))
+        return false;
+    *root = (struct slice){path.ptr, end};
+    *id = (struct slice){path.ptr + at - 1 + strlen(ETCD_RUN), end - at + 1 - strlen(ETCD_RUN)};
+    return id->len > 0;
+}
+
+bool etcd_run_parse(struct slice path, enum run_backend *backend, struct slice *id,
+                    struct slice *root)
+{
+    const struct slice v2 = slice_str(V2_PREFIX), key = slice_str(ETCD_KEY);
+
+    *root = (struct slice){0};
+    if (slice_starts_with(path, v2) && path.len > v2.len) {
+        *backend = BACKEND_ETCD_V2;
+        *id = slice_from(path, v2.len);
+        return true;
+    }
+    *backend = BACKEND_ETCD;
+    return path.len > key.len && slice_equal(slice_from(path, path.len - key.len), key) &&
+           parse_etcd(path, id, root);
+}
+
+void etcd_run_init(struct etcd_run *r, struct slice path)
+{
+    *r = (struct etcd_run){.node = {.key = path}};
+    etcd_run_parse(path, &r->backend, &r->id, &r->root);
+}
+
+static void drop_peer(struct etcd_member *m)
+{
+    if (m->peer != NULL)
+        account_free(ACCOUNT_RUNS, m->peer, strlen(m->peer) + 1);
+    m->peer = NULL;
+}
+
+static void drop_members(struct etcd_member *members, size_t room)
+{
+    for (size_t i = 0; i < room; i++)
+        drop_peer(&members[i]);
+    account_free(ACCOUNT_RUNS, members, room * sizeof *members);
+}
+
+void etcd_run_fini(struct etcd_run *r)
+{
+    drop_members(r->members, r->member_room);
+    torch_state_free(&r->state);
+    torch_state_free(&r->last_completed);
+    history_fini(&r->history);
+}
+
+/* --- What a value says. --- */
+
+struct reading {
+    struct torch_state state;
+    bool is_state, is_last_call, is_confirmed;
+    uint64_t waiting;
+};
+
+static int64_t rank_of(const cJSON *item)
+{
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < ETCD_RANK
+               ? (int64_t)item->valuedouble
+               : -1;
+}
+
+/* The node of that rank in the version that there was; NULL: none. */
+static const struct torch_node *find_rank(const struct etcd_run *r, int64_t version, int64_t rank)
+{
+    for (size_t i = 0; r->is_state && r->state.round == version && i < r->state.count; i++) {
+        if (r->state.nodes[i].rank == rank)
+            return &r->state.nodes[i];
+    }
+    return NULL;
+}
+
+static bool add_rank(const struct etcd_run *r, struct torch_state *state, int64_t rank,
+                     const struct etcd_writer *by)
+{
+    const struct torch_node *old = find_rank(r, state->round, rank);
+    struct torch_node node = {
+        .pid = rank, .rank = rank, .local_id = state->round, .participant = true};
+    struct torch_node *at;
+
+    if (old != NULL)
+        node.addr = old->addr;
+    else if (by != NULL)
+        node.addr = slice_str(by->host);
+    return torch_state_insert(state, &node, &at);
+}
+
+/* A node joins with a write of its own: of several new ones, it is not known who they are. */
+static bool add_ranks(const struct etcd_run *r, struct torch_state *state, const cJSON *ranks,
+                      const struct etcd_writer *by)
+{
+    int64_t count = cJSON_GetArraySize(ranks), fresh = 0;
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, ranks)
+        fresh += find_rank(r, state->round, rank_of(item)) == NULL;
+    if (count >= ETCD_RANK)
+        return false;
+    cJSON_ArrayForEach(item, ranks)
+    {
+        if (rank_of(item) < 0 || !add_rank(r, state, rank_of(item), fresh == 1 ? by : NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool read_json(const struct etcd_run *r, const cJSON *json, bool has_ttl,
+                      const struct etcd_writer *by, struct reading *out)
+{
+    const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "status"));
+    const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "version"));
+    uint64_t number = 0;
+
+    if (status == NULL)
+        return false;
+    if (version != NULL && slice_to_u64(slice_str(version), INT64_MAX, &number))
+        out->state.round = (int64_t)number;
+    out->state.closed = strcmp(status, "closed") == 0;
+    out->state.complete = out->is_confirmed = strcmp(status, "final") == 0;
+    out->is_last_call = has_ttl && strcmp(status, "joinable") == 0;
+    out->is_state = out->state.closed || version != NULL;
+    if (rank_of(cJSON_GetObjectItemCaseSensitive(json, "num_workers_waiting")) > 0)
+        out->waiting =
+            (uint64_t)rank_of(cJSON_GetObjectItemCaseSensitive(json, "num_workers_waiting"));
+    return add_ranks(r, &out->state, cJSON_GetObjectItemCaseSensitive(json, "participants"), by);
+}
+
+/* False: memory is short. */
+static bool read_value(const struct etcd_run *r, struct slice value, bool has_ttl,
+                       const struct etcd_writer *by, struct reading *out)
+{
+    cJSON *json;
+
+    *out = (struct reading){0};
+    if (value.ptr == NULL)
+        return true;
+    if (r->backend == BACKEND_ETCD_V2) {
+        enum torch_state_status status = torch_state_read(value, &out->state);
+
+        out->is_state = status == TORCH_STATE_OK;
+        return status != TORCH_STATE_NO_MEMORY;
+    }
+    json = value.len > ETCD_STATE ? NULL
+                                  : cJSON_ParseWithLength((const char *)value.ptr, value.len);
+    if (json == NULL || !read_json(r, json, has_ttl, by, out)) {
+        torch_state_free(&out->state);
+        *out = (struct reading){0};
+    }
+    cJSON_Delete(json);
+    return true;
+}
+
+/* --- Members. --- */
+
+static char *copy_peer(const char *peer)
+{
+    size_t size = strlen(peer) + 1;
+    char *text = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, size);
+
+    return text == NULL ? NULL : memcpy(text, peer, size);
+}
+
+static size_t index_of(const struct torch_state *state, const struct torch_node *node)
+{
+    return (size_t)(node - state->nodes);
+}
+
+/* What is known of the nodes of the next state: of those that there were, the same. */
+static struct etcd_member *next_members(struct etcd_run *r, const struct torch_state *next,
+                                        const struct etcd_writer *by, int64_t now_us)
+{
+    const struct torch_node *writer =
+        r->backend == BACKEND_ETCD_V2 && by != NULL ? torch_merge_writer(&r->state, next) : NULL;
+    struct etcd_member *members = account_request_zeroed(
+        ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
+        next->count * sizeof *members);
+
+    for (size_t i = 0; members != NULL && i < next->count; i++) {
+        const struct torch_node *old = torch_state_find(&r->state, &next->nodes[i]);
+        bool fresh = old == NULL || explain_role(old) == NULL;
+
+        if (old != NULL) {
+            struct etcd_member *m = &r->members[index_of(&r->state, old)];
+
+            members[i] = *m;
+            m->peer = NULL;
+        }
+        if (fresh && (r->exists || by != NULL)) /* else it was there before rdzvd was started */
+            members[i].joined_us = now_us;
+        if (by != NULL && (&next->nodes[i] == writer ||
+                           (fresh && r->backend == BACKEND_ETCD && next->nodes[i].addr.len > 0))) {
+            drop_peer(&members[i]);
+            members[i].peer = copy_peer(by->peer);
+        }
+    }
+    return members;
+}
+
+/* --- What has changed. --- */
+
+static const char *words(const struct etcd_run *r, const struct torch_node *node,
+                         char text[NODE_TEXT_MAX])
+{
+    char name[NODE_TEXT_MAX];
+
+    if (r->backend == BACKEND_ETCD_V2)
+        return history_node_words(history_node_text(node, name), text);
+    snprintf(text, NODE_TEXT_MAX, node->addr.len > 0 ? "rank %lld (%.*s)" : "rank %lld",
+             (long long)node->rank, (int)(node->addr.len < 200 ? node->addr.len : 200),
+             (const char *)node->addr.ptr);
+    return text;
+}
+
+/* The others take a node out whose heartbeat is too old; or it has left. */
+static void note_departure(struct etcd_run *r, const struct torch_node *old, int64_t now_us)
+{
+    char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
+    int64_t age_us = 0;
+
+    history_node_text(old, name);
+    if (!old->has_heartbeat || __builtin_sub_overflow(now_us, old->heartbeat_us, &age_us) ||
+        age_us < TORCH_DEAD_MS * INT64_C(1000)) {
+        history_leave(&r->history, name);
+        return;
+    }
+    history_add(&r->history, "%s was lost: its last heartbeat was %lld s old", words(r, old, text),
+                (long long)(age_us / 1000000));
+    history_lose(&r->history, name, LOSS_SILENT, r->members[index_of(&r->state, old)].peer, now_us);
+}
+
+static void note_departures(struct etcd_run *r, const struct torch_state *next, int64_t now_us)
+{
+    for (size_t i = 0; r->is_state && i < r->state.count; i++) {
+        const struct torch_node *old = &r->state.nodes[i];
+
+        if (explain_role(old) != NULL && explain_role(torch_state_find(next, old)) == NULL)
+            note_departure(r, old, now_us);
+    }
+}
+
+static void note_arrivals(struct etcd_run *r, const struct torch_state *next)
+{
+    char name[NODE_TEXT_MAX];
+
+    for (size_t i = 0; i < next->count; i++) {
+        const struct torch_node *node = &next->nodes[i];
+        const struct torch_node *old = r->is_state ? torch_state_find(&r->state, node) : NULL;
+
+        if (explain_role(node) != NULL && explain_role(old) != explain_role(node))
+            history_join(&r->history, history_node_text(node, name), node->waiting);
+    }
+}
+
+/* Torch completes a round with the write by which the MAX-th node joins, or later, when the last
+ * call is over. `etcd` completes it when all have confirmed. */
+static bool reached_max(const struct etcd_run *r, const struct torch_state *next)
+{
+    return r->is_state && r->backend == BACKEND_ETCD_V2 &&
+           torch_state_participants(next) > torch_state_participants(&r->state);
+}
+
+static void note_v2(struct etcd_run *r, const struct reading *next, int64_t now_us)
+{
+    note_departures(r, &next->state, now_us);
+    history_reach(&r->history, next->state.round, now_us);
+    note_arrivals(r, &next->state);
+}
+
+static bool has_address(const struct torch_state *state, struct slice addr)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (slice_equal(state->nodes[i].addr, addr))
+            return true;
+    }
+    return false;
+}
+
+/* An agent waits for the next version: nothing tells which, but the address that it comes from. */
+static void note_waiting(struct etcd_run *r, const struct etcd_writer *by)
+{
+    if (by == NULL)
+        history_blame(&r->history, "an agent came, and the others meet again to let it in");
+    else if (has_address(&r->state, slice_str(by->host)))
+        history_blame(&r->history,
+                      "an agent at %s, where a node of the round is, waits for the next one: a "
+                      "worker failed there, or an agent was started",
+                      by->host);
+    else
+        history_blame(&r->history, "an agent at %s came, and the others meet again to let it in",
+                      by->host);
+}
+
+/* Nodes are not told apart from one version to the next. */
+static void note_etcd(struct etcd_run *r, const struct reading *next, const struct etcd_writer *by,
+                      int64_t now_us)
+{
+    if (r->is_state && next->waiting > r->waiting)
+        note_waiting(r, by);
+    history_reach(&r->history, next->state.round, now_us);
+}
+
+/* The round has just been completed. */
+static bool is_completed(const struct etcd_run *r, const struct reading *next)
+{
+    return next->is_state && next->state.complete &&
+           !(r->is_state && r->state.complete && r->state.round == next->state.round);
+}
+
+static void note_closed(struct etcd_run *r, const struct etcd_writer *by, int64_t now_us)
+{
+    char why[HISTORY_TEXT_MAX];
+
+    snprintf(why, sizeof why, "an agent%s%s closed the run", by == NULL ? "" : " at ",
+             by == NULL ? "" : by->host);
+    history_end(&r->history, why, now_us);
+}
+
+static void note_changes(struct etcd_run *r, const struct reading *next,
+                         const struct etcd_writer *by, int64_t now_us)
+{
+    const struct torch_state *state = &next->state;
+    bool same_round = r->is_state && r->state.round == state->round;
+    bool had_call = same_round && (r->state.has_deadline || r->is_last_call);
+
+    if (state->closed) {
+        note_closed(r, by, now_us);
+        return;
+    }
+    if (r->backend == BACKEND_ETCD_V2)
+        note_v2(r, next, now_us);
+    else
+        note_etcd(r, next, by, now_us);
+    if ((state->has_deadline || next->is_last_call) && !had_call)
+        history_last_call(&r->history, torch_state_participants(state));
+    if (is_completed(r, next))
+        history_complete(&r->history, torch_state_participants(state), reached_max(r, state),
+                         now_us);
+}
+
+/* --- The whole. --- */
+
+/* The state as it is, for later. False: memory is short. */
+static bool keep_completed(struct etcd_run *r, const struct torch_state *state)
+{
+    struct torch_state copy = {.round = state->round, .complete = true};
+    struct torch_node *at;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (!torch_state_insert(&copy, &state->nodes[i], &at)) {
+            torch_state_free(&copy);
+            return false;
+        }
+    }
+    torch_state_free(&r->last_completed);
+    r->last_completed = copy;
+    r->has_completed = true;
+    return true;
+}
+
+static void put_reading(struct etcd_run *r, const struct reading *next,
+                        struct etcd_member *members)
+{
+    drop_members(r->members, r->member_room);
+    torch_state_free(&r->state);
+    r->members = members;
+    r->member_room = next->state.count;
+    r->state = next->state;
+    r->is_state = next->is_state;
+    r->is_last_call = next->is_last_call;
+    r->is_confirmed = next->is_confirmed;
+    r->waiting = next->waiting;
+}
+
+bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
+                     const struct etcd_writer *by, int64_t now_us)
+{
+    struct etcd_member *members = NULL;
+    struct reading next;
+
+    if (!read_value(r, value, has_ttl, by, &next))
+        return false;
+    if (is_completed(r, &next) && !keep_completed(r, &next.state)) {
+        torch_state_free(&next.state);
+        return false;
+    }
+    if (next.is_state)
+        note_changes(r, &next, by, now_us);
+    else if (r->is_state)
+        history_end(&r->history, NULL, now_us);
+    if (next.state.count > 0)
+        members = next_members(r, &next.state, by, now_us);
+    if (next.state.count > 0 && members == NULL) {
+        torch_state_free(&next.state);
+        return false;
+    }
+    put_reading(r, &next, members);
+    r->exists = value.ptr != NULL;
+    return true;
+}
+
+size_t etcd_run_keep_alive(const struct etcd_run *r, size_t i, char *out)
+{
+    memcpy(out, r->root.ptr, r->root.len);
+    return r->root.len + (size_t)snprintf(out + r->root.len, ETCD_RUN_ROOM, "/rdzv/v_%lld/rank_%lld",
+                                          (long long)r->state.round,
+                                          (long long)r->state.nodes[i].rank);
+}
+
+void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us)
+{
+    const struct torch_node *node = &r->state.nodes[i];
+    char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
+
+    if (gone && !r->members[i].gone) {
+        history_add(&r->history, "the keep-alive key of %s expired", words(r, node, text));
+        history_lose(&r->history, history_node_text(node, name), LOSS_SILENT, r->members[i].peer,
+                     now_us);
+    }
+    r->members[i].gone = gone;
+}
+
+/* --- How it stands. --- */
+
+static const struct etcd_member *member_of(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct etcd_run *r = f->arg;
+    const struct torch_node *found = torch_state_find(&r->state, node);
+
+    return found == NULL ? NULL : &r->members[index_of(&r->state, found)];
+}
+
+static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct etcd_member *m = member_of(f, node);
+
+    return m == NULL ? (struct node_facts){0}
+                     : (struct node_facts){.gone = m->gone, .joined_us = m->joined_us};
+}
+
+static const char *peer(const struct run_facts *f, const struct torch_node *node,
+                        char text[STATUS_PEER_MAX])
+{
+    const struct etcd_member *m = member_of(f, node);
+
+    (void)text;
+    return m == NULL ? NULL : m->peer;
+}
+
+void etcd_run_facts(const struct etcd_run *r, uint64_t expected, int64_t now_us,
+                    struct run_facts *out)
+{
+    *out = (struct run_facts){.backend = r->backend,
+                              .id = r->id,
+                              .now_us = now_us,
+                              .is_state = r->is_state,
+                              .is_last_call = r->is_last_call,
+                              .unnamed_waiting = r->waiting,
+                              .state = &r->state,
+                              .last_completed = r->has_completed ? &r->last_completed : NULL,
+                              .history = &r->history,
+                              .expected = expected,
+                              .look = look,
+                              .peer = peer,
+                              .arg = r};
+}

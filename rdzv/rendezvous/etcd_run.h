@@ -1,0 +1,76 @@
+/* A run of torchrun over etcd's API, as the one key tells of it that its agents change: the state of
+ * `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. Nothing is decided for such a run; it
+ * is only shown. See run_status.h. Knows no tree, no connection and no clock.
+ *
+ * Upstream: torch/distributed/elastic/rendezvous/etcd_rendezvous_backend.py, etcd_rendezvous.py
+ * (1.13 to 2.14). */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "rdzv/rendezvous/run_status.h"
+#include "store/table.h"
+
+/* Who has changed a key: the address, and that with all that tells it apart. */
+struct etcd_writer {
+    const char *host, *peer;
+};
+
+/* Of a node of the state. */
+struct etcd_member {
+    char *peer; /* who wrote as that node; owned. NULL: not seen */
+    int64_t joined_us;
+    bool gone; /* `etcd`: its keep-alive key is not there */
+};
+
+struct etcd_run {
+    struct table_node node; /* the path of its key; its bytes follow this struct */
+    TAILQ_ENTRY(etcd_run) order;
+    enum run_backend backend;
+    struct slice id;   /* part of the path */
+    struct slice root; /* `etcd`: the same, the directory of the run */
+    bool exists;       /* the key does */
+    uint64_t modified; /* the index of the change that was read last */
+    uint64_t expired;  /* the tree's, when the keep-alive keys were looked at */
+    unsigned pins;     /* it is not freed before they end */
+
+    /* What is read. */
+    bool is_state;
+    bool is_last_call;   /* `etcd`: joinable, and so many have joined as are needed */
+    bool is_confirmed;   /* `etcd`: final, so each node has a keep-alive key */
+    uint64_t waiting;    /* `etcd`: nodes that wait; nothing tells which */
+    struct torch_state state;    /* `etcd`: a node's pid is its rank, its local id the version */
+    struct etcd_member *members; /* of each node */
+    size_t member_room;
+    struct torch_state last_completed;
+    bool has_completed;
+    struct history history;
+};
+
+TAILQ_HEAD(etcd_run_list, etcd_run);
+
+/* Which run a path is the key of. False: of none. `etcd`: any prefix before run_ID. */
+bool etcd_run_parse(struct slice path, enum run_backend *backend, struct slice *id,
+                    struct slice *root);
+
+/* `path` lives as long as the run, and is one that etcd_run_parse() has let through. */
+void etcd_run_init(struct etcd_run *r, struct slice path);
+void etcd_run_fini(struct etcd_run *r);
+
+/* The key has that value now; ptr NULL: it is gone. `has_ttl`: it expires unless it is written
+ * again. `by`: who has written it; NULL: not known. False: memory is short, and nothing has
+ * changed. */
+bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
+                     const struct etcd_writer *by, int64_t now_us);
+
+/* `etcd`: writes the path of the keep-alive key of the i-th node into `out`, which has
+ * ETCD_RUN_ROOM bytes more than the path; returns its length. */
+#define ETCD_RUN_ROOM 64
+size_t etcd_run_keep_alive(const struct etcd_run *r, size_t i, char *out);
+
+/* That key is, or is not, there. */
+void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us);
+
+/* How it stands; borrowed until it changes. */
+void etcd_run_facts(const struct etcd_run *r, uint64_t expected, int64_t now_us,
+                    struct run_facts *out);

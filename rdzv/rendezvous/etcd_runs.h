@@ -1,0 +1,47 @@
+/* The runs over etcd's API that a space has. They are found when their keys are written, and read
+ * then if that is quick, and else once a second. Memory: ACCOUNT_RUNS; a run for which there is
+ * none, or more than --runs-per-space, is not shown. */
+#pragma once
+
+#include "rdzv/net/conn.h"
+#include "rdzv/rendezvous/etcd_run.h"
+
+struct rendezvous_space;
+
+struct etcd_runs {
+    struct table table;
+    struct etcd_run_list list; /* in order of discovery */
+    struct etcd_run *next;     /* pinned: the next tick goes on with it. NULL: with the first */
+};
+
+void etcd_runs_init(struct etcd_runs *runs, uint64_t seed);
+void etcd_runs_fini(struct etcd_runs *runs);
+
+/* True when a key may be that of a run: what is asked of each change of a tree. */
+static inline bool etcd_runs_concerns(struct slice path)
+{
+    static const char v2[] = "/torch/elastic/rendezvous/", old[] = "/rdzv/active_version";
+    const size_t len = sizeof old - 1;
+
+    return path.len > len && ((path.ptr[path.len - 1] == 'n' &&
+                               memcmp(path.ptr + path.len - len, old, len) == 0) ||
+                              slice_starts_with(path, (struct slice){(const uint8_t *)v2,
+                                                                     sizeof v2 - 1}));
+}
+
+/* A key that concerns them has been changed. */
+void etcd_runs_changed(struct rendezvous_space *home, struct slice path);
+
+/* The space has come from a data directory. */
+void etcd_runs_restore(struct rendezvous_space *home);
+
+/* Once a second. */
+void etcd_runs_tick(struct rendezvous_space *home);
+
+/* Reads what has changed since. */
+void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run);
+
+/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both take
+ * NULL. */
+void etcd_runs_pin(struct etcd_run *run);
+void etcd_runs_unpin(struct rendezvous_space *home, struct etcd_run *run);

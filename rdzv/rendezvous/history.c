@@ -1,0 +1,409 @@
+/* The rounds of a run and why they ended. See history.h for the contract. */
+#include "rdzv/rendezvous/history.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rdzv/rendezvous/explain.h"
+#include "store/account.h"
+
+/* --- Texts and lists. --- */
+
+static char *copy(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *made = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, size);
+
+    return made == NULL ? NULL : memcpy(made, text, size);
+}
+
+static void drop(char **text)
+{
+    if (*text != NULL)
+        account_free(ACCOUNT_RUNS, *text, strlen(*text) + 1);
+    *text = NULL;
+}
+
+/* In the place of what there was, which stays when memory is short. */
+static void put(char **text, const char *next)
+{
+    char *made = copy(next);
+
+    if (made == NULL)
+        return;
+    drop(text);
+    *text = made;
+}
+
+#define FIRST_ROOM 4
+
+/* Room for one more in a list of `max` at most. False: it has that many, or memory is short. */
+static bool widen(void **items, size_t *room, size_t count, size_t size, size_t max)
+{
+    size_t next = *room == 0 ? FIRST_ROOM : 2 * *room;
+    void *wider;
+
+    if (count < *room)
+        return true;
+    if (next > max)
+        next = max;
+    if (next == *room)
+        return false;
+    wider = account_resize(ACCOUNT_RUNS, ACCOUNT_ORDINARY, *items, *room * size, next * size);
+    if (wider == NULL)
+        return false;
+    *items = wider;
+    *room = next;
+    return true;
+}
+
+static void end_round(struct history_round *r)
+{
+    drop(&r->why);
+}
+
+static void end_loss(struct history_loss *l)
+{
+    drop(&l->node);
+    drop(&l->peer);
+}
+
+void history_fini(struct history *h)
+{
+    for (size_t i = 0; i < h->count; i++)
+        end_round(&h->rounds[i]);
+    for (size_t i = 0; i < h->loss_count; i++)
+        end_loss(&h->losses[i]);
+    account_free(ACCOUNT_RUNS, h->rounds, h->room * sizeof *h->rounds);
+    account_free(ACCOUNT_RUNS, h->losses, h->loss_room * sizeof *h->losses);
+    drop(&h->left);
+    *h = (struct history){0};
+}
+
+/* A new last one, all zeros; the first makes room for it. NULL: memory is short. */
+static struct history_round *add_round(struct history *h)
+{
+    void *items = h->rounds;
+    bool wider = widen(&items, &h->room, h->count, sizeof *h->rounds, HISTORY_ROUNDS);
+
+    h->rounds = items;
+    if (!wider && h->count == 0)
+        return NULL;
+    if (!wider) {
+        end_round(&h->rounds[0]);
+        memmove(h->rounds, h->rounds + 1, --h->count * sizeof *h->rounds);
+    }
+    h->rounds[h->count] = (struct history_round){0};
+    return &h->rounds[h->count++];
+}
+
+static struct history_loss *add_loss(struct history *h)
+{
+    void *items = h->losses;
+    bool wider = widen(&items, &h->loss_room, h->loss_count, sizeof *h->losses, HISTORY_LOSSES);
+
+    h->losses = items;
+    if (!wider && h->loss_count == 0)
+        return NULL;
+    if (!wider) {
+        end_loss(&h->losses[0]);
+        memmove(h->losses, h->losses + 1, --h->loss_count * sizeof *h->losses);
+    }
+    h->losses[h->loss_count] = (struct history_loss){0};
+    return &h->losses[h->loss_count++];
+}
+
+/* --- Rounds. --- */
+
+static struct history_round *newest(const struct history *h)
+{
+    return h->count == 0 ? NULL : &h->rounds[h->count - 1];
+}
+
+/* The newest one, if it is complete and goes on. */
+static struct history_round *standing(const struct history *h)
+{
+    struct history_round *r = newest(h);
+
+    return r != NULL && r->completed_us != 0 && r->ended_us == 0 ? r : NULL;
+}
+
+/* Behind the reasons that the round has already. */
+static void add_reason(struct history_round *r, const char *why)
+{
+    char text[HISTORY_TEXT_MAX];
+
+    if (r->why == NULL)
+        snprintf(text, sizeof text, "%s", why);
+    else
+        snprintf(text, sizeof text, "%s; %s", r->why, why);
+    if (r->why == NULL || strlen(r->why) < sizeof text - 1)
+        put(&r->why, text);
+    r->left = false;
+}
+
+void history_end(struct history *h, const char *why, int64_t now_us)
+{
+    struct history_round *r = newest(h);
+
+    if (r == NULL || r->ended_us != 0)
+        return;
+    if (why != NULL)
+        add_reason(r, why);
+    r->ended_us = now_us;
+}
+
+void history_reach(struct history *h, int64_t round, int64_t now_us)
+{
+    struct history_round *r = newest(h);
+
+    if (r != NULL && r->round == round && r->ended_us == 0)
+        return;
+    history_end(h, NULL, now_us);
+    r = add_round(h);
+    if (r == NULL)
+        return;
+    r->round = round;
+    r->began_us = now_us;
+    h->had_last_call = false;
+}
+
+void history_last_call(struct history *h, uint64_t nodes)
+{
+    h->min = nodes;
+    h->had_last_call = true;
+}
+
+/* Torch begins a last call when MIN have joined, unless that completes the round. */
+void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us)
+{
+    struct history_round *r = newest(h);
+
+    if (r == NULL)
+        return;
+    r->completed_us = now_us;
+    r->nodes = nodes;
+    if (!reached_max)
+        return;
+    h->max = nodes;
+    if (!h->had_last_call)
+        h->min = nodes;
+}
+
+void history_blame(struct history *h, const char *format, ...)
+{
+    struct history_round *r = standing(h);
+    char text[HISTORY_TEXT_MAX];
+    va_list args;
+
+    if (r == NULL || r->why != NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(&r->why, text);
+}
+
+void history_add(struct history *h, const char *format, ...)
+{
+    struct history_round *r = standing(h);
+    char text[HISTORY_TEXT_MAX];
+    va_list args;
+
+    if (r == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    add_reason(r, text);
+}
+
+/* --- Nodes. --- */
+
+const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
+{
+    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
+             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
+             (long long)node->pid, (long long)node->local_id);
+    return text;
+}
+
+const char *history_node_words(const char *node, char words[NODE_TEXT_MAX])
+{
+    const char *last = strrchr(node, '/');
+    const char *pid = last == NULL ? NULL : memrchr(node, '/', (size_t)(last - node));
+
+    if (pid == NULL)
+        snprintf(words, NODE_TEXT_MAX, "%.300s", node);
+    else
+        snprintf(words, NODE_TEXT_MAX, "%.*s (pid %.*s)", (int)(pid - node), node,
+                 (int)(last - pid - 1), pid + 1);
+    return words;
+}
+
+void history_leave(struct history *h, const char *node)
+{
+    struct history_round *r = standing(h);
+    char words[NODE_TEXT_MAX];
+
+    if (r == NULL || r->why != NULL)
+        return;
+    history_blame(h, "%s left the round by itself", history_node_words(node, words));
+    put(&h->left, node);
+    r->left = r->why != NULL && h->left != NULL;
+}
+
+/* Who leaves a round for no reason that was there before, and joins again, has workers that
+ * failed: an agent does so after that, and when another node waits. */
+static void tell_failure(struct history *h, const char *node)
+{
+    char text[HISTORY_TEXT_MAX], words[NODE_TEXT_MAX];
+
+    for (size_t i = h->count < 2 ? 0 : h->count - 2; i < h->count; i++) {
+        struct history_round *r = &h->rounds[i];
+
+        if (!r->left || h->left == NULL || strcmp(h->left, node) != 0)
+            continue;
+        snprintf(text, sizeof text,
+                 "a worker of %s failed: its agent left the round and joined again",
+                 history_node_words(node, words));
+        put(&r->why, text);
+        r->left = false;
+    }
+}
+
+void history_join(struct history *h, const char *node, bool waits)
+{
+    char words[NODE_TEXT_MAX];
+
+    tell_failure(h, node);
+    if (waits)
+        history_blame(h, "%s came, and the others meet again to let it in",
+                      history_node_words(node, words));
+}
+
+void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,
+                  int64_t now_us)
+{
+    struct history_loss *l = add_loss(h);
+
+    if (l == NULL)
+        return;
+    l->node = copy(node);
+    l->peer = peer == NULL ? NULL : copy(peer);
+    l->kind = kind;
+    l->at_us = now_us;
+}
+
+const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who)
+{
+    char text[NODE_TEXT_MAX];
+
+    history_node_text(who, text);
+    for (size_t i = h->loss_count; i-- > 0;) {
+        if (h->losses[i].node != NULL && strcmp(h->losses[i].node, text) == 0)
+            return &h->losses[i];
+    }
+    return NULL;
+}
+
+/* --- Notes of the policy. --- */
+
+static void note_lost(struct history *h, const struct note *note, const char *peer, int64_t now_us)
+{
+    char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
+    const char *node = history_node_words(note->node, words);
+    enum loss_kind kind = LOSS_SILENT;
+
+    switch (note->kind) {
+    case NOTE_NODE_DISCONNECTED:
+        history_add(h, "%s was lost: its connection ended", node);
+        kind = LOSS_DISCONNECTED;
+        break;
+    case NOTE_NODE_REPLACED:
+        history_add(h, "%s was started again under the same name", node);
+        kind = LOSS_REPLACED;
+        break;
+    case NOTE_NODE_SILENT:
+        history_add(h, "%s was lost: nothing came of it for %lld s", node,
+                    (long long)note->ms / 1000);
+        break;
+    default:
+        history_add(h, "%s was lost: its last heartbeat was %lld s old, and %s took it out", node,
+                    (long long)note->ms / 1000, history_node_words(note->by_node, by));
+        break;
+    }
+    history_lose(h, note->node, kind, peer, now_us);
+}
+
+static void note_closed(struct history *h, const struct run *run, const struct note *note,
+                        int64_t now_us)
+{
+    char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
+
+    snprintf(why, sizeof why, "%s closed the run%s", history_node_words(note->by_node, words),
+             run->finishing_round == note->round ? ": its workers have ended well" : "");
+    history_end(h, why, now_us);
+}
+
+static void note_forgotten(struct history *h, const struct note *note, int64_t now_us)
+{
+    char why[HISTORY_TEXT_MAX];
+
+    snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
+    history_end(h, why, now_us);
+}
+
+static void note_left(struct history *h, const struct note *note, int64_t now_us)
+{
+    history_leave(h, note->node);
+    history_reach(h, note->round, now_us);
+}
+
+void history_note(struct history *h, const struct run *run, const struct note *note,
+                  const char *peer, int64_t now_us)
+{
+    switch (note->kind) {
+    case NOTE_RUN_STARTED:
+        history_reach(h, note->round, now_us);
+        break;
+    case NOTE_NODE_JOINED:
+        history_reach(h, note->round, now_us);
+        history_join(h, note->node, strcmp(note->role, "waiting") == 0);
+        break;
+    case NOTE_NODE_LEFT:
+        note_left(h, note, now_us);
+        break;
+    case NOTE_NODE_DISCONNECTED:
+    case NOTE_NODE_SILENT:
+    case NOTE_NODE_PRESUMED_DEAD:
+    case NOTE_NODE_REPLACED:
+        note_lost(h, note, peer, now_us);
+        history_reach(h, note->round, now_us);
+        break;
+    case NOTE_NODES_RESTARTED:
+        history_add(h, "rdzvd told the other nodes (%llu) to meet again",
+                    (unsigned long long)note->number);
+        break;
+    case NOTE_NODES_LOST:
+        history_add(h, "%llu nodes did not come back after rdzvd was started again",
+                    (unsigned long long)note->number);
+        break;
+    case NOTE_LAST_CALL:
+        history_reach(h, note->round, now_us);
+        history_last_call(h, note->number);
+        break;
+    case NOTE_ROUND_COMPLETE:
+        history_reach(h, note->round, now_us);
+        history_complete(h, note->number, run->reached_max, now_us);
+        break;
+    case NOTE_RUN_CLOSED:
+        note_closed(h, run, note, now_us);
+        break;
+    case NOTE_RUN_FORGOTTEN:
+        note_forgotten(h, note, now_us);
+        break;
+    default:
+        break;
+    }
+}

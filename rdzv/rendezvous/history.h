@@ -1,0 +1,88 @@
+/* What happened to a run: its rounds, when each began, was complete and ended, and why it ended, in
+ * plain words; and who was lost. It is made of what the policy notes of c10d's runs (explain.h) and
+ * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory alone: when
+ * that is short, or rdzvd is started again, the past is forgotten. */
+#pragma once
+
+#include "rdzv/rendezvous/run.h"
+
+struct note;
+
+#define HISTORY_ROUNDS   100 /* the last ones */
+#define HISTORY_LOSSES   256 /* the same, of nodes that were lost */
+#define HISTORY_TEXT_MAX 512 /* bytes of a reason, with its end */
+
+/* Times are microseconds since 1970; 0: not yet, or rdzvd has not seen it. */
+struct history_round {
+    int64_t round;
+    int64_t began_us, completed_us, ended_us;
+    uint64_t nodes; /* participants when it was completed */
+    char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
+    bool left;      /* `why` is that a node left, and what comes next may tell more */
+};
+
+/* How a node was lost. */
+enum loss_kind {
+    LOSS_DISCONNECTED, /* its connection ended */
+    LOSS_SILENT,       /* nothing came of it for too long */
+    LOSS_REPLACED,     /* it was started again under the same name */
+};
+
+struct history_loss {
+    char *node; /* "host/pid/local id"; owned, as is the next */
+    char *peer; /* whom it was connected as; NULL: not known */
+    int64_t at_us;
+    enum loss_kind kind;
+};
+
+/* Begins as zeros. The newest is the last. */
+struct history {
+    struct history_round *rounds;
+    size_t count, room;
+    struct history_loss *losses;
+    size_t loss_count, loss_room;
+    uint64_t min, max; /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
+    bool had_last_call; /* the newest round has had one */
+    char *left;         /* the node that history_round.left is about; owned */
+};
+
+void history_fini(struct history *h);
+
+/* The run is in that round now. If it is not the newest, that has ended. */
+void history_reach(struct history *h, int64_t round, int64_t now_us);
+
+/* The newest round is complete; `reached_max`: by the node that made it so many as it may have. */
+void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us);
+
+/* The newest round has a last call, since so many have joined. */
+void history_last_call(struct history *h, uint64_t nodes);
+
+/* Why the newest round, if it is complete, is not going to last, unless that is known already. */
+__attribute__((format(printf, 2, 3))) void history_blame(struct history *h, const char *format,
+                                                         ...);
+
+/* The same, beside any other reason. */
+__attribute__((format(printf, 2, 3))) void history_add(struct history *h, const char *format, ...);
+
+/* The newest round has ended, with the run; `why` may be NULL. */
+void history_end(struct history *h, const char *why, int64_t now_us);
+
+/* A node has left by itself; it has joined. `node` is "host/pid/local id". */
+void history_leave(struct history *h, const char *node);
+void history_join(struct history *h, const char *node, bool waits);
+
+/* A node was lost. `peer` may be NULL. */
+void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,
+                  int64_t now_us);
+
+/* A note of the policy about that run. `peer`: of the agent that it is about; may be NULL. */
+void history_note(struct history *h, const struct run *run, const struct note *note,
+                  const char *peer, int64_t now_us);
+
+/* The last loss of that node; NULL: none is known. */
+const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who);
+
+/* "host/pid/local id": how torch tells nodes apart; and "host (pid N)" of that, for people. */
+#define NODE_TEXT_MAX 320
+const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX]);
+const char *history_node_words(const char *node, char words[NODE_TEXT_MAX]);

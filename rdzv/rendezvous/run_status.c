@@ -1,0 +1,281 @@
+/* How a run stands. See run_status.h for the contract. */
+#include "rdzv/rendezvous/run_status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
+
+static const struct history_round *newest_round(const struct run_facts *f)
+{
+    return f->history->count == 0 ? NULL : &f->history->rounds[f->history->count - 1];
+}
+
+const char *run_status_name(const struct run_facts *f)
+{
+    return !f->is_state                                ? "empty"
+           : f->state->closed                          ? "closed"
+           : f->state->complete                        ? "complete"
+           : f->state->has_deadline || f->is_last_call ? "last_call"
+                                                       : "joining";
+}
+
+int64_t run_status_since_us(const struct run_facts *f)
+{
+    const struct history_round *r = newest_round(f);
+
+    if (!f->is_state || r == NULL)
+        return 0;
+    return f->state->closed     ? r->ended_us
+           : f->state->complete ? r->completed_us
+           : r->ended_us == 0   ? r->began_us
+                                : 0;
+}
+
+const char *run_status_role(const struct torch_node *node)
+{
+    const char *role = explain_role(node);
+
+    return role == NULL ? "none" : role;
+}
+
+/* The heartbeat is by the clock of the node's agent. */
+bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
+                          const struct node_facts *known)
+{
+    int64_t age_us;
+
+    if (known->gone)
+        return true;
+    return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
+           !__builtin_add_overflow(age_us, known->ahead_us, &age_us) &&
+           age_us >= TORCH_DEAD_MS * INT64_C(1000);
+}
+
+/* --- Who is missing. --- */
+
+static const char *loss_name(enum loss_kind kind)
+{
+    static const char *const names[] = {[LOSS_DISCONNECTED] = "disconnected",
+                                        [LOSS_SILENT] = "silent",
+                                        [LOSS_REPLACED] = "replaced"};
+
+    return names[kind];
+}
+
+static void add_missing(const struct run_facts *f, struct run_survey *out,
+                        const struct torch_node *node, bool is_silent)
+{
+    const struct history_loss *loss;
+    struct missing_node *m;
+
+    out->missing_found++;
+    if (out->missing_listed == MISSING_LISTED)
+        return;
+    m = &out->missing[out->missing_listed++];
+    loss = history_find_loss(f->history, node);
+    *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
+    if (loss != NULL) {
+        m->why = loss_name(loss->kind);
+        m->since_us = loss->at_us;
+        m->peer = loss->peer;
+    }
+    if (!is_silent)
+        return;
+    m->why = "silent";
+    m->has_rank = node->participant && f->state->complete;
+    if (node->has_heartbeat)
+        m->since_us = node->heartbeat_us;
+}
+
+static bool is_there(const struct torch_state *state, const struct torch_node *node)
+{
+    return explain_role(torch_state_find(state, node)) != NULL;
+}
+
+/* Nodes of one address, of both states: from each index to before its end. */
+struct address_group {
+    size_t now, now_end, then, then_end;
+};
+
+static size_t end_of_address(const struct torch_state *state, size_t i, struct slice addr)
+{
+    while (i < state->count && slice_equal(state->nodes[i].addr, addr))
+        i++;
+    return i;
+}
+
+/* Who was in the last completed round, and is not there. A connected agent is between two rounds. */
+static bool is_gone(const struct run_facts *f, const struct torch_node *node)
+{
+    return node->participant && !is_there(f->state, node) && !f->look(f, node).connected;
+}
+
+/* Those who came to that address since make up for as many who went; the ones of which it is known
+ * that they were lost are the last to be made up for. */
+static void compare_group(const struct run_facts *f, const struct address_group *g,
+                          struct run_survey *out)
+{
+    const struct torch_state *state = f->state, *then = f->last_completed;
+    size_t newcomers = 0, gone = 0;
+
+    for (size_t i = g->now; i < g->now_end; i++) {
+        const struct torch_node *node = &state->nodes[i];
+        const struct torch_node *old = torch_state_find(then, node);
+
+        newcomers += explain_role(node) != NULL && (old == NULL || !old->participant);
+    }
+    for (size_t i = g->then; i < g->then_end; i++)
+        gone += is_gone(f, &then->nodes[i]);
+    if (gone <= newcomers)
+        return;
+    gone -= newcomers;
+    for (int lost = 1; lost >= 0; lost--) {
+        for (size_t i = g->then; i < g->then_end && gone > 0; i++) {
+            const struct torch_node *node = &then->nodes[i];
+
+            if (!is_gone(f, node) || (history_find_loss(f->history, node) != NULL) != lost)
+                continue;
+            add_missing(f, out, node, false);
+            gone--;
+        }
+    }
+}
+
+/* Both states are in the order of addresses. */
+static void compare_rounds(const struct run_facts *f, struct run_survey *out)
+{
+    const struct torch_state *state = f->state, *then = f->last_completed;
+    struct address_group g = {0};
+
+    while (g.then < then->count) {
+        struct slice addr = then->nodes[g.then].addr;
+
+        while (g.now < state->count && slice_compare(state->nodes[g.now].addr, addr) < 0)
+            g.now++;
+        g.now_end = end_of_address(state, g.now, addr);
+        g.then_end = end_of_address(then, g.then, addr);
+        compare_group(f, &g, out);
+        g.now = g.now_end;
+        g.then = g.then_end;
+    }
+}
+
+static void count_node(const struct run_facts *f, const struct torch_node *node,
+                       struct run_survey *out)
+{
+    const struct node_facts known = f->look(f, node);
+
+    out->nodes++;
+    if (run_status_is_silent(f, node, &known)) {
+        out->silent++;
+        if (!f->state->closed)
+            add_missing(f, out, node, true);
+    } else if (node->participant) {
+        out->participants++;
+    } else if (node->waiting) {
+        out->waiting++;
+    } else {
+        out->spares++;
+    }
+}
+
+static void raise_to(uint64_t *count, uint64_t wanted, uint64_t there)
+{
+    if (wanted > there && wanted - there > *count)
+        *count = wanted - there;
+}
+
+void run_status_survey(const struct run_facts *f, struct run_survey *out)
+{
+    uint64_t there;
+
+    memset(out, 0, offsetof(struct run_survey, missing));
+    out->missing_listed = out->missing_found = 0;
+    out->missing_count = 0;
+    for (size_t i = 0; f->is_state && i < f->state->count; i++) {
+        if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
+            count_node(f, &f->state->nodes[i], out);
+    }
+    out->waiting += f->unnamed_waiting;
+    if (f->is_state && f->state->closed)
+        return; /* all are to go */
+    if (f->is_state && f->last_completed != NULL)
+        compare_rounds(f, out);
+    there = out->participants + out->waiting;
+    out->missing_count = out->missing_found;
+    raise_to(&out->missing_count, f->expected, there + out->spares);
+    if (!f->is_state || !f->state->complete)
+        raise_to(&out->missing_count, f->history->min, there);
+}
+
+/* --- Hints. --- */
+
+struct hints {
+    char (*texts)[HINT_TEXT_MAX];
+    size_t count;
+};
+
+__attribute__((format(printf, 2, 3))) static void hint(struct hints *h, const char *format, ...)
+{
+    va_list args;
+
+    if (h->count == HINTS_MAX)
+        return;
+    va_start(args, format);
+    vsnprintf(h->texts[h->count++], HINT_TEXT_MAX, format, args);
+    va_end(args);
+}
+
+static void hint_closed(const struct run_facts *f, struct hints *h)
+{
+    if (f->agents_waiting > 0)
+        hint(h,
+             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) wait "
+             "until it is forgotten",
+             f->agents_waiting);
+    else if (f->backend != BACKEND_C10D)
+        hint(h, "keys of an earlier run: it is closed, and agents that come with the same "
+                "--rdzv-id end at once, until these keys expire or are deleted");
+    else if (f->agents == 0)
+        hint(h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
+                "agents that come with the same --rdzv-id wait until then");
+}
+
+static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
+{
+    uint64_t there = survey->participants + survey->waiting;
+
+    if (there + survey->spares == 0 && f->agents == 0 &&
+        (f->backend == BACKEND_C10D || survey->silent > 0))
+        hint(h, "keys of an earlier run: none of its agents is here");
+    else if (f->expected > there && !f->state->complete)
+        hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
+             (unsigned long long)f->expected);
+    else if (f->expected == 0 && f->history->min == 0 && !f->state->complete)
+        hint(h, "nodes that have joined: %llu; how many the agents wait for is in none of their "
+                "messages, so that --expect has to tell rdzvd",
+             (unsigned long long)there);
+    if (f->state->complete && survey->waiting > 0)
+        hint(h, "nodes that wait for the next round: %llu; it begins when the workers of this one "
+                "have been stopped",
+             (unsigned long long)survey->waiting);
+    if (survey->silent > 0)
+        hint(h, "nodes that have not been heard of for %d s: %llu",
+             f->backend == BACKEND_ETCD ? 10 : 15, (unsigned long long)survey->silent);
+}
+
+size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
+                        char hints[HINTS_MAX][HINT_TEXT_MAX])
+{
+    struct hints h = {.texts = hints};
+
+    if (f->is_state && f->state->closed)
+        hint_closed(f, &h);
+    else if (f->is_state)
+        hint_open(f, survey, &h);
+    else if (f->agents > 0)
+        hint(&h, "clients that are connected: %zu; none has joined yet", f->agents);
+    return h.count;
+}

@@ -1,0 +1,83 @@
+/* How a run stands, as people ask: which state it is in, who is missing and why, and what to look
+ * at. A function of what its keys tell and of what rdzvd has seen, for all three backends of
+ * torchrun; it knows no connection and no clock. */
+#pragma once
+
+#include "rdzv/rendezvous/history.h"
+
+enum run_backend {
+    BACKEND_C10D,
+    BACKEND_ETCD_V2,
+    BACKEND_ETCD, /* names no nodes: the address is the one that the node came from, empty if that
+                     was not seen; the pid is the rank, and the local id the round */
+};
+
+/* What is known of a node beside the run's keys. */
+struct node_facts {
+    bool connected;    /* c10d: it has an open connection */
+    bool gone;         /* etcd: it has let its keep-alive key expire */
+    int64_t joined_us; /* since 1970; 0: not seen */
+    int64_t ahead_us;  /* its clock, compared with ours */
+};
+
+#define STATUS_PEER_MAX 160
+
+struct run_facts {
+    enum run_backend backend;
+    struct slice id;
+    int64_t now_us;
+    bool is_state;                            /* `state` says something */
+    bool is_last_call;        /* etcd: it has one, and does not say until when */
+    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
+    const struct torch_state *state;          /* as the keys say */
+    const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
+    const struct history *history;
+    uint64_t expected;     /* --expect; 0: unknown */
+    size_t agents;         /* c10d: connections */
+    size_t agents_waiting; /* those who came when it was closed */
+    struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
+    /* Who writes as that node; NULL: not known. */
+    const char *(*peer)(const struct run_facts *f, const struct torch_node *node,
+                        char text[STATUS_PEER_MAX]);
+    const void *arg; /* for these two */
+};
+
+/* "empty", "joining", "last_call", "complete", "closed"; and since when, 0: not known. */
+const char *run_status_name(const struct run_facts *f);
+int64_t run_status_since_us(const struct run_facts *f);
+
+/* "participant", "waiting", "spare", "none". */
+const char *run_status_role(const struct torch_node *node);
+
+/* A node of the state that has not been heard of for as long as torch waits. */
+bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
+                          const struct node_facts *known);
+
+#define MISSING_LISTED 256
+
+struct missing_node {
+    const struct torch_node *node; /* of the state, or of the last completed round */
+    bool has_rank;
+    const char *why;  /* "disconnected", "silent", "replaced", "left" */
+    const char *peer; /* NULL: not known */
+    int64_t since_us; /* 0: not known */
+};
+
+/* Everything is borrowed from the facts. */
+struct run_survey {
+    uint64_t nodes;                         /* in any list */
+    uint64_t participants, waiting, spares; /* of them, without those that are silent */
+    uint64_t silent;
+    struct missing_node missing[MISSING_LISTED]; /* nodes that were there and are gone */
+    size_t missing_listed, missing_found;
+    uint64_t missing_count; /* those, or so many as are short of what is expected, or of MIN */
+};
+
+/* Who came in the place of a node that is gone, at the same address, makes up for it. */
+void run_status_survey(const struct run_facts *f, struct run_survey *out);
+
+/* Sentences about what looks wrong. Returns how many. */
+#define HINTS_MAX     6
+#define HINT_TEXT_MAX 320
+size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
+                        char hints[HINTS_MAX][HINT_TEXT_MAX]);

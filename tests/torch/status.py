@@ -1,0 +1,174 @@
+"""Who is missing: /rdzv/v1/status of real elastic jobs, over all three backends.
+
+    status.py [--torch NAME]... [--backend NAME]... [--tell] [--logs DIR]
+
+Three of four expected agents come and train; one of them is lost, and another one takes its place.
+At each step the status has to name who is not there, and in the end why the round did not last.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import urllib.request
+
+import torches
+from job import BACKENDS, STOP, Job, JobFailed, out
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from servers import OPERATOR, Rdzvd, token_flag  # noqa: E402
+
+
+
+class SmallJob(Job):
+    workers_per_agent = 1  # it is about agents
+
+
+def status(server):
+    request = urllib.request.Request("http://localhost:%d/rdzv/v1/status" % server.port,
+                                     headers=OPERATOR)
+    with urllib.request.urlopen(request, timeout=20) as reply:
+        return json.load(reply)
+
+
+def run_of(server, job):
+    """The job's run; None: there is none yet."""
+    runs = [r for r in status(server)["spaces"][0]["runs"] if r["id"] == job.run_id]
+    if len(runs) > 1:
+        raise JobFailed("one run is shown as %d" % len(runs))
+    return runs[0] if runs else None
+
+
+def wait_run(server, job, condition, what):
+    """The run once it is as it should be."""
+    while True:
+        run = run_of(server, job)
+        if run is not None and condition(run):
+            return run
+        if STOP.is_set() or time.monotonic() > job.deadline:
+            raise JobFailed("the status never said that %s: %s" % (what, json.dumps(run, indent=1)))
+        time.sleep(0.1)
+
+
+def check(truth, what, run):
+    if not truth:
+        raise JobFailed("%s: %s" % (what, json.dumps(run, indent=1)))
+
+
+def names_agents(run, job, names):
+    """The nodes that are there are these agents, by pid where the backend's keys have it."""
+    nodes = [n for n in run["nodes"] if n["role"] == "participant"]
+    check(len(nodes) == len(names), "not %d nodes" % len(names), run)
+    check(sorted(n["rank"] for n in nodes) == list(range(len(names))), "wrong ranks", run)
+    check(all(n.get("peer", "").startswith("127.0.0.1:") and "since" in n for n in nodes),
+          "a node without its peer, or since when", run)
+    if job.backend != "etcd":
+        check({n["pid"] for n in nodes} == {job.agents[n].pid for n in names}, "wrong pids", run)
+
+
+def names_lost(run, job, name):
+    check(len(run["missing"]) == 1, "not one node is missing", run)
+    lost = run["missing"][0]
+    if job.backend != "etcd":
+        check(lost["pid"] == job.agents[name].pid, "the wrong one is missing", run)
+    check(lost["why"] == ("disconnected" if job.backend == "c10d" else "silent"),
+          "why is it missing?", run)
+    check("since" in lost and lost["peer"].startswith("127.0.0.1:"), "when, and from where?", run)
+    return lost
+
+
+def scenario(server, job, tell):
+    for name in "abc":
+        job.start_agent(name)
+    run = wait_run(server, job, lambda r: r["state"] == "complete", "a round is complete")
+    names_agents(run, job, "abc")
+    check(run["expect"] == 4 and run["missing_count"] == 1 and run["missing"] == [],
+          "one of four has not come", run)
+    check(run["min"] == 3 and run["backend"] == job.backend, "min is 3", run)
+    first = run["round"]
+    job.wait_training(3)
+    mark = job.mark()
+    tell("3 of 4 train; the status says so")
+
+    lost = job.last_agent()
+    job.kill_agent(lost)
+    run = wait_run(server, job, lambda r: len(r["missing"]) == 1, "a node is lost")
+    gone = names_lost(run, job, lost)
+    check(run["missing_count"] == 2, "two of four are not there", run)
+    tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))
+
+    job.start_agent("d")
+    job.wait_training(3, since=mark)
+    run = wait_run(server, job, lambda r: r["state"] == "complete" and r["round"] > first,
+                   "the next round is complete")
+    names_agents(run, job, [n for n in "abcd" if n != lost])
+    check(run["missing"] == [] and run["missing_count"] == 1, "three of four again", run)
+    old = next(r for r in run["rounds"] if r["round"] == first)
+    why = "the keep-alive key of rank" if job.backend == "etcd" else "(pid %d) was lost" % (
+        job.agents[lost].pid)
+    check(old["nodes"] == 3 and "ended" in old and why in old.get("why", ""),
+          "why did the first round end?", run)
+    tell("round %d ended: %s" % (first, old["why"]))
+
+    job.finish(3)
+    run = run_of(server, job)
+    check(run is None or run["state"] == "closed", "it has been closed", run)
+
+
+def run_case(options, torch, backend):
+    """True if it passed. Says so, or all that is known about the failure."""
+    name = "torch %s %s" % (torch.name, backend)
+    folder = tempfile.mkdtemp(prefix="rdzv-status-", dir=options.logs)
+    begin, job = time.monotonic(), None
+
+    def tell(text):
+        if options.tell:
+            out("  [%s, %5.1f s] %s" % (backend, time.monotonic() - begin, text))
+
+    try:
+        with Rdzvd(token_flag(), "--expect=4") as server:
+            job = SmallJob(torch, backend, server.port, folder, "status-" + backend, "3:4",
+                           seconds=150, shares=backend == "c10d")
+            try:
+                scenario(server, job, tell)
+            finally:
+                job.end()
+    except Exception as error:  # reported, counted, and the next one runs
+        out("failed  %s (%.1f s): %s" % (name, time.monotonic() - begin, error))
+        if not isinstance(error, JobFailed):
+            out(traceback.format_exc())
+        if job is not None:
+            out(job.logs())
+            out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
+        return False
+    out("passed  %s (%.1f s)" % (name, time.monotonic() - begin))
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--backend", action="append", choices=BACKENDS)
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--logs", help="a folder for the logs of what fails")
+    options = parser.parse_args()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    cases = [(torch, backend) for torch in torches.choose(options.torch)
+             for backend in options.backend or BACKENDS]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda c: run_case(options, *c), cases))
+    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,719 @@
+/* How a run stands: keys in, status out, for c10d, etcd-v2 and etcd. */
+#include "tests/unit/rendezvous/scene.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "rdzv/admin/status_run.h"
+#include "rdzv/rendezvous/etcd_run.h"
+
+#define TEXT_MAX (1u << 20)
+
+/* The status as text, borrowed until the next one. */
+static const char *text_of(const struct run_facts *facts, const struct status_form *form)
+{
+    static uint8_t text[TEXT_MAX];
+    struct writer w = {.ptr = text, .cap = sizeof text - 2};
+
+    status_run_write(&w, facts, form);
+    writer_u8(&w, '}');
+    assert_true(w.len <= w.cap);
+    text[w.len] = '\0';
+    return (const char *)text;
+}
+
+static cJSON *json_of(const struct run_facts *facts)
+{
+    const struct status_form form = {.rounds = HISTORY_ROUNDS, .nodes = STATUS_NODES_LISTED};
+    cJSON *json = cJSON_Parse(text_of(facts, &form));
+
+    assert_non_null(json);
+    return json;
+}
+
+static const cJSON *get(const cJSON *json, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(json, name);
+}
+
+static const char *str(const cJSON *json, const char *name)
+{
+    const char *text = cJSON_GetStringValue(get(json, name));
+
+    return text == NULL ? "" : text;
+}
+
+/* -1: it is not there. */
+static int num(const cJSON *json, const char *name)
+{
+    return cJSON_IsNumber(get(json, name)) ? get(json, name)->valueint : -1;
+}
+
+static int count(const cJSON *json, const char *name)
+{
+    return cJSON_GetArraySize(get(json, name));
+}
+
+static const cJSON *item(const cJSON *json, const char *name, int i)
+{
+    return cJSON_GetArrayItem(get(json, name), i);
+}
+
+static bool hints_at(const cJSON *json, const char *words)
+{
+    const cJSON *hint;
+
+    cJSON_ArrayForEach(hint, get(json, "hints"))
+    {
+        if (strstr(hint->valuestring, words) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* --- c10d: what the policy notes makes the history. --- */
+
+struct play {
+    struct scene s;
+    struct history history;
+};
+
+static void begin(struct play *p)
+{
+    scene_init(&p->s);
+    p->history = (struct history){0};
+}
+
+static void end(struct play *p)
+{
+    history_fini(&p->history);
+    scene_fini(&p->s);
+}
+
+static void note(struct play *p)
+{
+    for (size_t i = 0; i < p->s.out.count; i++) {
+        const struct policy_output *o = &p->s.out.items[i];
+
+        if (o->kind == POLICY_NOTE)
+            history_note(&p->history, &p->s.run, o->note, o->note->agent == NULL ? NULL : "10.0.0.7:1",
+                         scene_now_us(&p->s));
+    }
+}
+
+static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+{
+    return (struct node_facts){.connected = run_agent_of(f->arg, node) != NULL, .joined_us = 5};
+}
+
+static const char *peer(const struct run_facts *f, const struct torch_node *node,
+                        char text[STATUS_PEER_MAX])
+{
+    if (run_agent_of(f->arg, node) == NULL)
+        return NULL;
+    snprintf(text, STATUS_PEER_MAX, "10.0.0.%c:1", node->addr.ptr[0]);
+    return text;
+}
+
+static struct run_facts facts_of(const struct play *p)
+{
+    const struct run_view *v = &p->s.run.view;
+
+    return (struct run_facts){.backend = BACKEND_C10D,
+                              .id = v->id,
+                              .now_us = scene_now_us(&p->s),
+                              .is_state = v->is_state,
+                              .state = &v->state,
+                              .last_completed = v->has_completed ? &v->last_completed : NULL,
+                              .history = &p->history,
+                              .expected = p->s.settings.expected_nodes,
+                              .agents = p->s.run.agent_count,
+                              .agents_waiting = p->s.run.waiting_count,
+                              .look = look,
+                              .peer = peer,
+                              .arg = &p->s.run};
+}
+
+static cJSON *status(const struct play *p)
+{
+    const struct run_facts facts = facts_of(p);
+
+    return json_of(&facts);
+}
+
+/* Agent `i` writes the value that there is, changed. */
+static void write_state(struct play *p, size_t i,
+                        void (*change)(struct scene *, struct torch_state *))
+{
+    struct torch_state before = scene_state(scene_get(&p->s, "")), next;
+    const char *now = scene_text(&p->s, &before);
+
+    next = scene_state(now);
+    change(&p->s, &next);
+    scene_cas(&p->s, &p->s.agents[i], now, scene_text(&p->s, &next));
+    note(p);
+}
+
+static void a_joins(struct scene *s, struct torch_state *st)
+{
+    scene_beat(st, "a", scene_now_us(s));
+    scene_node(st, "a")->participant = true;
+}
+
+static void b_joins_for_a_last_call(struct scene *s, struct torch_state *st)
+{
+    scene_beat(st, "b", scene_now_us(s));
+    scene_node(st, "b")->participant = true;
+    st->has_deadline = true;
+    st->deadline_us = scene_now_us(s) + 30 * SECOND;
+}
+
+static void it_is_complete(struct scene *s, struct torch_state *st)
+{
+    scene_beat(st, "a", scene_now_us(s) + 1);
+    scene_complete(st);
+}
+
+static void a_leaves(struct scene *s, struct torch_state *st)
+{
+    (void)s;
+    scene_remove(st, "a");
+}
+
+static void a_waits(struct scene *s, struct torch_state *st)
+{
+    scene_beat(st, "a", scene_now_us(s));
+    scene_node(st, "a")->waiting = true;
+}
+
+static void a_closes(struct scene *s, struct torch_state *st)
+{
+    (void)s;
+    st->closed = true;
+}
+
+static void begin_with(struct play *p, size_t agents)
+{
+    begin(p);
+    for (size_t i = 0; i < agents; i++)
+        scene_cas(&p->s, scene_connect(&p->s, true), "", SENTINEL);
+    note(p);
+}
+
+static void two_of_three_nodes_complete(struct play *p)
+{
+    begin_with(p, 3);
+    scene_pass(&p->s, 1000);
+    scene_cas(&p->s, &p->s.agents[0], SENTINEL, scene_joined(&p->s, SENTINEL, "a"));
+    note(p);
+    scene_pass(&p->s, 2000);
+    write_state(p, 1, b_joins_for_a_last_call);
+}
+
+static void a_run_from_nothing_to_a_complete_round(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    (void)a_joins;
+    begin_with(&p, 2);
+    json = status(&p);
+    assert_string_equal(str(json, "state"), "empty");
+    assert_string_equal(str(json, "id"), "job");
+    assert_int_equal(num(json, "agents"), 2);
+    assert_int_equal(count(json, "rounds"), 0);
+    assert_true(hints_at(json, "none has joined"));
+    cJSON_Delete(json);
+    end(&p);
+
+    two_of_three_nodes_complete(&p);
+    json = status(&p);
+    assert_string_equal(str(json, "state"), "last_call");
+    assert_int_equal(num(json, "min"), 2);
+    assert_int_equal(num(json, "max"), -1);
+    assert_int_equal(num(json, "seconds_left"), 30);
+    assert_int_equal(num(item(json, "nodes", 1), "rank"), -1);
+    cJSON_Delete(json);
+
+    write_state(&p, 0, it_is_complete);
+    json = status(&p);
+    assert_string_equal(str(json, "state"), "complete");
+    assert_string_equal(str(json, "backend"), "c10d");
+    assert_int_equal(num(json, "participants"), 2);
+    assert_int_equal(num(json, "seconds_left"), -1);
+    assert_int_equal(num(json, "missing_count"), 0);
+    assert_string_equal(str(item(json, "nodes", 1), "addr"), "b");
+    assert_int_equal(num(item(json, "nodes", 1), "rank"), 1);
+    assert_int_equal(num(item(json, "nodes", 1), "pid"), 100);
+    assert_string_equal(str(item(json, "nodes", 1), "peer"), "10.0.0.b:1");
+    assert_string_equal(str(item(json, "nodes", 1), "role"), "participant");
+    assert_string_equal(str(item(json, "nodes", 1), "since"), "1970-01-01T00:00:00.000005Z");
+    assert_int_equal(num(item(json, "rounds", 0), "nodes"), 2);
+    assert_int_equal(num(item(json, "rounds", 0), "seconds"), 2);
+    assert_null(get(item(json, "rounds", 0), "why"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
+/* MIN is known when a round is complete without a last call, MAX when a joining node completes it. */
+static void what_torchrun_was_started_for(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    begin(&p);
+    scene_meet(&p.s, 3);
+    note(&p);
+    json = status(&p);
+    assert_int_equal(num(json, "min"), 3);
+    assert_int_equal(num(json, "max"), 3);
+    cJSON_Delete(json);
+    end(&p);
+}
+
+static void a_lost_node_is_named(void **state)
+{
+    struct play p;
+    cJSON *json;
+    const cJSON *lost;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    write_state(&p, 0, it_is_complete);
+    scene_pass(&p.s, 6000);
+    scene_disconnect(&p.s, &p.s.agents[1]);
+    note(&p);
+    json = status(&p);
+    assert_int_equal(count(json, "missing"), 1);
+    assert_int_equal(num(json, "missing_count"), 1);
+    lost = item(json, "missing", 0);
+    assert_string_equal(str(lost, "addr"), "b");
+    assert_int_equal(num(lost, "rank"), 1);
+    assert_string_equal(str(lost, "why"), "disconnected");
+    assert_string_equal(str(lost, "peer"), "10.0.0.7:1");
+    assert_non_null(get(lost, "since"));
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "b (pid 100) was lost: its connection ended; rdzvd told the other nodes "
+                        "(1) to meet again");
+    cJSON_Delete(json);
+    end(&p);
+}
+
+static void nodes_that_are_expected_are_missing(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    p.s.settings.expected_nodes = 4;
+    json = status(&p);
+    assert_int_equal(num(json, "expect"), 4);
+    assert_int_equal(num(json, "missing_count"), 2);
+    assert_int_equal(count(json, "missing"), 0);
+    assert_true(hints_at(json, "2 of 4"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
+/* The agent leaves the round and joins again: torch's answer to a worker that failed. */
+static void a_failed_worker_is_the_reason(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    write_state(&p, 0, it_is_complete);
+    write_state(&p, 0, a_leaves);
+    json = status(&p);
+    assert_string_equal(str(item(json, "rounds", 0), "why"), "a (pid 100) left the round by itself");
+    cJSON_Delete(json);
+    write_state(&p, 0, a_waits);
+    json = status(&p);
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "a worker of a (pid 100) failed: its agent left the round and joined again");
+    assert_int_equal(num(json, "waiting"), 1);
+    assert_true(hints_at(json, "wait for the next round: 1"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
+static void a_node_that_comes_is_the_reason(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    write_state(&p, 0, it_is_complete);
+    history_join(&p.history, "c/7/0", true);
+    json = status(&p);
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "c (pid 7) came, and the others meet again to let it in");
+    cJSON_Delete(json);
+    end(&p);
+}
+
+static void a_closed_run(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    write_state(&p, 0, it_is_complete);
+    p.s.settings.expected_nodes = 9;
+    write_state(&p, 0, a_closes);
+    scene_disconnect(&p.s, &p.s.agents[0]);
+    scene_disconnect(&p.s, &p.s.agents[1]);
+    scene_disconnect(&p.s, &p.s.agents[2]);
+    note(&p);
+    json = status(&p);
+    assert_string_equal(str(json, "state"), "closed");
+    assert_int_equal(num(json, "missing_count"), 0);
+    assert_string_equal(str(item(json, "rounds", 0), "why"), "a (pid 100) closed the run");
+    assert_non_null(get(item(json, "rounds", 0), "ended"));
+    assert_true(hints_at(json, "keys of an earlier run: it is closed"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
+static void rounds_are_the_newest_first_and_no_more_than_a_hundred(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    begin(&p);
+    for (int64_t round = 0; round < 250; round++)
+        history_reach(&p.history, round, round + 1);
+    assert_int_equal(p.history.count, HISTORY_ROUNDS);
+    json = status(&p);
+    assert_int_equal(count(json, "rounds"), 100);
+    assert_int_equal(num(item(json, "rounds", 0), "round"), 249);
+    assert_int_equal(num(item(json, "rounds", 99), "round"), 150);
+    cJSON_Delete(json);
+    for (int i = 0; i < 1000; i++)
+        history_lose(&p.history, "a/1/0", LOSS_SILENT, "peer", i);
+    assert_int_equal(p.history.loss_count, HISTORY_LOSSES);
+    assert_int_equal(p.history.losses[HISTORY_LOSSES - 1].at_us, 999);
+    end(&p);
+}
+
+/* Reasons are as many as fit, and what came first stays. */
+static void a_reason_has_an_end(void **state)
+{
+    struct play p;
+
+    (void)state;
+    begin(&p);
+    history_reach(&p.history, 0, 1);
+    history_complete(&p.history, 9, false, 2);
+    for (int i = 0; i < 1000; i++)
+        history_add(&p.history, "reason number %d", i);
+    assert_int_equal(strlen(p.history.rounds[0].why), HISTORY_TEXT_MAX - 1);
+    assert_memory_equal(p.history.rounds[0].why, "reason number 0; reason number 1; ", 34);
+    end(&p);
+}
+
+/* --- Many nodes. --- */
+
+static void many_nodes_are_a_letter_each(void **state)
+{
+    const struct status_form form = {.streamed = true, .rounds = 1, .nodes = STATUS_NODES_LISTED};
+    struct torch_state many = {.complete = true};
+    struct history history = {0};
+    struct play p;
+    struct run_facts facts;
+    char name[16];
+    cJSON *json;
+
+    (void)state;
+    begin(&p);
+    facts = facts_of(&p);
+    for (int i = 0; i < 1000; i++) {
+        struct torch_node who = {.addr = slice_str(name), .participant = i != 3, .waiting = i == 3,
+                                 .rank = i, .has_heartbeat = true,
+                                 .heartbeat_us = facts.now_us - (i == 5 ? 16 : 1) * SECOND};
+        struct torch_node *at;
+
+        snprintf(name, sizeof name, "n%04d", i);
+        assert_true(torch_state_insert(&many, &who, &at));
+    }
+    facts.is_state = true;
+    facts.state = &many;
+    facts.history = &history;
+    json = cJSON_Parse(text_of(&facts, &form));
+    assert_non_null(json);
+    assert_int_equal(count(json, "nodes"), 2);
+    assert_int_equal(num(json, "nodes_left_out"), 998);
+    assert_int_equal(strlen(str(json, "node_map")), 1000);
+    assert_memory_equal(str(json, "node_map"), "pppwpspp", 8);
+    assert_string_equal(str(item(json, "nodes", 0), "addr"), "n0003");
+    assert_true(cJSON_IsTrue(get(item(json, "nodes", 1), "silent")));
+    assert_null(get(item(json, "nodes", 1), "heartbeat"));
+    assert_int_equal(num(json, "participants"), 998);
+    assert_string_equal(str(item(json, "missing", 0), "why"), "silent");
+    cJSON_Delete(json);
+    torch_state_free(&many);
+    end(&p);
+}
+
+/* --- etcd-v2: the same state, in a key of the tree. --- */
+
+static const struct etcd_writer from_a = {"10.0.0.1", "10.0.0.1:11"};
+static const struct etcd_writer from_b = {"10.0.0.2", "10.0.0.2:22"};
+
+static void put(struct etcd_run *r, const char *value, bool has_ttl, const struct etcd_writer *by,
+                int64_t now_us)
+{
+    struct slice text = value == NULL ? (struct slice){0} : slice_str(value);
+
+    assert_true(etcd_run_update(r, text, has_ttl, by, now_us));
+}
+
+static cJSON *shown_etcd(const struct etcd_run *r, int64_t now_us)
+{
+    struct run_facts facts;
+
+    etcd_run_facts(r, 3, now_us, &facts);
+    return json_of(&facts);
+}
+
+static const char *changed(struct scene *s, const char *value,
+                           void (*change)(struct scene *, struct torch_state *))
+{
+    struct torch_state state = scene_state(value);
+
+    change(s, &state);
+    return scene_text(s, &state);
+}
+
+static void b_is_pruned(struct scene *s, struct torch_state *st)
+{
+    scene_beat(st, "a", scene_now_us(s));
+    scene_remove(st, "b");
+}
+
+static void a_run_of_etcd_v2(void **state)
+{
+    struct etcd_run r;
+    struct scene s;
+    const char *value;
+    cJSON *json;
+
+    (void)state;
+    scene_init(&s);
+    etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
+    assert_true(slice_is(r.id, "train"));
+    value = scene_joined(&s, SENTINEL, "a");
+    put(&r, value, true, &from_a, scene_now_us(&s));
+    value = changed(&s, value, b_joins_for_a_last_call);
+    put(&r, value, true, &from_b, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s));
+    assert_string_equal(str(json, "backend"), "etcd-v2");
+    assert_string_equal(str(json, "state"), "last_call");
+    assert_string_equal(str(item(json, "nodes", 0), "peer"), "10.0.0.1:11");
+    assert_string_equal(str(item(json, "nodes", 1), "peer"), "10.0.0.2:22");
+    assert_non_null(get(item(json, "nodes", 0), "since"));
+    assert_null(get(json, "agents"));
+    cJSON_Delete(json);
+
+    value = changed(&s, value, it_is_complete);
+    put(&r, value, true, &from_a, scene_now_us(&s));
+    scene_pass(&s, 16000);
+    json = shown_etcd(&r, scene_now_us(&s));
+    assert_int_equal(count(json, "missing"), 2); /* neither has sent a heartbeat */
+    assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
+    cJSON_Delete(json);
+
+    put(&r, changed(&s, value, b_is_pruned), true, &from_a, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s));
+    assert_int_equal(num(json, "participants"), 1);
+    assert_int_equal(count(json, "missing"), 1);
+    assert_int_equal(num(json, "missing_count"), 2);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
+    assert_string_equal(str(item(json, "missing", 0), "peer"), "10.0.0.2:22");
+    assert_string_equal(str(item(json, "missing", 0), "why"), "silent");
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "b (pid 100) was lost: its last heartbeat was 16 s old");
+    cJSON_Delete(json);
+
+    put(&r, "not a state", true, &from_a, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s));
+    assert_string_equal(str(json, "state"), "empty");
+    assert_non_null(get(item(json, "rounds", 0), "ended"));
+    cJSON_Delete(json);
+    etcd_run_fini(&r);
+    scene_fini(&s);
+}
+
+/* --- etcd: JSON that names ranks alone. --- */
+
+#define OLD_KEY  "/torchelastic/p2p/run_train/rdzv/active_version"
+#define JOINABLE "{\"status\": \"joinable\", \"version\": \"1\", \"participants\": "
+#define FINAL    "{\"status\": \"final\", \"version\": \"1\", \"participants\": [0, 1], "
+
+static void begin_etcd(struct etcd_run *r)
+{
+    etcd_run_init(r, slice_str(OLD_KEY));
+    put(r, "{\"status\": \"setup\"}", true, &from_a, 1 * SECOND);
+    put(r, JOINABLE "[]}", false, &from_a, 2 * SECOND);
+    put(r, JOINABLE "[0]}", false, &from_a, 3 * SECOND);
+}
+
+static void a_run_of_etcd(void **state)
+{
+    char path[256];
+    struct etcd_run r;
+    cJSON *json;
+
+    (void)state;
+    begin_etcd(&r);
+    assert_true(slice_is(r.id, "train"));
+    json = shown_etcd(&r, 3 * SECOND);
+    assert_string_equal(str(json, "backend"), "etcd");
+    assert_string_equal(str(json, "state"), "joining");
+    assert_int_equal(num(json, "participants"), 1);
+    cJSON_Delete(json);
+
+    put(&r, JOINABLE "[0, 1]}", true, &from_b, 4 * SECOND);
+    json = shown_etcd(&r, 4 * SECOND);
+    assert_string_equal(str(json, "state"), "last_call");
+    assert_int_equal(num(json, "min"), 2);
+    assert_string_equal(str(item(json, "nodes", 0), "addr"), "10.0.0.1");
+    assert_string_equal(str(item(json, "nodes", 1), "addr"), "10.0.0.2");
+    assert_int_equal(num(item(json, "nodes", 1), "rank"), 1);
+    assert_string_equal(str(item(json, "nodes", 1), "peer"), "10.0.0.2:22");
+    assert_null(get(item(json, "nodes", 1), "pid"));
+    cJSON_Delete(json);
+
+    put(&r, FINAL "\"keep_alives\": [], \"num_workers_waiting\": 0}", false, &from_b, 9 * SECOND);
+    assert_true(r.is_confirmed);
+    assert_true(slice_equal(
+        (struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
+        slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
+    etcd_run_mark(&r, 1, true, 20 * SECOND);
+    json = shown_etcd(&r, 21 * SECOND);
+    assert_string_equal(str(json, "state"), "complete");
+    assert_int_equal(num(json, "silent"), 1);
+    assert_int_equal(num(item(json, "missing", 0), "rank"), 1);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "10.0.0.2");
+    assert_non_null(get(item(json, "missing", 0), "since"));
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "the keep-alive key of rank 1 (10.0.0.2) expired");
+    cJSON_Delete(json);
+    etcd_run_fini(&r);
+}
+
+/* The next version has ranks of its own: the address tells who of the last one is not there. */
+static void a_node_of_etcd_that_does_not_come_again(void **state)
+{
+    struct etcd_run r;
+    cJSON *json;
+
+    (void)state;
+    begin_etcd(&r);
+    put(&r, JOINABLE "[0, 1]}", true, &from_b, 4 * SECOND);
+    put(&r, FINAL "\"num_workers_waiting\": 0}", false, &from_b, 5 * SECOND);
+    put(&r, FINAL "\"num_workers_waiting\": 1}", false, &from_b, 6 * SECOND);
+    json = shown_etcd(&r, 6 * SECOND);
+    assert_int_equal(num(json, "waiting"), 1);
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "an agent at 10.0.0.2, where a node of the round is, waits for the next "
+                        "one: a worker failed there, or an agent was started");
+    cJSON_Delete(json);
+    put(&r, NULL, false, &from_b, 7 * SECOND);
+    put(&r, "{\"status\":\"joinable\",\"version\":\"2\",\"participants\":[0]}", false, &from_b,
+        8 * SECOND);
+    json = shown_etcd(&r, 9 * SECOND);
+    assert_int_equal(num(json, "round"), 2);
+    assert_int_equal(count(json, "missing"), 1);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "10.0.0.1");
+    assert_int_equal(num(item(json, "missing", 0), "rank"), 0);
+    assert_string_equal(str(item(json, "missing", 0), "why"), "left");
+    assert_int_equal(count(json, "rounds"), 2);
+    cJSON_Delete(json);
+    etcd_run_fini(&r);
+}
+
+static void values_that_torch_does_not_write(void **state)
+{
+    static const char *const values[] = {
+        "", "{", "[]", "{\"status\":1}", "{\"version\":\"1\",\"participants\":[0]}",
+        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[-1]}",
+        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[1e300]}",
+        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[\"0\"]}"};
+    static const char *const others[] = {
+        "{\"status\":\"joinable\",\"version\":\"99999999999999999999\",\"participants\":{}}",
+        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,0,0],\"num_workers_waiting\":-5}"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(values) + COUNT(others); i++) {
+        struct etcd_run r;
+        cJSON *json;
+
+        etcd_run_init(&r, slice_str(OLD_KEY));
+        put(&r, i < COUNT(values) ? values[i] : others[i - COUNT(values)], false, NULL, SECOND);
+        json = shown_etcd(&r, 2 * SECOND);
+        assert_string_equal(str(json, "state"), i < COUNT(values) ? "empty"
+                                                : i == COUNT(values) ? "joining"
+                                                                     : "complete");
+        cJSON_Delete(json);
+        etcd_run_fini(&r);
+    }
+}
+
+static void paths_of_runs(void **state)
+{
+    static const struct {
+        const char *path, *id;
+    } cases[] = {{"/torch/elastic/rendezvous/job", "job"},
+                 {"/torch/elastic/rendezvous/a/b", "a/b"},
+                 {"/torch/elastic/rendezvous/", NULL},
+                 {"/torch/elastic/store/x", NULL},
+                 {OLD_KEY, "train"},
+                 {"/run_x/rdzv/active_version", "x"},
+                 {"/run_/rdzv/active_version", NULL},
+                 {"/x/walk_y/rdzv/active_version", NULL},
+                 {"/rdzv/active_version", NULL},
+                 {"run_x/rdzv/active_version", NULL},
+                 {"/x/run_y/rdzv/version_counter", NULL}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        enum run_backend backend;
+        struct slice id, root;
+
+        assert_int_equal(etcd_run_parse(slice_str(cases[i].path), &backend, &id, &root),
+                         cases[i].id != NULL);
+        if (cases[i].id != NULL)
+            assert_true(slice_is(id, cases[i].id));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_from_nothing_to_a_complete_round),
+        cmocka_unit_test(what_torchrun_was_started_for),
+        cmocka_unit_test(a_lost_node_is_named),
+        cmocka_unit_test(nodes_that_are_expected_are_missing),
+        cmocka_unit_test(a_failed_worker_is_the_reason),
+        cmocka_unit_test(a_node_that_comes_is_the_reason),
+        cmocka_unit_test(a_closed_run),
+        cmocka_unit_test(rounds_are_the_newest_first_and_no_more_than_a_hundred),
+        cmocka_unit_test(a_reason_has_an_end),
+        cmocka_unit_test(many_nodes_are_a_letter_each),
+        cmocka_unit_test(a_run_of_etcd_v2),
+        cmocka_unit_test(a_run_of_etcd),
+        cmocka_unit_test(a_node_of_etcd_that_does_not_come_again),
+        cmocka_unit_test(values_that_torch_does_not_write),
+        cmocka_unit_test(paths_of_runs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
