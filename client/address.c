@@ -24,8 +24,8 @@ bool address_parse(const char *text, struct rdzv_address *out)
     if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
         host++;
         len -= 2;
-    } else if (len > 0 && memchr(host, ':', len) != NULL) {
-        return false; /* the colons of an IPv6 address: it needs brackets */
+    } else if (strcspn(text, ":[]") < len) {
+        return false; /* an IPv6 address without its brackets */
     }
     if (len == 0 || len >= sizeof a.host || !is_port(colon + 1) || memchr(host, '/', len) != NULL)
         return false;

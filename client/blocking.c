@@ -128,8 +128,8 @@ enum rdzv_status rdzv_get(struct rdzv_client *c, const char *key, char **value, 
 
 enum rdzv_status rdzv_add(struct rdzv_client *c, const char *key, int64_t delta, int64_t *sum)
 {
-    return call_number(
-        c, &(struct rdzv_op){.kind = RDZV_ADD, .key = text(key), .number = delta}, sum);
+    return call_number(c, &(struct rdzv_op){.kind = RDZV_ADD, .key = text(key), .number = delta},
+                       sum);
 }
 
 enum rdzv_status rdzv_compare_set(struct rdzv_client *c, const char *key, const void *expected,
@@ -163,9 +163,9 @@ enum rdzv_status rdzv_check(struct rdzv_client *c, const char *const *keys, size
 enum rdzv_status rdzv_wait(struct rdzv_client *c, const char *const *keys, size_t count,
                            int64_t timeout_ms)
 {
-    return call_keys(
-        c, &(struct rdzv_op){.kind = RDZV_WAIT, .count = count, .timeout_ms = timeout_ms}, keys,
-        NULL);
+    return call_keys(c,
+                     &(struct rdzv_op){.kind = RDZV_WAIT, .count = count, .timeout_ms = timeout_ms},
+                     keys, NULL);
 }
 
 enum rdzv_status rdzv_multi_get(struct rdzv_client *c, const char *const *keys, size_t count,
@@ -196,8 +196,8 @@ enum rdzv_status rdzv_multi_get(struct rdzv_client *c, const char *const *keys, 
 enum rdzv_status rdzv_multi_set(struct rdzv_client *c, const char *const *keys,
                                 const struct rdzv_bytes *values, size_t count)
 {
-    return call_keys(
-        c, &(struct rdzv_op){.kind = RDZV_MULTI_SET, .values = values, .count = count}, keys, NULL);
+    return call_keys(c, &(struct rdzv_op){.kind = RDZV_MULTI_SET, .values = values, .count = count},
+                     keys, NULL);
 }
 
 enum rdzv_status rdzv_queue_push(struct rdzv_client *c, const char *queue, const void *value,
@@ -221,10 +221,8 @@ enum rdzv_status rdzv_queue_len(struct rdzv_client *c, const char *queue, int64_
 enum rdzv_status rdzv_barrier(struct rdzv_client *c, const char *name, int64_t size,
                               int64_t timeout_ms)
 {
-    const struct rdzv_op op = {.kind = RDZV_BARRIER,
-                               .key = text(name),
-                               .number = size,
-                               .timeout_ms = timeout_ms};
+    const struct rdzv_op op = {
+        .kind = RDZV_BARRIER, .key = text(name), .number = size, .timeout_ms = timeout_ms};
 
     return rdzv_call(c, &op, NULL);
 }

@@ -1,5 +1,5 @@
-/* What a client is made of: its queue of requests, its connection, its clock. For client.c, link.c and
- * blocking.c. */
+/* What a client is made of: its queue of requests, its connection, its clock. For client.c, link.c
+ * and blocking.c. */
 #pragma once
 
 #include "client/address.h"
@@ -36,12 +36,12 @@ struct rdzv_client {
     int64_t timeout_ms;
     struct c10d_reply_limits limits;
     int timer;
-    int64_t timer_ms;           /* when it goes off; INT64_MAX: never */
-    struct request_list queue;  /* in the order of their answers */
-    struct request_list ended;  /* whose callbacks are to be called */
+    int64_t timer_ms;            /* when it goes off; INT64_MAX: never */
+    struct request_list queue;   /* in the order of their answers */
+    struct request_list ended;   /* whose callbacks are to be called */
     struct rdzv_request *unsent; /* the first in the queue that has more to send; NULL: none */
-    bool has_news; /* a request has ended since the last rdzv_client_process() */
-    struct rdzv_request *last; /* of the calls that block */
+    bool has_news;               /* a request has ended since the last rdzv_client_process() */
+    struct rdzv_request *last;   /* of the calls that block */
     const char *last_message;
 };
 

@@ -11,8 +11,9 @@
 #include "client/client.h"
 
 #define READ_MIN   16384
-#define READS_MOST 16 /* of one rdzv_client_process(), so that one store cannot hold it for ever */
-#define KEEP_MOST  (1u << 20)
+#define READS_MOST 16 /* of one rdzv_client_process(), so that one store cannot hold it for ever \
+                       */
+#define KEEP_MOST (1u << 20)
 
 /* A store whose machine is gone is noticed after a minute. */
 #define KEEPALIVE_IDLE_S  30
@@ -264,7 +265,8 @@ static void connection_ended(struct rdzv_client *c, const char *how)
     char why[256];
 
     if (c->link.state == LINK_GREETING) {
-        unreachable(c, how, "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd?");
+        unreachable(c, how,
+                    "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd?");
         return;
     }
     snprintf(why, sizeof why,

@@ -1,4 +1,5 @@
-/* Looks up a host name in a thread of its own, since getaddrinfo() blocks for as long as it likes. */
+/* Looks up a host name in a thread of its own, since getaddrinfo() blocks for as long as it likes.
+ */
 #pragma once
 
 #include <netdb.h>
@@ -7,8 +8,8 @@
 
 struct lookup;
 
-/* Starts it; *fd becomes readable when it has ended, and is the lookup's. NULL: no memory, thread or
- * descriptor; errno says which. */
+/* Starts it; *fd becomes readable when it has ended, and is the lookup's. NULL: no memory, thread
+ * or descriptor; errno says which. */
 struct lookup *lookup_start(const struct rdzv_address *address, int *fd);
 
 /* After *fd was readable: 0 and *list, which the caller gives to freeaddrinfo(), or a code for

@@ -1,4 +1,5 @@
-/* librdzv: a client of c10d, the protocol of torch's TCPStore, for rdzvd and for torch's own server.
+/* librdzv: a client of c10d, the protocol of torch's TCPStore, for rdzvd and for torch's own
+ * server.
  *
  * A client is one connection to one store. It connects with its first request, and again with the
  * first one after its connection has ended. Nothing is ever sent twice: what became of a request
@@ -43,10 +44,10 @@ enum rdzv_status {
     RDZV_TIMEOUT,     /* no answer in time. It may have been carried out, or be so later */
     RDZV_CANCELED,    /* by rdzv_request_cancel() or rdzv_client_free(). As RDZV_TIMEOUT */
     RDZV_UNREACHABLE, /* no connection could be made; it was not carried out */
-    RDZV_LOST,        /* the connection ended before the answer came. It may have been carried out */
-    RDZV_PROTOCOL,    /* who answers there is no store of c10d's modern version */
-    RDZV_INVALID,     /* the request or the address is wrong; nothing was sent */
-    RDZV_NO_MEMORY,   /* of this process. If it was sent, it may have been carried out */
+    RDZV_LOST,      /* the connection ended before the answer came. It may have been carried out */
+    RDZV_PROTOCOL,  /* who answers there is no store of c10d's modern version */
+    RDZV_INVALID,   /* the request or the address is wrong; nothing was sent */
+    RDZV_NO_MEMORY, /* of this process. If it was sent, it may have been carried out */
 };
 
 /* A word for it: "timeout". Static text. */
@@ -60,7 +61,8 @@ RDZV_API const char *rdzv_version(void);
 #define RDZV_FOREVER (-1)
 
 struct rdzv_options {
-    /* For requests that name none, from when they are submitted; 0: 30,000. RDZV_FOREVER is allowed. */
+    /* For requests that name none, from when they are submitted; 0: 30,000. RDZV_FOREVER is
+     * allowed. */
     int64_t timeout_ms;
     /* Before each key, queue and barrier that goes to the store; rdzv_list_keys() leaves out keys
      * without it, and takes it off the others. NULL: "/", so that keys have the names that torch's
@@ -80,8 +82,8 @@ struct rdzv_client;
 RDZV_API enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
                                           struct rdzv_client **out);
 
-/* Closes the connection. Requests that have not ended end with RDZV_CANCELED, and their callbacks are
- * not called; they are still the caller's to free. NULL is allowed. Not from a callback. */
+/* Closes the connection. Requests that have not ended end with RDZV_CANCELED, and their callbacks
+ * are not called; they are still the caller's to free. NULL is allowed. Not from a callback. */
 RDZV_API void rdzv_client_free(struct rdzv_client *c);
 
 /* "localhost:29400": as it was given. Lives as long as the client. */
@@ -98,9 +100,10 @@ enum rdzv_kind {
     RDZV_SET = 1,     /* key, value */
     RDZV_GET,         /* key -> value, or RDZV_ABSENT */
     RDZV_ADD,         /* key, number: the text of a number + number -> number: the sum */
-    RDZV_COMPARE_SET, /* key, expected, value. If the key holds `expected`, or is absent and `expected`
-                       * is empty, it gets `value` -> value: what it holds now. Of an absent key and an
-                       * `expected` that is not empty: `expected`, as torch answers; nothing is set */
+    RDZV_COMPARE_SET, /* key, expected, value. If the key holds `expected`, or is absent and
+                       * `expected` is empty, it gets `value` -> value: what it holds now. Of an
+                       * absent key and an `expected` that is not empty: `expected`, as torch
+                       * answers; nothing is set */
     RDZV_APPEND,      /* key, value: at the end of what is there; an absent key is created */
     RDZV_DELETE,      /* key -> RDZV_ABSENT if there was none */
     RDZV_CHECK,       /* keys -> RDZV_ABSENT unless all are there */
@@ -162,9 +165,9 @@ RDZV_API void rdzv_request_free(struct rdzv_request *r);
 
 /* --- For an event loop. --- */
 
-/* A descriptor that is readable (POLLIN, EPOLLIN) when rdzv_client_process() has something to do: bytes
- * came, bytes can go, a deadline has passed, a name was looked up. It is the same for the client's
- * whole life, and the client's: do nothing with it but wait for it. */
+/* A descriptor that is readable (POLLIN, EPOLLIN) when rdzv_client_process() has something to do:
+ * bytes came, bytes can go, a deadline has passed, a name was looked up. It is the same for the
+ * client's whole life, and the client's: do nothing with it but wait for it. */
 RDZV_API int rdzv_client_fd(const struct rdzv_client *c);
 
 /* Does what can be done without blocking, and calls the callbacks of what has ended. Not from a
@@ -173,8 +176,8 @@ RDZV_API void rdzv_client_process(struct rdzv_client *c);
 
 /* --- Calls that block. Callbacks of submitted requests may be called meanwhile. --- */
 
-/* Submits `op` and waits until it has ended. *result may be NULL; it lives until the client's next call
- * that blocks. */
+/* Submits `op` and waits until it has ended. *result may be NULL; it lives until the client's next
+ * call that blocks. */
 RDZV_API enum rdzv_status rdzv_call(struct rdzv_client *c, const struct rdzv_op *op,
                                     const struct rdzv_result **result);
 

@@ -1,4 +1,5 @@
-/* Requests of the library: from a struct rdzv_op to bytes, from answers to a result; see request.h. */
+/* Requests of the library: from a struct rdzv_op to bytes, from answers to a result; see request.h.
+ */
 #include "client/request.h"
 
 #include <stdio.h>
@@ -218,7 +219,8 @@ void request_end(struct rdzv_request *r, enum rdzv_status status, const char *wh
         n = asprintf(&r->message, "%s of \"%s\" and %llu more at %s: %s", kinds[r->kind].name, key,
                      (unsigned long long)r->count - 1, r->where, why);
     else
-        n = asprintf(&r->message, "%s of \"%s\" at %s: %s", kinds[r->kind].name, key, r->where, why);
+        n = asprintf(&r->message, "%s of \"%s\" at %s: %s", kinds[r->kind].name, key, r->where,
+                     why);
     if (n < 0)
         r->message = NULL;
     r->result.message = n < 0 ? "it failed, and there is no memory to say why" : r->message;

@@ -9,9 +9,9 @@
 
 TAILQ_HEAD(request_list, rdzv_request);
 
-/* One message of c10d. Most requests take one; SET and its like take a PING behind it, whose answer says
- * that it was carried out; a GET asks first whether the key is there, since some servers of torch close
- * the connection if it is not; a WAIT has its CANCEL_WAIT ready. */
+/* One message of c10d. Most requests take one; SET and its like take a PING behind it, whose answer
+ * says that it was carried out; a GET asks first whether the key is there, since some servers of
+ * torch close the connection if it is not; a WAIT has its CANCEL_WAIT ready. */
 struct request_part {
     enum c10d_op op;
     size_t end; /* in `out` */
@@ -65,8 +65,8 @@ enum request_answer {
     REQUEST_WRONG,    /* this is no answer to it */
 };
 
-/* Takes what it can of the answer at the start of `in`. Does not end a request that has ended before,
- * whose answer it takes and forgets. */
+/* Takes what it can of the answer at the start of `in`. Does not end a request that has ended
+ * before, whose answer it takes and forgets. */
 enum request_answer request_take(struct rdzv_request *r, struct slice in,
                                  const struct c10d_reply_limits *limits, size_t *used,
                                  size_t *size);

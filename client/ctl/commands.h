@@ -5,8 +5,16 @@
 #include "client/ctl/ctl.h"
 
 /* What a word stands for, so that shells can complete it. */
-enum ctl_word { WORD_NONE, WORD_RUN, WORD_SPACE, WORD_KEY, WORD_COMMAND, WORD_SHELL, WORD_FILE,
-                WORD_OUTPUT };
+enum ctl_word {
+    WORD_NONE,
+    WORD_RUN,
+    WORD_SPACE,
+    WORD_KEY,
+    WORD_COMMAND,
+    WORD_SHELL,
+    WORD_FILE,
+    WORD_OUTPUT
+};
 
 enum ctl_option_id {
     OPTION_SERVER,
@@ -28,8 +36,8 @@ enum ctl_option_id {
 };
 
 /* Those that every command takes. */
-#define OPTIONS_OF_ALL                                                                             \
-    (1u << OPTION_SERVER | 1u << OPTION_SPACE | 1u << OPTION_TOKEN_FILE | 1u << OPTION_OUTPUT |     \
+#define OPTIONS_OF_ALL                                                                          \
+    (1u << OPTION_SERVER | 1u << OPTION_SPACE | 1u << OPTION_TOKEN_FILE | 1u << OPTION_OUTPUT | \
      1u << OPTION_TIMEOUT | 1u << OPTION_HELP | 1u << OPTION_VERSION)
 
 struct ctl_option {

@@ -8,16 +8,22 @@
 /* The command that lists what a word may be; NULL: nobody knows. */
 static const char *lister(enum ctl_word word)
 {
-    return word == WORD_RUN ? "runs" : word == WORD_SPACE ? "spaces" : word == WORD_KEY ? "keys" : NULL;
+    return word == WORD_RUN     ? "runs"
+           : word == WORD_SPACE ? "spaces"
+           : word == WORD_KEY   ? "keys"
+                                : NULL;
 }
 
 /* Words that are known beforehand; NULL: there are none. */
 static const char *fixed(enum ctl_word word)
 {
-    return word == WORD_SHELL ? "bash zsh fish" : word == WORD_OUTPUT ? "table wide name json yaml" : NULL;
+    return word == WORD_SHELL    ? "bash zsh fish"
+           : word == WORD_OUTPUT ? "table wide name json yaml"
+                                 : NULL;
 }
 
-/* Between single quotes of a shell; what is in `marks` gets a backslash, which the shell leaves there. */
+/* Between single quotes of a shell; what is in `marks` gets a backslash, which the shell leaves
+ * there. */
 static void quoted(const char *text, const char *marks)
 {
     for (; *text != '\0'; text++) {
@@ -144,7 +150,8 @@ static enum ctl_exit bash(void)
           "        ",
           stdout);
     bash_value_options(WORD_NONE, true);
-    fputs(") i=$((i + 1)) ;;\n        -*) ;;\n        *) [[ -n $command ]] || command=${given[i]} ;;\n"
+    fputs(") i=$((i + 1)) ;;\n        -*) ;;\n        *) [[ -n $command ]] || command=${given[i]} "
+          ";;\n"
           "        esac\n    done\n",
           stdout);
     bash_values();

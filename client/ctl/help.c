@@ -7,18 +7,21 @@
 
 #define LINE 80 /* columns of a terminal */
 
-static const char about[] =
-    "rdzvctl shows what a rendezvous store of PyTorch knows: which nodes of a job are there, which are "
-    "missing, and what everyone waits for. It reads and writes keys, and tells whether the store can "
-    "be used. Commands about runs, spaces and operators need rdzvd; commands about keys, latency and "
-    "preflight work with torch's own store, too.";
+static const char about[] = "rdzvctl shows what a rendezvous store of PyTorch knows: which nodes "
+                            "of a job are there, which are "
+                            "missing, and what everyone waits for. It reads and writes keys, and "
+                            "tells whether the store can "
+                            "be used. Commands about runs, spaces and operators need rdzvd; "
+                            "commands about keys, latency and "
+                            "preflight work with torch's own store, too.";
 
 static const struct {
     enum ctl_exit code;
     const char *text;
 } exits[] = {
     {CTL_FINE, "fine"},
-    {CTL_MISSING, "something is missing: a node, a run, a key; the store is not ready; time was up"},
+    {CTL_MISSING,
+     "something is missing: a node, a run, a key; the store is not ready; time was up"},
     {CTL_USAGE, "the command line is wrong"},
     {CTL_UNREACHABLE, "the store cannot be reached, or does not answer"},
     {CTL_REFUSED, "the store does not let this client do that"},

@@ -161,13 +161,14 @@ bool http_try(const struct ctl *ctl, const char *method, const char *path, int64
 static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failure *failure)
 {
     if (failure->is_silent)
-        return ctl_say(CTL_UNREACHABLE,
-                       "what listens at %s does not answer HTTP (%s); torch's own store does not: is "
-                       "rdzvd there?",
-                       ctl->server, failure->text);
+        return ctl_say(
+            CTL_UNREACHABLE,
+            "what listens at %s does not answer HTTP (%s); torch's own store does not: is "
+            "rdzvd there?",
+            ctl->server, failure->text);
     return ctl_say(CTL_UNREACHABLE,
-                   "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT",
-                   ctl->server, failure->text);
+                   "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT", ctl->server,
+                   failure->text);
 }
 
 /* What the store says of it: {"message": "…"}, or its text. */
@@ -175,7 +176,7 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
 {
     cJSON *json = cJSON_Parse(answer->body);
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(json, "message"));
-    enum ctl_exit code = answer->status == 404 ? CTL_MISSING
+    enum ctl_exit code = answer->status == 404                            ? CTL_MISSING
                          : answer->status == 401 || answer->status == 403 ? CTL_REFUSED
                                                                           : CTL_FAILED;
 
@@ -225,7 +226,8 @@ char *http_path(const char *head, const char *name, const char *tail)
 {
     char *escaped = name == NULL ? NULL : ctl_memory(curl_easy_escape(NULL, name, 0)), *path;
 
-    if (asprintf(&path, "%s%s%s", head, escaped == NULL ? "" : escaped, tail == NULL ? "" : tail) < 0)
+    if (asprintf(&path, "%s%s%s", head, escaped == NULL ? "" : escaped, tail == NULL ? "" : tail) <
+        0)
         path = NULL;
     curl_free(escaped);
     return ctl_memory(path);

@@ -184,7 +184,8 @@ static int find_option(const char *word, size_t len)
     return -1;
 }
 
-/* The option at argv[*at], with its value in the same word ("--name=value", "-nvalue") or the next. */
+/* The option at argv[*at], with its value in the same word ("--name=value", "-nvalue") or the next.
+ */
 static bool parse_option(struct parse *p, char **argv, int argc, int *at)
 {
     const char *word = argv[*at], *value = NULL;
@@ -258,8 +259,10 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
     struct parse p = {.ctl = out, .error = error, .error_size = error_size};
     const char *server = environment("RDZVCTL_SERVER");
 
-    *out = (struct ctl){
-        .timeout_ms = -1, .interval_ms = -1, .count = 20, .token_file = environment("RDZVCTL_TOKEN_FILE")};
+    *out = (struct ctl){.timeout_ms = -1,
+                        .interval_ms = -1,
+                        .count = 20,
+                        .token_file = environment("RDZVCTL_TOKEN_FILE")};
     if (!take_server(&p, server != NULL && server[0] != '\0' ? server : DEFAULT_SERVER))
         return false;
     p.given = 0;

@@ -39,7 +39,8 @@ static void yaml_members(FILE *out, const cJSON *json, int depth, bool first_is_
 {
     const cJSON *item;
 
-    cJSON_ArrayForEach(item, json) {
+    cJSON_ArrayForEach(item, json)
+    {
         if (item != json->child || !first_is_indented)
             fprintf(out, "%*s", depth * 2, "");
         if (cJSON_IsObject(json))

@@ -1,5 +1,5 @@
-/* What each command of rdzvctl does; commands.c names them. Each prints its answer on stdout and what
- * went wrong on stderr. */
+/* What each command of rdzvctl does; commands.c names them. Each prints its answer on stdout and
+ * what went wrong on stderr. */
 #pragma once
 
 #include "client/ctl/ctl.h"

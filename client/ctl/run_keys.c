@@ -8,8 +8,8 @@
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
 
-#define SHOWN_MOST  60   /* bytes of a value in a table */
-#define AT_ONCE     256  /* keys of one request */
+#define SHOWN_MOST  60  /* bytes of a value in a table */
+#define AT_ONCE     256 /* keys of one request */
 #define INTERVAL_MS 1000
 
 /* --- keys --- */
@@ -97,8 +97,8 @@ static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_clie
     return status;
 }
 
-/* Those that begin with the prefix, in order, in memory of their own: what the library gives out lives
- * until its next call. */
+/* Those that begin with the prefix, in order, in memory of their own: what the library gives out
+ * lives until its next call. */
 static struct rdzv_bytes *pick(const struct rdzv_result *all, const char *prefix, size_t *count)
 {
     size_t len = strlen(prefix), size = all->count * sizeof(struct rdzv_bytes) + 1;
@@ -234,8 +234,7 @@ enum ctl_exit run_wait(const struct ctl *ctl)
 
     if (c == NULL)
         return code;
-    code = store_failed(
-        c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
+    code = store_failed(c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
     rdzv_client_free(c);
     return code;
 }

@@ -55,7 +55,8 @@ static bool keep_run(cJSON *spaces, const char *id)
     cJSON *space;
     bool found = false;
 
-    cJSON_ArrayForEach(space, spaces) {
+    cJSON_ArrayForEach(space, spaces)
+    {
         cJSON *runs = cJSON_GetObjectItemCaseSensitive(space, "runs"), *run, *next;
 
         for (run = runs == NULL ? NULL : runs->child; run != NULL; run = next) {
@@ -127,13 +128,24 @@ struct shown_run {
     size_t at;
 };
 
-static int missing_first(const void *left, const void *right)
+/* 0: nodes are missing, and others wait for them. 1: nobody is missing. 2: all are gone, so what is
+ * left are keys of a job that has ended. */
+static int urgency(const cJSON *run)
+{
+    long here = status_number(run, "participants") + status_number(run, "waiting") +
+                status_number(run, "agents") + status_number(run, "silent");
+
+    if (here == 0)
+        return 2;
+    return status_number(run, "missing_count") > 0 ? 0 : 1;
+}
+
+static int urgent_first(const void *left, const void *right)
 {
     const struct shown_run *a = left, *b = right;
-    bool a_misses = status_number(a->run, "missing_count") > 0;
-    bool b_misses = status_number(b->run, "missing_count") > 0;
+    int order = urgency(a->run) - urgency(b->run);
 
-    return a_misses != b_misses ? b_misses - a_misses : (a->at > b->at) - (a->at < b->at);
+    return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
 }
 
 /* All runs of all spaces; the caller frees it. */
@@ -143,23 +155,29 @@ static struct shown_run *all_runs(const struct view *view, size_t *count)
     const cJSON *space, *run;
 
     *count = 0;
-    cJSON_ArrayForEach(space, view->spaces)
-        *count += (size_t)cJSON_GetArraySize(member(space, "runs"));
+    cJSON_ArrayForEach(space, view->spaces) *count +=
+        (size_t)cJSON_GetArraySize(member(space, "runs"));
     runs = ctl_memory(calloc(*count + 1, sizeof *runs));
     *count = 0;
-    cJSON_ArrayForEach(space, view->spaces) {
-        cJSON_ArrayForEach(run, member(space, "runs")) {
+    cJSON_ArrayForEach(space, view->spaces)
+    {
+        cJSON_ArrayForEach(run, member(space, "runs"))
+        {
             runs[*count] = (struct shown_run){status_text(space, "name"), run, *count};
             ++*count;
         }
     }
-    qsort(runs, *count, sizeof *runs, missing_first);
+    qsort(runs, *count, sizeof *runs, urgent_first);
     return runs;
 }
 
 static enum ctl_exit is_one_missing(const struct shown_run *runs, size_t count)
 {
-    return count > 0 && status_number(runs[0].run, "missing_count") > 0 ? CTL_MISSING : CTL_FINE;
+    for (size_t i = 0; i < count; i++) {
+        if (status_number(runs[i].run, "missing_count") > 0)
+            return CTL_MISSING;
+    }
+    return CTL_FINE;
 }
 
 static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
@@ -265,8 +283,7 @@ static void add_space(struct table *t, const cJSON *space)
     const cJSON *run;
     long missing = 0;
 
-    cJSON_ArrayForEach(run, member(space, "runs"))
-        missing += status_number(run, "missing_count");
+    cJSON_ArrayForEach(run, member(space, "runs")) missing += status_number(run, "missing_count");
     text_bytes((double)status_number(space, "bytes"), bytes, sizeof bytes);
     table_row(t, missing > 0 ? STYLE_BAD : STYLE_PLAIN);
     table_cell(t, status_text(space, "name"));
@@ -284,7 +301,8 @@ static cJSON *spaces_alone(const cJSON *spaces)
 {
     cJSON *list = ctl_memory(cJSON_Duplicate(spaces, true)), *space;
 
-    cJSON_ArrayForEach(space, list) {
+    cJSON_ArrayForEach(space, list)
+    {
         int runs = cJSON_GetArraySize(member(space, "runs"));
 
         for (size_t i = 0; i < 5; i++) {
@@ -306,7 +324,8 @@ static enum ctl_exit show_spaces(const struct view *view)
 
     if (show_structured(view, spaces_alone(view->spaces)))
         return CTL_FINE;
-    cJSON_ArrayForEach(space, view->spaces) {
+    cJSON_ArrayForEach(space, view->spaces)
+    {
         if (view->ctl->output == OUTPUT_NAME)
             fprintf(view->out, "%s\n", status_text(space, "name"));
         else
@@ -328,7 +347,8 @@ static void add_waits(cJSON *list, const cJSON *owner, const char *space, const 
 {
     const cJSON *wait;
 
-    cJSON_ArrayForEach(wait, member(owner, "waits")) {
+    cJSON_ArrayForEach(wait, member(owner, "waits"))
+    {
         cJSON *copy = ctl_memory(cJSON_Duplicate(wait, true));
 
         cJSON_AddStringToObject(copy, "space", space);
@@ -389,7 +409,8 @@ static enum ctl_exit show_waiters(const struct view *view)
     cJSON *list = ctl_memory(cJSON_CreateArray());
     const cJSON *space, *run, *wait;
 
-    cJSON_ArrayForEach(space, view->spaces) {
+    cJSON_ArrayForEach(space, view->spaces)
+    {
         cJSON_ArrayForEach(run, member(space, "runs"))
             add_waits(list, run, status_text(space, "name"), status_text(run, "id"));
         if (view->ctl->arg_count == 0)
@@ -397,7 +418,8 @@ static enum ctl_exit show_waiters(const struct view *view)
     }
     sorted(list);
     if (!print_structured(view->ctl, list)) {
-        cJSON_ArrayForEach(wait, list) {
+        cJSON_ArrayForEach(wait, list)
+        {
             if (view->ctl->output == OUTPUT_NAME)
                 fprintf(view->out, "%s\n", status_text(wait, "peer"));
             else

@@ -132,7 +132,8 @@ static void show_addresses(const struct addrinfo *list, char *out, size_t size)
     size_t len = 0;
 
     out[0] = '\0';
-    for (const struct addrinfo *a = list; a != NULL && len + NI_MAXHOST / 8 < size; a = a->ai_next) {
+    for (const struct addrinfo *a = list; a != NULL && len + NI_MAXHOST / 8 < size;
+         a = a->ai_next) {
         char host[128];
 
         if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
@@ -192,8 +193,7 @@ static bool greet(const struct ctl *ctl, struct preflight *p)
 static double server_time_s(const struct http_answer *answer, double *unsure_s)
 {
     cJSON *json = cJSON_Parse(answer->body);
-    int64_t us =
-        text_time_us(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "now")));
+    int64_t us = text_time_us(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "now")));
     struct tm tm = {0};
 
     cJSON_Delete(json);

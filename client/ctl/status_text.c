@@ -7,7 +7,7 @@
 #include "client/ctl/text.h"
 
 #define NAMES_MOST   12 /* pieces of nodes in short */
-#define MISSING_MOST 20 /* lines, but with -o wide */
+#define MISSING_MOST 16 /* lines, but with -o wide */
 #define WAITS_MOST   5
 #define ROUNDS_MOST  5
 
@@ -111,46 +111,72 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     fputs(missing == 0 ? ", none missing\n" : "\n", out);
 }
 
+static void add_missing(struct table *t, const cJSON *node, int64_t now_us)
+{
+    char age[32];
+
+    table_row(t, STYLE_PLAIN);
+    table_cell(t, status_text(node, "addr"));
+    if (has(node, "rank"))
+        table_printf(t, "%ld", status_number(node, "rank"));
+    else
+        table_cell(t, NULL);
+    table_cell(t, status_text(node, "why"));
+    status_age(node, "since", now_us, age, sizeof age);
+    table_cell(t, age);
+    if (has(node, "pid"))
+        table_printf(t, "%ld", status_number(node, "pid"));
+    else
+        table_cell(t, NULL);
+    table_cell(t, status_text(node, "peer"));
+}
+
+/* More than a screen holds: their names in short, by why they are gone. */
+static void print_many_missing(FILE *out, const cJSON *missing, size_t count)
+{
+    static const char *const whys[] = {"disconnected", "silent", "replaced", "left"};
+    const char **names = ctl_memory(calloc(count + 1, sizeof *names));
+
+    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
+        const cJSON *node;
+        size_t n = 0;
+
+        cJSON_ArrayForEach(node, missing)
+        {
+            if (strcmp(status_text(node, "why"), whys[i]) == 0)
+                names[n++] = status_text(node, "addr");
+        }
+        if (n == 0)
+            continue;
+        fprintf(out, "    %zu %s: ", n, whys[i]);
+        text_names(out, names, n, NAMES_MOST);
+        fputc('\n', out);
+    }
+    free(names);
+}
+
 static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     struct table t = {.heads = {"NODE", "RANK", "WHY", "FOR", "PID", "LAST SEEN AT"}};
-    long count = status_number(run, "missing_count"), named = 0, shown = 0;
-    const cJSON *node;
+    const cJSON *missing = list(run, "missing"), *node;
+    long count = status_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
     char line[96];
 
     if (count == 0)
         return;
     snprintf(line, sizeof line, "  MISSING: %ld\n", count);
     text_styled(out, STYLE_BAD, ctl->colour, line);
-    cJSON_ArrayForEach(node, list(run, "missing")) {
-        char age[32];
-
-        named++;
-        if (shown == MISSING_MOST && ctl->output != OUTPUT_WIDE)
-            continue;
-        shown++;
-        table_row(&t, STYLE_PLAIN);
-        table_cell(&t, status_text(node, "addr"));
-        if (has(node, "rank"))
-            table_printf(&t, "%ld", status_number(node, "rank"));
-        else
-            table_cell(&t, NULL);
-        table_cell(&t, status_text(node, "why"));
-        status_age(node, "since", now_us, age, sizeof age);
-        table_cell(&t, age);
-        if (has(node, "pid"))
-            table_printf(&t, "%ld", status_number(node, "pid"));
-        else
-            table_cell(&t, NULL);
-        table_cell(&t, status_text(node, "peer"));
-    }
-    if (shown > 0)
+    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
+        print_many_missing(out, missing, (size_t)named);
+    } else if (named > 0) {
+        cJSON_ArrayForEach(node, missing) add_missing(&t, node, now_us);
         table_print(&t, out, "    ", ctl->colour);
-    if (shown < named)
-        fprintf(out, "    ... and %ld more: -o wide lists them\n", named - shown);
+    }
     if (count > named)
         fprintf(out, "    %ld %s not been seen yet\n", count - named,
-                named > 0 ? "more have" : count == 1 ? "node has" : "nodes have");
+                named > 0    ? "more have"
+                : count == 1 ? "node has"
+                             : "nodes have");
 }
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
@@ -159,7 +185,8 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
     const cJSON *key;
     int shown = 0;
 
-    cJSON_ArrayForEach(key, list(owner, "absent_keys")) {
+    cJSON_ArrayForEach(key, list(owner, "absent_keys"))
+    {
         if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
             break;
         table_row(&t, STYLE_PLAIN);
@@ -180,12 +207,14 @@ static void print_absent(FILE *out, const cJSON *barrier)
     const cJSON *rank, *node, *names = list(barrier, "absent_nodes");
     const char *before = "; absent: rank ";
 
-    cJSON_ArrayForEach(rank, list(barrier, "absent")) {
+    cJSON_ArrayForEach(rank, list(barrier, "absent"))
+    {
         fprintf(out, "%s%ld", before, (long)rank->valuedouble);
         before = ", ";
     }
     before = " of ";
-    cJSON_ArrayForEach(node, names) {
+    cJSON_ArrayForEach(node, names)
+    {
         const char *name = cJSON_GetStringValue(node);
 
         fputs(before, out);
@@ -198,7 +227,8 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner,
 {
     const cJSON *barrier;
 
-    cJSON_ArrayForEach(barrier, list(owner, "barriers")) {
+    cJSON_ArrayForEach(barrier, list(owner, "barriers"))
+    {
         const char *key = status_text(barrier, "key");
 
         fputs(indent, out);
@@ -218,7 +248,8 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
 {
     const cJSON *hint;
 
-    cJSON_ArrayForEach(hint, list(run, "hints")) {
+    cJSON_ArrayForEach(hint, list(run, "hints"))
+    {
         const char *text = cJSON_GetStringValue(hint);
 
         fputs("  ", out);
@@ -234,7 +265,8 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
     struct table t = {.heads = {"NODE", "PID", "ROLE", "RANK", "FOR", "HEARTBEAT", "PEER"}};
     const cJSON *node;
 
-    cJSON_ArrayForEach(node, list(run, "nodes")) {
+    cJSON_ArrayForEach(node, list(run, "nodes"))
+    {
         char age[32];
         bool silent = cJSON_IsTrue(list(node, "silent"));
 
@@ -266,7 +298,8 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
     const char **names = ctl_memory(calloc((size_t)cJSON_GetArraySize(nodes) + 1, sizeof *names));
     size_t count = 0;
 
-    cJSON_ArrayForEach(node, nodes) {
+    cJSON_ArrayForEach(node, nodes)
+    {
         const char *is = cJSON_IsTrue(list(node, "silent")) ? "silent" : status_text(node, "role");
         const char *addr = status_text(node, "addr");
 
@@ -303,7 +336,8 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
     const cJSON *round;
     int shown = 0;
 
-    cJSON_ArrayForEach(round, list(run, "rounds")) {
+    cJSON_ArrayForEach(round, list(run, "rounds"))
+    {
         char age[32];
 
         if (status_text(round, "why")[0] == '\0')

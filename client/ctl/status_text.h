@@ -1,5 +1,5 @@
-/* What /rdzv/v1/status says, as text that answers "which node is missing, and what does everyone wait
- * for" on one screen. */
+/* What /rdzv/v1/status says, as text that answers "which node is missing, and what does everyone
+ * wait for" on one screen. */
 #pragma once
 
 #include <cjson/cJSON.h>

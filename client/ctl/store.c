@@ -13,8 +13,9 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
     enum rdzv_status status;
 
     if (ctl->unix_path != NULL || ctl->space != NULL) {
-        *code = ctl_say(CTL_USAGE, "keys go over c10d, in the space of the listener: use -s HOST:PORT "
-                                   "of a listener of that space, without --space");
+        *code =
+            ctl_say(CTL_USAGE, "keys go over c10d, in the space of the listener: use -s HOST:PORT "
+                               "of a listener of that space, without --space");
         return NULL;
     }
     status = rdzv_client_new(ctl->server, &options, &c);
@@ -46,8 +47,7 @@ enum ctl_exit store_say(enum rdzv_status status, const char *message)
 
     if (status == RDZV_OK)
         return code;
-    return ctl_say(code, "%s%s", message,
-                   status == RDZV_UNREACHABLE ? " Use -s HOST:PORT" : "");
+    return ctl_say(code, "%s%s", message, status == RDZV_UNREACHABLE ? " Use -s HOST:PORT" : "");
 }
 
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)

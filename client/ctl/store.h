@@ -4,8 +4,8 @@
 #include "client/ctl/ctl.h"
 #include "client/rdzv_client.h"
 
-/* A client for the store of `ctl`, whose keys are named as the store has them; the caller gives it to
- * rdzv_client_free(). NULL: stderr says why, and *code is what to exit with. */
+/* A client for the store of `ctl`, whose keys are named as the store has them; the caller gives it
+ * to rdzv_client_free(). NULL: stderr says why, and *code is what to exit with. */
 struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code);
 
 /* The code for it, after a line on stderr unless it is RDZV_OK. `message` is the library's. */

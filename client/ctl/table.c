@@ -9,7 +9,7 @@
 #define CELL_MOST 120 /* bytes of one cell that are shown */
 
 static const char *const escapes[] = {
-    [STYLE_PLAIN] = "",        [STYLE_BAD] = "\033[1;31m", [STYLE_GOOD] = "\033[32m",
+    [STYLE_PLAIN] = "",      [STYLE_BAD] = "\033[1;31m", [STYLE_GOOD] = "\033[32m",
     [STYLE_DIM] = "\033[2m", [STYLE_HEAD] = "\033[1m",
 };
 
@@ -26,8 +26,7 @@ void table_row(struct table *t, enum text_style style)
 {
     if (t->rows == t->cap) {
         t->cap = t->cap * 2 + 16;
-        t->cells = ctl_memory(
-            reallocarray(t->cells, t->cap * TABLE_COLUMNS, sizeof *t->cells));
+        t->cells = ctl_memory(reallocarray(t->cells, t->cap * TABLE_COLUMNS, sizeof *t->cells));
         t->styles = ctl_memory(reallocarray(t->styles, t->cap, sizeof *t->styles));
     }
     memset(t->cells + t->rows * TABLE_COLUMNS, 0, TABLE_COLUMNS * sizeof *t->cells);

@@ -10,9 +10,11 @@
 /* The length of the UTF-8 character at `s`, 0 if there is none or a terminal would obey it. */
 static size_t character(const unsigned char *s, size_t len)
 {
-    size_t more = s[0] < 0x80 ? 0 : s[0] >= 0xc2 && s[0] < 0xe0 ? 1 : (s[0] & 0xf0) == 0xe0 ? 2
-                  : s[0] >= 0xf0 && s[0] < 0xf5                                             ? 3
-                                                                                            : 9;
+    size_t more = s[0] < 0x80                   ? 0
+                  : s[0] >= 0xc2 && s[0] < 0xe0 ? 1
+                  : (s[0] & 0xf0) == 0xe0       ? 2
+                  : s[0] >= 0xf0 && s[0] < 0xf5 ? 3
+                                                : 9;
 
     if (more >= len || s[0] < ' ' || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
         return 0;
@@ -119,7 +121,7 @@ static struct split split(const char *name)
         continue;
     if (end - start > 18)
         start = end - 18; /* what a number holds */
-    s.head = start;
+    s.head = end == 0 ? strlen(name) : start; /* of one without a number: all of it */
     s.digits = end - start;
     s.number = strtoull(name + start, NULL, 10);
     return s;

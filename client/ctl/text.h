@@ -22,9 +22,9 @@ void text_age(int64_t us, char *out, size_t size);
 /* "512", "3.4 KiB", "1.2 GiB". */
 void text_bytes(double bytes, char *out, size_t size);
 
-/* Names in short: "node-[000-102,104-511]", "alpha", "node-7"; those that differ in their last number
- * alone go together, in order. `names` is sorted in place. Ends with "and N more" beyond `most`
- * pieces. */
+/* Names in short: "node-[000-102,104-511]", "alpha", "node-7"; those that differ in their last
+ * number alone go together, in order. `names` is sorted in place. Ends with "and N more" beyond
+ * `most` pieces. */
 void text_names(FILE *out, const char **names, size_t count, size_t most);
 
 /* --- Tables. --- */

@@ -1,5 +1,5 @@
-/* librdzv in an event loop, here one of poll(): a client that waits for a key while another, in the same
- * thread, writes it a second later.
+/* librdzv in an event loop, here one of poll(): a client that waits for a key while another, in the
+ * same thread, writes it a second later.
  *
  *     loop HOST:PORT KEY
  *

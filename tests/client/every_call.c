@@ -3,8 +3,8 @@
  *     every_call ADDRESS [--queues] [--barrier] [--memory]
  *
  * --queues, --barrier: the store has them (old backends of torch's have not). --memory: all calls
- * once more for every k, while the k-th allocation of the library fails: each call does what it should
- * or says RDZV_NO_MEMORY. Prints what is wrong, or nothing. Exit 0 when nothing is. */
+ * once more for every k, while the k-th allocation of the library fails: each call does what it
+ * should or says RDZV_NO_MEMORY. Prints what is wrong, or nothing. Exit 0 when nothing is. */
 #include "client/rdzv_client.h"
 
 #include <err.h>
@@ -270,7 +270,9 @@ static void pipelined(struct rdzv_client *c)
     int submitted = 0;
 
     for (int i = 0; i < MANY; i++) {
-        struct rdzv_op op = {.kind = i % 2 == 0 ? RDZV_SET : i % 10 == 1 ? RDZV_GET : RDZV_PING,
+        struct rdzv_op op = {.kind = i % 2 == 0    ? RDZV_SET
+                                     : i % 10 == 1 ? RDZV_GET
+                                                   : RDZV_PING,
                              .key = {"p", 1},
                              .value = {"v", 1},
                              .done = on_done,
