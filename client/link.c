@@ -10,9 +10,10 @@
 
 #include "client/client.h"
 
-#define READ_MIN   16384
-#define READS_MOST 16 /* of one rdzv_client_process(), so that one store cannot hold it for ever \
-                       */
+#define READ_MIN 16384
+#define READS_MOST                                                                \
+    16 /* of one rdzv_client_process(), so that one store cannot hold it for ever \
+        */
 #define KEEP_MOST (1u << 20)
 
 /* A store whose machine is gone is noticed after a minute. */

@@ -104,9 +104,11 @@ enum step { STEP_NAME, STEP_CONNECT, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
 
 static const char *const step_names[STEPS] = {"name", "c10d", "round_trip", "clock"};
 
+enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
+
 struct preflight {
     struct {
-        enum { NOT_TRIED, PASSED, WARNS, FAILED } state;
+        enum step_state state;
         char text[400];
     } steps[STEPS];
     double round_trip_s, clock_s; /* what the store's clock is ahead; NAN: not known */
@@ -114,8 +116,8 @@ struct preflight {
     int tries;
 };
 
-__attribute__((format(printf, 4, 5))) static bool note(struct preflight *p, enum step step,
-                                                       int state, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool
+note(struct preflight *p, enum step step, enum step_state state, const char *format, ...)
 {
     va_list args;
 

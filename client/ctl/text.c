@@ -120,7 +120,7 @@ static struct split split(const char *name)
     for (start = end; start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9'; start--)
         continue;
     if (end - start > 18)
-        start = end - 18; /* what a number holds */
+        start = end - 18;                     /* what a number holds */
     s.head = end == 0 ? strlen(name) : start; /* of one without a number: all of it */
     s.digits = end - start;
     s.number = strtoull(name + start, NULL, 10);

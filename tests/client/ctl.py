@@ -3,7 +3,7 @@ and completions against each other.
 
     ctl.py [NAME...]     all cases, or those with one of these words in their name
 
-rdzvctl comes from $RDZV_BUILD, else from build/; the daemon is $RDZVD, else that of build/.
+The daemon is $RDZVD, else that of build/; rdzvctl comes from the same build.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ for folder in ("support", "elastic"):
 import cases  # noqa: E402
 from agents import Peer, meet, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import ROOT, Rdzvd, free_port, token_flag  # noqa: E402
+from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
-BUILD = os.environ.get("RDZV_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 RDZVCTL = os.path.join(BUILD, "client", "rdzvctl")
 TOKEN = os.path.join(ROOT, "tests", "support", "operator.token")
 
@@ -322,8 +322,6 @@ def preflight_says_which_step_fails():
 
 @case
 def health_is_the_twin_of_check_live():
-    from servers import rdzvd_binary
-
     def both(port, path="--"):
         old = subprocess.run([rdzvd_binary(), "--check-live=localhost:%d" % port],
                              capture_output=True, text=True, timeout=60)

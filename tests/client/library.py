@@ -2,8 +2,8 @@
 
     library.py [NAME...]     all cases, or those with one of these words in their name
 
-Programs come from $RDZV_BUILD, else from build/; the daemon is $RDZVD, else that of build/. A build
-with sanitizers counts a leak as a failure.
+The daemon is $RDZVD, else that of build/; the programs come from the same build. One with sanitizers
+counts a leak as a failure.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ for folder in ("support", "torch"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import ROOT, Rdzvd, free_port  # noqa: E402
+from servers import ROOT, Rdzvd, free_port, rdzvd_binary  # noqa: E402
 from torches import TORCHES  # noqa: E402
 
-BUILD = os.environ.get("RDZV_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 TORCH = "2.13.0"
 
 # torch's server, with the backend named; it serves until its stdin ends.

@@ -88,7 +88,7 @@ static void names_go_together(void **state)
     names("a b c d", 2, "a, b and 2 more");
     names("n-1 n-2 x y", 1, "n-[1-2] and 2 more");
     names("n18446744073709551615 n18446744073709551616", 5,
-          "n18446744073709551615, n18446744073709551616");
+          "n18[446744073709551615-446744073709551616]");
 }
 
 static void columns_line_up(void **state)
