@@ -33,14 +33,14 @@ int main(int argc, char **argv)
     enum ctl_exit code;
 
     if (!options_parse(argc, argv, getenv, &ctl, error, sizeof error))
-        return ctl_say(CTL_USAGE, "%s", error);
+        return (int)ctl_say(CTL_USAGE, "%s", error);
     if (ctl.command == NULL) {
         puts("rdzvctl " RDZV_VERSION);
-        return close_output(CTL_FINE);
+        return (int)close_output(CTL_FINE);
     }
     ctl.colour = wants_colour();
     curl_global_init(CURL_GLOBAL_DEFAULT);
     code = ctl.command->run(&ctl);
     curl_global_cleanup();
-    return close_output(code);
+    return (int)close_output(code);
 }
