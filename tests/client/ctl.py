@@ -257,6 +257,7 @@ def a_wait_ends_with_the_key_or_with_time():
     with Rdzvd() as daemon:
         _, err = rdzvctl("wait", "--timeout", "50ms", "/x", "/y", server=daemon, code=MISSING)
         has(err, '"/x" and 1 more', "within 0.05 s")
+        rdzvctl("wait", "--timeout", "0s", "/x", server=daemon, code=MISSING)
         process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "get", "--wait",
                                     "/x"], stdout=subprocess.PIPE, text=True)
         while not re.search(r"^default .* 1 +0 +0$", rdzvctl("spaces", server=daemon)[0], re.M):
@@ -287,7 +288,7 @@ def preflight_passes_and_says_what_it_saw():
         out, _ = rdzvctl("preflight", server=daemon)
         check(re.findall(r"^(\w+) +ok: ", out, re.M) == ["name", "c10d", "round_trip", "clock"], out)
         result = json.loads(rdzvctl("preflight", "-o", "json", server=daemon)[0])
-        check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 1 and
+        check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 2 and
               0 < result["round_trip_ms"] < 1000, str(result))
 
 
