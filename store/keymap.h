@@ -23,9 +23,9 @@ struct wait_link {
 struct waiter {
     struct wake wake;
     TAILQ_ENTRY(waiter) entry;
-    uint64_t missing; /* registrations that have not counted yet; 0: fulfilled */
-    uint64_t count;   /* registrations there are */
-    uint64_t cap;     /* registrations there is room for */
+    uint64_t missing;  /* registrations that have not counted yet; 0: fulfilled */
+    uint64_t count;    /* registrations there are */
+    uint64_t cap;      /* registrations there is room for */
     uint64_t since_ms; /* the owner's: when it began to wait */
     int64_t size;      /* the same: of a BARRIER, how many are to come */
     bool barrier;      /* waits in the barrier lists of its entries */

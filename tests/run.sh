@@ -223,6 +223,7 @@ step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
 step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 $RELEASES
+step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then

@@ -3,7 +3,8 @@
  * What torch's barriers write, 1.13 to 2.14: who arrives adds 1 to a counter and waits for a key
  * that the last one sets. P/num_members and P/last_member in elastic/utils/store.py,
  * store_based_barrier_key:G and store_based_barrier_key:G:last_worker in distributed_c10d.py. An
- * exchange of what each rank has (P/0, P/1, … or P0, P1, …) is one as well: rank 0 waits for all. */
+ * exchange of what each rank has (P/0, P/1, … or P0, P1, …) is one as well: rank 0 waits for all.
+ */
 #include "rdzv/admin/status_barrier.h"
 
 #include "rdzv/admin/json_member.h"
@@ -40,14 +41,13 @@ static bool is_agents(const struct barrier_list *list, const struct keymap *map,
     struct slice rest;
     int64_t round;
 
-    return list->run != NULL && map == &list->space->store->keys &&
-           list->run->view.has_completed && is_agents_key(key) &&
+    return list->run != NULL && map == &list->space->store->keys && list->run->view.has_completed &&
+           is_agents_key(key) &&
            run_views_find_round(&home->runs, key, &round, &rest) == &list->run->view &&
            round == list->run->view.last_completed.round;
 }
 
-static bool is_exchange(const struct barrier_list *list, const struct keymap *map,
-                        struct slice key)
+static bool is_exchange(const struct barrier_list *list, const struct keymap *map, struct slice key)
 {
     return rank_at(key) > 0 && is_agents(list, map, key);
 }

@@ -20,8 +20,8 @@ struct status_feed {
     struct event timer;
     struct status_text text; /* while is_making */
     bool is_making;
-    struct blob *newest; /* the event as it is sent; NULL: none yet */
-    size_t head_len;     /* of it: what is different each time */
+    struct blob *newest;  /* the event as it is sent; NULL: none yet */
+    size_t head_len;      /* of it: what is different each time */
     uint64_t spent_ns;    /* what the text has taken so far */
     uint64_t due_ms;      /* when the next one may begin */
     uint64_t counters_ms; /* when the next counters are due */
@@ -214,9 +214,9 @@ static void go_on(struct status_feed *f)
     f->spent_ns += took_ns;
     if (!is_whole)
         return;
-    f->due_ms = now_ms(f) + (f->spent_ns * SHARE / 1000000 > STATUS_MS
-                                 ? f->spent_ns * SHARE / 1000000
-                                 : STATUS_MS);
+    f->due_ms =
+        now_ms(f) +
+        (f->spent_ns * SHARE / 1000000 > STATUS_MS ? f->spent_ns * SHARE / 1000000 : STATUS_MS);
 }
 
 static void free_feed(struct status_feed *f)

@@ -1,7 +1,8 @@
 /* /rdzv/v1/status?watch=true: server-sent events for pages that stay open.
  *
- *     event: status      the whole, as JSON in one line: at once, and then when something has changed
- *     event: counters    what changes all the time, once a second: also the sign that rdzvd is there
+ *     event: status      the whole, as JSON in one line: at once, and then when something has
+ * changed event: counters    what changes all the time, once a second: also the sign that rdzvd is
+ * there
  *
  * All clients of one scope share a feed. It renders its text once for all of them, in slices, at
  * most twice a second, and takes at most a twentieth of the time for that. A client that does not

@@ -1,5 +1,5 @@
-/* The text of /rdzv/v1/status, written in slices: with many runs it takes long, and runs come and go
- * meanwhile. Each run is written as it is at one moment. */
+/* The text of /rdzv/v1/status, written in slices: with many runs it takes long, and runs come and
+ * go meanwhile. Each run is written as it is at one moment. */
 #pragma once
 
 #include "rdzv/admin/status_run.h"
@@ -32,7 +32,7 @@ struct status_text {
     bool any_run;
     size_t nodes_left, runs_left; /* so many more are written */
     uint64_t runs_left_out;       /* of the space */
-    size_t head_len; /* what changes each time is before that */
+    size_t head_len;              /* what changes each time is before that */
     struct reply_body body;
 };
 

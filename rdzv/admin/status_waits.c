@@ -1,7 +1,4 @@
-/* Who waits for what, as JSON. See status_waits.h for the contract.
- *
- * What torch's barriers write (torch/distributed/elastic/utils/store.py, distributed_c10d.py, 1.13
- * to 2.14): who arrives adds 1 to a counter and waits for a key that the last one sets. */
+/* Who waits for what, as JSON. See status_waits.h for the contract. */
 #include "rdzv/admin/status_waits.h"
 
 #include "rdzv/admin/json_member.h"
@@ -61,14 +58,21 @@ static void note_wait(struct waits *all, const struct keymap *m, const struct wa
     barrier_list_note(&all->barriers, m, waiter);
 }
 
+/* It is told with its run, if that is there. */
+static bool is_of_run(struct conn *c)
+{
+    const struct conn_agent *a = c10d_session(c)->bound.agent;
+
+    return c10d_session(c)->role == C10D_AGENT && a->run->run.view.exists;
+}
+
 /* The clients that wait there: they are owned by connections. */
 static void note_waiters(struct waits *all, const struct keymap *m)
 {
     const struct waiter *waiter;
 
     TAILQ_FOREACH(waiter, &m->open_waiters, entry) {
-        if (waiter->wake.kind == WAKE_WAITER &&
-            c10d_session(waiter->wake.owner)->role != C10D_AGENT)
+        if (waiter->wake.kind == WAKE_WAITER && !is_of_run(waiter->wake.owner))
             note_wait(all, m, waiter, NULL);
     }
 }

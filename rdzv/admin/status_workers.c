@@ -31,8 +31,8 @@ static cJSON *read_key(const struct run *run, const struct keymap *keys, const c
         return NULL;
     snprintf(full, sizeof full, "torchelastic/%s/%lld", name, (long long)rank);
     value = blob_slice(keymap_get(
-        keys, (struct slice){key, run_view_round_key(&run->view, run->view.record.round, full,
-                                                     key)}));
+        keys,
+        (struct slice){key, run_view_round_key(&run->view, run->view.record.round, full, key)}));
     return value.len == 0 || value.len > TEXT_MAX
                ? NULL
                : cJSON_ParseWithLength((const char *)value.ptr, value.len);

@@ -20,13 +20,13 @@ struct watch;
 struct http {
     const struct config *config;
     struct engine *engine;
-    const struct http_route *routes; /* rdzv/routes.c */
-    struct backoff *backoff;         /* of wrong passwords and tokens */
-    struct hasher *hasher;           /* of passwords */
+    const struct http_route *routes;   /* rdzv/routes.c */
+    struct backoff *backoff;           /* of wrong passwords and tokens */
+    struct hasher *hasher;             /* of passwords */
     struct status_feeds *status_feeds; /* of a store; else NULL */
     const struct upstream *upstream;   /* of a relay; else NULL */
-    uint64_t member_id, cluster_id;  /* as etcd derives them */
-    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
+    uint64_t member_id, cluster_id;    /* as etcd derives them */
+    struct relay_http *relay;          /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;
@@ -94,8 +94,8 @@ void reply_send(const struct http_request *r, const struct reply *reply);
 #define REPLY_HEAD_ROOM 1024
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
-/* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False, of
- * HTTP/1.0: without frames, and the end of the connection is that of the body. */
+/* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False,
+ * of HTTP/1.0: without frames, and the end of the connection is that of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
 
 /* Instead of a reply, before anything has changed: the request is handled again from its beginning

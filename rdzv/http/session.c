@@ -115,10 +115,9 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
     assert(h->watch == NULL);
     h->watch = watch;
     engine_use_began(r->http->engine);
-    h->chunked = reply_begin_stream(r, &(struct reply){.status = 200,
-                                                       .content_type = HTTP_JSON,
-                                                       .etcd = HTTP_ETCD_KEYS,
-                                                       .index = index});
+    h->chunked = reply_begin_stream(
+        r, &(struct reply){
+               .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index});
     h->keep_alive = r->head->keep_alive && h->chunked;
 }
 
@@ -493,12 +492,14 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
         r.path = url_unescape_path(head->target.path, path);
     else
         r.path = url_clean_path(head->target.path, path, &moved);
+    conn_net(c)->served = c;
     if (session_of(c)->job != NULL) {
         run_job(&r);
     } else {
         http_of(c)->engine->stats.http_requests++;
         ask_endpoint(&r, moved);
     }
+    conn_net(c)->served = NULL;
     if (path != small)
         account_free(ACCOUNT_INPUT, path, room);
     if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||

@@ -145,8 +145,6 @@ static void set_result(struct conn *c, enum protocol_result result)
  * needs at least. */
 static size_t show(struct conn *c, uint8_t *in, size_t len, size_t *need)
 {
-    struct net *n = conn_net(c);
-    const struct conn *before = n->served; /* a carrier may be at work on its own input */
     struct protocol_progress progress = {0};
     enum protocol_result result;
     size_t used;
@@ -160,9 +158,7 @@ static size_t show(struct conn *c, uint8_t *in, size_t len, size_t *need)
     if (used == len)
         return used;
     progress = (struct protocol_progress){0};
-    n->served = c;
     result = c->protocol->read(c, in + used, len - used, &progress);
-    n->served = before;
     used += progress.used;
     if (c->end == CONN_CLOSED)
         return used;

@@ -47,7 +47,7 @@ struct net {
     size_t deferred_count;     /* of both */
     const struct conn *costly_turn; /* goes on just now, and was in `costly` */
     const struct conn *measured;    /* carries out a costly request just now */
-    const struct conn *served;      /* its requests are carried out just now; NULL: no one's */
+    const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
     struct pace pace;
     size_t conn_count;

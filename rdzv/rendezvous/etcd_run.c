@@ -3,16 +3,17 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 
-#define V2_PREFIX   "/torch/elastic/rendezvous/"
-#define ETCD_KEY    "/rdzv/active_version"
-#define ETCD_RUN    "/run_"
-#define ETCD_STATE  (1u << 20) /* bytes of a JSON that is read: some ten thousand nodes */
-#define ETCD_RANK   100000     /* no rank is higher */
+#define V2_PREFIX  "/torch/elastic/rendezvous/"
+#define ETCD_KEY   "/rdzv/active_version"
+#define ETCD_RUN   "/run_"
+#define ETCD_STATE (256u << 10) /* bytes of a JSON that is read: some four thousand nodes */
+#define ETCD_NODES 20000        /* more than can be in that */
 
 /* --- Paths. --- */
 
@@ -22,8 +23,8 @@ static bool parse_etcd(struct slice path, struct slice *id, struct slice *root)
 
     while (at > 0 && path.ptr[at - 1] != '/')
         at--;
-    if (at == 0 || !slice_starts_with((struct slice){path.ptr + at - 1, end - at + 1},
-                                      slice_str(ETCD_RUN)))
+    if (at == 0 ||
+        !slice_starts_with((struct slice){path.ptr + at - 1, end - at + 1}, slice_str(ETCD_RUN)))
         return false;
     *root = (struct slice){path.ptr, end};
     *id = (struct slice){path.ptr + at - 1 + strlen(ETCD_RUN), end - at + 1 - strlen(ETCD_RUN)};
@@ -82,82 +83,109 @@ struct reading {
     uint64_t waiting;
 };
 
-static int64_t rank_of(const cJSON *item)
+/* -1: it is no number of nodes. */
+static int64_t count_of(const cJSON *item)
 {
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < ETCD_RANK
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= ETCD_NODES
                ? (int64_t)item->valuedouble
                : -1;
 }
 
-/* The node of that rank in the version that there was; NULL: none. */
-static const struct torch_node *find_rank(const struct etcd_run *r, int64_t version, int64_t rank)
+/* The ranks are 0, 1, 2, … in this order: each is given to the next one who joins. */
+static bool are_ranks(const cJSON *ranks)
 {
-    for (size_t i = 0; r->is_state && r->state.round == version && i < r->state.count; i++) {
-        if (r->state.nodes[i].rank == rank)
-            return &r->state.nodes[i];
-    }
-    return NULL;
-}
-
-static bool add_rank(const struct etcd_run *r, struct torch_state *state, int64_t rank,
-                     const struct etcd_writer *by)
-{
-    const struct torch_node *old = find_rank(r, state->round, rank);
-    struct torch_node node = {
-        .pid = rank, .rank = rank, .local_id = state->round, .participant = true};
-    struct torch_node *at;
-
-    if (old != NULL)
-        node.addr = old->addr;
-    else if (by != NULL)
-        node.addr = slice_str(by->host);
-    return torch_state_insert(state, &node, &at);
-}
-
-/* A node joins with a write of its own: of several new ones, it is not known who they are. */
-static bool add_ranks(const struct etcd_run *r, struct torch_state *state, const cJSON *ranks,
-                      const struct etcd_writer *by)
-{
-    int64_t count = cJSON_GetArraySize(ranks), fresh = 0;
     const cJSON *item;
+    int64_t next = 0;
 
-    cJSON_ArrayForEach(item, ranks)
-        fresh += find_rank(r, state->round, rank_of(item)) == NULL;
-    if (count >= ETCD_RANK)
-        return false;
     cJSON_ArrayForEach(item, ranks)
     {
-        if (rank_of(item) < 0 || !add_rank(r, state, rank_of(item), fresh == 1 ? by : NULL))
+        if (count_of(item) != next++)
             return false;
     }
     return true;
 }
 
-static bool read_json(const struct etcd_run *r, const cJSON *json, bool has_ttl,
-                      const struct etcd_writer *by, struct reading *out)
+static int compare_nodes(const void *a, const void *b)
+{
+    return torch_node_compare(a, b);
+}
+
+/* Fills in what is known of each. A node joins with a write of its own: of several new ones, it is
+ * not known who they are. */
+static void name_nodes(const struct etcd_run *r, int64_t version, struct torch_node *nodes,
+                       size_t count, const struct etcd_writer *by)
+{
+    size_t old = r->is_state && r->state.round == version ? r->state.count : 0;
+
+    for (size_t i = 0; i < count; i++)
+        nodes[i] = (struct torch_node){
+            .pid = (int64_t)i, .rank = (int64_t)i, .local_id = version, .participant = true};
+    for (size_t i = 0; i < old; i++) {
+        if (r->state.nodes[i].rank < (int64_t)count)
+            nodes[r->state.nodes[i].rank].addr = r->state.nodes[i].addr;
+    }
+    if (by != NULL && count == old + 1)
+        nodes[old].addr = slice_str(by->host);
+}
+
+/* False: memory is short. In their order, each is put behind the last one. */
+static bool insert_nodes(struct torch_state *state, struct torch_node *nodes, size_t count)
+{
+    struct torch_node *at;
+
+    qsort(nodes, count, sizeof *nodes, compare_nodes);
+    for (size_t i = 0; i < count; i++) {
+        if (!torch_state_insert(state, &nodes[i], &at))
+            return false;
+    }
+    return true;
+}
+
+/* The same. */
+static bool add_nodes(const struct etcd_run *r, struct torch_state *state, size_t count,
+                      const struct etcd_writer *by)
+{
+    size_t len = count * sizeof(struct torch_node);
+    struct torch_node *nodes;
+    bool ok;
+
+    if (count == 0)
+        return true;
+    nodes = account_request(ACCOUNT_RUNS, account_class_of(len), len);
+    if (nodes == NULL)
+        return false;
+    name_nodes(r, state->round, nodes, count, by);
+    ok = insert_nodes(state, nodes, count);
+    account_free(ACCOUNT_RUNS, nodes, len);
+    return ok;
+}
+
+/* Everything but the nodes. Their count; -1: it is nothing that torch writes. */
+static int64_t read_json(const cJSON *json, bool has_ttl, struct reading *out)
 {
     const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "status"));
     const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "version"));
+    const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(json, "participants");
+    int64_t waiting = count_of(cJSON_GetObjectItemCaseSensitive(json, "num_workers_waiting"));
     uint64_t number = 0;
 
-    if (status == NULL)
-        return false;
+    if (status == NULL || !are_ranks(ranks))
+        return -1;
     if (version != NULL && slice_to_u64(slice_str(version), INT64_MAX, &number))
         out->state.round = (int64_t)number;
     out->state.closed = strcmp(status, "closed") == 0;
     out->state.complete = out->is_confirmed = strcmp(status, "final") == 0;
     out->is_last_call = has_ttl && strcmp(status, "joinable") == 0;
     out->is_state = out->state.closed || version != NULL;
-    if (rank_of(cJSON_GetObjectItemCaseSensitive(json, "num_workers_waiting")) > 0)
-        out->waiting =
-            (uint64_t)rank_of(cJSON_GetObjectItemCaseSensitive(json, "num_workers_waiting"));
-    return add_ranks(r, &out->state, cJSON_GetObjectItemCaseSensitive(json, "participants"), by);
+    out->waiting = waiting > 0 ? (uint64_t)waiting : 0;
+    return out->is_state ? cJSON_GetArraySize(ranks) : 0;
 }
 
 /* False: memory is short. */
 static bool read_value(const struct etcd_run *r, struct slice value, bool has_ttl,
                        const struct etcd_writer *by, struct reading *out)
 {
+    int64_t count;
     cJSON *json;
 
     *out = (struct reading){0};
@@ -169,14 +197,16 @@ static bool read_value(const struct etcd_run *r, struct slice value, bool has_tt
         out->is_state = status == TORCH_STATE_OK;
         return status != TORCH_STATE_NO_MEMORY;
     }
-    json = value.len > ETCD_STATE ? NULL
-                                  : cJSON_ParseWithLength((const char *)value.ptr, value.len);
-    if (json == NULL || !read_json(r, json, has_ttl, by, out)) {
-        torch_state_free(&out->state);
-        *out = (struct reading){0};
-    }
+    json =
+        value.len > ETCD_STATE ? NULL : cJSON_ParseWithLength((const char *)value.ptr, value.len);
+    count = read_json(json, has_ttl, out);
     cJSON_Delete(json);
-    return true;
+    if (count < 0)
+        *out = (struct reading){0};
+    if (count < 0 || add_nodes(r, &out->state, (size_t)count, by))
+        return true;
+    torch_state_free(&out->state);
+    return false;
 }
 
 /* --- Members. --- */
@@ -200,9 +230,9 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
 {
     const struct torch_node *writer =
         r->backend == BACKEND_ETCD_V2 && by != NULL ? torch_merge_writer(&r->state, next) : NULL;
-    struct etcd_member *members = account_request_zeroed(
-        ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
-        next->count * sizeof *members);
+    struct etcd_member *members =
+        account_request_zeroed(ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
+                               next->count * sizeof *members);
 
     for (size_t i = 0; members != NULL && i < next->count; i++) {
         const struct torch_node *old = torch_state_find(&r->state, &next->nodes[i]);
@@ -243,6 +273,7 @@ static const char *words(const struct etcd_run *r, const struct torch_node *node
 /* The others take a node out whose heartbeat is too old; or it has left. */
 static void note_departure(struct etcd_run *r, const struct torch_node *old, int64_t now_us)
 {
+    const char *from = r->members[index_of(&r->state, old)].peer;
     char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
     int64_t age_us = 0;
 
@@ -250,11 +281,12 @@ static void note_departure(struct etcd_run *r, const struct torch_node *old, int
     if (!old->has_heartbeat || __builtin_sub_overflow(now_us, old->heartbeat_us, &age_us) ||
         age_us < TORCH_DEAD_MS * INT64_C(1000)) {
         history_leave(&r->history, name);
+        history_lose(&r->history, name, LOSS_LEFT, from, now_us);
         return;
     }
     history_add(&r->history, "%s was lost: its last heartbeat was %lld s old", words(r, old, text),
                 (long long)(age_us / 1000000));
-    history_lose(&r->history, name, LOSS_SILENT, r->members[index_of(&r->state, old)].peer, now_us);
+    history_lose(&r->history, name, LOSS_SILENT, from, now_us);
 }
 
 static void note_departures(struct etcd_run *r, const struct torch_state *next, int64_t now_us)
@@ -386,8 +418,7 @@ static bool keep_completed(struct etcd_run *r, const struct torch_state *state)
     return true;
 }
 
-static void put_reading(struct etcd_run *r, const struct reading *next,
-                        struct etcd_member *members)
+static void put_reading(struct etcd_run *r, const struct reading *next, struct etcd_member *members)
 {
     drop_members(r->members, r->member_room);
     torch_state_free(&r->state);
@@ -430,8 +461,8 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
 size_t etcd_run_keep_alive(const struct etcd_run *r, size_t i, char *out)
 {
     memcpy(out, r->root.ptr, r->root.len);
-    return r->root.len + (size_t)snprintf(out + r->root.len, ETCD_RUN_ROOM, "/rdzv/v_%lld/rank_%lld",
-                                          (long long)r->state.round,
+    return r->root.len + (size_t)snprintf(out + r->root.len, ETCD_RUN_ROOM,
+                                          "/rdzv/v_%lld/rank_%lld", (long long)r->state.round,
                                           (long long)r->state.nodes[i].rank);
 }
 

@@ -1,6 +1,6 @@
-/* A run of torchrun over etcd's API, as the one key tells of it that its agents change: the state of
- * `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. Nothing is decided for such a run; it
- * is only shown. See run_status.h. Knows no tree, no connection and no clock.
+/* A run of torchrun over etcd's API, as the one key tells of it that its agents change: the state
+ * of `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. Nothing is decided for such a
+ * run; it is only shown. See run_status.h. Knows no tree, no connection and no clock.
  *
  * Upstream: torch/distributed/elastic/rendezvous/etcd_rendezvous_backend.py, etcd_rendezvous.py
  * (1.13 to 2.14). */
@@ -36,9 +36,9 @@ struct etcd_run {
 
     /* What is read. */
     bool is_state;
-    bool is_last_call;   /* `etcd`: joinable, and so many have joined as are needed */
-    bool is_confirmed;   /* `etcd`: final, so each node has a keep-alive key */
-    uint64_t waiting;    /* `etcd`: nodes that wait; nothing tells which */
+    bool is_last_call;           /* `etcd`: joinable, and so many have joined as are needed */
+    bool is_confirmed;           /* `etcd`: final, so each node has a keep-alive key */
+    uint64_t waiting;            /* `etcd`: nodes that wait; nothing tells which */
     struct torch_state state;    /* `etcd`: a node's pid is its rank, its local id the version */
     struct etcd_member *members; /* of each node */
     size_t member_room;

@@ -6,9 +6,11 @@
 /* A value up to this is read at once: with a request of that length, it takes as long as that. */
 #define READ_AT_ONCE (16u << 10)
 
-/* A tick looks at the time after so many runs, and takes no longer than so many nanoseconds. */
-#define RUNS_AT_A_TIME 32
-#define TICK_NS        2000000u
+/* A tick takes no longer than so many nanoseconds, and one run. */
+#define TICK_NS 2000000u
+
+/* Reading a byte of JSON takes as long as so many bytes of anything else. */
+#define JSON_WEIGHT 32u
 
 void etcd_runs_init(struct etcd_runs *runs, uint64_t seed)
 {
@@ -86,7 +88,7 @@ static void read_run(struct rendezvous_space *home, struct etcd_run *run,
     if (run->is_confirmed)
         check_keep_alives(home, run); /* first: whose key has expired may be why it was changed */
     if (exists != run->exists || (exists && n->modified != run->modified)) {
-        home->rdzv->engine->work += value.len;
+        home->rdzv->engine->work += value.len * (run->backend == BACKEND_ETCD ? JSON_WEIGHT : 1);
         if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(home)))
             return;
         run->modified = exists ? n->modified : 0;
@@ -204,8 +206,7 @@ void etcd_runs_tick(struct rendezvous_space *home)
 
         if (run == NULL)
             run = TAILQ_FIRST(&home->etcd_runs.list);
-        if (run == NULL || (i % RUNS_AT_A_TIME == RUNS_AT_A_TIME - 1 &&
-                            clock_monotonic_ns(clock) >= until))
+        if (run == NULL || clock_monotonic_ns(clock) >= until)
             return;
         etcd_runs_pin(run);
         etcd_runs_look(home, run);

@@ -17,16 +17,17 @@ struct etcd_runs {
 void etcd_runs_init(struct etcd_runs *runs, uint64_t seed);
 void etcd_runs_fini(struct etcd_runs *runs);
 
-/* True when a key may be that of a run: what is asked of each change of a tree. */
+/* True when a key may be that of a run. It is asked of each change of a tree: two bytes tell of
+ * most. */
 static inline bool etcd_runs_concerns(struct slice path)
 {
     static const char v2[] = "/torch/elastic/rendezvous/", old[] = "/rdzv/active_version";
-    const size_t len = sizeof old - 1;
+    const size_t front = sizeof v2 - 1, end = sizeof old - 1;
 
-    return path.len > len && ((path.ptr[path.len - 1] == 'n' &&
-                               memcmp(path.ptr + path.len - len, old, len) == 0) ||
-                              slice_starts_with(path, (struct slice){(const uint8_t *)v2,
-                                                                     sizeof v2 - 1}));
+    if (path.len <= end)
+        return false;
+    return (path.ptr[path.len - 1] == 'n' && memcmp(path.ptr + path.len - end, old, end) == 0) ||
+           (path.ptr[1] == 't' && path.len > front && memcmp(path.ptr, v2, front) == 0);
 }
 
 /* A key that concerns them has been changed. */
@@ -41,7 +42,7 @@ void etcd_runs_tick(struct rendezvous_space *home);
 /* Reads what has changed since. */
 void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run);
 
-/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both take
- * NULL. */
+/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both
+ * take NULL. */
 void etcd_runs_pin(struct etcd_run *run);
 void etcd_runs_unpin(struct rendezvous_space *home, struct etcd_run *run);

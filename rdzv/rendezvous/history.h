@@ -1,7 +1,7 @@
 /* What happened to a run: its rounds, when each began, was complete and ended, and why it ended, in
  * plain words; and who was lost. It is made of what the policy notes of c10d's runs (explain.h) and
- * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory alone: when
- * that is short, or rdzvd is started again, the past is forgotten. */
+ * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory alone:
+ * when that is short, or rdzvd is started again, the past is forgotten. */
 #pragma once
 
 #include "rdzv/rendezvous/run.h"
@@ -26,6 +26,7 @@ enum loss_kind {
     LOSS_DISCONNECTED, /* its connection ended */
     LOSS_SILENT,       /* nothing came of it for too long */
     LOSS_REPLACED,     /* it was started again under the same name */
+    LOSS_LEFT,         /* over etcd-v2: it left by itself, as a node does between two rounds */
 };
 
 struct history_loss {
@@ -41,7 +42,7 @@ struct history {
     size_t count, room;
     struct history_loss *losses;
     size_t loss_count, loss_room;
-    uint64_t min, max; /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
+    uint64_t min, max;  /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
     bool had_last_call; /* the newest round has had one */
     char *left;         /* the node that history_round.left is about; owned */
 };

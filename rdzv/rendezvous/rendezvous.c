@@ -1,6 +1,8 @@
 /* Sessions, spaces and time as events of the policy. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
+#include <stdio.h>
+
 #include "proto/torch/torch_timing.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
@@ -674,9 +676,8 @@ static struct node_facts look(const struct run_facts *f, const struct torch_node
 
     if (a == NULL)
         return (struct node_facts){0};
-    return (struct node_facts){.connected = true,
-                               .joined_us = conn_agent_of(a)->joined_us,
-                               .ahead_us = a->clock_ahead_us};
+    return (struct node_facts){
+        .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock_ahead_us};
 }
 
 static const char *peer(const struct run_facts *f, const struct torch_node *node,
@@ -707,6 +708,28 @@ void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *ru
                    engine_wall_ns(home->rdzv->engine) / 1000, out);
 }
 
+/* A second agent of a node, which has begun as agents do, and is heard of: no clone of the first
+ * one's connection, and not one whose place it has taken. */
+static bool is_second(const struct agent *a, uint64_t now_ms)
+{
+    return a->has_node && !a->is_listed && a->is_introduced &&
+           clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
+}
+
+static void find_doubled(const struct run *run, uint64_t now_ms, struct run_facts *out)
+{
+    char text[CONN_PEER_MAX];
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (!is_second(a, now_ms))
+            continue;
+        out->doubled = &a->node;
+        snprintf(out->doubled_peer, sizeof out->doubled_peer, "%s", conn_peer(conn_of(a), text));
+        return;
+    }
+}
+
 void rendezvous_facts(const struct run *run, struct run_facts *out)
 {
     const struct live_run *live = live_of(run);
@@ -725,6 +748,7 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .look = look,
                               .peer = peer,
                               .arg = run};
+    find_doubled(run, engine_now_ms(live->home->rdzv->engine), out);
 }
 
 /* --- Beginning and end. --- */

@@ -46,8 +46,9 @@ uint64_t rendezvous_forget(const struct run *run);
 /* The connection of that node's agent, or NULL. */
 const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);
 
-/* A run that is pinned stays where it is, and rendezvous_next() may be asked of it, whatever happens
- * meanwhile. It may have ended when it is unpinned, and then it goes. NULL: nothing is done. */
+/* A run that is pinned stays where it is, and rendezvous_next() may be asked of it, whatever
+ * happens meanwhile. It may have ended when it is unpinned, and then it goes. NULL: nothing is
+ * done. */
 void rendezvous_pin(const struct run *run);
 void rendezvous_unpin(const struct run *run);
 

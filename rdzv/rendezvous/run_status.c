@@ -59,7 +59,8 @@ static const char *loss_name(enum loss_kind kind)
 {
     static const char *const names[] = {[LOSS_DISCONNECTED] = "disconnected",
                                         [LOSS_SILENT] = "silent",
-                                        [LOSS_REPLACED] = "replaced"};
+                                        [LOSS_REPLACED] = "replaced",
+                                        [LOSS_LEFT] = "left"};
 
     return names[kind];
 }
@@ -106,10 +107,32 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
     return i;
 }
 
-/* Who was in the last completed round, and is not there. A connected agent is between two rounds. */
+/* Between two rounds a node is in neither. A connection tells of it; over etcd, only that it left
+ * by itself, just now. */
+#define BETWEEN_ROUNDS_US INT64_C(5000000)
+
+static bool is_between_rounds(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct history_loss *loss;
+
+    if (f->backend == BACKEND_C10D)
+        return f->look(f, node).connected;
+    loss = history_find_loss(f->history, node);
+    return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
+}
+
+/* Who was in the last completed round, and is not there. */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
-    return node->participant && !is_there(f->state, node) && !f->look(f, node).connected;
+    return node->participant && !is_there(f->state, node) && !is_between_rounds(f, node);
+}
+
+/* What nearly all are: the one node of its address is there. */
+static bool is_unchanged(const struct run_facts *f, const struct address_group *g)
+{
+    return g->now_end - g->now == 1 && g->then_end - g->then == 1 &&
+           explain_role(&f->state->nodes[g->now]) != NULL &&
+           torch_node_compare(&f->state->nodes[g->now], &f->last_completed->nodes[g->then]) == 0;
 }
 
 /* Those who came to that address since make up for as many who went; the ones of which it is known
@@ -120,6 +143,8 @@ static void compare_group(const struct run_facts *f, const struct address_group 
     const struct torch_state *state = f->state, *then = f->last_completed;
     size_t newcomers = 0, gone = 0;
 
+    if (is_unchanged(f, g))
+        return;
     for (size_t i = g->now; i < g->now_end; i++) {
         const struct torch_node *node = &state->nodes[i];
         const struct torch_node *old = torch_state_find(then, node);
@@ -131,6 +156,10 @@ static void compare_group(const struct run_facts *f, const struct address_group 
     if (gone <= newcomers)
         return;
     gone -= newcomers;
+    if (out->missing_listed == MISSING_LISTED) {
+        out->missing_found += gone;
+        return;
+    }
     for (int lost = 1; lost >= 0; lost--) {
         for (size_t i = g->then; i < g->then_end && gone > 0; i++) {
             const struct torch_node *node = &then->nodes[i];
@@ -198,12 +227,12 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
         if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
             count_node(f, &f->state->nodes[i], out);
     }
-    out->waiting += f->unnamed_waiting;
+    there = out->participants + out->waiting;
+    out->waiting += f->unnamed_waiting; /* participants, or others */
     if (f->is_state && f->state->closed)
         return; /* all are to go */
     if (f->is_state && f->last_completed != NULL)
         compare_rounds(f, out);
-    there = out->participants + out->waiting;
     out->missing_count = out->missing_found;
     raise_to(&out->missing_count, f->expected, there + out->spares);
     if (!f->is_state || !f->state->complete)
@@ -232,7 +261,8 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 {
     if (f->agents_waiting > 0)
         hint(h,
-             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) wait "
+             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
+             "wait "
              "until it is forgotten",
              f->agents_waiting);
     else if (f->backend != BACKEND_C10D)
@@ -241,6 +271,20 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
     else if (f->agents == 0)
         hint(h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
                 "agents that come with the same --rdzv-id wait until then");
+}
+
+/* Pods on their host's network have its name, and each its agent as the first process. */
+static void hint_doubled(const struct run_facts *f, struct hints *h)
+{
+    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX], text[STATUS_PEER_MAX];
+    const char *peer = f->peer(f, f->doubled, text);
+
+    hint(
+        h,
+        "two agents are there as %.60s, from %s and %s: torch takes them for one node; give each a "
+        "name of its own (--local-addr)",
+        history_node_words(history_node_text(f->doubled, name), words), peer == NULL ? "" : peer,
+        f->doubled_peer);
 }
 
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
@@ -254,12 +298,14 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
         hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
              (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->state->complete)
-        hint(h, "nodes that have joined: %llu; how many the agents wait for is in none of their "
-                "messages, so that --expect has to tell rdzvd",
+        hint(h,
+             "nodes that have joined: %llu; how many the agents wait for is in none of their "
+             "messages, so that --expect has to tell rdzvd",
              (unsigned long long)there);
     if (f->state->complete && survey->waiting > 0)
-        hint(h, "nodes that wait for the next round: %llu; it begins when the workers of this one "
-                "have been stopped",
+        hint(h,
+             "nodes that wait for the next round: %llu; it begins when the workers of this one "
+             "have been stopped",
              (unsigned long long)survey->waiting);
     if (survey->silent > 0)
         hint(h, "nodes that have not been heard of for %d s: %llu",
@@ -271,6 +317,8 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
 {
     struct hints h = {.texts = hints};
 
+    if (f->doubled != NULL)
+        hint_doubled(f, &h);
     if (f->is_state && f->state->closed)
         hint_closed(f, &h);
     else if (f->is_state)

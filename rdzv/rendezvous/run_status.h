@@ -12,6 +12,8 @@ enum run_backend {
                      was not seen; the pid is the rank, and the local id the round */
 };
 
+#define STATUS_PEER_MAX 160
+
 /* What is known of a node beside the run's keys. */
 struct node_facts {
     bool connected;    /* c10d: it has an open connection */
@@ -20,21 +22,21 @@ struct node_facts {
     int64_t ahead_us;  /* its clock, compared with ours */
 };
 
-#define STATUS_PEER_MAX 160
-
 struct run_facts {
     enum run_backend backend;
     struct slice id;
     int64_t now_us;
-    bool is_state;                            /* `state` says something */
-    bool is_last_call;        /* etcd: it has one, and does not say until when */
-    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
-    const struct torch_state *state;          /* as the keys say */
+    bool is_state;                   /* `state` says something */
+    bool is_last_call;               /* etcd: it has one, and does not say until when */
+    uint64_t unnamed_waiting;        /* etcd: nodes that wait; the state does not have them */
+    const struct torch_state *state; /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
     const struct history *history;
-    uint64_t expected;     /* --expect; 0: unknown */
-    size_t agents;         /* c10d: connections */
-    size_t agents_waiting; /* those who came when it was closed */
+    uint64_t expected;                  /* --expect; 0: unknown */
+    size_t agents;                      /* c10d: connections */
+    size_t agents_waiting;              /* those who came when it was closed */
+    const struct torch_node *doubled;   /* c10d: two agents are there as this node; NULL: none */
+    char doubled_peer[STATUS_PEER_MAX]; /* the one that node->peer is not */
     struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
     /* Who writes as that node; NULL: not known. */
     const char *(*peer)(const struct run_facts *f, const struct torch_node *node,
@@ -78,6 +80,6 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out);
 
 /* Sentences about what looks wrong. Returns how many. */
 #define HINTS_MAX     6
-#define HINT_TEXT_MAX 320
+#define HINT_TEXT_MAX 640
 size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
                         char hints[HINTS_MAX][HINT_TEXT_MAX]);

@@ -34,9 +34,9 @@ struct live_run {
     struct worker_use *worker_store; /* for new sessions; NULL: none */
     struct history history;
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
-    bool stale;     /* a command has failed, so the view is not what its key says */
-    unsigned steps; /* open ones: it is not freed before they end */
-    unsigned pins;  /* the same: whoever goes through all runs will come to it */
+    bool stale;              /* a command has failed, so the view is not what its key says */
+    unsigned steps;          /* open ones: it is not freed before they end */
+    unsigned pins;           /* the same: whoever goes through all runs will come to it */
 };
 
 /* A connection of an agent. */

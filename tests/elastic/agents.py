@@ -95,6 +95,10 @@ class Peer:
         self.send(b"\x05" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys)))
         return self.take(1) == b"\0"
 
+    def delete(self, key):
+        self.send(b"\x08" + text(key))
+        return self.number() == 1
+
     def count(self):
         self.send(b"\x07")
         return self.number()

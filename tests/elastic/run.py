@@ -20,10 +20,13 @@ import re
 import selectors
 import signal
 import socket
+import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
+import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -1677,6 +1680,336 @@ def times_of_any_year_are_told():
         same(run["last_call_ends"], times[-1] + "Z", "last call")
         same([n["heartbeat"] for n in run["nodes"] if n["addr"] != "a"],
              [text + "Z" for text in times], "heartbeats")
+
+
+# ------------------------------------------------------------ how a run stands
+
+
+STATUS = "/rdzv/v1/status"
+
+
+def status_of(port, run="job"):
+    """The run, and the space that it is in."""
+    space = get_json(port, STATUS)["spaces"][0]
+    runs = [r for r in space["runs"] if r["id"] == run]
+    same(len(runs), 1, "runs of that name")
+    return runs[0], space
+
+
+def await_space(port, condition):
+    """The space, once `condition` holds of it: what other connections have sent is read in
+    iterations of their own."""
+    deadline = time.monotonic() + 20
+    while True:
+        space = get_json(port, STATUS)["spaces"][0]
+        if condition(space):
+            return space
+        check(time.monotonic() < deadline, "waited in vain: %s" % space)
+
+
+def await_status(port, condition):
+    """The run "job" and its space, once `condition` holds of the run."""
+    space = await_space(port, lambda s: any(r["id"] == "job" and condition(r) for r in s["runs"]))
+    return next(r for r in space["runs"] if r["id"] == "job"), space
+
+
+def barrier_request(key, size):
+    return b"\x12" + text(key) + struct.pack("<q", size)
+
+
+@case
+def the_status_says_who_waits_for_what():
+    with daemon("--expect=3") as server:
+        # Before there is a run: later, they would be taken for its workers.
+        plain, other = Peer(server.port), Peer(server.port)
+        plain.send(wait_request(b"/a key", b"/" + 300 * b"k"))
+        other.send(barrier_request(b"/meet", 3))
+        early = Peer(server.port)
+        early.send(wait_request(PREFIX + b"not-yet"))
+        space = await_space(server.port, lambda s: len(s["waits"]) == 3)
+        check([PREFIX.decode() + "not-yet"] in [w["keys"] for w in space["waits"]], space["waits"])
+        early.close()
+        await_space(server.port, lambda s: len(s["waits"]) == 2)
+        a, b = meet(server.port, "job", ["a", "b"])
+        a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
+        a.send(wait_request(*(a.round_key(0, b"torchelastic/role_info/%d" % i) for i in (0, 1))))
+        run, space = await_status(server.port, lambda r: r["waits"])
+        same((run["expect"], run["missing_count"], run["missing"]), (3, 1, []), "who is missing")
+        wait = run["waits"][0]
+        same((wait["peer"], wait["node"], wait["rank"]), (a.name, "a", 0), "who waits")
+        key = a.round_key(0, b"torchelastic/role_info/1").decode()
+        same((wait["keys"], wait["key_count"]), ([key], 1), "for what")
+        same(run["absent_keys"], [{"key": key, "waiters": 1}], "keys that are not there")
+        same(run["barriers"], [{"key": key[:-1], "arrived": 1, "size": 2, "absent": [1],
+                                "absent_nodes": ["b"]}], "an exchange that goes on")
+        same({w["peer"]: (w["key_count"], w["keys"]) for w in space["waits"]},
+             {plain.name: (2, ["/a key", "/" + 199 * "k" + "…"]), other.name: (1, ["/meet"])},
+             "clients of no run, and their keys")
+        same(space["waits_count"], 2, "how many")
+        same(space["barriers"], [{"key": "/meet", "arrived": 1, "size": 3}], "a BARRIER")
+        b.set(b.round_key(0, b"torchelastic/role_info/1"), b"{}")
+        a.expect(b"\0")
+        same(status_of(server.port)[0]["waits"], [], "nobody waits any more")
+
+
+@case
+def the_status_says_who_is_not_at_the_exit_barrier():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        members = agents[0].round_key(0, b"torchelastic/agent/terminal_state/num_members")
+        for agent in agents[0], agents[2]:
+            agent.add(members, 1)
+            agent.send(wait_request(members.replace(b"num_members", b"last_member")))
+        run = await_status(server.port, lambda r: len(r["waits"]) == 2)[0]
+        same(run["barriers"],
+             [{"key": members.decode(), "arrived": 2, "size": 3, "absent": [1],
+               "absent_nodes": ["b"]}], "who is not there")
+        # One has been counted that does not wait: then it is not known who is absent.
+        agents[1].add(members, 1)
+        same(status_of(server.port)[0]["barriers"],
+             [{"key": members.decode(), "arrived": 3, "size": 3}], "all have arrived")
+
+
+@case
+def the_status_says_which_node_is_not_at_a_barrier_of_workers():
+    with daemon(listen=("0.0.0.0:0",)) as server:
+        sources = {"a": "127.0.0.1", "b": "127.0.0.3"}
+        agents = [Agent(server.port, "job", name, source=sources[name]) for name in "ab"]
+        rejoin(agents)
+        settle(agents)
+        for rank, agent in enumerate(agents):
+            agent.set(agent.round_key(0, b"torchelastic/role_info/%d" % rank),
+                      b'{"role": "default", "rank": %d, "local_world_size": 2}' % rank)
+            agent.set(agent.round_key(0, b"torchelastic/assigned_ranks/%d" % rank),
+                      b"[%d, 4, %d, 4]" % (2 * rank, 2 * rank))
+        workers = [Peer(server.port, source=sources[name]) for name in "aab"]
+        key = b"/default_pg/0//store_based_barrier_key:1"
+        for w in workers:
+            w.add(key, 1)
+            w.send(wait_request(key + b":last_worker"))
+        run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
+        same(run["barriers"], [{"key": key.decode(), "arrived": 3, "size": 4,
+                                "absent_nodes": ["b"]}], "who is not there")
+        same(run["absent_keys"], [{"key": (key + b":last_worker").decode(), "waiters": 3}], "keys")
+        workers[1].close()
+        run = await_status(server.port, lambda r: len(r["waits"]) == 2)[0]
+        same(run["barriers"],
+             [{"key": key.decode(), "arrived": 3, "size": 4}], "who has left is not told apart")
+
+
+@case
+def the_status_knows_why_a_round_ended():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        b.close()
+        server.wait_log(r"event=node_disconnected ")
+        run = status_of(server.port)[0]
+        same([(m["addr"], m["rank"], m["why"], m["peer"]) for m in run["missing"]],
+             [("b", 1, "disconnected", b.name)], "who is missing")
+        check("b (pid 100) was lost: its connection ended; rdzvd told" in run["rounds"][0]["why"], run)
+        a.read()
+        a.leave()
+        rejoin([a])
+        run = status_of(server.port)[0]
+        same([r["round"] for r in run["rounds"]], [1, 0], "rounds")
+        check("ended" in run["rounds"][1] and "why" not in run["rounds"][0], run["rounds"])
+        same(run["missing"], [], "the new round has all it needs")
+        whole = get_json(server.port, "/rdzv/v1/spaces/default/status")
+        same(whole["runs"][0]["rounds"], run["rounds"], "the space alone")
+        same(whole["name"], "default", "its name")
+        same(http_request(server.port, "GET", "/rdzv/v1/spaces/nobody/status")[0], 404, "no space")
+        same(http_request(server.port, "PUT", STATUS)[0], 405, "PUT")
+
+
+def etcd_put(port, path, value, **more):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c.request("PUT", "/v2/keys" + path, urllib.parse.urlencode(dict(more, value=value)),
+              {"Content-Type": "application/x-www-form-urlencoded"})
+    reply = c.getresponse()
+    reply.read()
+    check(reply.status in (200, 201), reply.status)
+    name = "%s:%d" % c.sock.getsockname()[:2]
+    c.close()
+    return name
+
+
+@case
+def runs_over_etcd_are_shown():
+    with daemon("--runs-per-space=2") as server:
+        state = ts.State()
+        node = ts.Node("a", 7, 0)
+        state.participants[node] = 0
+        state.last_heartbeats[node] = ts.now()
+        name = etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state), ttl=7200)
+        run, space = status_of(server.port)
+        same((run["backend"], run["state"], run["round"]), ("etcd-v2", "joining", 0), "the run")
+        same([(n["addr"], n["pid"], n["peer"]) for n in run["nodes"]], [("a", 7, name)], "its node")
+        # A long value is read when it is asked for.
+        for i in range(400):
+            other = ts.Node("node-%d" % i, 7, 0)
+            state.participants[other] = 0
+            state.last_heartbeats[other] = ts.now()
+        complete_round(state)
+        etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state))
+        run = status_of(server.port)[0]
+        same((run["state"], run["participants"], len(run["nodes"])), ("complete", 401, 401), "all")
+        old = "/p/run_old/rdzv/active_version"
+        etcd_put(server.port, old, '{"status": "joinable", "version": "3", "participants": [0]}')
+        run = status_of(server.port, "old")[0]
+        same((run["backend"], run["state"], run["round"], run["participants"]),
+             ("etcd", "joining", 3, 1), "the older backend")
+        etcd_put(server.port, "/torch/elastic/rendezvous/third", ts.dumps(ts.State()))
+        same([r["id"] for r in status_of(server.port)[1]["runs"]], ["job", "old"], "no third")
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        c.request("DELETE", "/v2/keys/torch/elastic/rendezvous/job")
+        same(c.getresponse().status, 200, "DELETE")
+        c.close()
+        await_space(server.port, lambda s: len(s["runs"]) == 1)
+
+
+class Stream:
+    """Server-sent events."""
+
+    def __init__(self, port, path=STATUS, version=11):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self.connection._http_vsn_str = "HTTP/1.%d" % (version - 10)
+        self.connection.request("GET", path + "?watch=true", headers=OPERATOR)
+        self.reply = self.connection.getresponse()
+        same(self.reply.status, 200, "status")
+        same(self.reply.getheader("Content-Type"), "text/event-stream", "type")
+        same(self.reply.getheader("Cache-Control"), "no-store", "cache")
+
+    def next(self, kind=b"status"):
+        """The text of the next event of that kind."""
+        while True:
+            lines = [self.reply.readline() for _ in range(3)]
+            check(lines[0].startswith(b"event: ") and lines[1].startswith(b"data: ")
+                  and lines[2] == b"\n", lines)
+            if lines[0] == b"event: " + kind + b"\n":
+                return lines[1][6:-1]
+
+    def next_json(self):
+        """What the next status says: the space, if it is of one, else the first of all."""
+        status = json.loads(self.next())
+        return status if "name" in status else status["spaces"][0]
+
+    def until(self, condition):
+        """The first text from now on of which that holds."""
+        while True:
+            text = self.next()
+            if condition(text):
+                return text
+
+
+@case
+def who_watches_the_status_is_told_of_changes():
+    with daemon() as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
+        streams = [Stream(server.port), Stream(server.port, version=10), Stream(relay.port),
+                   Stream(server.port, "/rdzv/v1/spaces/default/status")]
+        for s in streams:
+            same(s.next_json()["runs"], [], "nothing yet")
+        agents = meet(server.port, "job", ["a", "b"])
+        texts = [s.until(lambda t: t.count(b'"role":"participant"') == 2 and b'"complete"' in t)
+                 for s in streams]
+        same(texts[0], texts[1], "the text of all who have the same scope")
+        same(texts[0], texts[2], "and of who comes through a relay")
+        check(b"heartbeat" not in texts[0] and b'"keys"' not in texts[0].split(b'"runs"')[0],
+              "what changes by itself")
+        counters = json.loads(streams[0].next(b"counters"))
+        check(counters["c10d_requests"] > 0 and counters["spaces"][0]["c10d_clients"] == 2, counters)
+        # The next text of all is of the next change: none was sent without one.
+        agents[1].close()
+        for s in streams:
+            same([m["addr"] for m in s.next_json()["runs"][0]["missing"]], ["b"], "who is missing")
+        streams[0].connection.close()
+        streams[0].reply.close()
+        agents[0].close()
+        for s in streams[1:]:
+            s.until(lambda t: b'"participants":0' in t)
+
+
+@case
+def two_agents_that_are_one_node_are_told_apart():
+    with daemon() as server:
+        first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))
+        first.join()
+        same([h for h in status_of(server.port)[0]["hints"] if "two agents" in h], [], "one")
+        second.read()
+        second.write(second.beat)
+        hints = [h for h in status_of(server.port)[0]["hints"] if "two agents" in h]
+        check(len(hints) == 1 and "host (pid 1)" in hints[0] and first.name in hints[0]
+              and second.name in hints[0], hints)
+        first.close()
+        await_status(server.port, lambda r: not any("two agents" in h for h in r["hints"]))
+
+
+@case
+def runs_come_and_go_while_the_status_is_written():
+    count = 3000
+    with daemon() as server:
+        stream, writer, stop = Stream(server.port), Peer(server.port), threading.Event()
+
+        def change():
+            numbers = random.Random(OPTIONS.seed)
+            while not stop.is_set():
+                i = numbers.randrange(count)
+                key = PREFIX + b"job-%d" % i
+                writer.set(key, ts.SENTINEL)
+                writer.delete(PREFIX + b"job-%d" % numbers.randrange(count))
+                if i % 10 == 0:
+                    etcd_put(server.port, "/torch/elastic/rendezvous/job-%d" % i,
+                             ts.dumps(ts.State()))
+                    http_request(server.port, "DELETE",
+                                 "/v2/keys/torch/elastic/rendezvous/job-%d" % (i - 10))
+
+        for i in range(count):
+            writer.set(PREFIX + b"job-%d" % i, ts.SENTINEL)
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for _ in range(15):
+                space = get_json(server.port, STATUS)["spaces"][0]
+                names = [(r["backend"], r["id"]) for r in space["runs"]]
+                same(len(names), len(set(names)), "no run twice")
+                check(len(names) > count // 4, len(names))
+            told = stream.next_json()
+            told = stream.next_json()
+            same(len(told["runs"]), 500, "runs in a stream")
+            check(told["runs_left_out"] > count // 4 - 500, told["runs_left_out"])
+        finally:
+            stop.set()
+            thread.join()
+
+
+@case
+def who_does_not_read_the_stream_gets_the_newest_then():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "s")
+        with daemon("--listen=unix:" + path) as server:
+            a = Agent(server.port, "job", "a")
+            state = ts.State()
+            for i in range(500):  # its text is as long as half of what a socket of this kind takes
+                node = ts.Node("node-%d" % i + 100 * "-", 100, 0)
+                state.participants[node] = 0
+                state.last_heartbeats[node] = ts.now()
+            a.seen = a.cas(a.key, a.seen, ts.dumps(state))
+            slow = socket.socket(socket.AF_UNIX)
+            slow.settimeout(20)
+            slow.connect(path)
+            slow.sendall(b"GET %s?watch=true HTTP/1.0\r\n\r\n" % STATUS.encode())
+            other, waiting = Stream(server.port), []
+            for i in range(8):
+                waiting.append(Peer(server.port))
+                waiting[-1].send(wait_request(b"/change-%d" % i))
+                other.until(lambda t, i=i: b"/change-%d" % i in t)
+            texts, last = b"", b"/change-7"
+            while last not in texts:
+                texts += slow.recv(1 << 20)
+            got = [i for i in range(8) if b'"key":"/change-%d"' % i in texts]
+            shown = texts.count(b"event: status\n")
+            check(1 < shown < 9, "%d texts of 9" % shown)
+            same(got, list(range(8)), "what the last one says")
+            slow.close()
 
 
 # ------------------------------------------------------------ anything at all

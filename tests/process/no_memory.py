@@ -18,6 +18,7 @@ import struct
 import sys
 import tempfile
 import time
+import urllib.parse
 
 for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
@@ -101,6 +102,15 @@ def user(method, path, what):
 
 
 OPERATOR_HEADERS = tuple(OPERATOR.items())
+
+
+def quoted(value):
+    return urllib.parse.quote(value).encode()
+
+
+RUN_V2 = "/v2/keys/torch/elastic/rendezvous/r"
+RUN_ETCD = "/v2/keys/p/run_r/rdzv/active_version"
+RANKS = b'{"status": "%s", "version": "1", "participants": [0, 1]}'
 
 # The kinds of request: what is there before, and what is asked. c10d: a PING follows each request.
 REQUESTS = {
@@ -197,6 +207,12 @@ REQUESTS = {
     "http_health": ([], http("GET", "/health")),
     "http_metrics": ([], http("GET", "/metrics", headers=OPERATOR_HEADERS)),
     "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
+    "http_run_of_etcd_v2": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
+                            http("PUT", RUN_V2, b"value=" + quoted(COMPLETE))),
+    "http_run_of_etcd": ([http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"joinable"))],
+                         http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"final"))),
+    "http_status": ([], http("GET", "/rdzv/v1/status", headers=OPERATOR_HEADERS)),
+    "http_space_status": ([], http("GET", "/rdzv/v1/spaces/default/status")),
     "http_runs": ([], http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS)),
     "http_redirect": ([], http("GET", "/v2//keys/" + "a" * 3000)),
     "http_long_path": ([], http("GET", "/v2/keys/" + "a" * 3000)),

@@ -115,7 +115,8 @@ def scenario(server, job, tell):
 
     lost = job.last_agent()
     job.kill_agent(lost)
-    run = wait_run(server, job, lambda r: len(r["missing"]) == 1, "a node is lost")
+    run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left",
+                   "a node is lost")
     gone = names_lost(run, job, lost)
     check(run["missing_count"] == 2, "two of four are not there", run)
     rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
@@ -153,7 +154,7 @@ def run_case(options, torch, backend):
     try:
         with Rdzvd(token_flag(), "--expect=4") as server:
             job = SmallJob(torch, backend, server.port, folder, "status-" + backend, "3:4",
-                           seconds=150, shares=backend == "c10d")
+                           seconds=300, shares=backend == "c10d")
             try:
                 scenario(server, job, tell)
             finally:

@@ -96,8 +96,8 @@ static void note(struct play *p)
         const struct policy_output *o = &p->s.out.items[i];
 
         if (o->kind == POLICY_NOTE)
-            history_note(&p->history, &p->s.run, o->note, o->note->agent == NULL ? NULL : "10.0.0.7:1",
-                         scene_now_us(&p->s));
+            history_note(&p->history, &p->s.run, o->note,
+                         o->note->agent == NULL ? NULL : "10.0.0.7:1", scene_now_us(&p->s));
     }
 }
 
@@ -256,7 +256,8 @@ static void a_run_from_nothing_to_a_complete_round(void **state)
     end(&p);
 }
 
-/* MIN is known when a round is complete without a last call, MAX when a joining node completes it. */
+/* MIN is known when a round is complete without a last call, MAX when a joining node completes it.
+ */
 static void what_torchrun_was_started_for(void **state)
 {
     struct play p;
@@ -298,6 +299,14 @@ static void a_lost_node_is_named(void **state)
                         "b (pid 100) was lost: its connection ended; rdzvd told the other nodes "
                         "(1) to meet again");
     cJSON_Delete(json);
+
+    scene_disconnect(&p.s, &p.s.agents[0]);
+    note(&p);
+    json = status(&p);
+    assert_int_equal(num(json, "participants"), 0);
+    assert_int_equal(count(json, "missing"), 2);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "a");
+    cJSON_Delete(json);
     end(&p);
 }
 
@@ -329,12 +338,14 @@ static void a_failed_worker_is_the_reason(void **state)
     write_state(&p, 0, it_is_complete);
     write_state(&p, 0, a_leaves);
     json = status(&p);
-    assert_string_equal(str(item(json, "rounds", 0), "why"), "a (pid 100) left the round by itself");
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "a (pid 100) left the round by itself");
     cJSON_Delete(json);
     write_state(&p, 0, a_waits);
     json = status(&p);
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "a worker of a (pid 100) failed: its agent left the round and joined again");
+    assert_string_equal(
+        str(item(json, "rounds", 0), "why"),
+        "a worker of a (pid 100) failed: its agent left the round and joined again");
     assert_int_equal(num(json, "waiting"), 1);
     assert_true(hints_at(json, "wait for the next round: 1"));
     cJSON_Delete(json);
@@ -435,8 +446,11 @@ static void many_nodes_are_a_letter_each(void **state)
     begin(&p);
     facts = facts_of(&p);
     for (int i = 0; i < 1000; i++) {
-        struct torch_node who = {.addr = slice_str(name), .participant = i != 3, .waiting = i == 3,
-                                 .rank = i, .has_heartbeat = true,
+        struct torch_node who = {.addr = slice_str(name),
+                                 .participant = i != 3,
+                                 .waiting = i == 3,
+                                 .rank = i,
+                                 .has_heartbeat = true,
                                  .heartbeat_us = facts.now_us - (i == 5 ? 16 : 1) * SECOND};
         struct torch_node *at;
 
@@ -490,6 +504,12 @@ static const char *changed(struct scene *s, const char *value,
 
     change(s, &state);
     return scene_text(s, &state);
+}
+
+static void b_leaves(struct scene *s, struct torch_state *st)
+{
+    (void)s;
+    scene_remove(st, "b");
 }
 
 static void b_is_pruned(struct scene *s, struct torch_state *st)
@@ -551,6 +571,35 @@ static void a_run_of_etcd_v2(void **state)
     scene_fini(&s);
 }
 
+/* Over etcd no connection tells that an agent is still there. */
+static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
+{
+    struct etcd_run r;
+    struct scene s;
+    const char *value;
+    cJSON *json;
+
+    (void)state;
+    scene_init(&s);
+    etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
+    value = changed(&s, scene_joined(&s, SENTINEL, "a"), b_joins_for_a_last_call);
+    value = changed(&s, value, it_is_complete);
+    put(&r, value, true, NULL, scene_now_us(&s));
+    put(&r, changed(&s, value, b_leaves), true, &from_b, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s) + 4 * SECOND);
+    assert_int_equal(count(json, "missing"), 0);
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "b (pid 100) left the round by itself");
+    cJSON_Delete(json);
+    json = shown_etcd(&r, scene_now_us(&s) + 6 * SECOND);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
+    assert_string_equal(str(item(json, "missing", 0), "why"), "left");
+    assert_non_null(get(item(json, "missing", 0), "since"));
+    cJSON_Delete(json);
+    etcd_run_fini(&r);
+    scene_fini(&s);
+}
+
 /* --- etcd: JSON that names ranks alone. --- */
 
 #define OLD_KEY  "/torchelastic/p2p/run_train/rdzv/active_version"
@@ -593,9 +642,8 @@ static void a_run_of_etcd(void **state)
 
     put(&r, FINAL "\"keep_alives\": [], \"num_workers_waiting\": 0}", false, &from_b, 9 * SECOND);
     assert_true(r.is_confirmed);
-    assert_true(slice_equal(
-        (struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
-        slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
+    assert_true(slice_equal((struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
+                            slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
     etcd_run_mark(&r, 1, true, 20 * SECOND);
     json = shown_etcd(&r, 21 * SECOND);
     assert_string_equal(str(json, "state"), "complete");
@@ -643,13 +691,19 @@ static void a_node_of_etcd_that_does_not_come_again(void **state)
 static void values_that_torch_does_not_write(void **state)
 {
     static const char *const values[] = {
-        "", "{", "[]", "{\"status\":1}", "{\"version\":\"1\",\"participants\":[0]}",
+        "",
+        "{",
+        "[]",
+        "{\"status\":1}",
+        "{\"version\":\"1\",\"participants\":[0]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[-1]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[1e300]}",
+        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[0, 0]}",
         "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[\"0\"]}"};
     static const char *const others[] = {
         "{\"status\":\"joinable\",\"version\":\"99999999999999999999\",\"participants\":{}}",
-        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,0,0],\"num_workers_waiting\":-5}"};
+        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,1],\"num_workers_waiting\":-"
+        "5}"};
 
     (void)state;
     for (size_t i = 0; i < COUNT(values) + COUNT(others); i++) {
@@ -659,7 +713,7 @@ static void values_that_torch_does_not_write(void **state)
         etcd_run_init(&r, slice_str(OLD_KEY));
         put(&r, i < COUNT(values) ? values[i] : others[i - COUNT(values)], false, NULL, SECOND);
         json = shown_etcd(&r, 2 * SECOND);
-        assert_string_equal(str(json, "state"), i < COUNT(values) ? "empty"
+        assert_string_equal(str(json, "state"), i < COUNT(values)    ? "empty"
                                                 : i == COUNT(values) ? "joining"
                                                                      : "complete");
         cJSON_Delete(json);
@@ -709,6 +763,7 @@ int main(void)
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(many_nodes_are_a_letter_each),
         cmocka_unit_test(a_run_of_etcd_v2),
+        cmocka_unit_test(a_node_that_leaves_is_missing_when_it_stays_away),
         cmocka_unit_test(a_run_of_etcd),
         cmocka_unit_test(a_node_of_etcd_that_does_not_come_again),
         cmocka_unit_test(values_that_torch_does_not_write),
