@@ -174,7 +174,8 @@ RDZV_API int rdzv_client_fd(const struct rdzv_client *c);
  * callback. */
 RDZV_API void rdzv_client_process(struct rdzv_client *c);
 
-/* --- Calls that block. Callbacks of submitted requests may be called meanwhile. --- */
+/* --- Calls that block. Callbacks of submitted requests may be called meanwhile; not from one. ---
+ */
 
 /* Submits `op` and waits until it has ended. *result may be NULL; it lives until the client's next
  * call that blocks. */
