@@ -268,7 +268,7 @@ static void fish_options(unsigned which, const char *command)
         if (o->letter != 0)
             printf(" -s %c", o->letter);
         if (o->value != NULL)
-            fputs(" -x", stdout);
+            fputs(o->word == WORD_FILE ? " -r" : " -x", stdout); /* x: and no files */
         fish_word(o->value != NULL ? o->word : WORD_NONE);
         fputs(" -d '", stdout);
         quoted(o->help, "");

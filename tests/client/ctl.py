@@ -553,5 +553,33 @@ def zsh_and_fish_know_the_same():
             check(done.returncode == 0 and done.stderr == "", done.stderr)
 
 
+def in_shell(*argv):
+    path = os.path.dirname(RDZVCTL) + ":" + os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as home:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=home,
+                              env=environment(PATH=path, HOME=home, ZDOTDIR=home))
+    check(done.stderr == "", done.stderr)
+    return done.stdout
+
+
+@case
+def fish_completes():
+    if not shutil.which("fish"):
+        return "there is no fish"
+    for line, wanted in (("sta", "status\t"), ("latency --c", "--count\t"), ("runs -o wi", "wide\t"),
+                         ("completion z", "zsh"), ("help to", "top")):
+        out = in_shell("fish", "-c", "rdzvctl completion fish | source; complete -C 'rdzvctl %s'" % line)
+        check(any(found.startswith(wanted) for found in out.splitlines()), "%s: %s" % (line, out))
+
+
+@case
+def zsh_takes_it():
+    if not shutil.which("zsh"):
+        return "there is no zsh"
+    out = in_shell("zsh", "-fc", "autoload -U compinit; compinit -u; source <(rdzvctl completion zsh);"
+                                 "print $_comps[rdzvctl]")
+    check(out == "_rdzvctl\n", out)
+
+
 if __name__ == "__main__":
     sys.exit(cases.run("tests/client/ctl.py"))
