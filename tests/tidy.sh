@@ -90,14 +90,16 @@ declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt cmocka'
+    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON libcurl librdzv'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl cmocka'
 )
 
 set_library() { # HEADER; into $library
     case $1 in
     event2/*) library=libevent ;;
     cjson/*) library=cJSON ;;
+    curl/*) library=libcurl ;;
+    rdzv_client.h) library=librdzv ;; # by its installed name
     yaml.h) library=libyaml ;;
     crypt.h) library=libcrypt ;;
     protobuf-c/*) library=protobuf-c ;;
@@ -191,7 +193,7 @@ check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
     protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto || exit 2
-    flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson yaml-0.1)
+    flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson libcurl yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags
         if ! printf '#include "%s"\n' "$path" |
@@ -319,6 +321,8 @@ plant() {
     arrows-spaced) include proto/json.c '"store/blob.h"' ' # ' && echo 'proto/ may not include store/' ;;
     arrows-library) include store/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
+    arrows-library-client) include client/client.h '<event2/event.h>' && echo 'client/ may not use libevent' ;;
+    arrows-client) include client/client.h '"store/store.h"' && echo 'client/ may not include store/' ;;
     arrows-unknown) include rdzv/config/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
     arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
     arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;

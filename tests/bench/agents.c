@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/c10d_client.h"
+
 #define EVENTS_MAX 256
 #define LIMIT_MS   300000 /* no phase takes longer */
 #define ADDR_TAIL  "-worker-0.training.team-a.svc.cluster.local"
@@ -104,52 +106,41 @@ static void send_request(struct peer *p, uint8_t *bytes, size_t len)
     flush(p);
 }
 
-static size_t put_blob(uint8_t *out, struct slice s)
+static void ask(struct peer *p, const struct c10d_request *req)
 {
-    bytes_put_u64(out, s.len);
-    if (s.len != 0)
-        memcpy(out + 8, s.ptr, s.len);
-    return 8 + s.len;
-}
-
-/* One request: an opcode, a count if it is a WAIT, and up to three blobs. */
-static void ask(struct peer *p, uint8_t opcode, const struct slice *blobs, size_t count)
-{
-    size_t size = 1 + 8, at = 1;
+    struct writer w = {0};
     uint8_t *out;
 
-    for (size_t i = 0; i < count; i++)
-        size += 8 + blobs[i].len;
-    out = malloc(size);
+    c10d_write_request(&w, req);
+    out = malloc(w.len);
     if (out == NULL)
         err(1, "malloc");
-    out[0] = opcode;
-    if (opcode == 6) {
-        bytes_put_u64(out + 1, count);
-        at += 8;
-    }
-    for (size_t i = 0; i < count; i++)
-        at += put_blob(out + at, blobs[i]);
-    send_request(p, out, at);
+    w = (struct writer){.ptr = out, .cap = w.len};
+    c10d_write_request(&w, req);
+    send_request(p, out, w.len);
 }
 
 static void look(struct peer *p)
 {
-    const struct slice key = slice_str(p->key);
+    uint8_t item[8 + sizeof p->key];
+    struct writer w = {.ptr = item, .cap = sizeof item};
+    struct c10d_request req = {.op = C10D_WAIT, .count = 1};
 
-    ask(p, 6, &key, 1);
+    c10d_write_blob(&w, slice_str(p->key));
+    req.items = (struct slice){item, w.len};
+    ask(p, &req);
     p->awaited = AWAITS_WAIT;
 }
 
 static void compare_set(struct peer *p)
 {
     const struct model_agent *a = &p->agent;
-    const struct slice blobs[] = {
-        slice_str(p->key),
-        a->phase == MODEL_INTRODUCING ? (struct slice){0} : (struct slice){a->token, a->token_len},
-        {a->text, a->text_len}};
+    struct c10d_request req = {
+        .op = C10D_COMPARE_SET, .key = slice_str(p->key), .value = {a->text, a->text_len}};
 
-    ask(p, 2, blobs, 3);
+    if (a->phase != MODEL_INTRODUCING)
+        req.expected = (struct slice){a->token, a->token_len};
+    ask(p, &req);
     p->awaited = AWAITS_BLOB;
 }
 
@@ -162,9 +153,10 @@ static void answer(struct peer *p, struct slice value)
 
 static void set_round_key(struct peer *p)
 {
-    const struct slice blobs[] = {slice_str(p->key), {p->agent.text, p->agent.text_len}};
+    const struct c10d_request req = {
+        .op = C10D_SET, .key = slice_str(p->key), .value = {p->agent.text, p->agent.text_len}};
 
-    ask(p, 1, blobs, 2);
+    ask(p, &req);
     answer(p, slice_str(""));
 }
 
@@ -196,31 +188,34 @@ static void act(struct peer *p)
 /* How many of the bytes that are here are the answer; 0: it is not whole. */
 static size_t answer_size(const struct peer *p)
 {
-    size_t len;
+    static const enum c10d_op ops[] = {
+        [AWAITS_PING] = C10D_PING, [AWAITS_WAIT] = C10D_WAIT, [AWAITS_BLOB] = C10D_GET};
+    static const struct c10d_reply_limits limits = {.value_max = 64u << 20};
+    struct c10d_progress progress = {0};
+    struct c10d_reply reply;
+    size_t size;
 
-    switch (p->awaited) {
-    case AWAITS_PING:
-        return p->in_len >= 4 ? 4 : 0;
-    case AWAITS_WAIT:
-        return p->in_len >= 1 ? 1 : 0;
-    case AWAITS_BLOB:
-        if (p->in_len < 8)
-            return 0;
-        len = 8 + (size_t)bytes_get_u64(p->in);
-        return p->in_len >= len ? len : 0;
-    default:
+    if (p->awaited == AWAITS_NOTHING)
         errx(1, "%s: an answer that was not asked for", p->agent.name);
+    switch (c10d_parse_reply((struct slice){p->in, p->in_len}, ops[p->awaited], 0, &limits,
+                             &progress, &reply, &size)) {
+    case PARSE_DONE:
+        return size;
+    case PARSE_MORE:
+        return 0;
+    default:
+        errx(1, "%s: no answer of c10d", p->agent.name);
     }
 }
 
 static void take(struct peer *p, size_t size)
 {
-    const struct slice key = slice_str(p->key);
+    const struct c10d_request get = {.op = C10D_GET, .key = slice_str(p->key)};
     enum awaited was = p->awaited;
 
     p->awaited = AWAITS_NOTHING;
     if (was == AWAITS_WAIT) {
-        ask(p, 3, &key, 1);
+        ask(p, &get);
         p->awaited = AWAITS_BLOB;
     } else if (was == AWAITS_BLOB) {
         answer(p, (struct slice){p->in + 8, size - 8});
@@ -330,13 +325,13 @@ static void measure(const char *phase, int64_t round, uint64_t ms)
 
 static void start_peer(struct peer *p, size_t i, uint16_t port, const struct model_settings *how)
 {
-    static const uint8_t hello[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 0x78, 0x56, 0x34, 0x12};
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct epoll_event on = {.events = EPOLLIN, .data.ptr = p};
     int one = 1;
     char name[sizeof p->agent.name];
-    uint8_t *copy = malloc(sizeof hello);
+    uint8_t *hello = malloc(C10D_HELLO_LEN);
+    struct writer w = {.ptr = hello, .cap = C10D_HELLO_LEN};
 
     snprintf(name, sizeof name, "node-%05u" ADDR_TAIL, (unsigned)i);
     model_agent_start(&p->agent, how, name, 100, 0, now_ms());
@@ -345,10 +340,10 @@ static void start_peer(struct peer *p, size_t i, uint16_t port, const struct mod
         setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0 ||
         epoll_ctl(bench.epoll, EPOLL_CTL_ADD, p->fd, &on) < 0)
         err(1, "connect");
-    if (copy == NULL)
+    if (hello == NULL)
         err(1, "malloc");
-    memcpy(copy, hello, sizeof hello);
-    send_request(p, copy, sizeof hello);
+    c10d_write_hello(&w, (uint32_t)i);
+    send_request(p, hello, w.len);
     p->awaited = AWAITS_PING;
 }
 

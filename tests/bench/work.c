@@ -1,16 +1,14 @@
 /* Requests of c10d's modern version and of etcd v2, and the ends of their answers; see work.h. */
 #include "tests/bench/work.h"
 
-#include <endian.h>
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OP_VALIDATE = 0, OP_SET = 1, OP_GET = 3, OP_ADD = 4, OP_PING = 13 };
+#include "proto/c10d_client.h"
 
-#define VALIDATE_MAGIC 0x3C85F7CEu
-#define KEY_MAX        4096
+#define KEY_MAX 4096
 
 /* An answer of etcd's: its headers (about 300 bytes), and a body that holds the key and the value,
  * twice over in the answer to a PUT. */
@@ -60,27 +58,28 @@ enum work_kind work_before(enum work_kind kind)
     return kinds[kind].before;
 }
 
-static void put_u64(FILE *out, uint64_t v)
-{
-    v = htole64(v);
-    fwrite(&v, sizeof v, 1, out);
-}
-
-static void put_str(FILE *out, const char *s, size_t len)
-{
-    put_u64(out, len);
-    fwrite(s, 1, len, out);
-}
+_Static_assert(WORK_HELLO_LEN == C10D_HELLO_LEN, "VALIDATE and PING");
 
 void work_hello(uint8_t hello[WORK_HELLO_LEN], uint32_t nonce)
 {
-    uint32_t magic = htole32(VALIDATE_MAGIC);
+    struct writer w = {.ptr = hello, .cap = WORK_HELLO_LEN};
 
-    hello[0] = OP_VALIDATE;
-    memcpy(hello + 1, &magic, sizeof magic);
-    hello[5] = OP_PING;
-    nonce = htole32(nonce);
-    memcpy(hello + 6, &nonce, sizeof nonce);
+    c10d_write_hello(&w, nonce);
+}
+
+static void put_c10d(FILE *out, const struct c10d_request *req)
+{
+    struct writer w = {0};
+    uint8_t *bytes;
+
+    c10d_write_request(&w, req);
+    bytes = malloc(w.len);
+    if (bytes == NULL)
+        err(1, "making requests");
+    w = (struct writer){.ptr = bytes, .cap = w.len};
+    c10d_write_request(&w, req);
+    fwrite(bytes, 1, w.len, out);
+    free(bytes);
 }
 
 /* "/bench/000042" and as many letters as make the length: keys of one length, so that requests
@@ -98,22 +97,24 @@ static void make_key(const struct work *w, unsigned connection, char *key)
 
 static void put_request(FILE *out, const struct work *w, const char *key, const char *value)
 {
+    struct c10d_request req = {.key = {(const uint8_t *)key, w->key_len},
+                               .value = {(const uint8_t *)value, w->value_len},
+                               .number = 1};
+
     switch (w->kind) {
     case WORK_ADD:
-        fputc(OP_ADD, out);
-        put_str(out, key, w->key_len);
-        put_u64(out, 1);
+        req.op = C10D_ADD;
+        put_c10d(out, &req);
         break;
     case WORK_SET_GET:
-        fputc(OP_SET, out);
-        put_str(out, key, w->key_len);
-        put_str(out, value, w->value_len);
-        fputc(OP_GET, out);
-        put_str(out, key, w->key_len);
+        req.op = C10D_SET;
+        put_c10d(out, &req);
+        req.op = C10D_GET;
+        put_c10d(out, &req);
         break;
     case WORK_GET:
-        fputc(OP_GET, out);
-        put_str(out, key, w->key_len);
+        req.op = C10D_GET;
+        put_c10d(out, &req);
         break;
     case WORK_ETCD_GET:
         fprintf(out, "GET /v2/keys%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", key);
@@ -172,17 +173,17 @@ size_t work_answer_max(const struct work *w)
 static enum work_answer value_answer(const struct work *w, const uint8_t *in, size_t len,
                                      size_t *size, const char **why)
 {
-    uint64_t value_len;
+    const struct c10d_reply_limits limits = {.value_max = w->value_len};
+    struct c10d_progress progress = {0};
+    struct c10d_reply reply;
+    enum parse_result result =
+        c10d_parse_reply((struct slice){in, len}, C10D_GET, 0, &limits, &progress, &reply, size);
 
-    if (len < sizeof value_len)
-        return WORK_MORE;
-    memcpy(&value_len, in, sizeof value_len);
-    if (le64toh(value_len) != w->value_len) {
+    if (result == PARSE_BAD || (result == PARSE_DONE && reply.value.len != w->value_len)) {
         *why = "GET answered a value of another length than was set";
         return WORK_WRONG;
     }
-    *size = sizeof value_len + w->value_len;
-    return len >= *size ? WORK_DONE : WORK_MORE;
+    return result == PARSE_DONE ? WORK_DONE : WORK_MORE;
 }
 
 /* The value of Content-Length between `head` and `end`, or -1. */

@@ -4,7 +4,7 @@
 #
 #   install.sh [build] [run] [test] [venv] [trees] [all]     (no name: build, test and venv)
 #
-#   build   compiler, meson, the libraries rdzvd links, and curl
+#   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
 #   run     what deploy/quickstart.sh needs beside the build and torch
 #   test    fuzzers, valgrind, real etcd and its clients, Debian's torch 1.13.1
 #   venv    torch 2.13.0 in a virtual environment
@@ -19,10 +19,11 @@ RDZV_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RDZV_CACHE_DIR=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}
 
 BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libprotobuf-c-dev
-    protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev libcrypt-dev python3 curl"
+    protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev libcrypt-dev
+    libcurl4-openssl-dev python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
-    etcd-client python3-etcd python3-torch python3-yaml iproute2 git"
+    etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff zsh fish"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }

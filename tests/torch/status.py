@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ import torches
 from job import BACKENDS, STOP, Job, JobFailed, out
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
-from servers import OPERATOR, Rdzvd, token_flag  # noqa: E402
+from servers import OPERATOR, Rdzvd, rdzvd_binary, token_flag  # noqa: E402
 
 
 
@@ -61,6 +62,20 @@ def check(truth, what, run):
         raise JobFailed("%s: %s" % (what, json.dumps(run, indent=1)))
 
 
+def rdzvctl_says(server, job, *wanted):
+    """What `rdzvctl status` prints of the job has these words, in this order."""
+    program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))),
+                           "client", "rdzvctl")
+    done = subprocess.run([program, "-s", "localhost:%d" % server.port, "status", job.run_id],
+                          capture_output=True, text=True, timeout=60)
+    at = 0
+    for word in wanted:
+        at = done.stdout.find(word, at)
+        if at < 0 or done.returncode != 1:
+            raise JobFailed("rdzvctl, exit %d, does not say %r: %s%s" % (
+                done.returncode, word, done.stdout, done.stderr))
+
+
 def names_agents(run, job, names):
     """The nodes that are there are these agents, by pid where the backend's keys have it."""
     nodes = [n for n in run["nodes"] if n["role"] == "participant"]
@@ -91,6 +106,8 @@ def scenario(server, job, tell):
     check(run["expect"] == 4 and run["missing_count"] == 1 and run["missing"] == [],
           "one of four has not come", run)
     check(run["min"] == 3 and run["backend"] == job.backend, "min is 3", run)
+    rdzvctl_says(server, job, "RUN " + job.run_id, "complete", "3 of 4 nodes", "MISSING: 1",
+                 "1 node has not been seen yet", "HERE: ")
     first = run["round"]
     job.wait_training(3)
     mark = job.mark()
@@ -102,6 +119,8 @@ def scenario(server, job, tell):
                    "a node is lost")
     gone = names_lost(run, job, lost)
     check(run["missing_count"] == 2, "two of four are not there", run)
+    rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
+                 "1 more have not been seen yet")
     tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))
 
     job.start_agent("d")

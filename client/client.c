@@ -1,0 +1,433 @@
+/* Clients of librdzv: the queue of requests, deadlines, and what an event loop calls. See
+ * rdzv_client.h for the contracts. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_TIMEOUT_MS 30000
+#define DEFAULT_REPLY_MAX  (64u << 20)
+#define PREFIX_MAX         4096
+#define TORCH_PREFIX       "/"
+#define PIECES             32 /* requests of one sendmsg() */
+
+int64_t client_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+const char *rdzv_version(void)
+{
+    return RDZV_VERSION;
+}
+
+const char *rdzv_status_name(enum rdzv_status status)
+{
+    static const char *const names[] = {
+        [RDZV_OK] = "ok",
+        [RDZV_ABSENT] = "absent",
+        [RDZV_TIMEOUT] = "timeout",
+        [RDZV_CANCELED] = "canceled",
+        [RDZV_UNREACHABLE] = "unreachable",
+        [RDZV_LOST] = "connection lost",
+        [RDZV_PROTOCOL] = "not a c10d store",
+        [RDZV_INVALID] = "invalid request",
+        [RDZV_NO_MEMORY] = "out of memory",
+    };
+
+    return (unsigned)status < sizeof names / sizeof *names ? names[status] : "?";
+}
+
+/* --- Life. --- */
+
+static void set_timer(struct rdzv_client *c, int64_t at_ms)
+{
+    struct itimerspec when = {0};
+
+    c->timer_ms = at_ms;
+    if (at_ms != INT64_MAX) {
+        when.it_value.tv_sec = at_ms / 1000;
+        when.it_value.tv_nsec = at_ms % 1000 * 1000000 + 1; /* 0 and 0 would switch it off */
+    }
+    timerfd_settime(c->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static bool open_descriptors(struct rdzv_client *c)
+{
+    struct epoll_event on = {.events = EPOLLIN};
+
+    c->link.epoll = epoll_create1(EPOLL_CLOEXEC);
+    c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    on.data.fd = c->timer;
+    return c->link.epoll >= 0 && c->timer >= 0 &&
+           epoll_ctl(c->link.epoll, EPOLL_CTL_ADD, c->timer, &on) == 0;
+}
+
+enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
+                                 struct rdzv_client **out)
+{
+    static const struct rdzv_options none = {0};
+    const struct rdzv_options *o = options != NULL ? options : &none;
+    const char *prefix = o->key_prefix != NULL ? o->key_prefix : TORCH_PREFIX;
+    struct rdzv_address where;
+    struct rdzv_client *c;
+
+    if (!address_parse(address, &where) || strlen(prefix) > PREFIX_MAX)
+        return RDZV_INVALID;
+    c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return RDZV_NO_MEMORY;
+    TAILQ_INIT(&c->queue);
+    TAILQ_INIT(&c->ended);
+    c->address = where;
+    c->link.fd = c->link.lookup_fd = c->link.epoll = c->timer = -1;
+    c->timer_ms = INT64_MAX;
+    c->timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+    c->limits.reply_max = o->reply_max != 0 ? o->reply_max : DEFAULT_REPLY_MAX;
+    c->limits.value_max = c->limits.reply_max;
+    c->last_message = "";
+    c->name = strdup(address);
+    c->prefix = strdup(prefix);
+    if (c->name == NULL || c->prefix == NULL || !open_descriptors(c)) {
+        rdzv_client_free(c);
+        return RDZV_NO_MEMORY;
+    }
+    *out = c;
+    return RDZV_OK;
+}
+
+/* It goes from the queue: it was answered, or nothing of it was sent. */
+static void dequeue(struct rdzv_client *c, struct rdzv_request *r)
+{
+    if (c->unsent == r)
+        c->unsent = TAILQ_NEXT(r, entry);
+    TAILQ_REMOVE(&c->queue, r, entry);
+    r->queued = false;
+    if (r->freed)
+        request_delete(r);
+}
+
+static void to_tell(struct rdzv_client *c, struct rdzv_request *r)
+{
+    c->has_news = true;
+    if (r->done == NULL || r->to_tell)
+        return;
+    TAILQ_INSERT_TAIL(&c->ended, r, tell_entry);
+    r->to_tell = true;
+}
+
+/* With none to tell, `c` may have gone. */
+static void never_tell(struct rdzv_client *c, struct rdzv_request *r)
+{
+    if (r->to_tell)
+        TAILQ_REMOVE(&c->ended, r, tell_entry);
+    r->to_tell = false;
+}
+
+static void end(struct rdzv_client *c, struct rdzv_request *r, enum rdzv_status status,
+                const char *why)
+{
+    request_end(r, status, why);
+    to_tell(c, r);
+}
+
+void rdzv_client_free(struct rdzv_client *c)
+{
+    struct rdzv_request *r;
+
+    if (c == NULL)
+        return;
+    rdzv_request_free(c->last);
+    link_close(c);
+    while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
+        if (!r->has_ended)
+            request_end(r, RDZV_CANCELED, "the client was closed");
+        never_tell(c, r);
+        dequeue(c, r);
+    }
+    while ((r = TAILQ_FIRST(&c->ended)) != NULL)
+        never_tell(c, r);
+    if (c->timer >= 0)
+        close(c->timer);
+    if (c->link.epoll >= 0)
+        close(c->link.epoll);
+    free(c->name);
+    free(c->prefix);
+    free(c);
+}
+
+const char *rdzv_client_address(const struct rdzv_client *c)
+{
+    return c->name;
+}
+
+int rdzv_client_fd(const struct rdzv_client *c)
+{
+    return c->link.epoll;
+}
+
+/* --- Sending and receiving. --- */
+
+void client_lost(struct rdzv_client *c, enum rdzv_status sent, enum rdzv_status unsent,
+                 const char *why)
+{
+    struct rdzv_request *r;
+
+    link_close(c);
+    while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
+        if (!r->has_ended)
+            end(c, r, r->sent > 0 ? sent : unsent, why);
+        dequeue(c, r);
+    }
+}
+
+/* From the first request that has something to send up to one that holds the others back. */
+static size_t gather(struct rdzv_client *c, struct iovec pieces[PIECES])
+{
+    size_t n = 0;
+
+    for (struct rdzv_request *r = c->unsent; r != NULL && n < PIECES; r = TAILQ_NEXT(r, entry)) {
+        if (r->sent < r->send_to)
+            pieces[n++] = (struct iovec){r->out + r->sent, r->send_to - r->sent};
+        if (request_holds_others(r))
+            break;
+    }
+    return n;
+}
+
+static void note_sent(struct rdzv_client *c, size_t bytes)
+{
+    struct rdzv_request *r = c->unsent;
+
+    while (r != NULL) {
+        size_t left = r->send_to - r->sent;
+
+        if (bytes < left || request_holds_others(r)) {
+            r->sent += bytes < left ? bytes : left;
+            break;
+        }
+        r->sent += left;
+        bytes -= left;
+        r = TAILQ_NEXT(r, entry);
+    }
+    c->unsent = r;
+}
+
+void client_send(struct rdzv_client *c)
+{
+    while (c->link.state == LINK_UP) {
+        struct iovec pieces[PIECES];
+        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = gather(c, pieces)};
+        ssize_t n;
+
+        if (message.msg_iovlen == 0) {
+            link_want_out(c, false);
+            return;
+        }
+        n = sendmsg(c->link.fd, &message, MSG_NOSIGNAL);
+        if (n >= 0) {
+            note_sent(c, (size_t)n);
+        } else if (errno != EINTR) {
+            /* Of any other error than EAGAIN: what came before it is read first. */
+            link_want_out(c, errno == EAGAIN);
+            return;
+        }
+    }
+}
+
+void client_take_answers(struct rdzv_client *c)
+{
+    struct link *l = &c->link;
+    size_t at = 0;
+
+    l->in_need = 0;
+    while (at < l->in_len) {
+        struct rdzv_request *r = TAILQ_FIRST(&c->queue);
+        size_t used = 0, size = 0;
+        enum request_answer a = REQUEST_WRONG;
+        bool had_ended = r != NULL && r->has_ended; /* without waiting for this */
+
+        if (r != NULL && r->sent > 0)
+            a = request_take(r, (struct slice){l->in + at, l->in_len - at}, &c->limits, &used,
+                             &size);
+        if (a == REQUEST_WRONG) {
+            client_lost(c, RDZV_PROTOCOL, RDZV_UNREACHABLE, "the store sent what is no answer");
+            return;
+        }
+        if (a == REQUEST_MORE) {
+            l->in_need = size;
+            break;
+        }
+        at += used;
+        if (a == REQUEST_ANSWERED) {
+            if (!had_ended)
+                to_tell(c, r);
+            dequeue(c, r);
+        }
+    }
+    if (at > 0)
+        memmove(l->in, l->in + at, l->in_len - at);
+    l->in_len -= at;
+    client_send(c); /* the second part of a GET, and what it held back */
+}
+
+/* --- Requests. --- */
+
+static const char *late(const struct rdzv_client *c, const struct rdzv_request *r, char *text,
+                        size_t size)
+{
+    double s = (double)r->timeout_ms / 1000;
+
+    if (c->link.state == LINK_LOOKING_UP)
+        snprintf(text, size, "its host name was not found within %.3g s; is DNS there?", s);
+    else if (c->link.state == LINK_CONNECTING)
+        snprintf(text, size,
+                 "no connection within %.3g s; does a firewall or a NetworkPolicy drop it?", s);
+    else if (c->link.state != LINK_UP)
+        snprintf(text, size, "no greeting within %.3g s; is the store stopped or overloaded?", s);
+    else if (r->sent == 0)
+        snprintf(text, size, "not sent within %.3g s: earlier requests hold it back", s);
+    else if (r->kind == RDZV_WAIT)
+        snprintf(text, size, "%s there within %.3g s",
+                 r->count > 1 ? "they were not all" : "the key was not", s);
+    else if (r->kind == RDZV_BARRIER)
+        snprintf(text, size, "not all had arrived within %.3g s", s);
+    else
+        snprintf(text, size, "no answer within %.3g s; is the store stopped or overloaded?", s);
+    return text;
+}
+
+/* It has ended before its answer came. */
+static void leave(struct rdzv_client *c, struct rdzv_request *r)
+{
+    if (r->sent == 0)
+        dequeue(c, r);
+    else
+        request_abandon(r);
+}
+
+static void expire(struct rdzv_client *c)
+{
+    int64_t now = client_now_ms(), next = INT64_MAX;
+    struct rdzv_request *r, *after;
+    char why[160];
+
+    for (r = TAILQ_FIRST(&c->queue); r != NULL; r = after) {
+        after = TAILQ_NEXT(r, entry);
+        if (r->has_ended)
+            continue;
+        if (r->deadline_ms <= now) {
+            end(c, r, RDZV_TIMEOUT, late(c, r, why, sizeof why));
+            leave(c, r);
+        } else if (r->deadline_ms < next) {
+            next = r->deadline_ms;
+        }
+    }
+    set_timer(c, next);
+    client_send(c);
+}
+
+static void go_on(struct rdzv_client *c)
+{
+    if (c->link.state == LINK_DOWN && !TAILQ_EMPTY(&c->queue))
+        link_start(c);
+    else
+        client_send(c);
+}
+
+enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
+                             struct rdzv_request **out)
+{
+    struct rdzv_request *r;
+    enum rdzv_status status = request_new(op, c->prefix, c->name, &r);
+
+    if (status != RDZV_OK)
+        return status;
+    r->client = c;
+    r->timeout_ms = op->timeout_ms != 0 ? op->timeout_ms : c->timeout_ms;
+    r->deadline_ms = INT64_MAX;
+    if (r->timeout_ms >= 0 && r->timeout_ms < INT64_MAX / 2)
+        r->deadline_ms = client_now_ms() + r->timeout_ms;
+    TAILQ_INSERT_TAIL(&c->queue, r, entry);
+    r->queued = true;
+    if (c->unsent == NULL)
+        c->unsent = r;
+    if (r->deadline_ms < c->timer_ms)
+        set_timer(c, r->deadline_ms);
+    go_on(c);
+    if (c->has_news)
+        set_timer(c, 0);
+    *out = r;
+    return RDZV_OK;
+}
+
+const struct rdzv_result *rdzv_request_result(const struct rdzv_request *r)
+{
+    return r->has_ended ? &r->result : NULL;
+}
+
+void rdzv_request_cancel(struct rdzv_request *r)
+{
+    if (r->has_ended) {
+        never_tell(r->client, r);
+        return;
+    }
+    request_end(r, RDZV_CANCELED, "it was canceled");
+    leave(r->client, r);
+    client_send(r->client);
+}
+
+void rdzv_request_free(struct rdzv_request *r)
+{
+    if (r == NULL)
+        return;
+    rdzv_request_cancel(r);
+    if (r->queued)
+        r->freed = true; /* until its answer has come */
+    else
+        request_delete(r);
+}
+
+/* --- The loop. --- */
+
+static void on_event(struct rdzv_client *c, const struct epoll_event *e)
+{
+    uint64_t times;
+
+    if (e->data.fd == c->timer) {
+        if (read(c->timer, &times, sizeof times) == sizeof times)
+            expire(c);
+    } else if (e->data.fd == c->link.lookup_fd) {
+        link_on_lookup(c);
+    } else if (e->data.fd == c->link.fd) {
+        link_on_socket(c, e->events);
+    }
+}
+
+void rdzv_client_process(struct rdzv_client *c)
+{
+    struct epoll_event events[3];
+    struct rdzv_request *r;
+    int n = epoll_wait(c->link.epoll, events, 3, 0);
+
+    for (int i = 0; i < n; i++)
+        on_event(c, &events[i]);
+    c->has_news = false;
+    while ((r = TAILQ_FIRST(&c->ended)) != NULL) {
+        never_tell(c, r);
+        r->done(r, &r->result, r->arg);
+    }
+    go_on(c);
+    if (c->has_news)
+        set_timer(c, 0);
+}

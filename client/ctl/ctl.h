@@ -1,0 +1,50 @@
+/* What rdzvctl was asked to do, and how it ends: for its commands. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit codes; help.c documents them. */
+enum ctl_exit {
+    CTL_FINE = 0,
+    CTL_MISSING = 1,     /* a node, a key, a run is missing; the store is not ready; time was up */
+    CTL_USAGE = 2,       /* the command line is wrong */
+    CTL_UNREACHABLE = 3, /* no connection, or it ended before the answer */
+    CTL_REFUSED = 4,     /* the store does not let this client do that */
+    CTL_FAILED = 5,      /* anything else */
+};
+
+enum ctl_output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_NAME, OUTPUT_JSON, OUTPUT_YAML };
+
+struct ctl_command;
+
+#define CTL_ARGS_MOST 64
+
+struct ctl {
+    const struct ctl_command *command;
+    const char *args[CTL_ARGS_MOST];
+    size_t arg_count;
+
+    char server[300];      /* HOST:PORT, as messages name it; or unix:/PATH */
+    const char *unix_path; /* within `server`; NULL: it is HOST:PORT */
+    const char *space;     /* NULL: all that are to be seen */
+    const char *token_file;
+    enum ctl_output output;
+    bool colour;
+
+    int64_t timeout_ms; /* -1: not given */
+    int64_t interval_ms;
+    int64_t count;
+    bool watch, wait, raw, yes, ready, man;
+};
+
+/* "rdzvctl: …" on stderr, with the end of the line. Returns `code`. */
+enum ctl_exit ctl_say(enum ctl_exit code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* --timeout, or what the command takes without it. */
+int64_t ctl_timeout(const struct ctl *ctl, int64_t otherwise_ms);
+
+/* The memory, or the end of the program: for what rdzvctl itself needs. */
+void *ctl_memory(void *p);

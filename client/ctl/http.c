@@ -1,0 +1,234 @@
+/* HTTP by libcurl, and the words for what fails; see http.h. */
+#include "client/ctl/http.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define TIMEOUT_MS 10000
+#define BODY_MAX   (256u << 20)
+
+struct body {
+    FILE *out;
+    size_t len;
+};
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct body *b = arg;
+    size_t len = size * count;
+
+    if (len > BODY_MAX - b->len || fwrite(bytes, 1, len, b->out) != len)
+        return 0;
+    b->len += len;
+    return len;
+}
+
+static size_t on_header(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct http_answer *a = arg;
+    size_t len = size * count, n = 0;
+
+    if (len < 6 || strncasecmp(bytes, "date: ", 6) != 0)
+        return len;
+    for (size_t i = 6; i < len && n < sizeof a->date - 1 && bytes[i] >= ' '; i++)
+        a->date[n++] = bytes[i];
+    a->date[n] = '\0';
+    return len;
+}
+
+/* "Authorization: Bearer …"; NULL: there is no token, or it cannot be read, which *failure says. */
+static struct curl_slist *token_header(const struct ctl *ctl, struct http_failure *failure)
+{
+    char token[4096], line[sizeof token + 32];
+    FILE *file = fopen(ctl->token_file, "re");
+    bool got = file != NULL && fgets(token, sizeof token, file) != NULL;
+
+    if (file != NULL)
+        fclose(file);
+    if (!got) {
+        snprintf(failure->text, sizeof failure->text, "the token in %.300s cannot be read: %m",
+                 ctl->token_file);
+        return NULL;
+    }
+    token[strcspn(token, "\r\n")] = '\0';
+    snprintf(line, sizeof line, "Authorization: Bearer %s", token);
+    return ctl_memory(curl_slist_append(NULL, line));
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void set_options(CURL *curl, const struct ctl *ctl, const char *method, const char *url,
+                        int64_t timeout_ms)
+{
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*"); /* a store is within the cluster */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "rdzvctl/" RDZV_VERSION);
+    if (ctl->unix_path != NULL)
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, ctl->unix_path);
+}
+
+static void describe(CURLcode code, struct http_failure *failure)
+{
+    failure->is_silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+                         code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
+    snprintf(failure->text, sizeof failure->text, "%s", curl_easy_strerror(code));
+}
+
+/* Curl's words for a refused connection name neither the cause nor the remedy. */
+static void describe_connect(CURL *curl, CURLcode code, const char *words,
+                             struct http_failure *failure)
+{
+    long error = 0;
+
+    describe(code, failure);
+    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
+    if (code == CURLE_COULDNT_CONNECT && error != 0)
+        snprintf(failure->text, sizeof failure->text, "%s", strerror((int)error));
+    else if (words[0] != '\0')
+        snprintf(failure->text, sizeof failure->text, "%s", words);
+}
+
+static bool perform(CURL *curl, struct http_answer *out, struct http_failure *failure)
+{
+    char words[CURL_ERROR_SIZE] = "";
+    size_t size;
+    struct body body = {.out = ctl_memory(open_memstream(&out->body, &size))};
+    double connected = 0, answered = 0;
+    CURLcode code;
+
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, out);
+    code = curl_easy_perform(curl);
+    fclose(body.out);
+    ctl_memory(out->body);
+    if (code != CURLE_OK) {
+        describe_connect(curl, code, words, failure);
+        free(out->body);
+        out->body = NULL;
+        return false;
+    }
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out->status);
+    curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME, &connected);
+    curl_easy_getinfo(curl, CURLINFO_STARTTRANSFER_TIME, &answered);
+    out->seconds = answered - connected;
+    return true;
+}
+
+bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
+              struct http_answer *out, struct http_failure *failure)
+{
+    CURL *curl = ctl_memory(curl_easy_init());
+    struct curl_slist *headers = NULL;
+    char *url = NULL;
+    bool done = false;
+
+    *out = (struct http_answer){0};
+    *failure = (struct http_failure){0};
+    if (asprintf(&url, "http://%s%s", ctl->unix_path != NULL ? "localhost" : ctl->server, path) < 0)
+        url = NULL;
+    set_options(curl, ctl, method, ctl_memory(url), timeout_ms);
+    if (ctl->token_file != NULL)
+        headers = token_header(ctl, failure);
+    if (ctl->token_file == NULL || headers != NULL) {
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+        out->sent_us = wall_us();
+        done = perform(curl, out, failure);
+        out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
+    }
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    free(url);
+    return done;
+}
+
+static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failure *failure)
+{
+    if (failure->is_silent)
+        return ctl_say(
+            CTL_UNREACHABLE,
+            "what listens at %s does not answer HTTP (%s); torch's own store does not: is "
+            "rdzvd there?",
+            ctl->server, failure->text);
+    return ctl_say(CTL_UNREACHABLE,
+                   "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT", ctl->server,
+                   failure->text);
+}
+
+/* What the store says of it: {"message": "…"}, or its text. */
+static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer *answer)
+{
+    cJSON *json = cJSON_Parse(answer->body);
+    const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(json, "message"));
+    enum ctl_exit code = answer->status == 404                            ? CTL_MISSING
+                         : answer->status == 401 || answer->status == 403 ? CTL_REFUSED
+                                                                          : CTL_FAILED;
+
+    if (message == NULL)
+        message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
+                                        : answer->body;
+    ctl_say(code, "%s: %.500s%s", ctl->server, message,
+            code == CTL_REFUSED ? "; with rdzvctl: -s unix:/PATH, or --token-file" : "");
+    cJSON_Delete(json);
+    return code;
+}
+
+enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
+                       struct http_answer *out)
+{
+    struct http_answer answer;
+    struct http_failure failure;
+    enum ctl_exit code;
+
+    if (!http_try(ctl, method, path, ctl_timeout(ctl, TIMEOUT_MS), &answer, &failure))
+        return say_failure(ctl, &failure);
+    if (answer.status < 400) {
+        *out = answer;
+        return CTL_FINE;
+    }
+    code = say_status(ctl, &answer);
+    free(answer.body);
+    return code;
+}
+
+enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out)
+{
+    struct http_answer answer;
+    enum ctl_exit code = http_ask(ctl, "GET", path, &answer);
+
+    if (code != CTL_FINE)
+        return code;
+    *out = cJSON_Parse(answer.body);
+    free(answer.body);
+    if (*out == NULL)
+        return ctl_say(CTL_FAILED, "%s answers %s with what is no JSON: is it rdzvd?", ctl->server,
+                       path);
+    return CTL_FINE;
+}
+
+char *http_path(const char *head, const char *name, const char *tail)
+{
+    char *escaped = name == NULL ? NULL : ctl_memory(curl_easy_escape(NULL, name, 0)), *path;
+
+    if (asprintf(&path, "%s%s%s", head, escaped == NULL ? "" : escaped, tail == NULL ? "" : tail) <
+        0)
+        path = NULL;
+    curl_free(escaped);
+    return ctl_memory(path);
+}

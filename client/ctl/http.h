@@ -1,0 +1,37 @@
+/* rdzvctl's requests over HTTP, by libcurl. */
+#pragma once
+
+#include <cjson/cJSON.h>
+
+#include "client/ctl/ctl.h"
+
+struct http_answer {
+    long status;     /* of HTTP */
+    char *body;      /* with a NUL behind it; the caller frees it */
+    char date[64];   /* the header Date; "": there was none */
+    double seconds;  /* from the first byte sent to the first that came back */
+    int64_t sent_us; /* by this machine's clock, since 1970: about when the server said what time
+                      * it was */
+};
+
+/* Why there is no answer. */
+struct http_failure {
+    bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
+    char text[512]; /* a clause without a name: "connection refused" */
+};
+
+/* True: an answer, whatever its status. `path` is of ASCII; http_path() makes one of names. */
+bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
+              struct http_answer *out, struct http_failure *failure);
+
+/* The same, and says on stderr what went wrong and what to do: CTL_FINE, or what to exit with. With
+ * a status of 400 or more there is no *out. */
+enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
+                       struct http_answer *out);
+
+/* The JSON that http_ask() gets; the caller gives it to cJSON_Delete(). */
+enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
+
+/* "/rdzv/v1/spaces/NAME/status", the name with escapes. `tail` and `name` may be NULL. The caller
+ * frees it. */
+char *http_path(const char *head, const char *name, const char *tail);

@@ -1,0 +1,46 @@
+/* rdzvctl: looks into a rendezvous store, and tells whether it can be used. */
+#include <curl/curl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/commands.h"
+#include "client/ctl/options.h"
+
+/* Colours are for terminals; see no-color.org. */
+static bool wants_colour(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && (no == NULL || no[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+/* What was printed has to arrive, or a full disk would pass for an answer. */
+static enum ctl_exit close_output(enum ctl_exit code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    return ctl_say(CTL_FAILED, "the answer cannot be written: %m");
+}
+
+int main(int argc, char **argv)
+{
+    struct ctl ctl;
+    char error[600];
+    enum ctl_exit code;
+
+    if (!options_parse(argc, argv, getenv, &ctl, error, sizeof error))
+        return (int)ctl_say(CTL_USAGE, "%s", error);
+    if (ctl.command == NULL) {
+        puts("rdzvctl " RDZV_VERSION);
+        return (int)close_output(CTL_FINE);
+    }
+    ctl.colour = wants_colour();
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    code = ctl.command->run(&ctl);
+    curl_global_cleanup();
+    return (int)close_output(code);
+}

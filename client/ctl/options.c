@@ -1,0 +1,278 @@
+/* Words and options of rdzvctl, by its table; see options.h. */
+#include "client/ctl/options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/address.h"
+#include "client/ctl/commands.h"
+
+#define DEFAULT_SERVER "localhost:29400"
+#define DEFAULT_PORT   ":29400"
+
+struct parse {
+    struct ctl *ctl;
+    unsigned given; /* options, each 1u << its id */
+    bool help, version;
+    char *error;
+    size_t error_size;
+};
+
+__attribute__((format(printf, 2, 3))) static bool wrong(struct parse *p, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(p->error, p->error_size, format, args);
+    va_end(args);
+    return false;
+}
+
+bool options_duration(const char *text, int64_t *ms)
+{
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text || text[0] < '0' || text[0] > '9' || !(v >= 0 && v <= 1e9))
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].unit) == 0) {
+            *ms = (int64_t)(v * units[i].ms);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_duration(struct parse *p, const char *name, const char *text, int64_t *out)
+{
+    return options_duration(text, out) ||
+           wrong(p, "--%s: %s is no duration: write 500ms, 5s or 2m", name, text);
+}
+
+static bool take_count(struct parse *p, const char *text)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || v < 1 || v > 1000000)
+        return wrong(p, "--count: %s is no number from 1 to 1000000", text);
+    p->ctl->count = v;
+    return true;
+}
+
+static bool take_output(struct parse *p, const char *text)
+{
+    static const char *const names[] = {"table", "wide", "name", "json", "yaml"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], text) == 0) {
+            p->ctl->output = (enum ctl_output)i;
+            return true;
+        }
+    }
+    return wrong(p, "-o %s: there are table, wide, name, json and yaml", text);
+}
+
+static bool take_server(struct parse *p, const char *given)
+{
+    struct ctl *ctl = p->ctl;
+    struct rdzv_address address;
+    char text[sizeof ctl->server];
+    size_t len;
+
+    if (strncmp(given, "https://", 8) == 0)
+        return wrong(p, "%s: rdzvd speaks no TLS yet: use http://", given);
+    if (strlen(given) >= sizeof text - strlen(DEFAULT_PORT))
+        return wrong(p, "the address of the server is too long");
+    strcpy(text, strncmp(given, "http://", 7) == 0 ? given + 7 : given);
+    if (strncmp(text, "unix:/", 6) == 0) {
+        strcpy(ctl->server, text);
+        ctl->unix_path = ctl->server + 5;
+        return true;
+    }
+    len = strlen(text);
+    if (len > 0 && text[len - 1] == '/')
+        text[--len] = '\0';
+    if (strrchr(text, ':') == NULL || (len > 0 && text[len - 1] == ']'))
+        strcat(text, DEFAULT_PORT);
+    if (!address_parse(text, &address))
+        return wrong(p, "%s is no address: write HOST:PORT, such as localhost:29400, or unix:/PATH",
+                     given);
+    strcpy(ctl->server, text);
+    ctl->unix_path = NULL;
+    return true;
+}
+
+static bool take_option(struct parse *p, enum ctl_option_id id, const char *value)
+{
+    struct ctl *ctl = p->ctl;
+
+    p->given |= 1u << id;
+    switch (id) {
+    case OPTION_SERVER:
+        return take_server(p, value);
+    case OPTION_SPACE:
+        ctl->space = value;
+        return value[0] != '\0' || wrong(p, "--space needs a name");
+    case OPTION_TOKEN_FILE:
+        ctl->token_file = value;
+        return true;
+    case OPTION_OUTPUT:
+        return take_output(p, value);
+    case OPTION_TIMEOUT:
+        return take_duration(p, "timeout", value, &ctl->timeout_ms);
+    case OPTION_INTERVAL:
+        return take_duration(p, "interval", value, &ctl->interval_ms);
+    case OPTION_COUNT:
+        return take_count(p, value);
+    case OPTION_HELP:
+        return p->help = true;
+    case OPTION_VERSION:
+        return p->version = true;
+    case OPTION_WATCH:
+        return ctl->watch = true;
+    case OPTION_WAIT:
+        return ctl->wait = true;
+    case OPTION_RAW:
+        return ctl->raw = true;
+    case OPTION_YES:
+        return ctl->yes = true;
+    case OPTION_READY:
+        return ctl->ready = true;
+    case OPTION_MAN:
+        return ctl->man = true;
+    case OPTION_COUNT_OF_ALL:
+        break;
+    }
+    return false;
+}
+
+static bool take_word(struct parse *p, const char *word)
+{
+    struct ctl *ctl = p->ctl;
+
+    if (ctl->command == NULL) {
+        ctl->command = command_find(word);
+        return ctl->command != NULL ||
+               wrong(p, "there is no command %s: `rdzvctl help` lists them", word);
+    }
+    if (ctl->arg_count == CTL_ARGS_MOST)
+        return wrong(p, "no more than %d words", CTL_ARGS_MOST);
+    ctl->args[ctl->arg_count++] = word;
+    return true;
+}
+
+/* Which one `word` is, "--name", "--name=value" or "-n"; -1: none. */
+static int find_option(const char *word, size_t len)
+{
+    for (int id = 0; id < OPTION_COUNT_OF_ALL; id++) {
+        const struct ctl_option *o = &ctl_options[id];
+
+        if (len == 2 && o->letter != 0 && word[1] == o->letter)
+            return id;
+        if (len > 2 && word[1] == '-' && strlen(o->name) == len - 2 &&
+            memcmp(o->name, word + 2, len - 2) == 0)
+            return id;
+    }
+    return -1;
+}
+
+/* The option at argv[*at], with its value in the same word ("--name=value", "-nvalue") or the next.
+ */
+static bool parse_option(struct parse *p, char **argv, int argc, int *at)
+{
+    const char *word = argv[*at], *value = NULL;
+    bool is_long = word[1] == '-';
+    size_t len = is_long ? strcspn(word, "=") : 2;
+    int id = find_option(word, len);
+
+    if (id < 0)
+        return wrong(p, "there is no option %.*s: `rdzvctl help` lists them", (int)len, word);
+    if (word[len] != '\0')
+        value = word + len + (is_long ? 1 : 0);
+    if (ctl_options[id].value == NULL && value != NULL)
+        return wrong(p, "%.*s takes no value", (int)len, word);
+    if (ctl_options[id].value != NULL && value == NULL) {
+        if (++*at == argc)
+            return wrong(p, "%s needs a value: %s", word, ctl_options[id].value);
+        value = argv[*at];
+    }
+    return take_option(p, (enum ctl_option_id)id, value);
+}
+
+/* A number below 0 is a word. */
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+static bool parse_words(struct parse *p, int argc, char **argv)
+{
+    bool options_ended = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (!options_ended && strcmp(argv[i], "--") == 0)
+            options_ended = true;
+        else if (!options_ended && is_option(argv[i]) ? !parse_option(p, argv, argc, &i)
+                                                      : !take_word(p, argv[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool check_command(struct parse *p)
+{
+    struct ctl *ctl = p->ctl;
+    const struct ctl_command *c = ctl->command;
+    unsigned stray = p->given & ~(c->options | OPTIONS_OF_ALL);
+
+    for (int id = 0; id < OPTION_COUNT_OF_ALL; id++) {
+        if ((stray & 1u << id) != 0)
+            return wrong(p, "`%s` takes no --%s: see `rdzvctl help %s`", c->name,
+                         ctl_options[id].name, c->name);
+    }
+    if (ctl->arg_count < c->least || ctl->arg_count > c->most)
+        return wrong(p, "write `rdzvctl %s%s%s`: see `rdzvctl help %s`", c->name,
+                     c->words[0] != '\0' ? " " : "", c->words, c->name);
+    return true;
+}
+
+/* `rdzvctl get --help` is `rdzvctl help get`; without a command it is all of it. */
+static bool ask_for_help(struct ctl *ctl)
+{
+    ctl->arg_count = ctl->command != NULL ? 1 : 0;
+    ctl->args[0] = ctl->command != NULL ? ctl->command->name : NULL;
+    ctl->command = command_find("help");
+    return true;
+}
+
+bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
+                   char *error, size_t error_size)
+{
+    struct parse p = {.ctl = out, .error = error, .error_size = error_size};
+    const char *server = environment("RDZVCTL_SERVER");
+
+    *out = (struct ctl){.timeout_ms = -1,
+                        .interval_ms = -1,
+                        .count = 20,
+                        .token_file = environment("RDZVCTL_TOKEN_FILE")};
+    if (!take_server(&p, server != NULL && server[0] != '\0' ? server : DEFAULT_SERVER))
+        return false;
+    p.given = 0;
+    if (!parse_words(&p, argc, argv))
+        return false;
+    if (p.version)
+        out->command = NULL;
+    else if (p.help)
+        return ask_for_help(out);
+    else if (out->command == NULL)
+        return wrong(&p, "what is to be done? `rdzvctl help` lists the commands");
+    return p.version || check_command(&p);
+}

@@ -1,0 +1,31 @@
+/* What each command of rdzvctl does; commands.c names them. Each prints its answer on stdout and
+ * what went wrong on stderr. */
+#pragma once
+
+#include "client/ctl/ctl.h"
+
+/* run_lists.c: what /rdzv/v1/status says */
+enum ctl_exit run_status(const struct ctl *ctl);
+enum ctl_exit run_runs(const struct ctl *ctl);
+enum ctl_exit run_spaces(const struct ctl *ctl);
+enum ctl_exit run_waiters(const struct ctl *ctl);
+/* run_top.c: what /metrics says */
+enum ctl_exit run_top(const struct ctl *ctl);
+/* run_keys.c, run_change.c: over c10d */
+enum ctl_exit run_keys(const struct ctl *ctl);
+enum ctl_exit run_get(const struct ctl *ctl);
+enum ctl_exit run_watch(const struct ctl *ctl);
+enum ctl_exit run_set(const struct ctl *ctl);
+enum ctl_exit run_add(const struct ctl *ctl);
+enum ctl_exit run_delete(const struct ctl *ctl);
+enum ctl_exit run_wait(const struct ctl *ctl);
+/* run_probe.c: can the store be used? */
+enum ctl_exit run_latency(const struct ctl *ctl);
+enum ctl_exit run_preflight(const struct ctl *ctl);
+enum ctl_exit run_health(const struct ctl *ctl);
+/* run_operator.c */
+enum ctl_exit run_forget(const struct ctl *ctl);
+enum ctl_exit run_clear(const struct ctl *ctl);
+/* help.c, completion.c */
+enum ctl_exit run_help(const struct ctl *ctl);
+enum ctl_exit run_completion(const struct ctl *ctl);

@@ -1,0 +1,284 @@
+/* keys, get, wait and watch: commands that read the store. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/print.h"
+#include "client/ctl/run.h"
+#include "client/ctl/store.h"
+#include "client/ctl/text.h"
+
+#define SHOWN_MOST  60  /* bytes of a value in a table */
+#define AT_ONCE     256 /* keys of one request */
+#define INTERVAL_MS 1000
+
+/* --- keys --- */
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct rdzv_bytes *a = left, *b = right;
+    int order = memcmp(a->ptr, b->ptr, a->len < b->len ? a->len : b->len);
+
+    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+static void print_key(const struct rdzv_bytes *key)
+{
+    text_safe(stdout, key->ptr, key->len, SIZE_MAX);
+    putchar('\n');
+}
+
+static void add_value(struct table *t, cJSON *list, const struct rdzv_bytes *key,
+                      const struct rdzv_bytes *value)
+{
+    char *shown = NULL, *name = NULL;
+    size_t size;
+    FILE *out;
+
+    if (list != NULL) {
+        cJSON *pair = print_pair(key->ptr, key->len, value->ptr, value->len);
+
+        cJSON_AddNumberToObject(pair, "size", (double)value->len);
+        cJSON_AddItemToArray(list, pair);
+        return;
+    }
+    out = ctl_memory(open_memstream(&shown, &size));
+    text_safe(out, value->ptr, value->len, SHOWN_MOST);
+    fclose(out);
+    out = ctl_memory(open_memstream(&name, &size));
+    text_safe(out, key->ptr, key->len, SIZE_MAX);
+    fclose(out);
+    table_row(t, STYLE_PLAIN);
+    table_cell(t, name);
+    table_printf(t, "%zu", value->len);
+    table_cell(t, shown);
+    free(shown);
+    free(name);
+}
+
+/* Keys that went meanwhile are left out, one by one. */
+static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON *list,
+                                   const struct rdzv_bytes *keys, size_t count)
+{
+    const struct rdzv_result *result;
+    const struct rdzv_op many = {.kind = RDZV_MULTI_GET, .keys = keys, .count = count};
+    enum rdzv_status status = rdzv_call(c, &many, &result);
+
+    for (size_t i = 0; status == RDZV_OK && i < count; i++)
+        add_value(t, list, &keys[i], &result->values[i]);
+    if (status != RDZV_ABSENT)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        const struct rdzv_op one = {.kind = RDZV_GET, .key = keys[i]};
+
+        status = rdzv_call(c, &one, &result);
+        if (status == RDZV_OK)
+            add_value(t, list, &keys[i], &result->value);
+        else if (status != RDZV_ABSENT)
+            return status;
+    }
+    return RDZV_OK;
+}
+
+static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_client *c,
+                                         const struct rdzv_bytes *keys, size_t count)
+{
+    struct table t = {.heads = {"KEY", "SIZE", "VALUE"}};
+    cJSON *list = ctl->output >= OUTPUT_JSON ? ctl_memory(cJSON_CreateArray()) : NULL;
+    enum rdzv_status status = RDZV_OK;
+
+    for (size_t at = 0; at < count && status == RDZV_OK; at += AT_ONCE)
+        status = add_values(c, &t, list, keys + at, count - at < AT_ONCE ? count - at : AT_ONCE);
+    if (list == NULL)
+        table_print(&t, stdout, "", ctl->colour);
+    else
+        print_structured(ctl, list);
+    cJSON_Delete(list);
+    return status;
+}
+
+/* Those that begin with the prefix, in order, in memory of their own: what the library gives out
+ * lives until its next call. */
+static struct rdzv_bytes *pick(const struct rdzv_result *all, const char *prefix, size_t *count)
+{
+    size_t len = strlen(prefix), size = all->count * sizeof(struct rdzv_bytes) + 1;
+    struct rdzv_bytes *keys;
+    char *at;
+
+    for (size_t i = 0; i < all->count; i++)
+        size += all->values[i].len;
+    keys = ctl_memory(malloc(size));
+    at = (char *)(keys + all->count);
+    *count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct rdzv_bytes *key = &all->values[i];
+
+        if (key->len < len || memcmp(key->ptr, prefix, len) != 0)
+            continue;
+        memcpy(at, key->ptr, key->len);
+        keys[(*count)++] = (struct rdzv_bytes){at, key->len};
+        at += key->len;
+    }
+    qsort(keys, *count, sizeof *keys, by_bytes);
+    return keys;
+}
+
+enum ctl_exit run_keys(const struct ctl *ctl)
+{
+    enum ctl_exit code = CTL_FINE;
+    const struct rdzv_op op = {.kind = RDZV_LIST_KEYS};
+    const struct rdzv_result *result;
+    struct rdzv_client *c = store_open(ctl, &code);
+    struct rdzv_bytes *keys;
+    enum rdzv_status status;
+    size_t count;
+
+    if (c == NULL)
+        return code;
+    status = rdzv_call(c, &op, &result);
+    if (status == RDZV_OK) {
+        keys = pick(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
+        if (ctl->output == OUTPUT_TABLE || ctl->output == OUTPUT_NAME) {
+            for (size_t i = 0; i < count; i++)
+                print_key(&keys[i]);
+        } else {
+            status = keys_with_values(ctl, c, keys, count);
+        }
+        free(keys);
+    }
+    code = store_failed(c, status);
+    rdzv_client_free(c);
+    return code;
+}
+
+/* --- get --- */
+
+static void print_value(const struct ctl *ctl, const char *key, const struct rdzv_bytes *value)
+{
+    cJSON *json;
+
+    if (ctl->raw) {
+        fwrite(value->ptr, 1, value->len, stdout);
+    } else if (ctl->output >= OUTPUT_JSON) {
+        json = print_pair(key, strlen(key), value->ptr, value->len);
+        print_structured(ctl, json);
+        cJSON_Delete(json);
+    } else if (text_is_plain(value->ptr, value->len)) {
+        fwrite(value->ptr, 1, value->len, stdout);
+        putchar('\n');
+    } else {
+        text_safe(stdout, value->ptr, value->len, SIZE_MAX);
+        putchar('\n');
+    }
+    fflush(stdout);
+}
+
+static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys, size_t count,
+                                 int64_t timeout_ms)
+{
+    struct rdzv_bytes list[CTL_ARGS_MOST];
+    const struct rdzv_op op = {
+        .kind = RDZV_WAIT, .keys = list, .count = count, .timeout_ms = timeout_ms};
+
+    for (size_t i = 0; i < count; i++)
+        list[i] = store_text(keys[i]);
+    return rdzv_call(c, &op, NULL);
+}
+
+/* Whoever set it with torch has named it without the slash. */
+static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
+{
+    char other[1024];
+    struct rdzv_bytes name = {other, 0};
+    const struct rdzv_op op = {.kind = RDZV_CHECK, .keys = &name, .count = 1};
+    int len = snprintf(other, sizeof other, "/%s", key);
+
+    name.len = (size_t)len;
+    if (key[0] != '/' && name.len < sizeof other && rdzv_call(c, &op, NULL) == RDZV_OK)
+        return ctl_say(CTL_MISSING, "%s has no key %s; there is %s, as torch names it in the store",
+                       rdzv_client_address(c), key, other);
+    return ctl_say(CTL_MISSING, "%s has no key %s; `rdzvctl keys` lists those that it has",
+                   rdzv_client_address(c), key);
+}
+
+enum ctl_exit run_get(const struct ctl *ctl)
+{
+    enum ctl_exit code = CTL_FINE;
+    const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
+    const struct rdzv_result *result;
+    struct rdzv_client *c = store_open(ctl, &code);
+    enum rdzv_status status = RDZV_OK;
+
+    if (c == NULL)
+        return code;
+    if (ctl->wait)
+        status = wait_for(c, ctl->args, 1, ctl_timeout(ctl, RDZV_FOREVER));
+    if (status == RDZV_OK)
+        status = rdzv_call(c, &op, &result);
+    if (status == RDZV_OK)
+        print_value(ctl, ctl->args[0], &result->value);
+    else if (status == RDZV_ABSENT)
+        code = say_absent(c, ctl->args[0]);
+    else
+        code = store_failed(c, status);
+    rdzv_client_free(c);
+    return code;
+}
+
+/* --- wait, watch --- */
+
+enum ctl_exit run_wait(const struct ctl *ctl)
+{
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c = store_open(ctl, &code);
+
+    if (c == NULL)
+        return code;
+    code = store_failed(c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
+    rdzv_client_free(c);
+    return code;
+}
+
+/* The value, when it is another than the last; `*last` is kept in memory of its own. */
+static void print_change(const struct ctl *ctl, const struct rdzv_bytes *value,
+                         struct rdzv_bytes *last)
+{
+    void *copy;
+
+    if (last->ptr != NULL && last->len == value->len &&
+        memcmp(last->ptr, value->ptr, value->len) == 0)
+        return;
+    print_value(ctl, ctl->args[0], value);
+    copy = ctl_memory(malloc(value->len + 1));
+    memcpy(copy, value->ptr, value->len);
+    free((void *)(uintptr_t)last->ptr);
+    *last = (struct rdzv_bytes){copy, value->len};
+}
+
+enum ctl_exit run_watch(const struct ctl *ctl)
+{
+    int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
+    const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c = store_open(ctl, &code);
+    struct rdzv_bytes last = {0};
+    enum rdzv_status status;
+
+    if (c == NULL)
+        return code;
+    do {
+        const struct rdzv_result *result;
+
+        status = rdzv_call(c, &op, &result);
+        if (status == RDZV_OK) {
+            print_change(ctl, &result->value, &last);
+            usleep((useconds_t)(interval < 10 ? 10 : interval) * 1000);
+        } else if (status == RDZV_ABSENT) {
+            status = wait_for(c, ctl->args, 1, RDZV_FOREVER);
+        }
+    } while (status == RDZV_OK);
+    code = store_failed(c, status);
+    free((void *)(uintptr_t)last.ptr);
+    rdzv_client_free(c);
+    return code;
+}

@@ -1,0 +1,438 @@
+/* status, runs, spaces and waiters: commands that show what /rdzv/v1/status says. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/http.h"
+#include "client/ctl/print.h"
+#include "client/ctl/run.h"
+#include "client/ctl/status_text.h"
+#include "client/ctl/text.h"
+
+#define INTERVAL_MS 2000
+
+/* What a command makes of the answer. `spaces` is a list, of one with --space. */
+struct view {
+    const struct ctl *ctl;
+    const cJSON *spaces;
+    int64_t now_us;
+    FILE *out;
+};
+
+typedef enum ctl_exit show_fn(const struct view *view);
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+/* The answer of one space is made to look like that of all: {"now", "spaces": [it]}. */
+static enum ctl_exit fetch(const struct ctl *ctl, cJSON **out)
+{
+    char *path = ctl->space == NULL ? http_path("/rdzv/v1/status", NULL, NULL)
+                                    : http_path("/rdzv/v1/spaces/", ctl->space, "/status");
+    cJSON *json = NULL, *all, *list;
+    enum ctl_exit code = http_json(ctl, path, &json);
+
+    free(path);
+    if (code != CTL_FINE)
+        return code;
+    if (cJSON_IsArray(member(json, "spaces"))) {
+        *out = json;
+        return CTL_FINE;
+    }
+    all = ctl_memory(cJSON_CreateObject());
+    cJSON_AddStringToObject(all, "now", status_text(json, "now"));
+    list = cJSON_AddArrayToObject(all, "spaces");
+    cJSON_AddItemToArray(list, json);
+    *out = all;
+    return CTL_FINE;
+}
+
+/* Runs of another name than the one that was asked for are taken out; false: none is left. */
+static bool keep_run(cJSON *spaces, const char *id)
+{
+    cJSON *space;
+    bool found = false;
+
+    cJSON_ArrayForEach(space, spaces)
+    {
+        cJSON *runs = cJSON_GetObjectItemCaseSensitive(space, "runs"), *run, *next;
+
+        for (run = runs == NULL ? NULL : runs->child; run != NULL; run = next) {
+            next = run->next;
+            if (strcmp(status_text(run, "id"), id) == 0)
+                found = true;
+            else
+                cJSON_Delete(cJSON_DetachItemViaPointer(runs, run));
+        }
+    }
+    return found;
+}
+
+static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
+{
+    cJSON *json = NULL;
+    struct view view = {.ctl = ctl, .out = stdout};
+    enum ctl_exit code = fetch(ctl, &json);
+
+    if (code != CTL_FINE)
+        return code;
+    if (ctl->watch && isatty(STDOUT_FILENO))
+        fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
+    view.spaces = member(json, "spaces");
+    view.now_us = text_time_us(status_text(json, "now"));
+    if (ctl->arg_count > 0 &&
+        !keep_run(cJSON_GetObjectItemCaseSensitive(json, "spaces"), ctl->args[0]))
+        code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
+                       ctl->server, ctl->args[0]);
+    else
+        code = show(&view);
+    cJSON_Delete(json);
+    fflush(stdout);
+    return code;
+}
+
+/* Once, or with --watch until it is ended, or until the store cannot be reached. */
+static enum ctl_exit show(const struct ctl *ctl, show_fn *fn)
+{
+    int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
+    enum ctl_exit code = CTL_FINE;
+
+    while (code <= CTL_MISSING) {
+        code = show_once(ctl, fn);
+        if (!ctl->watch)
+            break;
+        if (ctl->output <= OUTPUT_WIDE)
+            puts("");
+        fflush(stdout);
+        usleep((useconds_t)(interval < 100 ? 100 : interval) * 1000);
+    }
+    return code;
+}
+
+/* All of it, for a script: of a run that was asked for, that run alone, with its space's name. */
+static bool show_structured(const struct view *view, cJSON *what)
+{
+    bool done = print_structured(view->ctl, what);
+
+    cJSON_Delete(what);
+    return done;
+}
+
+/* --- status --- */
+
+struct shown_run {
+    const char *space;
+    const cJSON *run;
+    size_t at;
+};
+
+/* 0: nodes are missing, and others wait for them. 1: nobody is missing. 2: all are gone, so what is
+ * left are keys of a job that has ended. */
+static int urgency(const cJSON *run)
+{
+    long here = status_number(run, "participants") + status_number(run, "waiting") +
+                status_number(run, "agents") + status_number(run, "silent");
+
+    if (here == 0)
+        return 2;
+    return status_number(run, "missing_count") > 0 ? 0 : 1;
+}
+
+static int urgent_first(const void *left, const void *right)
+{
+    const struct shown_run *a = left, *b = right;
+    int order = urgency(a->run) - urgency(b->run);
+
+    return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
+}
+
+/* All runs of all spaces; the caller frees it. */
+static struct shown_run *all_runs(const struct view *view, size_t *count)
+{
+    struct shown_run *runs;
+    const cJSON *space, *run;
+
+    *count = 0;
+    cJSON_ArrayForEach(space, view->spaces) *count +=
+        (size_t)cJSON_GetArraySize(member(space, "runs"));
+    runs = ctl_memory(calloc(*count + 1, sizeof *runs));
+    *count = 0;
+    cJSON_ArrayForEach(space, view->spaces)
+    {
+        cJSON_ArrayForEach(run, member(space, "runs"))
+        {
+            runs[*count] = (struct shown_run){status_text(space, "name"), run, *count};
+            ++*count;
+        }
+    }
+    qsort(runs, *count, sizeof *runs, urgent_first);
+    return runs;
+}
+
+static enum ctl_exit is_one_missing(const struct shown_run *runs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (status_number(runs[i].run, "missing_count") > 0)
+            return CTL_MISSING;
+    }
+    return CTL_FINE;
+}
+
+static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
+{
+    const cJSON *space;
+
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            fputc('\n', view->out);
+        status_print_run(view->out, view->ctl, runs[i].space, runs[i].run, view->now_us);
+    }
+    if (view->ctl->arg_count > 0)
+        return;
+    if (count == 0)
+        fprintf(view->out, "no runs at %s: no agent has come yet, or all have ended\n",
+                view->ctl->server);
+    cJSON_ArrayForEach(space, view->spaces)
+        status_print_rest(view->out, view->ctl, space, view->now_us);
+}
+
+static enum ctl_exit show_status(const struct view *view)
+{
+    size_t count;
+    struct shown_run *runs = all_runs(view, &count);
+    enum ctl_exit code = is_one_missing(runs, count);
+
+    if (view->ctl->output == OUTPUT_NAME) {
+        for (size_t i = 0; i < count; i++)
+            fprintf(view->out, "%s\n", status_text(runs[i].run, "id"));
+    } else if (view->ctl->arg_count > 0 && count > 0 && view->ctl->output >= OUTPUT_JSON) {
+        print_structured(view->ctl, runs[0].run);
+    } else if (!print_structured(view->ctl, view->spaces)) {
+        status_as_text(view, runs, count);
+    }
+    free(runs);
+    return code;
+}
+
+enum ctl_exit run_status(const struct ctl *ctl)
+{
+    return show(ctl, show_status);
+}
+
+/* --- runs --- */
+
+static void runs_as_table(const struct view *view, const struct shown_run *runs, size_t count)
+{
+    struct table t = {
+        .heads = {"RUN", "SPACE", "BACKEND", "STATE", "ROUND", "NODES", "MISSING", "WAITS", "FOR"}};
+
+    for (size_t i = 0; i < count; i++) {
+        const cJSON *run = runs[i].run;
+        char state[64], nodes[64], age[32];
+        long missing = status_number(run, "missing_count");
+
+        status_state(run, state, sizeof state);
+        status_nodes(run, nodes, sizeof nodes);
+        status_age(run, "since", view->now_us, age, sizeof age);
+        table_row(&t, missing > 0 ? STYLE_BAD : STYLE_PLAIN);
+        table_cell(&t, status_text(run, "id"));
+        table_cell(&t, runs[i].space);
+        table_cell(&t, status_text(run, "backend"));
+        table_cell(&t, state);
+        table_printf(&t, "%ld", status_number(run, "round"));
+        table_cell(&t, nodes);
+        table_printf(&t, "%ld", missing);
+        table_printf(&t, "%ld", status_number(run, "waits_count"));
+        table_cell(&t, age);
+    }
+    table_print(&t, view->out, "", view->ctl->colour);
+}
+
+static enum ctl_exit show_runs(const struct view *view)
+{
+    size_t count;
+    struct shown_run *runs = all_runs(view, &count);
+    cJSON *list = ctl_memory(cJSON_CreateArray());
+
+    for (size_t i = 0; i < count; i++) {
+        cJSON *run = ctl_memory(cJSON_Duplicate(runs[i].run, true));
+
+        cJSON_AddStringToObject(run, "space", runs[i].space);
+        cJSON_AddItemToArray(list, run);
+        if (view->ctl->output == OUTPUT_NAME)
+            fprintf(view->out, "%s\n", status_text(run, "id"));
+    }
+    if (!show_structured(view, list) && view->ctl->output != OUTPUT_NAME)
+        runs_as_table(view, runs, count);
+    free(runs);
+    return CTL_FINE;
+}
+
+enum ctl_exit run_runs(const struct ctl *ctl)
+{
+    return show(ctl, show_runs);
+}
+
+/* --- spaces --- */
+
+static void add_space(struct table *t, const cJSON *space)
+{
+    char bytes[32];
+    const cJSON *run;
+    long missing = 0;
+
+    cJSON_ArrayForEach(run, member(space, "runs")) missing += status_number(run, "missing_count");
+    text_bytes((double)status_number(space, "bytes"), bytes, sizeof bytes);
+    table_row(t, missing > 0 ? STYLE_BAD : STYLE_PLAIN);
+    table_cell(t, status_text(space, "name"));
+    table_printf(t, "%ld", status_number(space, "keys"));
+    table_cell(t, bytes);
+    table_printf(t, "%ld", status_number(space, "queues"));
+    table_printf(t, "%ld", status_number(space, "etcd_nodes"));
+    table_printf(t, "%ld", status_number(space, "c10d_clients"));
+    table_printf(t, "%ld", status_number(space, "waiters"));
+    table_printf(t, "%d", cJSON_GetArraySize(member(space, "runs")));
+    table_printf(t, "%ld", missing);
+}
+
+static cJSON *spaces_alone(const cJSON *spaces)
+{
+    cJSON *list = ctl_memory(cJSON_Duplicate(spaces, true)), *space;
+
+    cJSON_ArrayForEach(space, list)
+    {
+        int runs = cJSON_GetArraySize(member(space, "runs"));
+
+        for (size_t i = 0; i < 5; i++) {
+            static const char *const lists[] = {"runs", "waits", "waits_count", "absent_keys",
+                                                "barriers"};
+
+            cJSON_DeleteItemFromObjectCaseSensitive(space, lists[i]);
+        }
+        cJSON_AddNumberToObject(space, "runs", runs);
+    }
+    return list;
+}
+
+static enum ctl_exit show_spaces(const struct view *view)
+{
+    struct table t = {.heads = {"SPACE", "KEYS", "BYTES", "QUEUES", "ETCD NODES", "C10D CLIENTS",
+                                "WAITERS", "RUNS", "MISSING"}};
+    const cJSON *space;
+
+    if (show_structured(view, spaces_alone(view->spaces)))
+        return CTL_FINE;
+    cJSON_ArrayForEach(space, view->spaces)
+    {
+        if (view->ctl->output == OUTPUT_NAME)
+            fprintf(view->out, "%s\n", status_text(space, "name"));
+        else
+            add_space(&t, space);
+    }
+    if (view->ctl->output != OUTPUT_NAME)
+        table_print(&t, view->out, "", view->ctl->colour);
+    return CTL_FINE;
+}
+
+enum ctl_exit run_spaces(const struct ctl *ctl)
+{
+    return show(ctl, show_spaces);
+}
+
+/* --- waiters --- */
+
+static void add_waits(cJSON *list, const cJSON *owner, const char *space, const char *run)
+{
+    const cJSON *wait;
+
+    cJSON_ArrayForEach(wait, member(owner, "waits"))
+    {
+        cJSON *copy = ctl_memory(cJSON_Duplicate(wait, true));
+
+        cJSON_AddStringToObject(copy, "space", space);
+        if (run != NULL)
+            cJSON_AddStringToObject(copy, "run", run);
+        cJSON_AddItemToArray(list, copy);
+    }
+}
+
+/* Times of RFC 3339 in one zone are in order when their texts are. */
+static int oldest_first(const void *left, const void *right)
+{
+    return strcmp(status_text(*(const cJSON *const *)left, "since"),
+                  status_text(*(const cJSON *const *)right, "since"));
+}
+
+static cJSON *sorted(cJSON *list)
+{
+    size_t count = (size_t)cJSON_GetArraySize(list), n = 0;
+    cJSON **items = ctl_memory(calloc(count + 1, sizeof *items));
+    cJSON *item;
+
+    while ((item = cJSON_DetachItemFromArray(list, 0)) != NULL)
+        items[n++] = item;
+    qsort(items, n, sizeof *items, oldest_first);
+    for (size_t i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, items[i]);
+    free(items);
+    return list;
+}
+
+static void add_wait(struct table *t, const cJSON *wait, int64_t now_us)
+{
+    const cJSON *keys = member(wait, "keys");
+    const char *first = cJSON_GetStringValue(cJSON_GetArrayItem(keys, 0));
+    long count = status_number(wait, "key_count");
+    char age[32];
+
+    status_age(wait, "since", now_us, age, sizeof age);
+    table_row(t, STYLE_PLAIN);
+    table_cell(t, age);
+    table_cell(t, status_text(wait, "run"));
+    table_cell(t, status_text(wait, "node"));
+    if (cJSON_HasObjectItem(wait, "rank"))
+        table_printf(t, "%ld", status_number(wait, "rank"));
+    else
+        table_cell(t, NULL);
+    table_cell(t, status_text(wait, "peer"));
+    if (count > 1)
+        table_printf(t, "%s and %ld more", first == NULL ? "" : first, count - 1);
+    else
+        table_cell(t, first);
+}
+
+static enum ctl_exit show_waiters(const struct view *view)
+{
+    struct table t = {.heads = {"FOR", "RUN", "NODE", "RANK", "PEER", "KEY"}};
+    cJSON *list = ctl_memory(cJSON_CreateArray());
+    const cJSON *space, *run, *wait;
+
+    cJSON_ArrayForEach(space, view->spaces)
+    {
+        cJSON_ArrayForEach(run, member(space, "runs"))
+            add_waits(list, run, status_text(space, "name"), status_text(run, "id"));
+        if (view->ctl->arg_count == 0)
+            add_waits(list, space, status_text(space, "name"), NULL);
+    }
+    sorted(list);
+    if (!print_structured(view->ctl, list)) {
+        cJSON_ArrayForEach(wait, list)
+        {
+            if (view->ctl->output == OUTPUT_NAME)
+                fprintf(view->out, "%s\n", status_text(wait, "peer"));
+            else
+                add_wait(&t, wait, view->now_us);
+        }
+        if (view->ctl->output != OUTPUT_NAME)
+            table_print(&t, view->out, "", view->ctl->colour);
+    }
+    cJSON_Delete(list);
+    return CTL_FINE;
+}
+
+enum ctl_exit run_waiters(const struct ctl *ctl)
+{
+    return show(ctl, show_waiters);
+}

@@ -1,0 +1,311 @@
+/* latency, preflight and health: can the store be used, and how fast is it? */
+#include <math.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/address.h"
+#include "client/ctl/http.h"
+#include "client/ctl/print.h"
+#include "client/ctl/run.h"
+#include "client/ctl/store.h"
+#include "client/ctl/text.h"
+
+#define LATENCY_INTERVAL_MS  100
+#define PREFLIGHT_TIMEOUT_MS 60000
+#define PREFLIGHT_TRY_MS     3000
+#define PREFLIGHT_PAUSE_MS   500
+#define HEALTH_TIMEOUT_MS    2000 /* as `rdzvd --check-live` */
+#define CLOCK_WARN_S         5.0
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* --- latency --- */
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+static double share(const double *sorted, int64_t count, double part)
+{
+    return sorted[(int64_t)((double)(count - 1) * part + 0.5)] * 1000;
+}
+
+static void print_latency(const struct ctl *ctl, double *seconds, int64_t count)
+{
+    static const struct {
+        const char *name;
+        double part;
+    } shares[] = {{"min", 0}, {"median", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
+    cJSON *json = ctl_memory(cJSON_CreateObject());
+
+    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
+    cJSON_AddStringToObject(json, "server", ctl->server);
+    cJSON_AddNumberToObject(json, "count", (double)count);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "%s_ms", shares[i].name);
+        cJSON_AddNumberToObject(json, name, share(seconds, count, shares[i].part));
+    }
+    if (!print_structured(ctl, json)) {
+        printf("%lld pings of %s:", (long long)count, ctl->server);
+        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+            printf("%s %s %.3f ms", i == 0 ? "" : ",", shares[i].name,
+                   share(seconds, count, shares[i].part));
+        putchar('\n');
+    }
+    cJSON_Delete(json);
+}
+
+enum ctl_exit run_latency(const struct ctl *ctl)
+{
+    int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : LATENCY_INTERVAL_MS;
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c = store_open(ctl, &code);
+    double *seconds = ctl_memory(calloc((size_t)ctl->count + 1, sizeof *seconds));
+
+    if (c == NULL) {
+        free(seconds);
+        return code;
+    }
+    for (int64_t i = 0; i <= ctl->count && code == CTL_FINE; i++) {
+        double start = now_s();
+
+        code = store_failed(c, rdzv_ping(c));
+        seconds[i] = now_s() - start;
+        if (i < ctl->count)
+            usleep((useconds_t)interval * 1000);
+    }
+    if (code == CTL_FINE)
+        print_latency(ctl, seconds + 1, ctl->count);
+    free(seconds);
+    rdzv_client_free(c);
+    return code;
+}
+
+/* --- preflight --- */
+
+enum step { STEP_NAME, STEP_CONNECT, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
+
+static const char *const step_names[STEPS] = {"name", "c10d", "round_trip", "clock"};
+
+enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
+
+struct preflight {
+    struct {
+        enum step_state state;
+        char text[400];
+    } steps[STEPS];
+    double round_trip_s, clock_s; /* what the store's clock is ahead; NAN: not known */
+    double started_s;
+    int tries;
+};
+
+__attribute__((format(printf, 4, 5))) static bool
+note(struct preflight *p, enum step step, enum step_state state, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(p->steps[step].text, sizeof p->steps[step].text, format, args);
+    va_end(args);
+    p->steps[step].state = state;
+    return state != FAILED;
+}
+
+/* "10.0.0.7, 10.0.0.8" */
+static void show_addresses(const struct addrinfo *list, char *out, size_t size)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (const struct addrinfo *a = list; a != NULL && len + NI_MAXHOST / 8 < size;
+         a = a->ai_next) {
+        char host[128];
+
+        if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len == 0 ? "" : ", ", host);
+    }
+}
+
+static bool look_up(const struct ctl *ctl, struct preflight *p)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct rdzv_address address;
+    struct addrinfo *list = NULL;
+    char shown[300];
+    int error;
+
+    if (!address_parse(ctl->server, &address))
+        return note(p, STEP_NAME, FAILED, "%s is no HOST:PORT", ctl->server);
+    error = getaddrinfo(address.host, address.port, &hints, &list);
+    if (error != 0)
+        return note(p, STEP_NAME, FAILED, "%s: %s; is the name right, and does its Service exist?",
+                    address.host, gai_strerror(error));
+    show_addresses(list, shown, sizeof shown);
+    freeaddrinfo(list);
+    return note(p, STEP_NAME, PASSED, "%s is %s", address.host, shown);
+}
+
+/* Connects, and greets in c10d; then the time of an answer, the best of five. */
+static bool greet(const struct ctl *ctl, struct preflight *p)
+{
+    const struct rdzv_options options = {.timeout_ms = PREFLIGHT_TRY_MS};
+    struct rdzv_client *c = NULL;
+    enum rdzv_status status = rdzv_client_new(ctl->server, &options, &c);
+
+    if (status == RDZV_OK)
+        status = rdzv_ping(c);
+    if (status != RDZV_OK) {
+        note(p, STEP_CONNECT, FAILED, "%s",
+             c == NULL ? rdzv_status_name(status) : rdzv_client_message(c));
+    } else {
+        note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
+        p->round_trip_s = INFINITY;
+        for (int i = 0; i < 5 && status == RDZV_OK; i++) {
+            double start = now_s();
+
+            status = rdzv_ping(c);
+            p->round_trip_s = fmin(p->round_trip_s, now_s() - start);
+        }
+        note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
+             status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
+             p->round_trip_s * 1000);
+    }
+    rdzv_client_free(c);
+    return status == RDZV_OK;
+}
+
+/* By the header Date, which knows whole seconds: enough to see a clock that is wrong, and as cheap
+ * for the store as a probe, when a thousand init containers ask. */
+static double server_time_s(const struct http_answer *answer, double *unsure_s)
+{
+    struct tm tm = {0};
+
+    *unsure_s = answer->seconds / 2 + 0.5;
+    if (strptime(answer->date, "%a, %d %b %Y %H:%M:%S GMT", &tm) == NULL)
+        return NAN;
+    return (double)timegm(&tm) + 0.5;
+}
+
+static void compare_clocks(const struct ctl *ctl, struct preflight *p)
+{
+    struct http_answer answer;
+    struct http_failure failure;
+    double unsure;
+
+    p->clock_s = NAN;
+    if (!http_try(ctl, "GET", "/livez", PREFLIGHT_TRY_MS, &answer, &failure)) {
+        note(p, STEP_CLOCK, WARNS, "not known: no answer over HTTP; is it torch's own store?");
+        return;
+    }
+    p->clock_s = server_time_s(&answer, &unsure) - (double)answer.sent_us / 1e6;
+    free(answer.body);
+    if (isnan(p->clock_s))
+        note(p, STEP_CLOCK, WARNS, "not known: the store does not say its time");
+    else
+        note(p, STEP_CLOCK, fabs(p->clock_s) > CLOCK_WARN_S + unsure ? WARNS : PASSED,
+             "the store's is %.1f s %s (give or take %.1f s)", fabs(p->clock_s),
+             p->clock_s < 0 ? "behind" : "ahead", unsure);
+}
+
+static bool try_once(const struct ctl *ctl, struct preflight *p)
+{
+    p->tries++;
+    for (int i = 0; i < STEPS; i++)
+        p->steps[i].state = NOT_TRIED;
+    if (!look_up(ctl, p) || !greet(ctl, p))
+        return false;
+    compare_clocks(ctl, p);
+    return true;
+}
+
+static void print_preflight(const struct ctl *ctl, const struct preflight *p, bool passed)
+{
+    static const char *const states[] = {"not tried", "ok", "warning", "failed"};
+    cJSON *json = ctl_memory(cJSON_CreateObject()), *steps;
+
+    cJSON_AddStringToObject(json, "server", ctl->server);
+    cJSON_AddBoolToObject(json, "ok", passed);
+    cJSON_AddNumberToObject(json, "tries", p->tries);
+    cJSON_AddNumberToObject(json, "seconds", now_s() - p->started_s);
+    if (passed)
+        cJSON_AddNumberToObject(json, "round_trip_ms", p->round_trip_s * 1000);
+    if (passed && !isnan(p->clock_s))
+        cJSON_AddNumberToObject(json, "clock_ahead_seconds", p->clock_s);
+    steps = cJSON_AddArrayToObject(json, "steps");
+    for (int i = 0; i < STEPS; i++) {
+        cJSON *step = ctl_memory(cJSON_CreateObject());
+
+        cJSON_AddStringToObject(step, "step", step_names[i]);
+        cJSON_AddStringToObject(step, "state", states[p->steps[i].state]);
+        if (p->steps[i].state != NOT_TRIED)
+            cJSON_AddStringToObject(step, "detail", p->steps[i].text);
+        cJSON_AddItemToArray(steps, step);
+    }
+    if (!print_structured(ctl, json)) {
+        for (int i = 0; i < STEPS && p->steps[i].state != NOT_TRIED; i++) {
+            printf("%-11s ", step_names[i]);
+            text_styled(stdout,
+                        p->steps[i].state == PASSED  ? STYLE_GOOD
+                        : p->steps[i].state == WARNS ? STYLE_HEAD
+                                                     : STYLE_BAD,
+                        ctl->colour, states[p->steps[i].state]);
+            printf(": %s\n", p->steps[i].text);
+        }
+    }
+    cJSON_Delete(json);
+}
+
+enum ctl_exit run_preflight(const struct ctl *ctl)
+{
+    double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000;
+    struct preflight p = {.clock_s = NAN, .started_s = now_s()};
+    bool passed;
+
+    if (ctl->unix_path != NULL)
+        return ctl_say(CTL_USAGE, "preflight is of a HOST:PORT, not of a Unix socket");
+    while (!(passed = try_once(ctl, &p)) && now_s() - p.started_s < timeout_s) {
+        if (p.tries == 1)
+            fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n",
+                    p.steps[p.steps[STEP_CONNECT].state == FAILED ? STEP_CONNECT : STEP_NAME].text,
+                    timeout_s);
+        usleep(PREFLIGHT_PAUSE_MS * 1000);
+    }
+    print_preflight(ctl, &p, passed);
+    return passed ? CTL_FINE : CTL_UNREACHABLE;
+}
+
+/* --- health --- */
+
+enum ctl_exit run_health(const struct ctl *ctl)
+{
+    const char *path = ctl->ready ? "/readyz?verbose" : "/livez";
+    struct http_answer answer;
+    struct http_failure failure;
+    enum ctl_exit code;
+
+    if (!http_try(ctl, "GET", path, ctl_timeout(ctl, HEALTH_TIMEOUT_MS), &answer, &failure))
+        return ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
+    code = answer.status == 200 ? CTL_FINE : CTL_MISSING;
+    printf("%s: %.*s answers %ld\n", ctl->server, (int)strcspn(path, "?"), path, answer.status);
+    if (ctl->ready && code != CTL_FINE)
+        text_safe(stdout, answer.body, strlen(answer.body), 2000);
+    free(answer.body);
+    return code;
+}

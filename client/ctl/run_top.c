@@ -1,0 +1,196 @@
+/* top: what a store does just now, from two looks at /metrics. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/ctl/http.h"
+#include "client/ctl/print.h"
+#include "client/ctl/run.h"
+#include "client/ctl/text.h"
+
+#define INTERVAL_MS 2000
+
+struct sample {
+    char *text; /* of /metrics */
+    double at_s;
+};
+
+static enum ctl_exit take_sample(const struct ctl *ctl, struct sample *out)
+{
+    struct http_answer answer;
+    struct timespec t;
+    enum ctl_exit code = http_ask(ctl, "GET", "/metrics", &answer);
+
+    if (code != CTL_FINE)
+        return code;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    *out = (struct sample){answer.body, (double)t.tv_sec + (double)t.tv_nsec / 1e9};
+    return CTL_FINE;
+}
+
+/* The value of the line that begins with `name`, labels and all; 0 if there is none. */
+static double metric(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ' ')
+            return strtod(line + len + 1, NULL);
+        if (*line == '\0')
+            break;
+    }
+    return 0;
+}
+
+/* The next space that has a line of `name`, from *at on; its name goes to `space`. */
+static bool next_space(const char **at, const char *name, char *space, size_t size)
+{
+    char head[128];
+    size_t len = (size_t)snprintf(head, sizeof head, "\n%s{space=\"", name), n;
+    const char *found = strstr(*at, head);
+
+    if (found == NULL)
+        return false;
+    found += len;
+    n = strcspn(found, "\"");
+    *at = found + n;
+    snprintf(space, size, "%.*s", (int)n, found);
+    return true;
+}
+
+static double of_space(const char *text, const char *name, const char *space)
+{
+    char line[400];
+
+    snprintf(line, sizeof line, "%s{space=\"%s\"}", name, space);
+    return metric(text, line);
+}
+
+static const struct {
+    const char *name, *metric;
+    bool is_rate, is_bytes;
+} figures[] = {
+    {"c10d_requests_per_second", "rdzvd_requests_total{protocol=\"c10d\"}", true, false},
+    {"http_requests_per_second", "rdzvd_requests_total{protocol=\"http\"}", true, false},
+    {"connections_accepted_per_second", "rdzvd_connections_accepted_total", true, false},
+    {"connections_closed_per_second", "rdzvd_connections_closed_total", true, false},
+    {"cpu_seconds_per_second", "process_cpu_seconds_total", true, false},
+    {"connections", "rdzvd_connections", false, false},
+    {"resident_bytes", "process_resident_memory_bytes", false, true},
+    {"relay_links", "rdzvd_relay_links", false, false},
+};
+
+static const struct {
+    const char *name, *head, *metric;
+    bool is_bytes;
+} columns[] = {
+    {"keys", "KEYS", "rdzvd_space_keys", false},
+    {"bytes", "BYTES", "rdzvd_space_bytes", true},
+    {"queues", "QUEUES", "rdzvd_space_queues", false},
+    {"etcd_nodes", "ETCD NODES", "rdzvd_space_etcd_nodes", false},
+    {"c10d_connections", "C10D CLIENTS", "rdzvd_space_c10d_connections", false},
+    {"waiters", "WAITERS", "rdzvd_space_waiters", false},
+    {"runs", "RUNS", "rdzvd_space_runs", false},
+};
+#define FIGURES (sizeof figures / sizeof *figures)
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+static double figure(size_t i, const struct sample *before, const struct sample *now)
+{
+    double value = metric(now->text, figures[i].metric);
+
+    if (!figures[i].is_rate)
+        return value;
+    return (value - metric(before->text, figures[i].metric)) / (now->at_s - before->at_s);
+}
+
+static cJSON *as_json(const struct sample *before, const struct sample *now)
+{
+    cJSON *json = ctl_memory(cJSON_CreateObject()), *spaces;
+    const char *at = now->text;
+    char name[256];
+
+    for (size_t i = 0; i < FIGURES; i++)
+        cJSON_AddNumberToObject(json, figures[i].name, figure(i, before, now));
+    spaces = cJSON_AddArrayToObject(json, "spaces");
+    while (next_space(&at, columns[0].metric, name, sizeof name)) {
+        cJSON *space = ctl_memory(cJSON_CreateObject());
+
+        cJSON_AddStringToObject(space, "name", name);
+        for (size_t i = 0; i < COLUMNS; i++)
+            cJSON_AddNumberToObject(space, columns[i].name,
+                                    of_space(now->text, columns[i].metric, name));
+        cJSON_AddItemToArray(spaces, space);
+    }
+    return json;
+}
+
+static void print_figure(char *out, size_t size, double value, bool is_bytes)
+{
+    if (is_bytes)
+        text_bytes(value, out, size);
+    else
+        snprintf(out, size, "%.0f", value);
+}
+
+static void as_text(const struct ctl *ctl, const struct sample *before, const struct sample *now)
+{
+    struct table t = {.heads = {"SPACE"}};
+    const char *at = now->text;
+    char text[256];
+
+    for (size_t i = 0; i < COLUMNS; i++)
+        t.heads[i + 1] = columns[i].head;
+    print_figure(text, sizeof text, figure(6, before, now), true);
+    printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
+           figure(0, before, now), figure(1, before, now), figure(2, before, now),
+           figure(5, before, now), figure(7, before, now));
+    printf("%.0f %% of a core, %s of memory\n\n", figure(4, before, now) * 100, text);
+    while (next_space(&at, columns[0].metric, text, sizeof text)) {
+        table_row(&t, STYLE_PLAIN);
+        table_cell(&t, text);
+        for (size_t i = 0; i < COLUMNS; i++) {
+            char cell[32];
+
+            print_figure(cell, sizeof cell, of_space(now->text, columns[i].metric, text),
+                         columns[i].is_bytes);
+            table_cell(&t, cell);
+        }
+    }
+    table_print(&t, stdout, "", ctl->colour);
+}
+
+static void show(const struct ctl *ctl, const struct sample *before, const struct sample *now)
+{
+    cJSON *json = as_json(before, now);
+
+    if (ctl->watch && isatty(STDOUT_FILENO))
+        fputs("\033[H\033[2J", stdout);
+    if (!print_structured(ctl, json))
+        as_text(ctl, before, now);
+    cJSON_Delete(json);
+    fflush(stdout);
+}
+
+enum ctl_exit run_top(const struct ctl *ctl)
+{
+    int64_t interval = ctl->interval_ms >= 100 ? ctl->interval_ms : INTERVAL_MS;
+    struct sample before, now;
+    enum ctl_exit code = take_sample(ctl, &before);
+
+    if (code != CTL_FINE)
+        return code;
+    do {
+        usleep((useconds_t)interval * 1000);
+        code = take_sample(ctl, &now);
+        if (code == CTL_FINE) {
+            show(ctl, &before, &now);
+            free(before.text);
+            before = now;
+        }
+    } while (code == CTL_FINE && ctl->watch);
+    free(before.text);
+    return code;
+}

@@ -1,0 +1,390 @@
+/* A run as text: missing nodes, waits, nodes, history; see status_text.h. */
+#include "client/ctl/status_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/text.h"
+
+#define NAMES_MOST   12 /* pieces of nodes in short */
+#define MISSING_MOST 16 /* lines, but with -o wide */
+#define WAITS_MOST   5
+#define ROUNDS_MOST  5
+
+long status_number(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+
+    return cJSON_IsNumber(item) ? (long)item->valuedouble : 0;
+}
+
+const char *status_text(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+
+    return text == NULL ? "" : text;
+}
+
+static const cJSON *list(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static bool has(const cJSON *object, const char *name)
+{
+    return cJSON_HasObjectItem(object, name);
+}
+
+void status_age(const cJSON *object, const char *name, int64_t now_us, char *out, size_t size)
+{
+    int64_t then = text_time_us(status_text(object, name));
+
+    if (then < 0)
+        snprintf(out, size, "%s", "");
+    else
+        text_age(now_us - then, out, size);
+}
+
+void status_state(const cJSON *run, char *out, size_t size)
+{
+    const char *state = status_text(run, "state");
+
+    if (strcmp(state, "last_call") != 0)
+        snprintf(out, size, "%s", state);
+    else if (has(run, "seconds_left"))
+        snprintf(out, size, "last call, %ld s left", status_number(run, "seconds_left"));
+    else
+        snprintf(out, size, "last call");
+}
+
+/* How many nodes the run is to have; 0: nobody has said so. */
+static long wanted(const cJSON *run)
+{
+    long expect = status_number(run, "expect"), min = status_number(run, "min");
+    long missing = status_number(run, "missing_count"), here = status_number(run, "participants");
+
+    if (here + missing > expect && missing > 0)
+        return here + missing;
+    return expect > min ? expect : min;
+}
+
+void status_nodes(const cJSON *run, char *out, size_t size)
+{
+    long here = status_number(run, "participants"), all = wanted(run);
+
+    if (all > 0)
+        snprintf(out, size, "%ld of %ld", here, all > here ? all : here);
+    else
+        snprintf(out, size, "%ld", here);
+}
+
+/* --- Parts of a run. --- */
+
+static void print_head(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
+                       int64_t now_us)
+{
+    char state[64], nodes[64], age[32];
+    long missing = status_number(run, "missing_count");
+
+    status_state(run, state, sizeof state);
+    status_nodes(run, nodes, sizeof nodes);
+    status_age(run, "since", now_us, age, sizeof age);
+    text_styled(out, STYLE_HEAD, ctl->colour, "RUN ");
+    text_safe(out, status_text(run, "id"), strlen(status_text(run, "id")), 200);
+    fprintf(out, "  %s, round %ld", state, status_number(run, "round"));
+    fprintf(out, "%s%s  (%s, space ", age[0] != '\0' ? ", for " : "", age,
+            status_text(run, "backend"));
+    text_safe(out, space, strlen(space), 200);
+    fputs(")\n  ", out);
+    fprintf(out, "%s nodes", nodes);
+    if (has(run, "min") || has(run, "max"))
+        fprintf(out, " (--nnodes=%ld:%ld)", status_number(run, "min"), status_number(run, "max"));
+    if (status_number(run, "waiting") > 0)
+        fprintf(out, ", %ld wait for the next round", status_number(run, "waiting"));
+    if (status_number(run, "spares") > 0)
+        fprintf(out, ", %ld spare", status_number(run, "spares"));
+    if (status_number(run, "silent") > 0)
+        fprintf(out, ", %ld silent", status_number(run, "silent"));
+    if (status_number(run, "agents_waiting") > 0)
+        fprintf(out, ", %ld agents wait for a closed run to be forgotten",
+                status_number(run, "agents_waiting"));
+    fputs(missing == 0 ? ", none missing\n" : "\n", out);
+}
+
+static void add_missing(struct table *t, const cJSON *node, int64_t now_us)
+{
+    char age[32];
+
+    table_row(t, STYLE_PLAIN);
+    table_cell(t, status_text(node, "addr"));
+    if (has(node, "rank"))
+        table_printf(t, "%ld", status_number(node, "rank"));
+    else
+        table_cell(t, NULL);
+    table_cell(t, status_text(node, "why"));
+    status_age(node, "since", now_us, age, sizeof age);
+    table_cell(t, age);
+    if (has(node, "pid"))
+        table_printf(t, "%ld", status_number(node, "pid"));
+    else
+        table_cell(t, NULL);
+    table_cell(t, status_text(node, "peer"));
+}
+
+/* More than a screen holds: their names in short, by why they are gone. */
+static void print_many_missing(FILE *out, const cJSON *missing, size_t count)
+{
+    static const char *const whys[] = {"disconnected", "silent", "replaced", "left"};
+    const char **names = ctl_memory(calloc(count + 1, sizeof *names));
+
+    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
+        const cJSON *node;
+        size_t n = 0;
+
+        cJSON_ArrayForEach(node, missing)
+        {
+            if (strcmp(status_text(node, "why"), whys[i]) == 0)
+                names[n++] = status_text(node, "addr");
+        }
+        if (n == 0)
+            continue;
+        fprintf(out, "    %zu %s: ", n, whys[i]);
+        text_names(out, names, n, NAMES_MOST);
+        fputc('\n', out);
+    }
+    free(names);
+}
+
+static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    struct table t = {.heads = {"NODE", "RANK", "WHY", "FOR", "PID", "LAST SEEN AT"}};
+    const cJSON *missing = list(run, "missing"), *node;
+    long count = status_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
+    char line[96];
+
+    if (count == 0)
+        return;
+    snprintf(line, sizeof line, "  MISSING: %ld\n", count);
+    text_styled(out, STYLE_BAD, ctl->colour, line);
+    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
+        print_many_missing(out, missing, (size_t)named);
+    } else if (named > 0) {
+        cJSON_ArrayForEach(node, missing) add_missing(&t, node, now_us);
+        table_print(&t, out, "    ", ctl->colour);
+    }
+    if (count > named)
+        fprintf(out, "    %ld %s not been seen yet\n", count - named,
+                named > 0    ? "more have"
+                : count == 1 ? "node has"
+                             : "nodes have");
+}
+
+static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
+{
+    struct table t = {.heads = {"CLIENTS", "WAIT FOR THE KEY"}};
+    const cJSON *key;
+    int shown = 0;
+
+    cJSON_ArrayForEach(key, list(owner, "absent_keys"))
+    {
+        if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
+            break;
+        table_row(&t, STYLE_PLAIN);
+        table_printf(&t, "%ld", status_number(key, "waiters"));
+        table_cell(&t, status_text(key, "key"));
+    }
+    if (shown == 0)
+        return;
+    fprintf(out, "%s", indent);
+    text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
+    fprintf(out, ": %ld clients for keys that nobody has written (rdzvctl waiters)\n",
+            status_number(owner, "waits_count"));
+    table_print(&t, out, indent[0] == '\0' ? "  " : "    ", ctl->colour);
+}
+
+static void print_absent(FILE *out, const cJSON *barrier)
+{
+    const cJSON *rank, *node, *names = list(barrier, "absent_nodes");
+    const char *before = "; absent: rank ";
+
+    cJSON_ArrayForEach(rank, list(barrier, "absent"))
+    {
+        fprintf(out, "%s%ld", before, (long)rank->valuedouble);
+        before = ", ";
+    }
+    before = " of ";
+    cJSON_ArrayForEach(node, names)
+    {
+        const char *name = cJSON_GetStringValue(node);
+
+        fputs(before, out);
+        text_safe(out, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), 100);
+        before = ", ";
+    }
+}
+
+static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
+{
+    const cJSON *barrier;
+
+    cJSON_ArrayForEach(barrier, list(owner, "barriers"))
+    {
+        const char *key = status_text(barrier, "key");
+
+        fputs(indent, out);
+        text_styled(out, STYLE_HEAD, ctl->colour, "BARRIER ");
+        text_safe(out, key, strlen(key), 120);
+        if (has(barrier, "arrived") && has(barrier, "size"))
+            fprintf(out, ": %ld of %ld are there", status_number(barrier, "arrived"),
+                    status_number(barrier, "size"));
+        else if (has(barrier, "arrived"))
+            fprintf(out, ": %ld are there", status_number(barrier, "arrived"));
+        print_absent(out, barrier);
+        fputc('\n', out);
+    }
+}
+
+static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
+{
+    const cJSON *hint;
+
+    cJSON_ArrayForEach(hint, list(run, "hints"))
+    {
+        const char *text = cJSON_GetStringValue(hint);
+
+        fputs("  ", out);
+        text_styled(out, STYLE_HEAD, ctl->colour, "HINT");
+        fputs(": ", out);
+        text_safe(out, text == NULL ? "" : text, text == NULL ? 0 : strlen(text), 500);
+        fputc('\n', out);
+    }
+}
+
+static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    struct table t = {.heads = {"NODE", "PID", "ROLE", "RANK", "FOR", "HEARTBEAT", "PEER"}};
+    const cJSON *node;
+
+    cJSON_ArrayForEach(node, list(run, "nodes"))
+    {
+        char age[32];
+        bool silent = cJSON_IsTrue(list(node, "silent"));
+
+        table_row(&t, silent ? STYLE_BAD : STYLE_PLAIN);
+        table_cell(&t, status_text(node, "addr"));
+        if (has(node, "pid"))
+            table_printf(&t, "%ld", status_number(node, "pid"));
+        else
+            table_cell(&t, NULL);
+        table_printf(&t, "%s%s", status_text(node, "role"), silent ? ", silent" : "");
+        if (has(node, "rank"))
+            table_printf(&t, "%ld", status_number(node, "rank"));
+        else
+            table_cell(&t, NULL);
+        status_age(node, "since", now_us, age, sizeof age);
+        table_cell(&t, age);
+        status_age(node, "heartbeat", now_us, age, sizeof age);
+        table_cell(&t, age);
+        table_cell(&t, status_text(node, "peer"));
+    }
+    if (t.rows > 0)
+        table_print(&t, out, "    ", ctl->colour);
+}
+
+/* The nodes of one role, in short: a node that is silent is not among those of its role. */
+static void print_role(FILE *out, const cJSON *run, const char *role, const char *title)
+{
+    const cJSON *nodes = list(run, "nodes"), *node;
+    const char **names = ctl_memory(calloc((size_t)cJSON_GetArraySize(nodes) + 1, sizeof *names));
+    size_t count = 0;
+
+    cJSON_ArrayForEach(node, nodes)
+    {
+        const char *is = cJSON_IsTrue(list(node, "silent")) ? "silent" : status_text(node, "role");
+        const char *addr = status_text(node, "addr");
+
+        if (strcmp(is, role) == 0)
+            names[count++] = addr[0] != '\0' ? addr : "(address not seen)";
+    }
+    if (count > 0) {
+        fprintf(out, "  %s: ", title);
+        text_names(out, names, count, NAMES_MOST);
+        fputc('\n', out);
+    }
+    free(names);
+}
+
+static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    long left_out = status_number(run, "nodes_left_out");
+
+    print_role(out, run, "silent", "SILENT");
+    if (ctl->output == OUTPUT_WIDE) {
+        print_every_node(out, ctl, run, now_us);
+    } else {
+        print_role(out, run, "participant", "HERE");
+        print_role(out, run, "waiting", "WAIT FOR THE NEXT ROUND");
+        print_role(out, run, "spare", "SPARE");
+    }
+    if (left_out > 0)
+        fprintf(out, "  HERE: %ld more nodes, which the store does not list\n", left_out);
+}
+
+static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    struct table t = {.heads = {"ROUND", "NODES", "TOOK", "BEGAN", "WHY IT ENDED"}};
+    const cJSON *round;
+    int shown = 0;
+
+    cJSON_ArrayForEach(round, list(run, "rounds"))
+    {
+        char age[32];
+
+        if (status_text(round, "why")[0] == '\0')
+            continue; /* it goes on */
+        if (shown++ == ROUNDS_MOST && ctl->output != OUTPUT_WIDE)
+            break;
+        table_row(&t, STYLE_PLAIN);
+        table_printf(&t, "%ld", status_number(round, "round"));
+        table_printf(&t, "%ld", status_number(round, "nodes"));
+        if (has(round, "seconds"))
+            table_printf(&t, "%.1fs", cJSON_GetNumberValue(list(round, "seconds")));
+        else
+            table_cell(&t, NULL);
+        status_age(round, "began", now_us, age, sizeof age);
+        table_printf(&t, "%s ago", age);
+        table_cell(&t, status_text(round, "why"));
+    }
+    if (shown == 0)
+        return;
+    fputs("  ", out);
+    text_styled(out, STYLE_HEAD, ctl->colour, "EARLIER ROUNDS\n");
+    table_print(&t, out, "    ", ctl->colour);
+}
+
+void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
+                      int64_t now_us)
+{
+    print_head(out, ctl, space, run, now_us);
+    print_missing(out, ctl, run, now_us);
+    print_waits(out, ctl, run, "  ");
+    print_barriers(out, ctl, run, "  ");
+    print_hints(out, ctl, run);
+    print_nodes(out, ctl, run, now_us);
+    print_rounds(out, ctl, run, now_us);
+}
+
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
+{
+    const char *name = status_text(space, "name");
+
+    (void)now_us;
+    if (cJSON_GetArraySize(list(space, "absent_keys")) == 0 &&
+        cJSON_GetArraySize(list(space, "barriers")) == 0)
+        return;
+    text_styled(out, STYLE_HEAD, ctl->colour, "SPACE ");
+    text_safe(out, name, strlen(name), 200);
+    fputs("  clients that belong to no run\n", out);
+    print_waits(out, ctl, space, "  ");
+    print_barriers(out, ctl, space, "  ");
+}

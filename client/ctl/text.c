@@ -1,0 +1,221 @@
+/* Ages, sizes, safe text and names in short; see text.h. */
+#include "client/ctl/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/ctl/ctl.h"
+
+/* The length of the UTF-8 character at `s`, 0 if there is none or a terminal would obey it. */
+static size_t character(const unsigned char *s, size_t len)
+{
+    size_t more = s[0] < 0x80                   ? 0
+                  : s[0] >= 0xc2 && s[0] < 0xe0 ? 1
+                  : (s[0] & 0xf0) == 0xe0       ? 2
+                  : s[0] >= 0xf0 && s[0] < 0xf5 ? 3
+                                                : 9;
+
+    if (more >= len || s[0] < ' ' || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
+        return 0;
+    for (size_t i = 1; i <= more; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90))
+        return 0; /* longer than it need be */
+    return more + 1;
+}
+
+void text_safe(FILE *out, const char *bytes, size_t len, size_t most)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+    size_t shown = len < most ? len : most, n;
+
+    for (size_t i = 0; i < shown; i += n) {
+        n = character(s + i, len - i);
+        if (n != 0) {
+            fwrite(s + i, 1, n, out);
+        } else {
+            fprintf(out, "\\x%02x", s[i]);
+            n = 1;
+        }
+    }
+    if (shown < len)
+        fputs("...", out);
+}
+
+bool text_is_plain(const char *bytes, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+    size_t n;
+
+    for (size_t i = 0; i < len; i += n) {
+        n = s[i] == '\n' || s[i] == '\t' ? 1 : character(s + i, len - i);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+int64_t text_time_us(const char *text)
+{
+    struct tm tm = {0};
+    int64_t us = 0, unit = 100000;
+    const char *rest = text == NULL ? NULL : strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+
+    if (rest == NULL)
+        return -1;
+    if (*rest == '.') {
+        for (rest++; *rest >= '0' && *rest <= '9'; rest++, unit /= 10)
+            us += (*rest - '0') * unit;
+    }
+    return strcmp(rest, "Z") == 0 ? (int64_t)timegm(&tm) * 1000000 + us : -1;
+}
+
+void text_age(int64_t us, char *out, size_t size)
+{
+    long long s = us < 0 ? 0 : us / 1000000;
+
+    if (s < 60)
+        snprintf(out, size, "%llds", s);
+    else if (s < 3600)
+        snprintf(out, size, "%lldm%02llds", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, size, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, size, "%lldd%lldh", s / 86400, s / 3600 % 24);
+}
+
+void text_bytes(double bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    size_t i = 0;
+
+    if (bytes < 1024) {
+        snprintf(out, size, "%.0f", bytes);
+        return;
+    }
+    for (bytes /= 1024; bytes >= 1024 && i < 3; i++)
+        bytes /= 1024;
+    snprintf(out, size, "%.1f %s", bytes, units[i]);
+}
+
+/* --- Names in short. --- */
+
+/* A name around its last number. */
+struct split {
+    const char *name;
+    size_t head, digits; /* lengths; the tail is what is behind them */
+    unsigned long long number;
+};
+
+static struct split split(const char *name)
+{
+    struct split s = {.name = name};
+    size_t end = strlen(name), start;
+
+    while (end > 0 && !(name[end - 1] >= '0' && name[end - 1] <= '9'))
+        end--;
+    for (start = end; start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9'; start--)
+        continue;
+    if (end - start > 18)
+        start = end - 18;                     /* what a number holds */
+    s.head = end == 0 ? strlen(name) : start; /* of one without a number: all of it */
+    s.digits = end - start;
+    s.number = strtoull(name + start, NULL, 10);
+    return s;
+}
+
+static const char *tail(const struct split *s)
+{
+    return s->name + s->head + s->digits;
+}
+
+static int by_family(const void *left, const void *right)
+{
+    const struct split a = split(*(const char *const *)left);
+    const struct split b = split(*(const char *const *)right);
+    size_t head = a.head < b.head ? a.head : b.head;
+    int order = memcmp(a.name, b.name, head);
+
+    if (order == 0)
+        order = (a.head > b.head) - (a.head < b.head);
+    if (order == 0)
+        order = strcmp(tail(&a), tail(&b));
+    if (order == 0)
+        order = (a.digits > b.digits) - (a.digits < b.digits);
+    return order != 0 ? order : (a.number > b.number) - (a.number < b.number);
+}
+
+/* node-9 and node-10 are no family: their numbers have no common width, so each width is one. */
+static bool same_family(const struct split *a, const struct split *b)
+{
+    return a->head == b->head && a->digits == b->digits && a->digits > 0 &&
+           memcmp(a->name, b->name, a->head) == 0 && strcmp(tail(a), tail(b)) == 0;
+}
+
+static size_t family_size(const char **names, size_t count)
+{
+    const struct split first = split(names[0]);
+    size_t n = 1;
+
+    while (n < count) {
+        const struct split next = split(names[n]);
+
+        if (!same_family(&first, &next))
+            break;
+        n++;
+    }
+    return n;
+}
+
+static void print_numbers(FILE *out, const char **names, size_t count)
+{
+    for (size_t i = 0, n; i < count; i += n) {
+        const struct split first = split(names[i]);
+        struct split last = first;
+
+        for (n = 1; i + n < count; n++) {
+            const struct split next = split(names[i + n]);
+
+            if (next.number > last.number + 1)
+                break;
+            last = next;
+        }
+        fprintf(out, "%s%.*s", i == 0 ? "" : ",", (int)first.digits, first.name + first.head);
+        if (last.number > first.number)
+            fprintf(out, "-%.*s", (int)last.digits, last.name + last.head);
+    }
+}
+
+static void print_family(FILE *out, const char **names, size_t count)
+{
+    const struct split first = split(names[0]);
+
+    if (count == 1) {
+        text_safe(out, names[0], strlen(names[0]), 100);
+        return;
+    }
+    text_safe(out, first.name, first.head, 100);
+    fputc('[', out);
+    print_numbers(out, names, count);
+    fputc(']', out);
+    text_safe(out, tail(&first), strlen(tail(&first)), 100);
+}
+
+void text_names(FILE *out, const char **names, size_t count, size_t most)
+{
+    size_t pieces = 0;
+
+    qsort(names, count, sizeof *names, by_family);
+    for (size_t i = 0, n; i < count; i += n) {
+        if (pieces++ == most) {
+            fprintf(out, " and %zu more", count - i);
+            return;
+        }
+        n = family_size(names + i, count - i);
+        fputs(i == 0 ? "" : ", ", out);
+        print_family(out, names + i, n);
+    }
+}

@@ -1,0 +1,23 @@
+/* Looks up a host name in a thread of its own, since getaddrinfo() blocks for as long as it likes.
+ */
+#pragma once
+
+#include <netdb.h>
+
+#include "client/address.h"
+
+struct lookup;
+
+/* Starts it; *fd becomes readable when it has ended, and is the lookup's. NULL: no memory, thread
+ * or descriptor; errno says which. */
+struct lookup *lookup_start(const struct rdzv_address *address, int *fd);
+
+/* After *fd was readable: 0 and *list, which the caller gives to freeaddrinfo(), or a code for
+ * gai_strerror(). Ends the lookup. */
+int lookup_finish(struct lookup *l, struct addrinfo **list);
+
+/* Ends it whether or not the name was found. NULL is allowed. */
+void lookup_cancel(struct lookup *l);
+
+/* An address of digits is none to look up: 0 and *list at once, or EAI_NONAME. Never blocks. */
+int lookup_digits(const struct rdzv_address *address, struct addrinfo **list);

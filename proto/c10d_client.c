@@ -1,0 +1,247 @@
+/* Requests of c10d's modern version to bytes, and their answers to structs; see c10d_client.h. */
+#include "proto/c10d_client.h"
+
+#define VALIDATE_MAGIC 0x3c85f7ceu
+
+/* Opcodes of the modern version are the numbers of enum c10d_op. */
+_Static_assert(C10D_SET == 1 && C10D_PING == 13 && C10D_BARRIER == 18, "the modern numbering");
+
+static void write_u32(struct writer *w, uint32_t v)
+{
+    uint8_t bytes[4];
+
+    bytes_put_u32(bytes, v);
+    writer_put(w, bytes, sizeof bytes);
+}
+
+static void write_u64(struct writer *w, uint64_t v)
+{
+    uint8_t bytes[8];
+
+    bytes_put_u64(bytes, v);
+    writer_put(w, bytes, sizeof bytes);
+}
+
+void c10d_write_joined(struct writer *w, struct slice head, struct slice tail)
+{
+    write_u64(w, head.len + tail.len);
+    writer_slice(w, head);
+    writer_slice(w, tail);
+}
+
+void c10d_write_blob(struct writer *w, struct slice blob)
+{
+    c10d_write_joined(w, blob, (struct slice){0});
+}
+
+void c10d_write_hello(struct writer *w, uint32_t nonce)
+{
+    const struct c10d_request ping = {.op = C10D_PING, .nonce = nonce};
+
+    writer_u8(w, C10D_VALIDATE);
+    write_u32(w, VALIDATE_MAGIC);
+    c10d_write_request(w, &ping);
+}
+
+void c10d_write_request(struct writer *w, const struct c10d_request *req)
+{
+    writer_u8(w, (uint8_t)req->op);
+    switch (req->op) {
+    case C10D_GET:
+    case C10D_DELETE_KEY:
+    case C10D_QUEUE_POP:
+    case C10D_QUEUE_LEN:
+        c10d_write_blob(w, req->key);
+        break;
+    case C10D_SET:
+    case C10D_APPEND:
+    case C10D_QUEUE_PUSH:
+        c10d_write_blob(w, req->key);
+        c10d_write_blob(w, req->value);
+        break;
+    case C10D_COMPARE_SET:
+        c10d_write_blob(w, req->key);
+        c10d_write_blob(w, req->expected);
+        c10d_write_blob(w, req->value);
+        break;
+    case C10D_ADD:
+    case C10D_BARRIER:
+        c10d_write_blob(w, req->key);
+        write_u64(w, (uint64_t)req->number);
+        break;
+    case C10D_CHECK:
+    case C10D_WAIT:
+    case C10D_MULTI_GET:
+    case C10D_MULTI_SET:
+        write_u64(w, req->count);
+        writer_slice(w, req->items);
+        break;
+    case C10D_PING:
+        write_u32(w, req->nonce);
+        break;
+    case C10D_VALIDATE: /* opens a connection, see c10d_write_hello() */
+    case C10D_GETNUMKEYS:
+    case C10D_CANCEL_WAIT:
+    case C10D_LIST_KEYS:
+    case C10D_WATCH_KEY:
+    case C10D_OP_COUNT:
+        break;
+    }
+}
+
+bool c10d_is_answered(enum c10d_op op)
+{
+    return op != C10D_SET && op != C10D_APPEND && op != C10D_MULTI_SET && op != C10D_QUEUE_PUSH;
+}
+
+struct answer {
+    struct reader r;
+    const struct c10d_reply_limits *limits;
+    struct c10d_progress *progress;
+};
+
+static enum parse_result parse_blob(struct answer *a, struct slice *out)
+{
+    uint64_t len;
+
+    if (!reader_u64(&a->r, &len))
+        return PARSE_MORE;
+    if (len > a->limits->value_max)
+        return PARSE_BAD;
+    return reader_take(&a->r, (size_t)len, out) ? PARSE_DONE : PARSE_MORE;
+}
+
+static enum parse_result parse_number(struct answer *a, struct c10d_reply *reply)
+{
+    uint64_t v;
+
+    if (!reader_u64(&a->r, &v))
+        return PARSE_MORE;
+    reply->number = (int64_t)v;
+    return PARSE_DONE;
+}
+
+/* A byte from 0 to `max`. */
+static enum parse_result parse_byte(struct answer *a, uint8_t max, struct c10d_reply *reply)
+{
+    uint8_t v;
+
+    if (!reader_u8(&a->r, &v))
+        return PARSE_MORE;
+    reply->number = v;
+    return v <= max ? PARSE_DONE : PARSE_BAD;
+}
+
+/* `count` entries from `start` on. What has come in since the last call is checked; an entry that
+ * is cut short is checked again from its own start. */
+static enum parse_result parse_items(struct answer *a, uint64_t count, size_t start,
+                                     struct c10d_reply *reply)
+{
+    struct c10d_progress *p = a->progress;
+
+    if (count > a->limits->reply_max / 8)
+        return PARSE_BAD;
+    if (p->at == 0)
+        *p = (struct c10d_progress){.at = start, .left = count};
+    a->r.at = p->at;
+    for (; p->left > 0; p->left--) {
+        struct slice blob;
+        enum parse_result result = parse_blob(a, &blob);
+
+        if (result != PARSE_DONE)
+            return result;
+        if (a->r.at > a->limits->reply_max)
+            return PARSE_BAD;
+        p->at = a->r.at;
+    }
+    reply->count = count;
+    reply->items = (struct slice){a->r.in.ptr + start, a->r.at - start};
+    return PARSE_DONE;
+}
+
+static enum parse_result parse_list(struct answer *a, struct c10d_reply *reply)
+{
+    enum parse_result result = parse_number(a, reply);
+
+    if (result != PARSE_DONE)
+        return result;
+    if (reply->number < 0)
+        return PARSE_BAD;
+    return parse_items(a, (uint64_t)reply->number, 8, reply);
+}
+
+static enum parse_result parse_popped(struct answer *a, struct c10d_reply *reply)
+{
+    enum parse_result result = parse_number(a, reply);
+
+    return result == PARSE_DONE && reply->number > 0 ? parse_blob(a, &reply->value) : result;
+}
+
+static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
+{
+    uint32_t nonce;
+
+    if (!reader_u32(&a->r, &nonce))
+        return PARSE_MORE;
+    reply->number = nonce;
+    return PARSE_DONE;
+}
+
+static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_t asked,
+                                      struct c10d_reply *reply)
+{
+    switch (op) {
+    case C10D_GET:
+    case C10D_COMPARE_SET:
+        return parse_blob(a, &reply->value);
+    case C10D_ADD:
+    case C10D_GETNUMKEYS:
+    case C10D_DELETE_KEY:
+    case C10D_QUEUE_LEN:
+        return parse_number(a, reply);
+    case C10D_CHECK:
+        return parse_byte(a, C10D_NOT_READY, reply);
+    case C10D_WAIT:
+    case C10D_BARRIER:
+        return parse_byte(a, C10D_STOP_WAITING, reply);
+    case C10D_CANCEL_WAIT:
+        return parse_byte(a, C10D_WAIT_CANCELED, reply);
+    case C10D_MULTI_GET:
+        return parse_items(a, asked, 0, reply);
+    case C10D_LIST_KEYS:
+        return parse_list(a, reply);
+    case C10D_QUEUE_POP:
+        return parse_popped(a, reply);
+    case C10D_PING:
+        return parse_nonce(a, reply);
+    case C10D_VALIDATE:
+    case C10D_SET:
+    case C10D_APPEND:
+    case C10D_MULTI_SET:
+    case C10D_QUEUE_PUSH:
+        return PARSE_DONE;
+    case C10D_WATCH_KEY:
+    case C10D_OP_COUNT:
+        break;
+    }
+    return PARSE_BAD;
+}
+
+enum parse_result c10d_parse_reply(struct slice in, enum c10d_op op, uint64_t asked,
+                                   const struct c10d_reply_limits *limits,
+                                   struct c10d_progress *progress, struct c10d_reply *out,
+                                   size_t *size)
+{
+    struct answer a = {.r = {.in = in}, .limits = limits, .progress = progress};
+    struct c10d_reply reply = {0};
+    enum parse_result result = parse_answer(&a, op, asked, &reply);
+
+    if (result == PARSE_DONE) {
+        *progress = (struct c10d_progress){0};
+        *out = reply;
+        *size = a.r.at;
+    } else if (result == PARSE_MORE) {
+        *size = a.r.need;
+    }
+    return result;
+}

@@ -1,0 +1,585 @@
+"""rdzvctl against a real rdzvd: every command, what it prints, its exit codes; and its help, manual page
+and completions against each other.
+
+    ctl.py [NAME...]     all cases, or those with one of these words in their name
+
+The daemon is $RDZVD, else that of build/; rdzvctl comes from the same build.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+for folder in ("support", "elastic"):
+    sys.path.insert(0, os.path.join(HERE, "..", folder))
+import cases  # noqa: E402
+from agents import Peer, meet, wait_request  # noqa: E402
+from cases import case, check  # noqa: E402
+from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
+
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
+RDZVCTL = os.path.join(BUILD, "client", "rdzvctl")
+TOKEN = os.path.join(ROOT, "tests", "support", "operator.token")
+
+FINE, MISSING, USAGE, UNREACHABLE, REFUSED = range(5)
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("RDZVCTL_", "NO_COLOR"))}
+    return dict(env, TERM="xterm", **more)
+
+
+def rdzvctl(*args, server=None, code=FINE, stdin=b"", **env):
+    """What it printed on stdout, and on stderr. The exit code has to be `code`."""
+    argv = [RDZVCTL] + (["-s", "127.0.0.1:%d" % server.port] if server else []) + list(args)
+    done = subprocess.run(argv, input=stdin, capture_output=True, timeout=120,
+                          env=environment(**env))
+    out, err = done.stdout, done.stderr.decode()
+    check(done.returncode == code, "%s: exit %d, not %d\n%s%s" % (
+        " ".join(args), done.returncode, code, out.decode(errors="replace"), err))
+    return out.decode(errors="replace"), err
+
+
+def has(text, *wanted):
+    for word in wanted:
+        check(word in text, "no %r in:\n%s" % (word, text))
+
+
+def lines_in_order(text, *wanted):
+    at = 0
+    for word in wanted:
+        found = text.find(word, at)
+        check(found >= 0, "no %r behind character %d of:\n%s" % (word, at, text))
+        at = found
+
+
+@contextlib.contextmanager
+def job(names, *flags):
+    """A daemon, and the agents of a complete round in it."""
+    with Rdzvd(token_flag(), *flags) as daemon:
+        agents = meet(daemon.port, "JOB", names)
+        yield daemon, agents
+        for agent in agents:
+            agent.close()
+
+
+# ---- runs
+
+
+@case
+def status_names_the_node_that_is_missing():
+    with job(["node-a", "node-b", "node-c"], "--expect=4") as (daemon, agents):
+        out, _ = rdzvctl("status", server=daemon, code=MISSING)
+        lines_in_order(out, "RUN JOB", "3 of 4 nodes", "MISSING: 1", "1 node has not been seen yet",
+                       "HERE: node-a, node-b, node-c")
+        agents[1].close()
+        daemon.wait_log("event=node_disconnected|event=round_restarted|event=node_lost")
+        out, _ = rdzvctl("status", "JOB", server=daemon, code=MISSING)
+        lines_in_order(out, "2 of 4 nodes", "MISSING: 2", "node-b", "disconnected",
+                       "1 more have not been seen yet", "HERE: node-a, node-c", "EARLIER ROUNDS",
+                       "node-b (pid 100) was lost")
+        agents[1] = Peer(daemon.port)
+
+
+@case
+def status_says_what_is_waited_for():
+    with job(["node-a", "node-b"]) as (daemon, _):
+        waiting = [Peer(daemon.port) for _ in range(3)]
+        for peer in waiting:
+            peer.send(wait_request(b"/config/\x1b[31mred"))
+        waiting[0].send(b"")
+        while "3 clients" not in rdzvctl("status", server=daemon)[0]:
+            pass
+        out, _ = rdzvctl("status", server=daemon)
+        has(out, "none missing")
+        check(re.search(r"^ +3 +/config/\\x1b\[31mred$", out, re.M), out)
+        check("\x1b" not in out, "a key reached the terminal as it is")
+        out, _ = rdzvctl("waiters", server=daemon)
+        check(out.count("/config/") == 3, out)
+        waits = json.loads(rdzvctl("waiters", "-o", "json", server=daemon)[0])
+        check({w["peer"] for w in waits} == {p.name for p in waiting}, str(waits))
+        check(all(w["keys"] == ["/config/\x1b[31mred"] for w in waits), str(waits))
+
+
+@case
+def many_nodes_fit_on_a_screen():
+    names = ["node-%03d" % i for i in range(60)]
+    with job(names) as (daemon, agents):
+
+        def missing():
+            return json.loads(rdzvctl("runs", "-o", "json", server=daemon)[0])[0]["missing_count"]
+
+        for i in (7, 19, 20, 21, 59):
+            agents[i].close()
+        while missing() < 5:
+            pass
+        out, _ = rdzvctl("status", server=daemon, code=MISSING)
+        check(len(out.splitlines()) < 24, out)
+        lines_in_order(out, "55 of 60 nodes", "MISSING: 5", "node-007", "node-019", "node-059",
+                       "HERE: node-[000-006,008-018,022-058]")
+        for i in range(22, 40):
+            agents[i].close()
+        while missing() < 23:
+            pass
+        out, _ = rdzvctl("status", server=daemon, code=MISSING)
+        has(out, "23 disconnected: node-[007,019-039,059]")
+        check(len(out.splitlines()) < 24, out)
+        out, _ = rdzvctl("status", "-o", "wide", server=daemon, code=MISSING)
+        check(len(re.findall(r"^ +node-\d+ +100 +participant", out, re.M)) == 37, out)
+
+
+@case
+def lists_have_a_line_for_each():
+    with job(["a", "b"], "--expect=3") as (daemon, _):
+        out, _ = rdzvctl("runs", server=daemon)
+        has(out, "JOB", "default", "c10d", "complete", "2 of 3")
+        check(rdzvctl("runs", "-o", "name", server=daemon)[0] == "JOB\n", "names alone")
+        check(rdzvctl("spaces", "-o", "name", server=daemon)[0] == "default\n", "names alone")
+        spaces = json.loads(rdzvctl("spaces", "-o", "json", server=daemon)[0])
+        check(spaces[0]["name"] == "default" and spaces[0]["runs"] == 1, str(spaces))
+        run = json.loads(rdzvctl("status", "JOB", "-o", "json", server=daemon, code=MISSING)[0])
+        check(run["id"] == "JOB" and run["missing_count"] == 1, str(run))
+        out, err = rdzvctl("status", "NO-JOB", server=daemon, code=MISSING)
+        check(out == "" and "knows no run NO-JOB" in err, err)
+        out, err = rdzvctl("status", "--space", "no-space", server=daemon, code=MISSING)
+        has(err, "no-space")
+
+
+@case
+def a_store_without_runs_says_so():
+    with Rdzvd() as daemon:
+        has(rdzvctl("status", server=daemon)[0], "no runs at 127.0.0.1:%d" % daemon.port)
+
+
+@case
+def yaml_is_what_json_is():
+    import yaml
+    with job(["a", "b"]) as (daemon, _):
+        for command in (["status"], ["runs"], ["spaces"], ["waiters"], ["keys"]):
+            out = rdzvctl(*command, "-o", "yaml", server=daemon)[0]
+            as_yaml, as_json = yaml.safe_load(out), json.loads(
+                rdzvctl(*command, "-o", "json", server=daemon)[0])
+            strip = re.compile(r'"(bytes|heartbeat|c10d_clients)": [^,}]*')
+            check(strip.sub("", json.dumps(as_yaml)) == strip.sub("", json.dumps(as_json)), out)
+
+
+@case
+def watch_shows_it_again():
+    with job(["a", "b"]) as (daemon, _):
+        process = subprocess.Popen(
+            [RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "runs", "-w", "--interval", "100ms"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        heads = 0
+        while heads < 3:
+            line = process.stdout.readline()
+            check(line, "it ended after %d looks" % heads)
+            heads += line.startswith("RUN ")
+        daemon.stop()
+        _, err = process.communicate(timeout=60)
+        check(process.returncode == UNREACHABLE and "no rdzvd at" in err, err)
+
+
+@case
+def top_counts_requests():
+    with Rdzvd() as daemon:
+        stop = threading.Event()
+
+        def work():
+            peer = Peer(daemon.port)
+            while not stop.is_set():
+                peer.add(b"/n", 1)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            top = json.loads(rdzvctl("top", "--interval", "300ms", "-o", "json", server=daemon)[0])
+        finally:
+            stop.set()
+            thread.join()
+        check(top["c10d_requests_per_second"] > 10 and top["connections"] >= 1, str(top))
+        check(top["spaces"][0]["name"] == "default" and top["spaces"][0]["keys"] == 1, str(top))
+        has(rdzvctl("top", "--interval", "100ms", server=daemon)[0], "requests/s", "default")
+
+
+# ---- keys
+
+
+@case
+def keys_are_written_and_read():
+    with Rdzvd() as daemon:
+        check(rdzvctl("set", "/a", "one", server=daemon) == ("", ""), "set says nothing")
+        check(rdzvctl("get", "/a", server=daemon)[0] == "one\n", "get")
+        check(rdzvctl("get", "--raw", "/a", server=daemon)[0] == "one", "get --raw")
+        check(rdzvctl("add", "/n", server=daemon)[0] == "1\n", "add")
+        check(rdzvctl("add", "/n", "-5", server=daemon)[0] == "-4\n", "add a negative number")
+        binary = bytes(range(256)) * 40
+        rdzvctl("set", "/b", "-", server=daemon, stdin=binary)
+        done = subprocess.run([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "get", "--raw", "/b"],
+                              capture_output=True, timeout=60)
+        check(done.stdout == binary, "bytes come back as they are")
+        out, _ = rdzvctl("get", "/b", server=daemon)
+        has(out, "\\x00\\x01", "\\xff")
+        pair = json.loads(rdzvctl("get", "/b", "-o", "json", server=daemon)[0])
+        import base64
+        check(base64.b64decode(pair["base64"]) == binary, "JSON has base64 of what is no text")
+        check(rdzvctl("keys", server=daemon)[0] == "/a\n/b\n/n\n", "keys")
+        check(rdzvctl("keys", "/n", server=daemon)[0] == "/n\n", "keys of a prefix")
+        out, _ = rdzvctl("keys", "-o", "wide", server=daemon)
+        check(re.search(r"^/b +10240 +\\x00", out, re.M) and re.search(r"^/n +2 +-4$", out, re.M), out)
+        out, err = rdzvctl("delete", "/a", "/absent", "/n", server=daemon, code=MISSING)
+        check(out == "/a\n/n\n" and "/absent" in err, out + err)
+
+
+@case
+def what_is_absent_is_said_with_what_to_do():
+    with Rdzvd() as daemon:
+        rdzvctl("set", "/torch", "1", server=daemon)
+        _, err = rdzvctl("get", "torch", server=daemon, code=MISSING)
+        has(err, "has no key torch; there is /torch")
+        _, err = rdzvctl("get", "/other", server=daemon, code=MISSING)
+        has(err, "`rdzvctl keys` lists")
+        _, err = rdzvctl("add", "/bad", server=daemon)
+        rdzvctl("set", "/bad", "text", server=daemon)
+        _, err = rdzvctl("add", "/bad", server=daemon, code=UNREACHABLE)
+        has(err, "closed the connection", "no number")
+
+
+@case
+def a_wait_ends_with_the_key_or_with_time():
+    with Rdzvd() as daemon:
+        _, err = rdzvctl("wait", "--timeout", "50ms", "/x", "/y", server=daemon, code=MISSING)
+        has(err, '"/x" and 1 more', "within 0.05 s")
+        rdzvctl("wait", "--timeout", "0s", "/x", server=daemon, code=MISSING)
+        process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "get", "--wait",
+                                    "/x"], stdout=subprocess.PIPE, text=True)
+        while not re.search(r"^default .* 1 +0 +0$", rdzvctl("spaces", server=daemon)[0], re.M):
+            pass
+        rdzvctl("set", "/x", "here", server=daemon)
+        check(process.communicate(timeout=60)[0] == "here\n" and process.returncode == 0, "get --wait")
+        rdzvctl("wait", "/x", server=daemon)
+
+
+@case
+def watch_prints_each_value():
+    with Rdzvd() as daemon:
+        process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "watch", "/w",
+                                    "--interval", "10ms"], stdout=subprocess.PIPE, text=True)
+        for value in ("one", "two", "three"):
+            rdzvctl("set", "/w", value, server=daemon)
+            check(process.stdout.readline() == value + "\n", value)
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+# ---- can it be used?
+
+
+@case
+def preflight_passes_and_says_what_it_saw():
+    with Rdzvd() as daemon:
+        out, _ = rdzvctl("preflight", server=daemon)
+        check(re.findall(r"^(\w+) +ok: ", out, re.M) == ["name", "c10d", "round_trip", "clock"], out)
+        result = json.loads(rdzvctl("preflight", "-o", "json", server=daemon)[0])
+        check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 2 and
+              0 < result["round_trip_ms"] < 1000, str(result))
+
+
+@case
+def preflight_waits_for_a_store_that_comes_later():
+    port = free_port()
+    process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % port, "preflight", "--timeout",
+                                "60s", "-o", "json"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=environment())
+    first = process.stderr.readline()
+    has(first, "Connection refused", "trying for 60 s")
+    with Rdzvd(listen=("127.0.0.1:%d" % port,)):
+        out, err = process.communicate(timeout=60)
+    result = json.loads(out)
+    check(process.returncode == FINE and result["ok"] and result["tries"] > 1, out + err)
+
+
+@case
+def preflight_says_which_step_fails():
+    _, err = rdzvctl("-s", "no-such-host.invalid:29400", "preflight", "--timeout", "0s",
+                     code=UNREACHABLE)
+    out, _ = rdzvctl("-s", "no-such-host.invalid:29400", "preflight", "--timeout", "0s", "-o", "json",
+                     code=UNREACHABLE)
+    steps = {s["step"]: s["state"] for s in json.loads(out)["steps"]}
+    check(steps == {"name": "failed", "c10d": "not tried", "round_trip": "not tried",
+                    "clock": "not tried"}, str(steps))
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # accepts, and says nothing
+        address = "127.0.0.1:%d" % mute.getsockname()[1]
+        out, err = rdzvctl("-s", address, "preflight", "--timeout", "0s", code=UNREACHABLE)
+        has(out, "c10d", "failed", "no greeting within 3 s")
+
+
+@case
+def health_is_the_twin_of_check_live():
+    def both(port, path="--"):
+        old = subprocess.run([rdzvd_binary(), "--check-live=localhost:%d" % port],
+                             capture_output=True, text=True, timeout=60)
+        new = subprocess.run([RDZVCTL, "-s", "localhost:%d" % port, "health"], capture_output=True,
+                             text=True, timeout=60)
+        return old, new
+
+    with Rdzvd() as daemon:
+        old, new = both(daemon.port)
+        check((old.returncode, old.stdout) == (new.returncode, new.stdout) and old.returncode == 0,
+              "%r %r" % (old, new))
+        has(rdzvctl("health", "--ready", server=daemon)[0], "/readyz answers 200")
+    old, new = both(daemon.port)
+    check(old.returncode == 1 and new.returncode == UNREACHABLE, "%r %r" % (old, new))
+    has(new.stderr, "localhost:%d: Connection refused" % daemon.port)
+    with Rdzvd("--upstream=127.0.0.1:1") as relay:
+        out, _ = rdzvctl("health", "--ready", server=relay, code=MISSING)
+        has(out, "/readyz answers 503", "upstream")
+        rdzvctl("health", server=relay)
+
+
+@case
+def latency_is_measured():
+    with Rdzvd() as daemon:
+        found = json.loads(rdzvctl("latency", "-c", "10", "--interval", "1ms", "-o", "json",
+                                   server=daemon)[0])
+        check(found["count"] == 10 and 0 < found["min_ms"] <= found["median_ms"] <= found["p99_ms"] <=
+              found["max_ms"] < 10000, str(found))
+        has(rdzvctl("latency", "-c", "3", "--interval", "1ms", server=daemon)[0], "3 pings of")
+
+
+# ---- operators
+
+
+@case
+def only_operators_forget_and_clear():
+    with job(["a", "b"]) as (daemon, _):
+        rdzvctl("set", "/x", "1", server=daemon)
+        _, err = rdzvctl("clear", "default", server=daemon, code=USAGE)
+        has(err, "Remove all keys of the space default", "--yes")
+        _, err = rdzvctl("clear", "default", "--yes", server=daemon, code=REFUSED)
+        has(err, "only for operators", "--token-file")
+        out, _ = rdzvctl("forget", "JOB", "-y", "--token-file", TOKEN, server=daemon)
+        has(out, "JOB: ", "keys removed")
+        rdzvctl("status", "JOB", server=daemon, code=MISSING)
+        rdzvctl("clear", "default", "-y", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)
+        check(rdzvctl("keys", server=daemon)[0] == "", "all keys are gone")
+        _, err = rdzvctl("forget", "NO", "-y", "--token-file", TOKEN, server=daemon, code=MISSING)
+        has(err, "No such run")
+        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/no/such/file", server=daemon,
+                         code=UNREACHABLE)
+        has(err, "/no/such/file", "No such file")
+
+
+@case
+def a_unix_socket_makes_an_operator():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "socket")
+        with Rdzvd("--listen=unix:" + path) as daemon:
+            rdzvctl("set", "/x", "1", server=daemon)
+            has(rdzvctl("-s", "unix:" + path, "clear", "default", "--yes")[0], "1 keys removed")
+            has(rdzvctl("-s", "unix:" + path, "spaces")[0], "default")
+            _, err = rdzvctl("-s", "unix:" + path, "keys", code=USAGE)
+            has(err, "keys go over c10d")
+
+
+# ---- errors
+
+
+@case
+def who_cannot_be_reached_is_named():
+    port = free_port()
+    _, err = rdzvctl("-s", "localhost:%d" % port, "status", code=UNREACHABLE)
+    has(err, "no rdzvd at localhost:%d: Connection refused; is it started with --listen?" % port,
+        "-s HOST:PORT")
+    _, err = rdzvctl("keys", code=UNREACHABLE, RDZVCTL_SERVER="127.0.0.1:%d" % port)
+    has(err, "127.0.0.1:%d: Connection refused" % port)
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # as torch's own store does with HTTP
+
+        def hang_up():
+            peer, _ = listener.accept()
+            peer.recv(100)
+            peer.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        _, err = rdzvctl("-s", "127.0.0.1:%d" % listener.getsockname()[1], "status",
+                         code=UNREACHABLE)
+        thread.join()
+        has(err, "does not answer HTTP", "torch's own store")
+
+
+@case
+def a_wrong_command_line_is_explained():
+    for words, wanted in ((["stats"], "there is no command stats"), ([], "what is to be done?"),
+                          (["get"], "write `rdzvctl get KEY`"), (["get", "a", "b"], "write `rdzvctl"),
+                          (["get", "--watch", "a"], "`get` takes no --watch"),
+                          (["--colour", "runs"], "there is no option --colour"),
+                          (["runs", "-o", "xml"], "-o xml: there are table"),
+                          (["runs", "-o"], "-o needs a value"), (["runs", "--watch=1"], "takes no value"),
+                          (["-s", "https://x", "runs"], "no TLS"), (["-s", "a:b", "runs"], "no address"),
+                          (["wait", "--timeout", "5", "x"], "no duration"),
+                          (["latency", "-c", "0"], "no number from 1"), (["add", "x", "y"], "no number"),
+                          (["completion", "tcsh"], "not for tcsh"), (["help", "stats"], "no command")):
+        out, err = rdzvctl(*words, code=USAGE)
+        check(out == "" and wanted in err and err.startswith("rdzvctl: "), "%s: %s" % (words, err))
+
+
+@case
+def colours_are_for_terminals():
+    with job(["a", "b"], "--expect=3") as (daemon, _):
+        argv = [RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "status"]
+
+        def shown(**env):
+            import pty
+            main, end = pty.openpty()
+            process = subprocess.Popen(argv, stdout=end, env=environment(**env))
+            os.close(end)
+            text = b""
+            with contextlib.suppress(OSError):  # EIO: the program has ended
+                while part := os.read(main, 4096):
+                    text += part
+            os.close(main)
+            process.wait(60)
+            return text
+
+        check(b"\x1b[1;31m  MISSING: 1" in shown(), "red, at a terminal")
+        check(b"\x1b" not in shown(NO_COLOR="1"), "NO_COLOR")
+        check("\x1b" not in rdzvctl("status", server=daemon, code=MISSING)[0], "into a pipe")
+
+
+@case
+def a_full_disk_is_no_answer():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([RDZVCTL, "help"], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    check(done.returncode == 5 and b"cannot be written" in done.stderr, str(done))
+
+
+# ---- help, manual page, completions
+
+
+def commands():
+    return re.findall(r"^  ([a-z]+) {2,}\S", rdzvctl("help")[0].split("Options of")[0], re.M)
+
+
+def options(command):
+    return re.findall(r"^  (?:-\w,|   ) --([a-z-]+)", rdzvctl("help", command)[0], re.M)
+
+
+@case
+def help_has_every_command_with_examples():
+    check(len(commands()) >= 19, str(commands()))
+    for command in commands():
+        out, _ = rdzvctl("help", command)
+        check(rdzvctl(command, "--help")[0] == out, command)
+        has(out, "usage: rdzvctl %s" % command, "Examples:\n  rdzvctl ", "--server")
+        check(max(map(len, out.splitlines())) < 120, out)
+        # What an example shows is a command line that is right.
+        for example in re.findall(r"^  rdzvctl (.*?)  +#", out, re.M):
+            words = re.split(r" [|<>]", example)[0].split()
+            if "--help" not in words:
+                done = subprocess.run([RDZVCTL, *words, "--help"], capture_output=True, text=True)
+                check(done.returncode == 0, "%s: %s" % (example, done.stderr))
+
+
+@case
+def the_manual_page_says_what_help_says():
+    page, _ = rdzvctl("help", "--man")
+    text = page.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
+    for command in commands():
+        has(text, ".SS %s " % command)
+        section = re.search(r"\.SS %s (.*?)(?=\n\.S[SH])" % command, text, re.S).group(1)
+        for option in set(options(command)) - set(options("help")) | {"man"} & set(options(command)):
+            has(section, "--" + option)
+        for example in re.findall(r"^  (rdzvctl .*?)  +#", rdzvctl("help", command)[0], re.M):
+            has(section, example)
+    for option in options("help"):
+        has(text, "--" + option)
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, text=True,
+                              capture_output=True)
+        check(done.returncode == 0 and done.stderr == "", done.stderr)
+
+
+@case
+def bash_completes():
+    with job(["a", "b"]) as (daemon, _):
+        script, _ = rdzvctl("completion", "bash")
+
+        def completions(line):
+            code = script + """
+                COMP_LINE=$1 COMP_POINT=${#1}; _rdzvctl; printf '%s\\n' "${COMPREPLY[@]}" """
+            done = subprocess.run(["bash", "-c", code, "bash", line], capture_output=True, text=True,
+                                  env=environment(PATH=os.path.dirname(RDZVCTL) + ":" +
+                                                  os.environ["PATH"]), timeout=60)
+            check(done.stderr == "", done.stderr)
+            return done.stdout.split()
+
+        server = "rdzvctl -s 127.0.0.1:%d " % daemon.port
+        check(completions("rdzvctl ") == commands(), "commands")
+        check(completions("rdzvctl st") == ["status"], "a part of one")
+        check(completions(server + "st") == ["status"], "behind an address")
+        for command in commands():
+            check({"--" + o for o in options(command)} ==
+                  {o for o in completions("rdzvctl %s --" % command)}, command)
+        check(completions(server + "status ") == ["JOB"], "runs")
+        check(completions(server + "status J") == ["JOB"], "a part of one")
+        check("/torch.rendezvous.JOB" in completions(server + "get /torch.r"), "keys")
+        check(completions(server + "clear ") == ["default"], "spaces")
+        check(completions("rdzvctl runs -o ") == ["table", "wide", "name", "json", "yaml"], "formats")
+        check(completions("rdzvctl completion ") == ["bash", "zsh", "fish"], "shells")
+        check(completions("rdzvctl help to") == ["top"], "commands of help")
+
+
+@case
+def zsh_and_fish_know_the_same():
+    for shell, option in (("zsh", "--%s"), ("fish", " -l %s ")):
+        script, _ = rdzvctl("completion", shell)
+        for command in commands():
+            has(script, {"zsh": "'%s:", "fish": "-a %s -d"}[shell] % command)
+            part = {"zsh": r"^    %s\)\n(.*?);;$", "fish": r"from %s'(.*)"}[shell] % command
+            own = "\n".join(re.findall(part, script, re.M | re.S if shell == "zsh" else re.M))
+            for name in options(command):
+                if shell == "zsh" or name not in options("keys"):
+                    has(own, option % name)
+        if shutil.which(shell):
+            done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True)
+            check(done.returncode == 0 and done.stderr == "", done.stderr)
+
+
+def in_shell(*argv):
+    path = os.path.dirname(RDZVCTL) + ":" + os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as home:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=home,
+                              env=environment(PATH=path, HOME=home, ZDOTDIR=home))
+    check(done.stderr == "", done.stderr)
+    return done.stdout
+
+
+@case
+def fish_completes():
+    if not shutil.which("fish"):
+        return "there is no fish"
+    for line, wanted in (("sta", "status\t"), ("latency --c", "--count\t"), ("runs -o wi", "wide\t"),
+                         ("completion z", "zsh"), ("help to", "top")):
+        out = in_shell("fish", "-c", "rdzvctl completion fish | source; complete -C 'rdzvctl %s'" % line)
+        check(any(found.startswith(wanted) for found in out.splitlines()), "%s: %s" % (line, out))
+
+
+@case
+def zsh_takes_it():
+    if not shutil.which("zsh"):
+        return "there is no zsh"
+    out = in_shell("zsh", "-fc", "autoload -U compinit; compinit -u; source <(rdzvctl completion zsh);"
+                                 "print $_comps[rdzvctl]")
+    check(out == "_rdzvctl\n", out)
+
+
+if __name__ == "__main__":
+    sys.exit(cases.run("tests/client/ctl.py"))

@@ -1,0 +1,165 @@
+/* What rdzvctl makes of a status: the missing first, on one screen, of 3 nodes and of 512; and JSON
+ * as YAML. The answers are as /rdzv/v1/status gives them. */
+#include "client/ctl/status_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/ctl/print.h"
+#include "client/ctl/text.h"
+
+#define NOW "2026-11-20T20:58:18.000000Z"
+
+static char *printed;
+static size_t printed_len;
+
+static void show(const char *json, enum ctl_output output)
+{
+    const struct ctl ctl = {.output = output};
+    cJSON *run = cJSON_Parse(json);
+    FILE *out = open_memstream(&printed, &printed_len);
+
+    assert_non_null(run);
+    status_print_run(out, &ctl, "team-a", run, text_time_us(NOW));
+    fclose(out);
+    cJSON_Delete(run);
+}
+
+static void done(const char *want)
+{
+    assert_string_equal(printed, want);
+    free(printed);
+}
+
+static void missing_nodes_come_first(void **state)
+{
+    (void)state;
+    show(
+        "{\"id\":\"JOB\",\"backend\":\"c10d\",\"state\":\"last_call\",\"since\":"
+        "\"2026-11-20T20:58:08Z\",\"round\":2,\"min\":2,\"max\":4,\"expect\":4,\"participants\":2,"
+        "\"waiting\":1,\"spares\":0,\"silent\":1,\"seconds_left\":12.3,\"agents\":3,"
+        "\"agents_waiting\":0,\"nodes\":["
+        "{\"addr\":\"node-a\",\"pid\":41,\"local_id\":0,\"role\":\"participant\"},"
+        "{\"addr\":\"node-c\",\"pid\":41,\"local_id\":0,\"role\":\"waiting\"},"
+        "{\"addr\":\"node-d\",\"pid\":41,\"local_id\":0,\"role\":\"participant\",\"silent\":true}],"
+        "\"missing\":[{\"addr\":\"node-b\",\"pid\":41,\"local_id\":0,\"rank\":3,\"why\":"
+        "\"disconnected\",\"since\":\"2026-11-20T20:56:08Z\",\"peer\":\"10.0.0.12:40312\"}],"
+        "\"missing_count\":2,\"hints\":[\"look here\"],\"rounds\":["
+        "{\"round\":2,\"began\":\"2026-11-20T20:58:08Z\",\"nodes\":2},"
+        "{\"round\":1,\"began\":\"2026-11-20T20:00:00Z\",\"nodes\":4,\"seconds\":2.31,\"why\":"
+        "\"node-b (pid 41) was lost\"}],"
+        "\"waits_count\":7,\"absent_keys\":[{\"key\":\"/default_pg/0//x\",\"waiters\":7}],"
+        "\"barriers\":[{\"key\":\"worker_count\",\"arrived\":7,\"size\":8,\"absent\":[3],"
+        "\"absent_nodes\":[\"node-b\"]}]}",
+        OUTPUT_TABLE);
+    done("RUN JOB  last call, 12 s left, round 2, for 10s  (c10d, space team-a)\n"
+         "  2 of 4 nodes (--nnodes=2:4), 1 wait for the next round, 1 silent\n"
+         "  MISSING: 2\n"
+         "    NODE    RANK  WHY           FOR    PID  LAST SEEN AT\n"
+         "    node-b  3     disconnected  2m10s  41   10.0.0.12:40312\n"
+         "    1 more have not been seen yet\n"
+         "  WAITING: 7 clients for keys that nobody has written (rdzvctl waiters)\n"
+         "    CLIENTS  WAIT FOR THE KEY\n"
+         "    7        /default_pg/0//x\n"
+         "  BARRIER worker_count: 7 of 8 are there; absent: rank 3 of node-b\n"
+         "  HINT: look here\n"
+         "  SILENT: node-d\n"
+         "  HERE: node-a\n"
+         "  WAIT FOR THE NEXT ROUND: node-c\n"
+         "  EARLIER ROUNDS\n"
+         "    ROUND  NODES  TOOK  BEGAN       WHY IT ENDED\n"
+         "    1      4      2.3s  58m18s ago  node-b (pid 41) was lost\n");
+}
+
+/* What an older store, or one that knows little, leaves out. */
+static void members_may_be_absent(void **state)
+{
+    (void)state;
+    show("{\"id\":\"J\\u001b[2J\"}", OUTPUT_TABLE);
+    done("RUN J\\x1b[2J  , round 0  (, space team-a)\n"
+         "  0 nodes, none missing\n");
+    show("{\"id\":\"J\",\"missing_count\":1,\"missing\":[{\"why\":\"left\"}],\"nodes\":[{}],"
+         "\"barriers\":[{}],\"hints\":[7],\"rounds\":[{\"why\":\"x\"}],\"absent_keys\":[{}]}",
+         OUTPUT_WIDE);
+    free(printed);
+}
+
+static void five_hundred_and_twelve_nodes_fit(void **state)
+{
+    cJSON *run = cJSON_CreateObject(), *nodes, *missing;
+    char *json;
+    size_t lines = 0;
+
+    (void)state;
+    cJSON_AddStringToObject(run, "id", "BIG");
+    cJSON_AddNumberToObject(run, "participants", 412);
+    cJSON_AddNumberToObject(run, "missing_count", 100);
+    nodes = cJSON_AddArrayToObject(run, "nodes");
+    missing = cJSON_AddArrayToObject(run, "missing");
+    for (int i = 0; i < 512; i++) {
+        cJSON *node = cJSON_CreateObject();
+        char name[64];
+
+        snprintf(name, sizeof name, "worker-%d.train.svc", i);
+        cJSON_AddStringToObject(node, "addr", name);
+        cJSON_AddStringToObject(node, i < 100 ? "why" : "role", i < 100 ? "silent" : "participant");
+        cJSON_AddItemToArray(i < 100 ? missing : nodes, node);
+    }
+    json = cJSON_PrintUnformatted(run);
+    show(json, OUTPUT_TABLE);
+    for (const char *p = printed; *p != '\0'; p++)
+        lines += *p == '\n';
+    assert_in_range(lines, 4, 10);
+    assert_non_null(strstr(printed, "412 of 512 nodes"));
+    assert_non_null(
+        strstr(printed, "100 silent: worker-[0-9].train.svc, worker-[10-99].train.svc"));
+    assert_non_null(strstr(printed, "HERE: worker-[100-511].train.svc\n"));
+    free(printed);
+    show(json, OUTPUT_WIDE);
+    assert_non_null(strstr(printed, "worker-511.train.svc"));
+    free(printed);
+    cJSON_free(json);
+    cJSON_Delete(run);
+}
+
+static void json_is_written_as_yaml(void **state)
+{
+    cJSON *json =
+        cJSON_Parse("{\"a\":1,\"b c\":\"x: \\\"y\\\"\\n\",\"list\":[1,[2,[]],{\"k\":null,\"o\":"
+                    "{\"deep\":true}},{}],\"none\":[],\"\":false}");
+    FILE *out = open_memstream(&printed, &printed_len);
+
+    (void)state;
+    print_yaml(out, json);
+    fclose(out);
+    cJSON_Delete(json);
+    done("a: 1\n"
+         "\"b c\": \"x: \\\"y\\\"\\n\"\n"
+         "list:\n"
+         "  - 1\n"
+         "  -\n"
+         "    - 2\n"
+         "    - []\n"
+         "  - k: null\n"
+         "    o:\n"
+         "      deep: true\n"
+         "  - {}\n"
+         "none: []\n"
+         "\"\": false\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing_nodes_come_first),
+        cmocka_unit_test(members_may_be_absent),
+        cmocka_unit_test(five_hundred_and_twelve_nodes_fit),
+        cmocka_unit_test(json_is_written_as_yaml),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
