@@ -60,25 +60,25 @@ static const struct escape *find_escape(struct slice text, size_t *len)
 
 /* --- Eight bytes at a time. --- */
 
+#define WORD       8
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 #define TOP_BITS   EACH(0x80)
 
-/* The top bit of each byte that is zero; of bytes behind the first such one it may be set too. */
-static uint64_t find_zero(uint64_t word)
+/* The top bit of the first byte that is smaller than that, which is 0x80 at most. */
+static inline uint64_t find_below(uint64_t word, uint8_t limit)
 {
-    return (word - EACH(1)) & ~word & TOP_BITS;
+    return (word - EACH(limit)) & ~word;
 }
 
-/* How many of eight bytes, from the first on, are ASCII that stands for itself. `<` and `>` differ
- * in one bit, and so do `"` and `&`. */
-static size_t count_plain(const uint8_t *bytes)
+/* True when each of eight bytes is ASCII that stands for itself. `<` and `>` differ in one bit, and
+ * so do `"` and `&`. */
+static inline bool is_plain(uint64_t word)
 {
-    uint64_t word = bytes_get_u64(bytes), found;
+    uint64_t found =
+        word | find_below(word, 0x20) | find_below((word | EACH(0x02)) ^ EACH('>'), 1) |
+        find_below((word | EACH(0x04)) ^ EACH('&'), 1) | find_below(word ^ EACH('\\'), 1);
 
-    found = (word & TOP_BITS) | ((word - EACH(0x20)) & ~word & TOP_BITS) |
-            find_zero((word | EACH(0x02)) ^ EACH('>')) |
-            find_zero((word | EACH(0x04)) ^ EACH('&')) | find_zero(word ^ EACH('\\'));
-    return found == 0 ? 8 : (size_t)__builtin_ctzll(found) / 8;
+    return (found & TOP_BITS) == 0;
 }
 
 _Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that bit alone");
@@ -86,14 +86,18 @@ _Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that 
 /* --- Writing. --- */
 
 /* Any character, or what stands for it, fits into this; and so much may be written behind it. */
-#define ROOM 8
+#define ROOM WORD
 
-/* One character that is not plain. *at and *out move behind it. */
-static void write_character(struct slice text, size_t *at, uint8_t **out)
+/* One character. *at and *out move behind it. */
+static inline void write_character(struct slice text, size_t *at, uint8_t **out)
 {
     const struct escape *e = &escapes[text.ptr[*at]];
     size_t len = 1;
 
+    if (e->len == 0) {
+        *(*out)++ = text.ptr[(*at)++];
+        return;
+    }
     if (e->len == NOT_ASCII)
         e = find_escape((struct slice){text.ptr + *at, text.len - *at}, &len);
     if (e == NULL) {
@@ -118,17 +122,17 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
     out = w->ptr + w->len;
     end = w->ptr + w->cap;
     while (at < text.len && end - out >= ROOM) {
-        if (text.len - at >= 8) {
-            size_t plain = count_plain(text.ptr + at);
+        size_t left = text.len - at, behind;
 
-            memcpy(out, text.ptr + at, 8);
-            at += plain;
-            out += plain;
-        } else {
-            while (at < text.len && out < end && escapes[text.ptr[at]].len == 0)
-                *out++ = text.ptr[at++];
+        for (; left >= WORD && end - out >= WORD; left -= WORD, at += WORD, out += WORD) {
+            uint64_t word = bytes_get_u64(text.ptr + at);
+
+            if (!is_plain(word))
+                break;
+            bytes_put_u64(out, word);
         }
-        while (at < text.len && end - out >= ROOM && escapes[text.ptr[at]].len != 0)
+        behind = left < WORD ? text.len : at + WORD;
+        while (at < behind && end - out >= ROOM)
             write_character(text, &at, &out);
     }
     w->len = (size_t)(out - w->ptr);
@@ -159,8 +163,10 @@ size_t json_text_len(struct slice text)
         const struct escape *e = &escapes[text.ptr[at]];
         size_t len = 1;
 
-        if (e->len == 0) {
-            len = text.len - at >= 8 ? count_plain(text.ptr + at) : 1;
+        if (text.len - at >= WORD && is_plain(bytes_get_u64(text.ptr + at))) {
+            len = WORD;
+            e = NULL;
+        } else if (e->len == 0) {
             e = NULL;
         } else if (e->len == NOT_ASCII) {
             e = find_escape((struct slice){text.ptr + at, text.len - at}, &len);

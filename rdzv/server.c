@@ -50,7 +50,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     engine_tick(&s->engine);
     s->role->tick(s);
     out_pool_trim(&s->net.pool);
-    heap_trim(&s->heap, clock_monotonic_ns(s->engine.options.clock), HEAP_WORTH_QUIET);
+    heap_tick(&s->heap, clock_monotonic_ns(s->engine.options.clock),
+              s->engine.stats.c10d_requests + s->engine.stats.http_requests);
     exit_when_idle(s);
 }
 

@@ -100,7 +100,8 @@ struct key_picks {
     TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
     TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
     struct keymap *map;
-    struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. NULL: another */
+    struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. MULTI_GET: what
+                             they were when they were taken. NULL: another */
     size_t room;
     size_t count;
     size_t freed;     /* so many are let go of */
@@ -202,7 +203,7 @@ bool key_list_free_chunk(struct key_list *l);
 
 /* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
 
-/* NULL: memory is short. `with_values`: for a MULTI_SET. */
+/* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
 struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
 
 /* One more key; false: memory is short. */
@@ -224,6 +225,18 @@ static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
     if (i + 16 < p->count)
         __builtin_prefetch(p->entries[i + 16]->value);
     return p->entries[i]->value;
+}
+
+/* Holds the values that the keys have now, for one that is `with_values`: they are answered later,
+ * whatever becomes of the keys. */
+void key_picks_take_values(struct key_picks *p);
+
+/* The i-th of them; NULL: there was none. */
+static inline struct blob *key_picks_taken(const struct key_picks *p, size_t i)
+{
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->values[i + 16]);
+    return p->values[i];
 }
 
 /* True when keymap_exists() says so of the key that was picked last. */

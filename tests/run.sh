@@ -90,14 +90,16 @@ build()
     fi
 }
 
+# meson_tests FOLDER [TEST…]: those, or all
 meson_tests()
 {
-    local status=0 report
+    local status=0 report folder=$1
+    shift
 
-    report=$(meson test -C "$1" --print-errorlogs --no-rebuild --timeout-multiplier 4 2>&1) || status=$?
+    report=$(meson test -C "$folder" --print-errorlogs --no-rebuild --timeout-multiplier 4 "$@" 2>&1) || status=$?
     echo "$report"
-    sed -nE 's/^Ok: +([0-9]+).*/\1/p' <<<"$report" >"$1/ok"
-    echo "$(cat "$1/ok") passed, $(sed -nE 's/^Fail: +([0-9]+).*/\1/p' <<<"$report") failed," \
+    sed -nE 's/^Ok: +([0-9]+).*/\1/p' <<<"$report" >"$folder/ok"
+    echo "$(cat "$folder/ok") passed, $(sed -nE 's/^Fail: +([0-9]+).*/\1/p' <<<"$report") failed," \
         "$(sed -nE 's/^Skipped: +([0-9]+).*/\1/p' <<<"$report") skipped"
     return "$status"
 }
@@ -154,12 +156,14 @@ build asan clang $SAN
 if [ "$ALL" = yes ]; then
     build clang clang
     build gcc-asan gcc $SAN
+    build tsan clang -Db_sanitize=thread -Db_lundef=false
 fi
 ! wanted fuzz || TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true
 
 # A report of a sanitizer ends the daemon with a code of its own, which every test takes for a failure.
 export ASAN_OPTIONS=abort_on_error=0:exitcode=86:detect_leaks=1:strict_string_checks=1
 export UBSAN_OPTIONS=halt_on_error=1:exitcode=86:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:exitcode=86:second_deadlock_stack=1
 PLAIN=$WORK/gcc/rdzv/rdzvd
 CHECKED=$WORK/asan/rdzv/rdzvd
 export RDZVD=$CHECKED # what is not said otherwise runs with sanitizers
@@ -172,6 +176,7 @@ if [ "$ALL" = yes ]; then
     step unit-clang meson_tests "$WORK/clang"
     step unit-gcc-asan meson_tests "$WORK/gcc-asan"
     step sim "$WORK/asan/tests/sim_store" --seed "$SEED" --steps 40000
+    step threads-unit meson_tests "$WORK/tsan" journal_writer hasher resolve hash_loop loop budget_loop link_loop restore_loop
 fi
 step fuzz fuzz_all
 step wire $PYTHON tests/wire/run.py
@@ -195,6 +200,11 @@ step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
+if [ "$ALL" = yes ]; then
+    step threads-wire env RDZVD="$WORK/tsan/rdzv/rdzvd" $PYTHON tests/wire/run.py
+    step threads-durable env RDZVD="$WORK/tsan/rdzv/rdzvd" RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+    step threads-relay env RDZVD="$WORK/tsan/rdzv/rdzvd" RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
+fi
 step client-library $PYTHON tests/client/library.py
 step client-install env RDZVD="$PLAIN" $PYTHON tests/client/library.py installed
 step client-ctl $PYTHON tests/client/ctl.py

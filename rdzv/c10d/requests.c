@@ -26,12 +26,15 @@
 /* A request that is not cheap, with so many keys, finds so many in one costly turn, of so many
  * bytes. */
 #define MANY_KEYS              256u
-#define PICKED_AT_A_TIME       1024u
+#define PICKED_AT_A_TIME       256u
 #define PICKED_BYTES_AT_A_TIME (256u << 10)
+
+/* So many values of a MULTI_GET are answered in one costly turn. */
+#define ANSWERED_AT_A_TIME 4096u
 
 /* A value of so many bytes is copied in several costly turns. */
 #define LARGE_VALUE      (1u << 20)
-#define COPIED_AT_A_TIME (512u << 10)
+#define COPIED_AT_A_TIME (256u << 10)
 
 #define EVENTS_AT_A_TIME 256
 
@@ -52,6 +55,7 @@ struct c10d_job {
     const uint8_t *start;        /* where it was then */
     size_t size;                 /* of the request */
     size_t done;                 /* bytes of its items, or of its value */
+    size_t answered;             /* values of a MULTI_GET */
     bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
 };
 
@@ -472,8 +476,8 @@ static bool begin_job(struct conn *c, const struct c10d_request *req, const uint
         s->work.job = job;
         s->busy = (uint8_t)busy;
         if (busy == C10D_PICKS)
-            job->picks =
-                keymap_pick_begin(c10d_keys(c), (size_t)req->count, req->op == C10D_MULTI_SET);
+            job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
+                                           req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
         else if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
             job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
     }
@@ -529,8 +533,22 @@ static bool pick_some(struct c10d_job *job, struct slice items)
     return true;
 }
 
-/* All its keys are found. */
-static void finish_job(struct conn *c, const struct c10d_request *req)
+/* The values of one moment, bit by bit: true when all are answered. A carrier is told of whole
+ * answers. */
+static bool answer_some(struct conn *c, struct c10d_job *job)
+{
+    size_t most = c->carrier == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
+    struct key_picks *p = job->picks;
+
+    if (job->answered == 0)
+        key_picks_take_values(p);
+    for (; most > 0 && job->answered < p->count; most--)
+        c10d_reply_blob(c, key_picks_taken(p, job->answered++));
+    return job->answered == p->count;
+}
+
+/* All its keys are found. False: the answer takes more turns. */
+static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
     struct key_picks *p = c10d_session(c)->work.job->picks;
     struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .picks = p};
@@ -541,15 +559,14 @@ static void finish_job(struct conn *c, const struct c10d_request *req)
         reply_u8(c, keymap_all_exist(p) ? C10D_READY : C10D_NOT_READY);
         break;
     case C10D_MULTI_GET:
-        for (size_t i = 0; i < p->count; i++)
-            c10d_reply_blob(c, key_picks_value(p, i));
-        break;
+        return answer_some(c, c10d_session(c)->work.job);
     case C10D_WAIT:
         reply_wait(c, keymap_wait_picked(c10d_keys(c), p, c, &c10d_session(c)->waiter));
         break;
     default: /* C10D_MULTI_SET */
         apply(c, &command, &result);
     }
+    return true;
 }
 
 static void run_picks(struct conn *c, const struct c10d_request *req)
@@ -562,9 +579,7 @@ static void run_picks(struct conn *c, const struct c10d_request *req)
     }
     if (job->refuted)
         reply_u8(c, C10D_NOT_READY);
-    else if (job->done == req->items.len)
-        finish_job(c, req);
-    else
+    else if (job->done < req->items.len || !finish_job(c, req))
         return;
     if (c->protocol != NULL)
         c10d_end_work(c);

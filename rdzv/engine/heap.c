@@ -89,6 +89,12 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     return h->looking_ns;
 }
 
+/* Looking takes long, and somebody would wait for it. */
+static bool has_no_time(const struct heap *h, size_t resident)
+{
+    return h->looking_ns > HEAP_LOOK_MOST_NS && !h->quiet && resident <= account.limit;
+}
+
 /* So many bytes of holes are to be there at least, now that there are so many. */
 static size_t least(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
 {
@@ -111,10 +117,17 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     if (holes < h->left)
         h->left = holes;
     /* The first one puts away what this iteration has freed: only what is left then is too many. */
-    if (holes - h->left < least(h, now_ns, holes - h->left, worth))
+    if (has_no_time(h, resident) || holes - h->left < least(h, now_ns, holes - h->left, worth))
         h->sortings = 0;
     else if (h->sortings++ < SORTINGS_MOST && !sort_holes() && !sort_holes())
         h->next_ns = now_ns; /* it goes on in the next iteration */
     else
         h->after_ns = now_ns + PATIENCE * give_back(h, resident, holes);
+}
+
+void heap_tick(struct heap *h, uint64_t now_ns, uint64_t requests)
+{
+    h->quiet = requests == h->requests;
+    h->requests = requests;
+    heap_trim(h, now_ns, HEAP_WORTH_QUIET);
 }

@@ -7,7 +7,12 @@
  * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had:
  * never much at once. And it takes some 0.5 us for each hole of a page or more, so if that was the
  * larger part of it, it waits for a thousand times as long as that took, unless the holes grow to a
- * quarter of what is kept; and if that is some milliseconds, until they are an eighth. */
+ * quarter of what is kept; and if that is some milliseconds, until they are an eighth.
+ *
+ * It cannot be cut into parts. A client that deletes every second one of a million values leaves
+ * holes that take a quarter of a second to look at. So once it takes more than HEAP_LOOK_MOST_NS,
+ * it waits for a second in which nobody asks for anything, or until the process is larger than
+ * --memory-limit. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,6 +31,8 @@ struct heap {
     uint64_t after_ns;   /* and no trying, unless there are far more holes */
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
+    uint64_t requests;   /* that there had been at the last tick */
+    bool quiet;          /* and that were as many at the one before */
 };
 
 void heap_init(struct heap *h);
@@ -41,6 +48,13 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
  * does not count. */
 #define HEAP_WORTH       (8u << 20)
 #define HEAP_WORTH_QUIET (256u << 10)
+
+/* Longer than that it does not look while there are clients to wait for it. */
+#define HEAP_LOOK_MOST_NS 4000000u
+
+/* Each second: so many requests there have been. What is worth it when there is time is given back.
+ */
+void heap_tick(struct heap *h, uint64_t now_ns, uint64_t requests);
 
 /* True when so much was freed since the last look that the next one should not wait: what is given
  * back at once takes its time. */

@@ -1,6 +1,7 @@
 /* How much of an iteration is left. An iteration has parts (reading, those who were deferred,
- * waking and sending), and each part has some milliseconds, so that no client waits for longer than
- * that for all others together.
+ * waking and sending), and each part has a millisecond or less, so that no client waits for longer
+ * than all parts take together. An iteration costs some microseconds beside its parts: short parts
+ * lose nothing by that, they only let those who ask for little come in between more often.
  *
  * What is cheap is estimated: budget_spend() adds up, and reads the clock only when the sum says
  * that it may be time. What may be long is measured with budget_measure() and budget_measured();
@@ -11,11 +12,12 @@
 
 #include "rdzv/engine/clock.h"
 
-#define BUDGET_READ_NS     2000000u /* requests that have just come */
-#define BUDGET_DEFERRED_NS 2000000u /* those that did not get their turn in earlier iterations */
-#define BUDGET_COSTLY_NS   2000000u /* requests that may be long, in both of these parts */
-#define BUDGET_END_NS      2000000u /* waking and sending */
-#define BUDGET_LATE_NS     1000000u /* more of that, for those who are sent to behind others */
+#define BUDGET_READ_NS     1000000u /* requests that have just come */
+#define BUDGET_DEFERRED_NS 500000u  /* those that did not get their turn in earlier iterations */
+#define BUDGET_COSTLY_NS   500000u  /* requests that may be long, in both of these parts */
+#define BUDGET_END_NS      1000000u /* waking and sending */
+#define BUDGET_LATE_NS     500000u  /* more of that, for those who are sent to behind others */
+#define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing, rendering */
 
 struct budget {
     const struct clock *clock;

@@ -217,8 +217,9 @@ bool conn_can_push(struct conn *c);
 
 /* --- Budget: what one connection, and all of them, may cost in one iteration. --- */
 
-/* Of one connection, see conn_charge(): about a quarter of a millisecond. */
-#define CONN_BUDGET (1u << 18)
+/* Of one connection, see conn_charge(): some 60 us, so that a few dozen who send without a pause
+ * are no more than one iteration. */
+#define CONN_BUDGET (1u << 16)
 
 /* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
 static inline bool conn_has_budget(struct conn *c)

@@ -12,8 +12,9 @@
  * memory follows what a peer has sent, never what it has announced. */
 #define INPUT_STEP (16u * 1024)
 
-/* And at most this much: it has to be received in one go. */
-#define INPUT_STEP_MOST (1u << 20)
+/* And at most this much: it has to be received in one go, at so many bytes a nanosecond. */
+#define INPUT_STEP_MOST (256u << 10)
+#define BYTES_A_NS      4u
 
 /* --- What is kept. --- */
 
@@ -335,6 +336,7 @@ static void receive_more(struct conn *c, int fd)
         return;
     }
     c->in->len += (size_t)n;
+    budget_spend(&conn_net(c)->budget, (size_t)n / BYTES_A_NS);
     if (c->input != INPUT_PARKED && c->in->len >= c->in->need)
         input_process(c);
     else if (c->input == INPUT_PARKED && c->in->len > c->in->need + PARKED_INPUT_MAX)

@@ -102,9 +102,10 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
     struct resolve *r = arg;
     struct lookup *l = r->lookup;
+    eventfd_t count;
 
-    (void)fd;
     (void)what;
+    eventfd_read(fd, &count); /* from here on, what the thread wrote before is seen */
     event_free(r->event);
     r->event = NULL;
     r->tell(r->arg, l->addresses, l->count, why_not(l));

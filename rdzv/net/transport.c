@@ -16,19 +16,16 @@
 #define TELL_COST    10000u /* beside that: who does not read may take ten times as long */
 #define CLOSE_COST   5000u
 #define FREE_COST    200u
-#define BYTES_A_NS   4u       /* sent */
-#define CLOSING_NS   1000000u /* what closing gets of an iteration beside its other parts */
-#define FREEING_NS   1000000u /* and what giving memory back gets */
+#define BYTES_A_NS   4u /* sent */
 
-#define RENDERING_NS          1000000u /* and what large events get */
-#define RENDERED_AT_A_TIME_NS 100000u
+#define RENDERED_AT_A_TIME_NS 100000u /* of large events */
 
 /* A connection with more than this to send waits until those with less have sent. */
 #define BULK_FROM (64u << 10)
 
 /* What all of those send in one iteration, and one of them before the next has its turn. */
 #define BULK_SENT_MAX (16u << 20)
-#define BULK_TURN     (1u << 20)
+#define BULK_TURN     (256u << 10)
 
 /* So much of what was queued for a closed connection goes for the cost of closing one. */
 #define DROPPED_AT_A_TIME 8
@@ -211,7 +208,7 @@ static void drop_stalled(struct net *n)
 {
     struct conn *c;
 
-    budget_begin_part(&n->budget, CLOSING_NS);
+    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     while ((c = TAILQ_FIRST(&n->stalled)) != NULL && c->stalled_ms <= n->stalled_until_ms) {
         if (n->budget.over)
             return;
@@ -256,7 +253,7 @@ static void drop_holders(struct net *n)
     most = most_held(n);
     if (most < HELD_MIN)
         return;
-    budget_begin_part(&n->budget, CLOSING_NS);
+    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted && !n->budget.over; c = next) {
         next = TAILQ_NEXT(c, stalled);
         if (held(c) <= most / 2)
@@ -350,12 +347,21 @@ static void serve(struct net *n)
     flush_bulk(n);
 }
 
+/* Those who have just asked for little have their answers before anybody's long work goes on. */
+static void answer_first(struct net *n)
+{
+    budget_begin_part(&n->budget, BUDGET_END_NS);
+    engine_commit(n->engine);
+    queue_committed(n);
+    flush_queued(n);
+}
+
 /* Large events that somebody is to be told. */
 static void render_events(struct net *n)
 {
     struct render_list *list = &n->engine->store.ready.unfinished;
 
-    budget_begin_part(&n->budget, RENDERING_NS);
+    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     while (!n->budget.over && !TAILQ_EMPTY(list)) {
         event_render_run(TAILQ_FIRST(list), RENDERED_AT_A_TIME_NS);
         budget_spend(&n->budget, RENDERED_AT_A_TIME_NS);
@@ -366,7 +372,7 @@ static void free_closed(struct net *n)
 {
     struct conn *c;
 
-    budget_begin_part(&n->budget, CLOSING_NS);
+    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     while (!n->budget.over && (c = TAILQ_FIRST(&n->closed)) != NULL) {
         if (outq_drop(&c->out, &n->pool, DROPPED_AT_A_TIME))
             conn_free(c);
@@ -379,7 +385,7 @@ static void free_forgotten(struct net *n)
     struct graveyard *g = &n->engine->store.graveyard;
     size_t total = account.total;
 
-    budget_begin_part(&n->budget, FREEING_NS);
+    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     while (!n->budget.over && !graveyard_is_empty(g) && total - account.total < FREED_BYTES_MOST) {
         graveyard_free(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
@@ -410,20 +416,20 @@ void transport_end_iteration(struct net *n)
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were
  * deferred before; they are counted and not remembered, since a request may close any other
  * connection. */
-static void run_cheap(struct net *n)
+static void run_cheap(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
 
-    budget_begin_part(&n->budget, BUDGET_DEFERRED_NS);
+    budget_begin_part(&n->budget, limit_ns);
     for (; count > 0 && !n->budget.over && !TAILQ_EMPTY(&n->deferred); count--)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
 }
 
-static void run_costly(struct net *n)
+static void run_costly(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
 
-    budget_begin_part(&n->budget, BUDGET_COSTLY_NS);
+    budget_begin_part(&n->budget, limit_ns);
     for (; count > 0 && !budget_costly_is_over(&n->budget) && !TAILQ_EMPTY(&n->costly); count--) {
         struct conn *c = TAILQ_FIRST(&n->costly);
 
@@ -435,8 +441,11 @@ static void run_costly(struct net *n)
 
 void transport_run_deferred(struct net *n)
 {
-    run_cheap(n);
-    run_costly(n);
+    unsigned part = n->budget.over ? 4 : 1; /* there is more to be read, of others */
+
+    answer_first(n);
+    run_cheap(n, BUDGET_DEFERRED_NS / part);
+    run_costly(n, BUDGET_COSTLY_NS / part);
 }
 
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)

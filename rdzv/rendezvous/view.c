@@ -217,6 +217,20 @@ struct run_view *run_views_owner(const struct run_views *views, struct slice key
     return v != NULL && v->exists ? v : run_views_find_round(views, key, &round, &rest);
 }
 
+struct run_view *run_views_find_entry(const struct run_views *views, const struct entry *e)
+{
+    return (struct run_view *)table_find_like(&views->table, &e->node);
+}
+
+struct run_view *run_views_entry_owner(const struct run_views *views, const struct entry *e)
+{
+    struct run_view *v = run_views_find_entry(views, e);
+
+    for (size_t i = 0; i < e->group_count && (v == NULL || !v->exists); i++)
+        v = (struct run_view *)table_find_like(&views->table, &e->groups[i].node);
+    return v != NULL && v->exists ? v : NULL;
+}
+
 bool run_views_owns(const struct run_views *views, struct run_view *v, struct slice key)
 {
     bool exists = v->exists, owns;

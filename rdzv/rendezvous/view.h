@@ -71,6 +71,7 @@ struct run_views {
     struct run_view_list list; /* in order of creation */
 };
 
+/* `seed`: that of the keymap whose keys are looked for. */
 void run_views_init(struct run_views *views, uint64_t seed);
 /* The views are the caller's, who has removed all of them. */
 void run_views_fini(struct run_views *views);
@@ -103,6 +104,10 @@ struct run_view *run_views_find_round(const struct run_views *views, struct slic
 
 /* The existing run whose own key this is, or else the key of one of its rounds. */
 struct run_view *run_views_owner(const struct run_views *views, struct slice key);
+
+/* The same two, of an entry of that keymap, whose key may be long: its hashes are known. */
+struct run_view *run_views_find_entry(const struct run_views *views, const struct entry *e);
+struct run_view *run_views_entry_owner(const struct run_views *views, const struct entry *e);
 
 /* Whether the key goes with that run when it is forgotten: its own, or of one of its rounds. */
 bool run_views_owns(const struct run_views *views, struct run_view *v, struct slice key);

@@ -34,6 +34,11 @@ def key(i=0):
     return b"/default_pg/0//worker/%06d" % i
 
 
+def many(op, keys):
+    keys = list(keys)
+    return op + struct.pack("<Q", len(keys)) + b"".join(map(agents.text, keys))
+
+
 # --- Clients. ---
 
 class C10d:
@@ -92,6 +97,108 @@ class Wait(C10d):
         return agents.wait_request(key())
 
 
+class WaitLater(C10d):
+    """The key comes later, by a SET behind the WAIT; then a DELETE."""
+
+    answer = 1 + 8
+
+    def prepare(self):
+        self.setter = agents.Peer(self.peer.socket.getpeername()[1])
+
+    def ask(self, i):
+        self.peer.send(agents.wait_request(key()) + agents.PING)
+        self.peer.expect(agents.PING[1:])
+        self.setter.send(agents.set_request(key(), VALUE))
+        self.peer.expect(b"\0")
+        self.setter.send(b"\x08" + agents.text(key()))
+        self.setter.number()
+
+    def end(self):
+        self.setter.close()
+        super().end()
+
+
+class Check(C10d):
+    answer = 1
+
+    def request(self, i):
+        return many(b"\5", (key(), key()))
+
+
+class CountKeys(C10d):
+    def request(self, i):
+        return b"\7"
+
+
+class Delete(C10d):
+    """Of a key that a SET in the same segment has made."""
+
+    def request(self, i):
+        return agents.set_request(key(1), VALUE) + b"\x08" + agents.text(key(1))
+
+
+class Append(C10d):
+    """With a SET before it, in the same segment, and a PING."""
+
+    answer = 4
+
+    def request(self, i):
+        return agents.set_request(key(), VALUE) + b"\x09" + agents.text(key()) + \
+            agents.text(OTHER) + agents.PING
+
+
+class MultiGet(C10d):
+    """Of eight keys."""
+
+    answer = 8 * (8 + len(VALUE))
+
+    def prepare(self):
+        for i in range(8):
+            self.peer.set(key(i), VALUE)
+
+    def request(self, i):
+        return many(b"\x0a", (key(n) for n in range(8)))
+
+
+class MultiSet(C10d):
+    """Of eight keys, and a PING."""
+
+    answer = 4
+
+    def request(self, i):
+        return b"\x0b" + struct.pack("<Q", 8) + b"".join(
+            agents.text(key(n)) + agents.text(VALUE) for n in range(8)) + agents.PING
+
+
+class Ping(C10d):
+    answer = 4
+
+    def request(self, i):
+        return agents.PING
+
+
+class Queue(C10d):
+    """A QUEUE_PUSH and the QUEUE_POP of it."""
+
+    answer = 8 + 8 + len(VALUE)
+
+    def request(self, i):
+        return b"\x0e" + agents.text(b"queue") + agents.text(VALUE) + b"\x0f" + agents.text(b"queue")
+
+
+class ListKeys(C10d):
+    """Of eight keys."""
+
+    answer = 8 + 8 * (8 + len(key()))
+
+    def prepare(self):
+        for i in range(8):
+            self.peer.set(key(i), VALUE)
+
+    def request(self, i):
+        return b"\x11"
+
+
 class CompareSet(C10d):
     answer = 8 + len(VALUE)
 
@@ -130,6 +237,7 @@ class Http:
                 break
         if got[9:11] != b"20":
             raise AssertionError("the daemon answered %r" % got)
+        return got
 
     def ask(self, i):
         self.exchange(self.request(i))
@@ -153,9 +261,51 @@ class V2PutNew(Http):
         return self.put(1 + i)
 
 
+class V2List(Http):
+    """The GET of a directory with eight keys."""
+
+    def __init__(self, port):
+        super().__init__(port)
+        for i in range(1, 8):
+            self.exchange(self.put(i))
+
+    def request(self, i):
+        return b"GET /v2/keys/torchelastic/p2p/run/rdzv?recursive=true HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class V2CompareSwap(Http):
+    def request(self, i):
+        old, new = (OTHER, VALUE) if i % 2 else (VALUE, OTHER)
+        return (b"PUT /v2/keys/torchelastic/p2p/run/rdzv/000000?prevValue=%b&value=%b HTTP/1.1\r\n"
+                b"Host: localhost\r\nContent-Length: 0\r\n\r\n" % (old, new))
+
+
+class V2Ttl(Http):
+    """A PUT that begins a TTL anew, as torch's keep-alive does."""
+
+    def request(self, i):
+        return (b"PUT /v2/keys/torchelastic/p2p/run/rdzv/000000?value=%b&ttl=60 HTTP/1.1\r\n"
+                b"Host: localhost\r\nContent-Length: 0\r\n\r\n" % VALUE)
+
+
+class V2Post(Http):
+    """A POST of a key in order, and the DELETE of what it made."""
+
+    def ask(self, i):
+        made = self.exchange(b"POST /v2/keys/queue?value=%b HTTP/1.1\r\nHost: localhost\r\n"
+                             b"Content-Length: 0\r\n\r\n" % VALUE)
+        name = re.search(rb'"key":"(/queue/\d+)"', made).group(1)
+        self.exchange(b"DELETE /v2/keys%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % name)
+
+
 CASES = {
     "c10d-add": Add, "c10d-get": Get, "c10d-set": Set, "c10d-set-new": SetNew, "c10d-wait": Wait,
-    "c10d-compare-set": CompareSet, "v2-get": V2Get, "v2-put": V2Put, "v2-put-new": V2PutNew,
+    "c10d-wait-later": WaitLater, "c10d-check": Check, "c10d-compare-set": CompareSet,
+    "c10d-delete": Delete, "c10d-append": Append, "c10d-multi-get": MultiGet,
+    "c10d-multi-set": MultiSet, "c10d-queue": Queue, "c10d-count": CountKeys,
+    "c10d-list": ListKeys, "c10d-ping": Ping,
+    "v2-get": V2Get, "v2-list": V2List, "v2-put": V2Put, "v2-put-new": V2PutNew,
+    "v2-compare-swap": V2CompareSwap, "v2-ttl": V2Ttl, "v2-post": V2Post,
 }
 
 

@@ -128,10 +128,43 @@ static void a_long_look_waits_for_more(void **state)
     free(block);
 }
 
+/* Who asks is not kept waiting; nobody asks in a quiet second; and a process that is too large does
+ * not wait for one. */
+static void a_look_that_takes_too_long_waits_for_quiet(void **state)
+{
+    enum { SIZE = 64 << 20 };
+    void *block;
+
+    (void)state;
+    need_malloc_of_libc();
+    block = malloc(SIZE);
+    assert_non_null(block);
+    memset(block, 1, SIZE);
+    heap.own = 0;
+    heap.looking_ns = HEAP_LOOK_MOST_NS + 1;
+    heap_tick(&heap, now_ns, 5);
+    heap_tick(&heap, now_ns, 6);
+    assert_int_equal(heap.after_ns, 0);
+    heap_trim(&heap, now_ns, 1 << 20);
+    assert_int_equal(heap.after_ns, 0);
+    account_set_limit(1 << 20);
+    looks_until_given_back();
+    account_set_limit(0);
+    heap.looking_ns = HEAP_LOOK_MOST_NS + 1;
+    heap.left = heap.after_ns = 0;
+    heap_trim(&heap, now_ns, 1 << 20);
+    assert_int_equal(heap.after_ns, 0);
+    heap_tick(&heap, now_ns, 6);
+    looks_until_given_back();
+    free(block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_long_look_waits_for_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_look_that_takes_too_long_waits_for_quiet, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(large_holes_go_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_holes_are_sorted_bit_by_bit, set_up, tear_down),
     };

@@ -70,6 +70,39 @@ static void values_are_those_of_the_last_moment(void **state)
     fixture_fini(&w);
 }
 
+/* Whatever becomes of the keys behind that moment: and each value is held for whom it was. */
+static void values_that_were_taken_stay(void **state)
+{
+    const char *const keys[] = {"/stays", "/changes", "/goes", "/absent", "/stays", NULL};
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/stays", "1");
+    set(&w, "/changes", "2");
+    set(&w, "/goes", "3");
+    p = keymap_pick_begin(&w.m, 5, true);
+    assert_non_null(p);
+    for (size_t i = 0; keys[i] != NULL; i++)
+        assert_true(keymap_pick(p, s(keys[i])));
+    key_picks_take_values(p);
+    set(&w, "/changes", "another");
+    delete_key(&w, "/goes");
+    set(&w, "/absent", "new");
+    assert_true(slice_is(blob_slice(key_picks_taken(p, 0)), "1"));
+    assert_true(slice_is(blob_slice(key_picks_taken(p, 1)), "2"));
+    assert_true(slice_is(blob_slice(key_picks_taken(p, 2)), "3"));
+    assert_null(key_picks_taken(p, 3));
+    assert_ptr_equal(key_picks_taken(p, 4), key_picks_taken(p, 0));
+    keymap_pick_end(p);
+    assert_int_equal(keymap_get(&w.m, s("/stays"))->refs, 1);
+    assert_int_equal(keymap_get(&w.m, s("/stays"))->kind, w.m.kind);
+    assert_int_equal(w.m.keys.count, 3);
+    keymap_clear(&w.m);
+    fixture_fini(&w);
+}
+
 static void all_exist_or_not(void **state)
 {
     const char *const keys[] = {"/key", "/queue", NULL};
@@ -266,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_of_the_last_moment),
+        cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(all_exist_or_not),
         cmocka_unit_test(a_wait_begins_at_the_last_moment),
         cmocka_unit_test(a_wait_over_the_limit_is_refused),

@@ -3,7 +3,7 @@
 answers is checked: whatever the ones do, the others lose nothing and are answered rightly.
 
     adversary.py [--seed N] [--seeds COUNT] [--seconds S] [--clients K] [--only LIFE]
-                 [--max-iteration MS] [--max-wait MS]
+                 [--max-iteration MS] [--max-wait MS] [--results FILE]
     adversary.py --soak SECONDS
 
 A seed chooses the daemon's settings and what each hostile client does (hostile.py); when the daemon gets
@@ -17,7 +17,12 @@ may find the last round's, if the log says repair_failed. /health is always answ
 
 At the end of a seed the daemon lives, and has said nothing bad; when all have gone and the spaces are
 emptied, its memory is back; on SIGTERM it exits 0. What the probe waited and how long iterations of the
-loop took is told, and judged only with --max-wait and --max-iteration. --soak keeps one daemon for all seeds, and judges that its memory stays flat.
+loop took is told, and judged only with --max-wait and --max-iteration: of a wait, what is the daemon's
+part (probe.py). --soak keeps one daemon for all seeds, and judges that its memory stays flat.
+
+--results appends a line to FILE for each seed, and leaves out the seeds that have passed there: so a long
+run may be broken off and continued, or be made in portions, one after the other or beside each other, and
+the last line is about all that is in FILE.
 """
 
 import argparse
@@ -454,6 +459,53 @@ def judge_times(found, options):
         found.faults.append(found.iterations)
 
 
+# ---- results of several runs
+
+
+def write_result(path, seed, found, options):
+    """One write, so that several runs may have the same file."""
+    waits = found.waits
+    line = json.dumps({
+        "seed": seed, "seconds": options.seconds, "clients": options.clients, "passed": not found.faults,
+        "longest_ms": waits and round(1000 * waits.longest, 2),
+        "longest_own_ms": waits and round(1000 * waits.longest_own, 2),
+        "p999_own_ms": waits and round(1000 * waits.p999_own, 2), "iteration_ms": found.longest,
+        "checks": found.checks, "faults": [str(fault) for fault in found.faults[:3]]}) + "\n"
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(fd, line.encode())
+    finally:
+        os.close(fd)
+
+
+def read_results(path, options):
+    """The latest line of each seed that was run as this run is."""
+    lines = []
+    if path is not None and os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+    return {line["seed"]: line for line in lines
+            if (line["seconds"], line["clients"]) == (options.seconds, options.clients)}
+
+
+def tell_results(path, options):
+    """All that is in the file. True when nothing is wrong there."""
+    lines = list(read_results(path, options).values())
+    failed = sorted(line["seed"] for line in lines if not line["passed"])
+    probed = [line for line in lines if line["longest_own_ms"] is not None]
+    if probed:
+        worst = max(probed, key=lambda line: line["longest_own_ms"])
+        print("%s: %d seeds; by the daemon, longest wait %.1f ms (seed %d), over 20 ms in %d seeds, "
+              "p99.9 over 5 ms in %d" % (
+                  path, len(lines), worst["longest_own_ms"], worst["seed"],
+                  sum(line["longest_own_ms"] > 20 for line in probed),
+                  sum(line["p999_own_ms"] > 5 for line in probed)))
+    if failed:
+        print("failed: %s" % " ".join(map(str, failed)))
+    print("%d passed, %d failed" % (len(lines) - len(failed), len(failed)))
+    return not failed
+
+
 def again(seed, options):
     words = ["python3", os.path.relpath(os.path.abspath(__file__)), "--seed", str(seed), "--seconds",
              "%g" % options.seconds, "--clients", str(options.clients)]
@@ -530,15 +582,23 @@ def main():
     parser.add_argument("--max-iteration", type=float, metavar="MS",
                         help="CPU time of one iteration of the loop, at most")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="one daemon for all seeds")
+    parser.add_argument("--results", metavar="FILE", help="append to it, and leave out what has passed there")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     options.sanitized = is_sanitized()
     if options.soak:
         return soak(options)
-    failed = 0
+    failed, done = 0, read_results(options.results, options)
     for seed in range(options.seed, options.seed + options.seeds):
-        failed += not tell(seed, run_seed(seed, options), options)
+        if seed in done and done[seed]["passed"]:
+            continue
+        found = run_seed(seed, options)
+        failed += not tell(seed, found, options)
+        if options.results:
+            write_result(options.results, seed, found, options)
+    if options.results:
+        return 0 if tell_results(options.results, options) else 1
     print("%d passed, %d failed" % (options.seeds - failed, failed))
     return 1 if failed else 0
 

@@ -60,6 +60,28 @@ static void it_keeps_the_state_before_and_the_last_completed_round(void **state)
     scene_fini(&s);
 }
 
+/* By the hashes of its entry, a key is found as by its bytes. */
+static void check_entry(const struct run_views *views, struct slice key)
+{
+    struct ready_list ready;
+    struct reserve reserve;
+    struct quota quota = {0};
+    struct key_picks *p;
+    struct keymap m;
+
+    ready_list_init(&ready);
+    reserve_init(&reserve);
+    keymap_init(&m, ACCOUNT_KEYS, &ready, &reserve, views->table.seed, &quota);
+    keymap_group_by(&m, &run_key_groups);
+    p = keymap_pick_begin(&m, 1, false);
+    assert_true(p != NULL && keymap_pick(p, key));
+    assert_ptr_equal(run_views_find_entry(views, p->entries[0]), run_views_find(views, key));
+    assert_ptr_equal(run_views_entry_owner(views, p->entries[0]), run_views_owner(views, key));
+    keymap_pick_end(p);
+    keymap_fini(&m);
+    reserve_fini(&reserve);
+}
+
 static const char *const ids[] = {"j", "j.0", "j.0/x", "17", "", "a b"};
 
 static void keys_of_rounds_belong_to_the_longest_run(void **state)
@@ -98,6 +120,7 @@ static void keys_of_rounds_belong_to_the_longest_run(void **state)
         struct slice rest;
         struct run_view *v = run_views_find_round(&views, slice_str(cases[i].key), &round, &rest);
 
+        check_entry(&views, slice_str(cases[i].key));
         assert_int_equal(v != NULL, cases[i].run != NULL);
         if (v == NULL)
             continue;
@@ -112,6 +135,7 @@ static void keys_of_rounds_belong_to_the_longest_run(void **state)
     assert_ptr_equal(run_views_owner(&views, slice_str(keys[2])), &all[2]);
     run_view_update(&all[2], (struct slice){0});
     assert_ptr_equal(run_views_owner(&views, slice_str(keys[2])), &all[0]);
+    check_entry(&views, slice_str(keys[2]));
     for (size_t i = 0; i < COUNT(ids); i++) {
         run_views_remove(&views, &all[i]);
         run_view_fini(&all[i]);
