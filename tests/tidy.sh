@@ -247,9 +247,10 @@ check_built() {
     while IFS= read -r path; do
         name=${path##*/}
         case $path in
-        tests/unit/test_*.c)
+        tests/unit/test_*.c | tests/loop/test_*.c)
             name=${name#test_}
             grep -q "'${name%.c}'" tests/meson.build && continue
+            grep -qF "${path#tests/}'" tests/meson.build && continue
             ;;
         tests/unit/*) continue ;; # no other .c is there: see below
         tests/fuzz/fuzz_*.c)
