@@ -56,6 +56,7 @@ class Sequence(PodRun):
         self.begin_with = 2 + self.random.randrange(MOST - 1)
         self.told = []
         self.later, self.count = [], 0  # what ends a fault, by time; pods so far
+        self.names = set()  # of pods, but the first
         self.job = None
         self.idle = set()  # agents that stand still or are cut off
 
@@ -72,11 +73,19 @@ class Sequence(PodRun):
         """An agent that has loaded torch, in a new pod or one that takes that name over."""
         self.count += 1
         taken = name is not None
-        pod = self.network.pod(name or "node-%d" % self.random.randrange(100, 1000),
-                               publish=not taken)
+        pod = self.network.pod(name or self.new_name(), publish=not taken)
         agent = self.job.prepare(pod)
         self.job.await_ready(agent)
         return agent
+
+    def new_name(self):
+        """Of a pod: no two have one name, as in a cluster. Torch takes agents of one host name, pid
+        and local id for one node."""
+        while True:
+            name = "node-%d" % self.random.randrange(100, 1000)
+            if name not in self.names:
+                self.names.add(name)
+                return name
 
     def pause(self, seconds):
         """Lets that much time pass, and ends faults when their time has come."""

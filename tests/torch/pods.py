@@ -4,6 +4,7 @@ store in a pod of its own: rdzvd, or torch's own server. Knows the worlds that i
 Python's standard library only; the agents run under the torch release that is asked for.
 """
 
+import contextlib
 import datetime
 import os
 import random
@@ -219,10 +220,11 @@ class PodJob(Job):
         os.kill(agent.pod.first(agent.process), signal.SIGTERM)
 
     def signal_pod(self, agent, number, workers):
-        """The agent alone, or its workers too."""
+        """The agent alone, or its workers too: those that have not ended meanwhile."""
         if workers:
             for pid in agent.pod.processes(agent.process).values():
-                os.kill(pid, number)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
         else:
             os.kill(agent.pod.first(agent.process), number)
 
