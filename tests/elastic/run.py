@@ -31,22 +31,12 @@ import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
 from agents import (PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
                     meet, rejoin, set_request, text, wait_request)
+from cases import CASES, case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, free_port, free_ports, token_flag  # noqa: E402
 
-CASES = []
 TURN = 0.1  # about how long one who was told the newest state may take to write it
 SHORT_TURN = 0.02  # when all others have been quick
 OPTIONS = None
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def check(truth, what):
-    if not truth:
-        raise AssertionError(what)
 
 
 def same(a, b, what):
