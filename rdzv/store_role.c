@@ -148,6 +148,7 @@ static int begin(struct server *s)
     if (store->data.found) {
         engine_postpone_expiry(&s->engine, store->data.away_ms);
         rendezvous_restore(&store->rendezvous, store->data.away_ms);
+        relay_links_start(&store->links);
     }
     return 0;
 }

@@ -120,6 +120,11 @@ bool check_trains(const struct check *c, const struct kube_pods *p);
 /* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 
+/* The rdzvd and etcds that would be native sidecars, and are init containers that never end: the
+ * first one (`after` NULL), and the one behind `after`; NULL: no more. */
+const struct kube_container *check_next_never_ready(struct check *c, const struct kube_pods *p,
+                                                    const struct kube_container *after);
+
 /* --- The rules, by file. --- */
 
 #define CHECK_RULE(name) void check_##name(struct check *c)

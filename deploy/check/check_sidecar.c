@@ -80,24 +80,33 @@ static bool has_ended(struct check *c, const struct kube_container *container)
     return false;
 }
 
+const struct kube_container *check_next_never_ready(struct check *c, const struct kube_pods *p,
+                                                    const struct kube_container *after)
+{
+    for (size_t j = after == NULL ? 0 : (size_t)(after - p->containers) + 1; j < p->count; j++) {
+        struct kube_container would_be = p->containers[j];
+
+        if (!would_be.init || would_be.sidecar)
+            continue;
+        would_be.sidecar = true;
+        if (job_store_kind(&c->bundle.arena, &would_be) != JOB_STORE_NONE &&
+            !has_ended(c, &would_be))
+            return &p->containers[j];
+    }
+    return NULL;
+}
+
 void check_sidecar_never_ready(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
+        const struct kube_container *container = NULL;
 
-        for (size_t j = 0; j < p->count; j++) {
-            struct kube_container container = p->containers[j];
-
-            if (!container.init || container.sidecar)
-                continue;
-            container.sidecar = true; /* what it would be */
-            if (job_store_kind(&c->bundle.arena, &container) != JOB_STORE_NONE &&
-                !has_ended(c, &container))
-                check_report(c, p->object, check_at_first(container.node, "name"),
-                             "the init container %s never ends, so the containers behind it never "
-                             "start",
-                             container.name);
-        }
+        while ((container = check_next_never_ready(c, p, container)) != NULL)
+            check_report(c, p->object, check_at_first(container->node, "name"),
+                         "the init container %s never ends, so the containers behind it never "
+                         "start",
+                         container->name);
     }
 }
 

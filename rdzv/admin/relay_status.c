@@ -3,6 +3,7 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metric_text.h"
+#include "rdzv/relay/http_relay.h"
 #include "rdzv/relay/upstream.h"
 
 /* What /metrics is charged for system calls and, for each client, the search for the oldest
@@ -55,6 +56,24 @@ static void write_relay(FILE *out, const struct upstream *u)
             trip, r->stats.confirmed);
 }
 
+static void write_http(FILE *out, const struct relay_http_stats *s)
+{
+    metric_counter(out, "rdzvd_relay_http_requests_total",
+                   "HTTP requests that the relay has passed on, or holds.", s->requests);
+    metric_counter(out, "rdzvd_relay_http_retried_total",
+                   "Times that one was sent again, since its connection to the store had broken.",
+                   s->retried);
+    metric_counter(out, "rdzvd_relay_http_cut_total",
+                   "HTTP requests whose answer the relay could not give, or not all of it.",
+                   s->cut);
+    metric_counter(out, "rdzvd_relay_http_unavailable_total",
+                   "HTTP requests that the relay answered with 503 after 50 s without a store.",
+                   s->unavailable);
+    metric_counter(out, "rdzvd_relay_http_watches_moved_total",
+                   "Times that a watch went on over a new connection to the store.",
+                   s->watches_moved);
+}
+
 void relay_metrics_handle(const struct http_request *r)
 {
     const struct upstream *u = r->http->upstream;
@@ -66,6 +85,7 @@ void relay_metrics_handle(const struct http_request *r)
     u->relay->now_ns = clock_monotonic_ns(http_engine(r)->options.clock);
     if (ok) {
         write_relay(out, u);
+        write_http(out, &r->http->relay->stats);
         metrics_write_daemon(out, conn_net(r->conn));
         metrics_write_process(out, http_engine(r));
         ok = fclose(out) == 0;

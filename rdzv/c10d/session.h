@@ -47,6 +47,13 @@ enum c10d_verdict {
     C10D_ANSWERED /* all that there is to do; or the connection has ended */
 };
 
+/* Whether the client of a carried session is there. */
+enum c10d_presence {
+    C10D_HERE,
+    C10D_AWAY, /* its carrier has lost it for now */
+    C10D_GONE, /* the same, and as it seems for ever: but it may be here again */
+};
+
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
     /* The first key that a session names: sets role and bound. `compared`: by a
@@ -56,8 +63,8 @@ struct c10d_hooks {
     void (*unbind)(void *arg, struct conn *c);
     /* A session that used that worker store before a start is here again: sets role and bound. */
     void (*rebind)(void *arg, struct conn *c, uint64_t worker_store);
-    /* The carrier of an agent's session has lost its client, or has found it again. */
-    void (*set_away)(void *arg, struct conn *c, bool away);
+    /* What c10d_set_presence() says of an agent's session. */
+    void (*set_presence)(void *arg, struct conn *c, enum c10d_presence presence);
     /* What c10d_note_returned() says. */
     void (*returned)(void *arg, struct engine_space *space);
     /* Before any request of an agent. `key` is the first that it names; empty: none. */
@@ -98,32 +105,43 @@ void c10d_reply_blob(struct conn *c, struct blob *value);
 /* For hooks: a command that failed ends the connection, since the protocol has no error answer. */
 void c10d_reject(struct conn *c, enum store_status status, struct slice key);
 
-/* --- For carriers: sessions without a socket. --- */
+/* --- What requests.c and carried.c share. --- */
 
-/* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
- * carrier has answered a PING. */
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
-                        bool pinged);
+static inline struct c10d *c10d_of(const struct conn *c)
+{
+    return c->protocol->arg;
+}
 
-/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.
- * False: those keys are not there. */
-bool c10d_restore(struct conn *c, uint64_t worker_store);
+/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
+static inline uint64_t c10d_worker_store(struct conn *c)
+{
+    const struct c10d_session *s = c10d_session(c);
 
-/* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits
- * for stays. */
-void c10d_rewind(struct conn *c);
+    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
+}
 
-/* It waits no more. */
-void c10d_drop_wait(struct conn *c);
+static inline struct keymap *c10d_keys(struct conn *c)
+{
+    return space_keys(conn_space(c)->store, c10d_worker_store(c));
+}
 
-/* An open WAIT or BARRIER. */
+/* A request has begun, and takes more turns. */
+static inline bool c10d_is_busy(const struct conn *c)
+{
+    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
+
+    return s->busy != C10D_IDLE;
+}
+
+/* That request, if there is one, is let go of. */
+void c10d_end_work(struct conn *c);
+
+/* An open WAIT or BARRIER; it waits no more. */
 static inline bool c10d_waits(struct conn *c)
 {
     return c10d_session(c)->waiter != NULL;
 }
+void c10d_drop_wait(struct conn *c);
 
-/* The client is not there just now, is there again. */
-void c10d_set_away(struct conn *c, bool away);
-
-/* All sessions of the space from before a start that come back at all are here again. */
-void c10d_note_returned(const struct protocol *p, struct engine_space *space);
+/* Waits at a barrier at which it is counted already. */
+void c10d_await_barrier(struct conn *c, struct slice key);

@@ -43,6 +43,11 @@ struct engine_space {
                                  its keys have been forgotten since */
     bool guarded;           /* see struct engine_observer */
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
+
+    /* For relay/: sessions that a start has found, and of which nothing has come yet; and whether
+     * somebody is to be told when there are none. */
+    uint64_t sessions_missing;
+    bool misses_sessions;
 };
 
 TAILQ_HEAD(engine_space_list, engine_space);

@@ -261,6 +261,12 @@ void conn_close(struct conn *c, const char *reason)
     close_now(c);
 }
 
+void conn_fail(struct conn *c, int error)
+{
+    c->peer_left = c->peer_left || error == ECONNRESET || error == EPIPE;
+    conn_close(c, strerror(error));
+}
+
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)
 {
     bool answers = conn_is_open(c) && c->out.bytes > 0 && c->output != OUTPUT_BLOCKED;

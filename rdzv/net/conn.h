@@ -74,6 +74,7 @@ struct conn {
     uint8_t short_of;  /* while on probation: enum refusal_reason */
     bool costly;       /* its next request waits for its turn: conn_begin_costly() */
     bool was_told;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_TOLD before */
+    bool peer_left;    /* the peer's side has said that it ends: FIN or RST */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued;   /* in net->queued, told, bulk or uncommitted, as `output` says */
@@ -147,6 +148,9 @@ static inline bool conn_is_open(const struct conn *c)
 /* The peer's own end, or ours: the reason goes into the log when it is worth a line. A closed
  * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
 void conn_close(struct conn *c, const char *reason);
+
+/* The same, when the socket has failed with that error. */
+void conn_fail(struct conn *c, int error);
 
 /* Ends a connection before its time: a line in the log (as many as log_limited() lets through) with
  * peer, protocol and `reason`, and one more in the counter of `why`.

@@ -251,6 +251,7 @@ bool input_feed(struct conn *c, uint8_t *bytes, size_t len)
 
 void input_on_eof(struct conn *c)
 {
+    c->peer_left = true;
     if (c->end == CONN_OPEN)
         conn_set_end(c, CONN_PEER_ENDED);
     if (c->protocol != NULL && c->protocol->eof != NULL && c->protocol->eof(c)) {
@@ -270,7 +271,7 @@ static void on_no_bytes(struct conn *c, ssize_t n, int error)
     if (n == 0)
         input_on_eof(c);
     else if (error != EAGAIN && error != EINTR)
-        conn_close(c, strerror(error));
+        conn_fail(c, error);
 }
 
 /* Reads and drops what comes behind the last request. */
@@ -284,7 +285,7 @@ static void drain(struct conn *c, int fd)
     } else if (n == 0) {
         conn_close(c, "done");
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        conn_close(c, strerror(errno));
+        conn_fail(c, errno);
     }
 }
 

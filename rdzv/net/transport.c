@@ -80,7 +80,7 @@ static void after_send(struct conn *c, bool blocked, bool moved)
 static void end_flush(struct conn *c, int err, bool moved)
 {
     if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING)) {
-        conn_close(c, strerror(-err));
+        conn_fail(c, -err);
     } else if (err == 0 && c->out.bytes > 0) {
         conn_set_output(c, OUTPUT_BULK); /* the socket takes more, when it is its turn again */
         conn_update_stall(c, true);

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "proto/relay.h"
-#include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/relay/greeting.h"
 #include "rdzv/relay/space.h"
 
 #define KIND_AT   4u    /* in the head of a frame: see relay.h */
@@ -23,14 +23,14 @@ static void put_frame(struct conn *c, enum relay_kind kind, struct slice payload
     conn_put(c, payload.ptr, payload.len);
 }
 
-static void put_welcome(struct conn *c)
+static void put_welcome(struct conn *c, uint32_t version)
 {
     char name[HOST_NAME_ROOM] = "";
-    uint8_t bytes[HOST_NAME_ROOM + 64];
+    uint8_t bytes[HOST_NAME_ROOM + GREETING_RELEASE_MAX + 64];
     Rdzv__RelayWelcome welcome = RDZV__RELAY_WELCOME__INIT;
 
     gethostname(name, sizeof name - 1);
-    welcome.version = RELAY_VERSION;
+    greeting_welcome(&welcome, version);
     welcome.store = (ProtobufCBinaryData){.len = strlen(name), .data = (uint8_t *)name};
     put_frame(c, RELAY_WELCOME, (struct slice){bytes, rdzv__relay_welcome__pack(&welcome, bytes)});
 }
@@ -54,15 +54,15 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
-    const char *why;
+    char no_version[GREETING_WHY_MAX];
+    const char *why = no_version;
+    const uint32_t version = greeting_version(hello, no_version);
     struct engine_space *space = NULL;
     enum parse_result result;
 
-    if (hello->version_min > RELAY_VERSION || hello->version_max < RELAY_VERSION)
-        why = "this store speaks other versions of the relay's frames: upgrade one";
-    else if (c->listener->temporary)
+    if (version != 0 && c->listener->temporary)
         why = "this port is for the workers of one run alone";
-    else
+    else if (version != 0)
         space = relay_space(c, name, &why);
     if (space == NULL) {
         refuse(p, c, why);
@@ -71,7 +71,7 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     result = http->begin(http, c, begins, &progress, &why);
     if (result == PARSE_DONE) {
         c->space = space;
-        put_welcome(c);
+        put_welcome(c, version);
     }
     return result;
 }

@@ -109,6 +109,7 @@ static void cut(struct http_pass *p, const char *reason)
     leave_held(p);
     store_conn_drop(&p->user);
     p->state = PASS_OVER;
+    p->relay->stats.cut++;
     log_limited(LOG_WARN, "relay_http_cut", log_str("peer", conn_peer(p->client, peer)),
                 log_str("reason", reason));
     conn_finish(p->client);
@@ -119,6 +120,7 @@ static void give_up(struct http_pass *p)
     leave_held(p);
     store_conn_drop(&p->user);
     p->state = PASS_TOO_LATE;
+    p->relay->stats.unavailable++;
     http_wake_job(p->client);
 }
 
@@ -230,9 +232,11 @@ static void lost(struct store_user *u, const char *why)
     if (p->tracing && (p->ended || (!p->is_stream && p->trace.last != 0))) {
         finish(p); /* it has all, but for the end of the last chunk */
     } else if (p->tracing) {
+        p->relay->stats.watches_moved++;
         resume(p);
         hold(p);
     } else if (may_repeat(p) && !p->ended) {
+        p->relay->stats.retried += p->state != PASS_DIALING;
         hold(p);
     } else {
         cut(p, p->begun || p->ended ? why : "nobody knows whether the store carried it out");
@@ -578,6 +582,7 @@ void relay_http_handle(const struct http_request *r)
         reply_no_memory(r);
         return;
     }
+    p->relay->stats.requests++;
     http_start_job(r, &p->job, HTTP_JOB_WAITS);
     start(p);
 }

@@ -26,8 +26,17 @@ struct relay_http_options {
                              store's, which clients of etcd remember */
 };
 
+struct relay_http_stats {
+    uint64_t requests;      /* that were taken from clients */
+    uint64_t retried;       /* times that one was sent again, since its connection had broken */
+    uint64_t cut;           /* that got no answer, or not all of it */
+    uint64_t unavailable;   /* that were held for wait_ms, and answered by the relay itself */
+    uint64_t watches_moved; /* times that a watch went on over another connection */
+};
+
 struct relay_http {
     struct relay_http_options options;
+    struct relay_http_stats stats;
     struct store_conn_list idle; /* free for a request, the last used first */
     struct store_conn_list busy; /* being dialed, or in use */
     size_t idle_count;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "proto/relay.h"
-#include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/relay/greeting.h"
 
 #define IDLE_MAX 32u
 
@@ -119,7 +119,7 @@ static bool greet(struct store_conn *c)
     uint8_t bytes[HELLO_ROOM], *payload = bytes + RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
     size_t len;
 
-    hello.version_min = hello.version_max = RELAY_VERSION;
+    greeting_hello(&hello);
     hello.space = (ProtobufCBinaryData){o->space.len, (uint8_t *)(uintptr_t)o->space.ptr};
     hello.name = (ProtobufCBinaryData){o->name.len, (uint8_t *)(uintptr_t)o->name.ptr};
     hello.http = true;

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/relay.pb-c.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
+#include "rdzv/relay/greeting.h"
 #include "rdzv/relay/link_session.h"
+#include "rdzv/relay/retry.h"
 #include "rdzv/relay/space.h"
 #include "store/session.h"
 
@@ -20,8 +21,9 @@
 #define FRAME_COST 64u
 #define OPEN_COST  2000u
 
-/* So many sessions end in one tick. */
+/* So many sessions end in one tick, and so many are looked at. */
 #define ENDED_AT_A_TIME 1000u
+#define SWEPT_AT_A_TIME 20000u
 
 static struct relay_link *link_of(struct conn *c)
 {
@@ -56,8 +58,6 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
     const struct slice name = {hello->space.data, hello->space.len};
     const char *why = NULL;
 
-    if (hello->version_min > RELAY_VERSION || hello->version_max < RELAY_VERSION)
-        return "the relay and its store have no version of the frames in common: upgrade one";
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
@@ -66,15 +66,15 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
     return link->space == NULL ? why : NULL;
 }
 
-static void welcome(struct relay_link *link)
+static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
     const struct config *config = link->all->config;
     Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
-    uint8_t payload[CONN_VIA_MAX + 128];
+    uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
-    char peer[CONN_PEER_MAX];
+    char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
 
-    message.version = RELAY_VERSION;
+    greeting_welcome(&message, version);
     message.store.data = (uint8_t *)link->all->store_name;
     message.store.len = strlen(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
@@ -85,25 +85,31 @@ static void welcome(struct relay_link *link)
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
-              log_str("relay", link->name), log_str("space", link->space->store->name));
+              log_str("relay", link->name), log_str("space", link->space->store->name),
+              log_str("release", greeting_release(hello->release, release)),
+              log_u64("frames", version));
 }
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
 {
+    char no_version[GREETING_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
-    const char *why;
+    const char *why = no_version;
+    uint32_t version;
 
     if (payload.len <= RELAY_MESSAGE_MAX)
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "its first frame is no HELLO";
     copy_name(link->name, hello->name.data, hello->name.len);
-    why = why_refused(link, hello);
-    rdzv__relay_hello__free_unpacked(hello, NULL);
+    version = greeting_version(hello, no_version);
+    if (version != 0)
+        why = why_refused(link, hello);
     if (why != NULL)
         refuse(link, why);
     else
-        welcome(link);
+        welcome(link, hello, version);
+    rdzv__relay_hello__free_unpacked(hello, NULL);
     return NULL;
 }
 
@@ -272,7 +278,7 @@ static void end(struct conn *c)
                   log_str("relay", link->name), log_str("space", link->space->store->name),
                   log_u64("sessions", count));
     while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
-        relay_session_detach(s);
+        relay_session_detach(s, c->peer_left);
     table_fini(&link->channels);
     all->engine->stats.relay_links--;
     c->carrier = NULL;
@@ -298,36 +304,86 @@ struct protocol relay_link_protocol(struct relay_links *all)
 
 /* --- Time. --- */
 
-/* Sessions that a start has found, and that no relay has opened; and those whose end the journal
- * did not take. True: there are no more of them. */
-static bool sweep_space(struct relay_links *all, struct engine_space *space, size_t *max)
+/* Where the search goes on. If that session has ended meanwhile, from the first of its space. */
+static struct session *swept_next(const struct relay_links *all, const struct engine_space *space)
 {
-    struct session *s = engine_session_next(space, NULL), *next;
+    struct session *s = session_find(&space->store->sessions, all->sweep.session);
 
-    for (; s != NULL && *max > 0; s = next) {
-        next = engine_session_next(space, s);
-        if (relay_session_is_here(all, space, s->id))
-            continue;
-        if (!engine_session_end(all->engine, space, s->id))
-            return false;
-        all->engine->stats.sessions_timed_out++;
-        --*max;
-    }
-    return s == NULL;
+    return s != NULL ? s : engine_session_next(space, NULL);
 }
 
-static void sweep(struct relay_links *all)
+/* How much one tick may do. */
+struct sweep_budget {
+    size_t ends, looks;
+};
+
+/* Sessions that a start has found, and that no relay has opened; and those whose end the journal
+ * did not take. True: there are no more of them in this space. */
+static bool sweep_space(struct relay_links *all, struct engine_space *space,
+                        struct sweep_budget *left)
+{
+    struct session *s = swept_next(all, space), *next;
+
+    for (; s != NULL; s = next) {
+        bool is_here = relay_session_is_here(all, space, s->id);
+
+        next = engine_session_next(space, s);
+        all->sweep.session = s->id;
+        if (left->looks-- == 0 || left->ends == 0)
+            return false;
+        if (is_here)
+            continue;
+        if (!engine_session_end(all->engine, space, s->id))
+            return false; /* the journal takes no changes at present: later, from here */
+        all->engine->stats.sessions_timed_out++;
+        left->ends--;
+    }
+    all->sweep.session = 0;
+    return true;
+}
+
+/* True: there are no more of them at all. */
+static bool sweep(struct relay_links *all)
+{
+    struct sweep_budget left = {.ends = ENDED_AT_A_TIME, .looks = SWEPT_AT_A_TIME};
+    struct engine_space *space = all->sweep.space;
+
+    if (space == NULL)
+        space = TAILQ_FIRST(&all->engine->spaces);
+    for (; space != NULL; space = TAILQ_NEXT(space, entry)) {
+        all->sweep.space = space;
+        if (!sweep_space(all, space, &left))
+            return false;
+    }
+    all->sweep.space = NULL;
+    return true;
+}
+
+/* Tells of spaces whose sessions from before the start are all back, or have ended; `all_of_them`:
+ * those that are not back will not be. */
+static void note_returned(struct relay_links *all, bool all_of_them)
 {
     struct engine_space *space;
-    size_t max = ENDED_AT_A_TIME;
 
     TAILQ_FOREACH(space, &all->engine->spaces, entry) {
-        if (!sweep_space(all, space, &max))
-            return;
-    }
-    all->sweeps = false;
-    TAILQ_FOREACH(space, &all->engine->spaces, entry)
+        if (!space->misses_sessions || (space->sessions_missing > 0 && !all_of_them))
+            continue;
+        space->misses_sessions = false;
+        all->missed--;
         c10d_note_returned(all->c10d, space);
+    }
+}
+
+/* Of each relay that has closed its link all clients are given up in one iteration: the rest of
+ * their run is told once. */
+static void give_up_absent(struct relay_links *all, uint64_t now)
+{
+    struct relay_session *s;
+
+    _Static_assert(RELAY_RETURN_MS >= 2 * (RETRY_MOST_MS + RETRY_MOST_MS / 4), "see link.h");
+    while ((s = TAILQ_FIRST(&all->awaited)) != NULL &&
+           clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS)
+        relay_session_give_up(s);
 }
 
 void relay_links_tick(struct relay_links *all)
@@ -335,13 +391,17 @@ void relay_links_tick(struct relay_links *all)
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
     struct relay_session *s;
 
+    give_up_absent(all, now);
+
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
         if (clock_elapsed_ms(s->detached_ms, now) < timeout)
             break;
         relay_session_time_out(s);
     }
-    if (all->sweeps && clock_elapsed_ms(all->swept_ms, now) >= timeout)
-        sweep(all);
+    if (all->sweeps && clock_elapsed_ms(all->started_ms, now) >= timeout)
+        all->sweeps = !sweep(all);
+    if (all->missed > 0)
+        note_returned(all, !all->sweeps);
 }
 
 /* --- Beginning and end. --- */
@@ -349,13 +409,32 @@ void relay_links_tick(struct relay_links *all)
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d)
 {
-    *all = (struct relay_links){
-        .config = config, .engine = engine, .net = net, .c10d = c10d, .sweeps = true};
+    *all = (struct relay_links){.config = config,
+                                .engine = engine,
+                                .net = net,
+                                .c10d = c10d,
+                                .clients_max = RELAY_CLIENTS_MAX,
+                                .sweeps = true};
     TAILQ_INIT(&all->detached);
+    TAILQ_INIT(&all->awaited);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
         strcpy(all->store_name, "rdzvd");
-    all->swept_ms = engine_lived_ms(engine);
+    all->started_ms = engine_lived_ms(engine);
+}
+
+void relay_links_start(struct relay_links *all)
+{
+    struct engine_space *space;
+
+    TAILQ_FOREACH(space, &all->engine->spaces, entry) {
+        const struct session *s;
+
+        for (s = engine_session_next(space, NULL); s != NULL; s = engine_session_next(space, s))
+            space->sessions_missing++;
+        space->misses_sessions = space->sessions_missing > 0;
+        all->missed += space->misses_sessions;
+    }
 }
 
 void relay_links_fini(struct relay_links *all)

@@ -5,15 +5,20 @@
  * A session outlives its link. When the link is lost, the session is detached: it goes on waiting
  * for what it waited for, what was queued for it and what was here of requests is thrown away, and
  * the relay asks again when it opens the session anew, in whatever link. If none does for
- * --session-timeout, the session ends as a client that has left. What the engine keeps of a session
- * (engine_session_find()) outlives the process, too. */
+ * --session-timeout, the session ends as a client that has left. If the link was not merely silent
+ * but closed by the relay's side, the relay has probably ended, and its clients with it: an agent
+ * is taken for dead after RELAY_RETURN_MS, and lives again when its session is opened anew. What
+ * the engine keeps of a session (engine_session_find()) outlives the process, too. */
 #pragma once
 
 #include "rdzv/relay/links.h"
 
-/* All of them outlive it. The data directory is open. */
+/* All of them outlive it. */
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d);
+
+/* The data directory is open: sessions that it has are to come back. */
+void relay_links_start(struct relay_links *all);
 
 /* All connections are closed. */
 void relay_links_fini(struct relay_links *all);

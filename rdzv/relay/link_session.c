@@ -327,6 +327,14 @@ static bool woken(struct conn *c)
     return true;
 }
 
+/* It is known what has become of it. */
+static void stop_missing(struct relay_session *s)
+{
+    if (s->is_missing)
+        conn_space(s->conn)->sessions_missing--;
+    s->is_missing = false;
+}
+
 static enum store_status bound(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = session_of(c);
@@ -334,6 +342,7 @@ static enum store_status bound(struct conn *c, uint64_t worker_store)
         engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
 
     s->is_known = s->is_known || status == STORE_OK;
+    stop_missing(s);
     return status;
 }
 
@@ -403,8 +412,16 @@ static void leave_link(struct relay_session *s)
     relay_link_go_on(link); /* it may have had the turn */
 }
 
+static void stop_awaiting(struct relay_session *s)
+{
+    if (s->is_awaited)
+        TAILQ_REMOVE(&s->all->awaited, s, returns);
+    s->is_awaited = false;
+}
+
 static void leave_detached(struct relay_session *s)
 {
+    stop_awaiting(s);
     TAILQ_REMOVE(&s->all->detached, s, entry);
     s->all->engine->stats.sessions_detached--;
 }
@@ -428,7 +445,8 @@ static void closed(struct conn *c)
     table_remove(&all->sessions, &s->by_id);
     if (!all->stopping && !all->net->draining &&
         !engine_session_end(all->engine, conn_space(c), s->id))
-        all->sweeps = true;
+        relay_links_sweep_anew(all);
+    stop_missing(s);
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
@@ -441,7 +459,7 @@ static const struct carrier_functions functions = {.send = send_session,
                                                    .is_attached = is_attached,
                                                    .closed = closed};
 
-void relay_session_detach(struct relay_session *s)
+void relay_session_detach(struct relay_session *s, bool closed)
 {
     struct relay_links *all = s->all;
     struct conn *c = s->conn;
@@ -459,7 +477,16 @@ void relay_session_detach(struct relay_session *s)
     s->detached_ms = engine_lived_ms(all->engine);
     TAILQ_INSERT_TAIL(&all->detached, s, entry);
     all->engine->stats.sessions_detached++;
-    c10d_set_away(c, true);
+    s->is_awaited = closed;
+    if (closed)
+        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+    c10d_set_presence(c, C10D_AWAY);
+}
+
+void relay_session_give_up(struct relay_session *s)
+{
+    stop_awaiting(s);
+    c10d_set_presence(s->conn, C10D_GONE);
 }
 
 /* What the relay has to know before it sends the rest again. */
@@ -570,13 +597,18 @@ static struct relay_session *make(struct relay_link *link, const struct relay_op
     return s;
 }
 
-/* It may be known from before the start. */
+/* It may be known from before the start. Of an agent it is not known yet which one it is. */
 static bool restore(struct relay_session *s)
 {
+    struct engine_space *space = conn_space(s->conn);
     struct engine_session_state state;
 
-    return !engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state) ||
-           c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
+    if (!engine_session_find(s->all->engine, space, s->id, &state))
+        return true;
+    s->is_missing = space->sessions_missing > 0;
+    if (state.is_worker)
+        stop_missing(s);
+    return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
 }
 
 static void refuse(struct relay_link *link, uint32_t channel, const char *why)
@@ -591,7 +623,7 @@ static void refuse(struct relay_link *link, uint32_t channel, const char *why)
 static void take_over(struct relay_session *s)
 {
     put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
-    relay_session_detach(s);
+    relay_session_detach(s, false);
 }
 
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
@@ -614,6 +646,9 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
                "the store has as many connections as it may, see "
                "--connection-limit");
         return;
+    } else if (link->channels.count >= all->clients_max) {
+        refuse(link, channel, "its relay has as many clients as one may have");
+        return;
     } else {
         s = make(link, o);
     }
@@ -628,7 +663,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         return;
     }
     all->engine->stats.sessions_resumed += o->resumes && s->is_known;
-    c10d_set_away(s->conn, false);
+    c10d_set_presence(s->conn, C10D_HERE);
 }
 
 void relay_session_close(struct relay_session *s)

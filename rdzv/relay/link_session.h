@@ -31,6 +31,7 @@ struct relay_session {
     uint8_t channel_key[4];
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked while is_blocked */
+    TAILQ_ENTRY(relay_session) returns; /* in all->awaited while is_awaited */
     struct relay_links *all;
     struct relay_link *link; /* NULL: it is detached */
     struct conn *conn;
@@ -61,7 +62,9 @@ struct relay_session {
     bool is_fresh;   /* no request has come since it was opened */
     bool is_opening; /* the relay is to be told that it is open */
     bool is_known;   /* to the engine */
+    bool is_missing; /* from before the start, and nothing has come of it yet */
     bool is_blocked; /* in link->blocked */
+    bool is_awaited; /* in all->awaited */
     bool has_turn;   /* it was the first there */
     bool has_ended;  /* the relay has said so, and needs not be told */
 };
@@ -86,8 +89,11 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 /* The client has left. What it has asked for before is still carried out. */
 void relay_session_close(struct relay_session *s);
 
-/* The link is lost. */
-void relay_session_detach(struct relay_session *s);
+/* The link is lost; `closed`: by the relay's side. */
+void relay_session_detach(struct relay_session *s, bool closed);
+
+/* Its relay has not come back: its client is taken for dead. */
+void relay_session_give_up(struct relay_session *s);
 
 /* It has been detached for too long. */
 void relay_session_time_out(struct relay_session *s);

@@ -113,14 +113,22 @@ static void name_address(struct upstream *u)
     snprintf(u->where, sizeof u->where, "%s", peer_text(&peer, text));
 }
 
-static void say_failed(struct upstream *u, const char *why)
+/* True: it is to be said, and counts as said. */
+static bool is_news(struct upstream *u, const char *why)
 {
     bool same = strncmp(u->said, why, sizeof u->said - 1) == 0;
 
     if (same && lived_ms(u) - u->said_ms < SAID_AGAIN_MS)
-        return;
+        return false;
     snprintf(u->said, sizeof u->said, "%s", why);
     u->said_ms = lived_ms(u);
+    return true;
+}
+
+static void say_failed(struct upstream *u, const char *why)
+{
+    if (!is_news(u, why))
+        return;
     log_limited(LOG_WARN, "upstream_failed", log_str("address", u->where), log_str("reason", why),
                 log_u64("connections", u->relay->session_count));
 }
@@ -291,7 +299,7 @@ static void say_hello(struct upstream *u)
     struct relay_frame frame = {.kind = RELAY_HELLO, .payload = {.ptr = bytes}};
 
     gethostname(name, sizeof name - 1);
-    hello.version_min = hello.version_max = RELAY_VERSION;
+    greeting_hello(&hello);
     hello.space.data = (uint8_t *)u->config->space;
     hello.space.len = strlen(u->config->space);
     hello.name.data = (uint8_t *)name;
@@ -305,7 +313,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
 {
     Rdzv__RelayWelcome *w = rdzv__relay_welcome__unpack(NULL, payload.len, payload.ptr);
 
-    if (w == NULL || w->version != RELAY_VERSION) {
+    if (w == NULL || !greeting_is_spoken(w)) {
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
         fail(u, "the store speaks another version of relay frames");
@@ -314,21 +322,38 @@ static void on_welcome(struct upstream *u, struct slice payload)
     evtimer_del(&u->timer);
     enter(u, UPSTREAM_CONNECTED);
     u->said[0] = '\0';
+    u->version = w->version;
+    greeting_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
               log_bytes("store", (struct slice){w->store.data, w->store.len}),
+              log_str("release", u->release), log_u64("frames", u->version),
               log_str("space", u->config->space), log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
     rdzv__relay_welcome__free_unpacked(w, NULL);
 }
 
+/* For /readyz, so without what would end a line or a word. */
+static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
+{
+    size_t at = (size_t)snprintf(out, UPSTREAM_REASON_MAX, "the store refuses this relay: ");
+
+    for (size_t i = 0; i < why.len && at < UPSTREAM_REASON_MAX - 1; i++)
+        out[at++] = why.ptr[i] >= ' ' && why.ptr[i] < 0x7f ? (char)why.ptr[i] : '?';
+    out[at] = '\0';
+}
+
 static void on_refused(struct upstream *u, struct slice why)
 {
-    log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
-                log_bytes("reason", why));
+    char text[UPSTREAM_REASON_MAX];
+
+    copy_reason(text, why);
+    if (is_news(u, text))
+        log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
+                    log_bytes("reason", why));
     u->refused = true;
-    fail(u, "the store refuses this relay");
+    fail(u, text);
 }
 
 /* What a store that reads nothing may ask is bounded. */
@@ -540,7 +565,8 @@ bool upstream_is_idle(const struct upstream *u)
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
     if (u->state == UPSTREAM_CONNECTED)
-        snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s", u->where);
+        snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s, rdzvd %s, frames %u", u->where,
+                 u->release, u->version);
     else if (!u->relay->welcomed)
         snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", u->where,
                  u->said[0] == '\0' ? "connecting" : u->said);

@@ -4,6 +4,7 @@
 
 #include "rdzv/net/net.h"
 #include "rdzv/net/resolve.h"
+#include "rdzv/relay/greeting.h"
 #include "rdzv/relay/relay.h"
 
 /* Times in milliseconds. */
@@ -19,7 +20,8 @@ enum upstream_state {
     UPSTREAM_CONNECTED, /* welcomed */
 };
 
-#define UPSTREAM_TEXT_MAX 320 /* "[address]:port", or "host:port" */
+#define UPSTREAM_TEXT_MAX   320 /* "[address]:port", or "host:port" */
+#define UPSTREAM_REASON_MAX 256 /* why it cannot be reached; what is longer is cut */
 
 struct upstream {
     struct net *net;
@@ -46,9 +48,11 @@ struct upstream {
     uint64_t since_ms; /* when the state began, by the same clock */
     uint64_t pings;
     char where[UPSTREAM_TEXT_MAX];
-    char said[160];      /* the last failure that was logged */
-    uint64_t said_ms;    /* and when */
-    uint64_t reconnects; /* links but the first */
+    char release[GREETING_RELEASE_MAX]; /* of the store that has welcomed it last */
+    uint32_t version;                   /* of the frames; the same */
+    char said[UPSTREAM_REASON_MAX];     /* the last failure that was logged */
+    uint64_t said_ms;                   /* and when */
+    uint64_t reconnects;                /* links but the first */
 };
 
 /* All of them outlive it. */

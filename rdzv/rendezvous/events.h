@@ -9,7 +9,8 @@ enum policy_event_kind {
     AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
     AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
     AGENT_AWAY,          /* its relay has lost its store, or is itself lost */
-    AGENT_BACK,          /* it is there again */
+    AGENT_GONE,          /* after AGENT_AWAY: it is taken for dead, if disconnected ones are */
+    AGENT_BACK,          /* it is there again, after AGENT_AWAY or AGENT_GONE */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */

@@ -215,7 +215,8 @@ void explain_disconnect(struct step *s, const struct agent *a)
     note->agent = a;
     note->node = explain_node(s, node);
     note->previous = role_text(node);
-    note->reason = s->run->settings->drop_disconnected
+    note->reason = a->gone ? "its relay has closed the link and not come back, so both have ended"
+                   : s->run->settings->drop_disconnected
                        ? "its connection ended, so its agent has"
                        : "its connection ended; the others presume it dead when its heartbeat is "
                          "15s old";

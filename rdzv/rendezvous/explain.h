@@ -58,7 +58,7 @@ void explain_change(struct step *s, const struct agent *by);
 /* The agent may not close the run, and has asked to. */
 void explain_close_ignored(struct step *s, const struct agent *a);
 
-/* An agent's connection has ended. */
+/* An agent's connection has ended, or it is `gone`. */
 void explain_disconnect(struct step *s, const struct agent *a);
 
 /* "host/pid/local id": how torch tells nodes apart; lives as long as the outputs. */

@@ -55,12 +55,11 @@ bool forget_if_left(struct step *s)
 }
 
 /* Torch's agents would wait for the run's keys for a minute, and end then. */
-static void end_agents(struct step *s)
+static void end_agents(struct step *s, const struct agent_list *agents)
 {
     struct agent *a;
 
-    s->run->ending = true;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    TAILQ_FOREACH(a, agents, entry) {
         struct policy_output *close = step_agent(s, POLICY_CLOSE, a);
 
         close->reason = "its run is forgotten on request; start it again";
@@ -72,6 +71,8 @@ void forget_on_request(struct step *s)
 {
     if (!s->run->view.exists)
         return;
-    end_agents(s);
+    s->run->ending = true;
+    end_agents(s, &s->run->agents);
+    end_agents(s, &s->run->gone);
     forget(s, "on request");
 }

@@ -175,17 +175,22 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
 void loss_on_restore(struct step *s)
 {
     struct torch_state next;
+    size_t before, gone;
     struct note *note;
-    size_t gone;
 
     if (!s->run->settings->drop_disconnected || !step_is_open(s) || !step_read_state(s, &next))
         return;
+    before = torch_state_participants(&next);
     gone = take_out_absent(s->run, &next);
-    if (gone > 0 && step_put_state(s, &next, 0)) {
+    if (gone > 0) {
         note = explain_note(s, NOTE_NODES_LOST);
         note->number = gone;
         note->reason = "rdzvd was started again, and their agents have not come back: only a relay "
                        "connects again";
+        put_without(s, &next,
+                    torch_state_participants(&next) < before &&
+                        s->run->settings->restart_on_loss != RESTART_NEVER,
+                    "the agent of one of them has not come back after a start of rdzvd");
     }
     torch_state_free(&next);
 }

@@ -1,8 +1,9 @@
 /* The keys that a lost node owes its round. Agents that have just completed a round tell each other
- * by keys where their workers meet and which ranks they have, and wait for a minute for those of a
- * node that is gone. They get any: what they start with these ends a second later, since they are
- * told to meet again (loss.c). Upstream: SimpleElasticAgent._assign_worker_ranks() (2.4 and later),
- * _share_and_gather() and store.synchronize() (before). */
+ * by keys where their workers meet and which ranks they have, and wait for those of a node that is
+ * gone for read_timeout: a minute, or what the user says. They get any: what they start with these
+ * ends a second later, since they are told to meet again (loss.c). Upstream:
+ * SimpleElasticAgent._assign_worker_ranks() (2.4 and later), _share_and_gather() and
+ * store.synchronize() (before). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -26,7 +27,7 @@ static void owe(struct step *s, const char *name, const char *value)
     len = run_view_round_key(v, v->last_completed.round, name, key);
     cost = s->now->key_cost + len + strlen(value);
     if (cost > s->room)
-        return; /* they wait for their minute */
+        return; /* they wait for their time */
     if (s->room != SIZE_MAX)
         s->room -= cost;
     put = step_emit(s, POLICY_PUT_IF_ABSENT);
@@ -98,13 +99,27 @@ static void owe_place(struct step *s)
     owe(s, "MASTER_PORT", "1");
 }
 
+/* In the first minute an agent may also be about to ask. */
+static bool may_be_waited_for(const struct step *s)
+{
+    const struct agent *a;
+
+    if (clock_elapsed_ms(s->run->completed_ms, s->now->ms) <= TORCH_READ_TIMEOUT_MS)
+        return true;
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (a->waits)
+            return true;
+    }
+    return false;
+}
+
 void owed_keys_put(struct step *s)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_state *then = &v->last_completed;
 
     if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
-        clock_elapsed_ms(s->run->completed_ms, s->now->ms) > TORCH_READ_TIMEOUT_MS)
+        !may_be_waited_for(s))
         return;
     for (size_t i = 0; i < then->count; i++) {
         const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);

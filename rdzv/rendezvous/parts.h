@@ -86,6 +86,11 @@ void cas_queue_check_time(struct step *s, bool timer);
 /* A new agent is counted among those of its run, or as one that comes for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
+/* Its held request is no more; it comes again. */
+void rejoin_drop_request(struct step *s, struct agent *a);
+/* One that is taken for dead is counted nowhere; and where it was before, when it is back. */
+void rejoin_set_aside(struct step *s, struct agent *a);
+void rejoin_take_back(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
  * closed_run_wait_ms. */
 bool rejoin_should_hold(struct step *s, struct agent *a);
@@ -114,8 +119,8 @@ bool presence_is_any_silent(struct step *s);
 
 /* --- loss.c --- */
 
-/* The connection of that agent has ended, and it is counted out: takes its node out of the run, and
- * tells the others. */
+/* The connection of that agent has ended, or is taken to have, and it is counted out: takes its
+ * node out of the run, and tells the others. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
 /* The daemon was started again: nodes whose agents are not connected are lost. */
 void loss_on_restore(struct step *s);

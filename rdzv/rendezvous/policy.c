@@ -17,7 +17,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
 
-    if (!event->daemon_drains)
+    if (!event->daemon_drains && !a->gone)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
     rejoin_leave(s, a);
@@ -30,18 +30,43 @@ static void disconnected(struct step *s, const struct policy_event *event)
     last_call_end(s);
 }
 
-/* It was there until now. What it has asked for it asks for again when it is back. */
+/* It was there until now. What it waits for it waits for again when it is back. */
 static void away(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, false);
+    presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     cas_queue_leave(s, event->agent);
+    rejoin_drop_request(s, event->agent);
 }
 
+/* As disconnected(), but that it is kept who it is: it may be back. */
+static void gone(struct step *s, const struct policy_event *event)
+{
+    struct agent *a = event->agent;
+
+    if (!s->run->settings->drop_disconnected)
+        return;
+    rejoin_set_aside(s, a);
+    explain_disconnect(s, a);
+    worker_store_leave(s, a);
+    loss_on_disconnect(s, a);
+    run_unlist(s->run, a);
+    shown_forget(s, a);
+    last_call_end(s);
+}
+
+/* If it was taken for dead, it is put where it belongs when it asks: see repair.c. */
 static void back(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, false);
-    event->agent->away = false;
+    struct agent *a = event->agent;
+
+    presence_heard(s, a, a->waits);
+    a->away = false;
+    if (!a->gone)
+        return;
+    s->run->ending = false;
+    rejoin_take_back(s, a);
+    run_list(s->run, a);
 }
 
 /* Nodes whose workers have ended well wait for each other, and then close the run. */
@@ -105,17 +130,25 @@ static void restored(struct step *s, const struct policy_event *event)
     worker_store_on_restore(s);
 }
 
-/* An agent that has not written since may be any of the nodes. */
-static void returned(struct step *s, const struct policy_event *event)
+/* An agent that has not written since the start may be any of the nodes. Those that are in a round
+ * write a heartbeat each 5 s. */
+static void drop_absent(struct step *s)
 {
     const struct agent *a;
 
-    (void)event;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
         if (!a->has_node)
             return;
     }
+    s->run->has_absent = false;
     loss_on_restore(s);
+}
+
+static void returned(struct step *s, const struct policy_event *event)
+{
+    (void)event;
+    s->run->has_absent = true;
+    drop_absent(s);
 }
 
 static void changed(struct step *s, const struct policy_event *event)
@@ -159,6 +192,8 @@ static void tick(struct step *s, const struct policy_event *event)
     rejoin_reject_overdue(s);
     worker_store_retry(s);
     presence_refresh(s);
+    if (s->run->has_absent)
+        drop_absent(s);
     loss_drop_silent(s);
     loss_on_tick(s);
     put_beats(s);
@@ -182,6 +217,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_CONNECTED] = connected,
     [AGENT_DISCONNECTED] = disconnected,
     [AGENT_AWAY] = away,
+    [AGENT_GONE] = gone,
     [AGENT_BACK] = back,
     [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_LOOKED] = looked,

@@ -41,12 +41,38 @@ void rejoin_leave(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
 
-    TAILQ_REMOVE(a->rejoining ? &run->rejoining : &run->agents, a, entry);
+    TAILQ_REMOVE(a->gone ? &run->gone : a->rejoining ? &run->rejoining : &run->agents, a, entry);
     stop_waiting(run, a);
-    if (a->rejoining || --run->agent_count > 0)
+    if (a->gone || a->rejoining || --run->agent_count > 0)
         return;
     run->idle = true;
     run->idle_since_ms = s->now->ms;
+}
+
+void rejoin_drop_request(struct step *s, struct agent *a)
+{
+    stop_waiting(s->run, a);
+}
+
+void rejoin_set_aside(struct step *s, struct agent *a)
+{
+    rejoin_leave(s, a);
+    a->gone = true;
+    TAILQ_INSERT_TAIL(&s->run->gone, a, entry);
+}
+
+/* One that was in a run which was closed since is not one that comes for a closed run. */
+void rejoin_take_back(struct step *s, struct agent *a)
+{
+    struct run *run = s->run;
+
+    rejoin_leave(s, a);
+    a->gone = false;
+    a->rejoining = a->rejoining && is_closed(run);
+    if (a->rejoining)
+        TAILQ_INSERT_TAIL(&run->rejoining, a, entry);
+    else
+        count_in(run, a);
 }
 
 bool rejoin_should_hold(struct step *s, struct agent *a)
@@ -67,7 +93,8 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
                        "gone for --closed-run-ttl";
     }
     a->waiting = true;
-    a->waiting_since_ms = s->now->ms;
+    if (a->waiting_since_ms == 0)
+        a->waiting_since_ms = s->now->ms;
     run->waiting_count++;
     return true;
 }
@@ -83,6 +110,7 @@ void rejoin_release_waiting(struct step *s)
         TAILQ_REMOVE(&run->rejoining, a, entry);
         stop_waiting(run, a);
         a->rejoining = false;
+        a->waiting_since_ms = 0;
         count_in(run, a);
         if (held)
             step_agent(s, POLICY_RESUME, a);

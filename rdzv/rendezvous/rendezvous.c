@@ -443,13 +443,14 @@ static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
     c10d_session(c)->bound.worker_store = worker_store;
 }
 
-static void set_away(void *arg, struct conn *c, bool away)
+static void set_presence(void *arg, struct conn *c, enum c10d_presence presence)
 {
+    static const enum policy_event_kind kinds[] = {
+        [C10D_HERE] = AGENT_BACK, [C10D_AWAY] = AGENT_AWAY, [C10D_GONE] = AGENT_GONE};
     struct conn_agent *a = c10d_session(c)->bound.agent;
 
     (void)arg;
-    shell_step(a->run,
-               (struct policy_event){.kind = away ? AGENT_AWAY : AGENT_BACK, .agent = &a->agent});
+    shell_step(a->run, (struct policy_event){.kind = kinds[presence], .agent = &a->agent});
 }
 
 static void on_returned(void *arg, struct engine_space *space)
@@ -574,7 +575,7 @@ struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
     return (struct c10d_hooks){.bind = bind_session,
                                .unbind = unbind_session,
                                .rebind = rebind_session,
-                               .set_away = set_away,
+                               .set_presence = set_presence,
                                .returned = on_returned,
                                .on_request = on_request,
                                .arg = r};

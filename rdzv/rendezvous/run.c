@@ -14,13 +14,14 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
+    TAILQ_INIT(&run->gone);
     table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
     cas_queue_init(&run->slot);
 }
 
 void run_fini(struct run *run)
 {
-    assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining));
+    assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
     worker_store_fini(&run->endpoint);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
@@ -29,7 +30,7 @@ void run_fini(struct run *run)
 bool run_is_unused(const struct run *run)
 {
     return !run->view.exists && !run->view.unread && TAILQ_EMPTY(&run->agents) &&
-           TAILQ_EMPTY(&run->rejoining);
+           TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone);
 }
 
 /* Only a run that all agents have left waits for nothing but time. */
@@ -70,16 +71,30 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
                : (struct agent *)(void *)((uint8_t *)found - offsetof(struct agent, by_node));
 }
 
-void run_forget_node(struct run *run, struct agent *a)
+void run_unlist(struct run *run, struct agent *a)
 {
     if (a->is_listed)
         table_remove(&run->by_node, &a->by_node);
+    a->is_listed = false;
+}
+
+void run_list(struct run *run, struct agent *a)
+{
+    if (!a->has_node || a->is_listed || run_agent_of(run, &a->node) != NULL)
+        return;
+    table_add(&run->by_node, &a->by_node);
+    a->is_listed = true;
+}
+
+void run_forget_node(struct run *run, struct agent *a)
+{
+    run_unlist(run, a);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->by_node.key.ptr);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->shown.ptr);
     a->shown = (struct slice){0};
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
-    a->has_node = a->is_listed = false;
+    a->has_node = false;
 }
 
 /* A container that was started again may come before its old connection has ended. */
@@ -87,16 +102,13 @@ static void take_place_of(struct run *run, const struct torch_node *node)
 {
     struct agent *old = run_agent_of(run, node);
 
-    if (old == NULL)
-        return;
-    table_remove(&run->by_node, &old->by_node);
-    old->is_listed = false;
+    if (old != NULL)
+        run_unlist(run, old);
 }
 
 bool run_list_again(struct run *run, struct agent *before, struct agent *a)
 {
-    table_remove(&run->by_node, &before->by_node);
-    before->is_listed = false;
+    run_unlist(run, before);
     table_add(&run->by_node, &a->by_node);
     return a->is_listed = true;
 }

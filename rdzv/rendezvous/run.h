@@ -46,15 +46,16 @@ struct agent {
 
     /* The policy's own. */
     bool away;                 /* its relay is not there: it is silent, and not disconnected */
-    TAILQ_ENTRY(agent) entry;  /* in run.agents or run.rejoining */
+    bool gone;                 /* the same, and taken for dead: it counts as disconnected */
+    TAILQ_ENTRY(agent) entry;  /* in run.gone while `gone`, or run.rejoining, or run.agents */
     TAILQ_ENTRY(agent) queue;  /* in run.slot.queue while `queued` */
     struct table_node by_node; /* in run.by_node while `is_listed` */
     bool queued;
-    bool rejoining; /* the run was closed when it came: see rejoin.c */
-    bool waiting;   /* its first request is held until that run is forgotten */
-    bool rejected;  /* it has waited for too long, and learns that the run is closed */
-    uint64_t waiting_since_ms;
-    bool has_node; /* it has written the state at least once, as `node` */
+    bool rejoining;            /* the run was closed when it came: see rejoin.c */
+    bool waiting;              /* its first request is held until that run is forgotten */
+    bool rejected;             /* it has waited for too long, and learns that the run is closed */
+    uint64_t waiting_since_ms; /* since it was held first; 0: it was not */
+    bool has_node;             /* it has written the state at least once, as `node` */
     bool is_listed;
     bool closes;            /* it has asked to close the run, see close_needs_all */
     bool waits;             /* the last that it asked for is a key that may not be there yet */
@@ -119,12 +120,15 @@ struct run {
     const struct policy_settings *settings;
     struct agent_list agents;
     struct agent_list rejoining; /* came when it was closed: they are not counted */
+    struct agent_list gone;      /* neither are those who are taken for dead */
     size_t agent_count;
     size_t waiting_count; /* of those in `rejoining` */
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
     bool ending;       /* it is being forgotten on request: no node is missed */
+    bool has_absent;   /* all agents that come back after a start have done so; who they are, they
+                          have yet to say */
     bool reached_max;  /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
@@ -161,6 +165,9 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
  * memory it stays unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
+/* It counts for its node no more; again, unless another one does. */
+void run_unlist(struct run *run, struct agent *a);
+void run_list(struct run *run, struct agent *a);
 /* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 

@@ -57,7 +57,7 @@ static void say_hello(int i)
     struct relay_frame frame = {.kind = RELAY_HELLO};
     uint8_t payload[64];
 
-    hello.version_min = hello.version_max = RELAY_VERSION;
+    hello.version_min = hello.version_max = RELAY_VERSION_MAX;
     hello.space.data = (uint8_t *)(uintptr_t) "default";
     hello.space.len = 7;
     frame.payload = (struct slice){payload, rdzv__relay_hello__pack(&hello, payload)};

@@ -169,6 +169,42 @@ static void a_session_that_no_relay_opens_after_a_start_ends_in_time(void **stat
     hand_store_close();
 }
 
+/* Many such sessions end bit by bit, as soon as the journal takes that. */
+static void sessions_that_no_relay_opens_end_bit_by_bit(void **state)
+{
+    enum { MANY = 2500 };
+    struct engine *e = &loop.server.engine;
+    struct engine_space *space;
+    int fd;
+
+    (void)state;
+    hand_store_open();
+    space = TAILQ_FIRST(&e->spaces);
+    for (uint64_t id = 1; id <= MANY; id++)
+        assert_int_equal(engine_session_bind(e, space, id, false, 0), STORE_OK);
+    loop_iterate(&loop);
+    fd = loop_connect(&loop, false);
+    hand_store_restart(fd);
+    space = TAILQ_FIRST(&e->spaces);
+    assert_int_equal(space->store->sessions.table.count, MANY);
+    fd = hand_connect();
+    hand_resume(fd, 1, 1500, RELAY_KNOWN, 0, NOTHING);
+    e->batch.refuses = true;
+    hand_tick_after(60000);
+    assert_int_equal(space->store->sessions.table.count, MANY);
+    e->batch.refuses = false;
+    for (size_t left = MANY - 1000; left > 1000; left -= 1000) {
+        hand_tick_after(0);
+        assert_int_equal(space->store->sessions.table.count, left);
+    }
+    hand_tick_after(0);
+    hand_tick_after(0);
+    assert_int_equal(space->store->sessions.table.count, 1);
+    assert_false(loop.server.store.links.sweeps);
+    hand_lose_link(fd);
+    hand_store_close();
+}
+
 static void a_session_may_be_one_too_many(void **state)
 {
     int fd;
@@ -182,6 +218,29 @@ static void a_session_may_be_one_too_many(void **state)
     assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     hand_open(fd, 4, 13);
+    hand_lose_link(fd);
+    loop_close(&loop);
+}
+
+/* Also without --connection-limit. */
+static void a_link_has_so_many_sessions_at_most(void **state)
+{
+    struct relay_frame frame;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    assert_int_equal(loop.server.store.links.clients_max, RELAY_CLIENTS_MAX);
+    loop.server.store.links.clients_max = 3;
+    fd = hand_connect();
+    for (uint32_t i = 1; i <= 3; i++)
+        hand_open(fd, i, i);
+    hand_send_open(fd, 4, 4, false);
+    frame = hand_next(fd);
+    assert_int_equal(frame.kind, RELAY_ENDED);
+    assert_true(slice_is(frame.payload, "its relay has as many clients as one may have"));
+    hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
+    hand_open(fd, 5, 4);
     hand_lose_link(fd);
     loop_close(&loop);
 }
@@ -305,7 +364,9 @@ int main(void)
         cmocka_unit_test(a_session_moves_to_another_link),
         cmocka_unit_test(a_session_without_its_relay_ends_in_time),
         cmocka_unit_test(a_session_that_no_relay_opens_after_a_start_ends_in_time),
+        cmocka_unit_test(sessions_that_no_relay_opens_end_bit_by_bit),
         cmocka_unit_test(a_session_may_be_one_too_many),
+        cmocka_unit_test(a_link_has_so_many_sessions_at_most),
         cmocka_unit_test(many_sessions_are_opened_and_closed),
         cmocka_unit_test(what_came_before_close_is_carried_out),
         cmocka_unit_test(a_stop_lets_sessions_live),

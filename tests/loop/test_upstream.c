@@ -123,7 +123,7 @@ static void welcome(int fd, uint64_t limit)
     Rdzv__RelayWelcome w = RDZV__RELAY_WELCOME__INIT;
     uint8_t payload[256];
 
-    w.version = RELAY_VERSION;
+    w.version = RELAY_VERSION_MAX;
     w.session_timeout_ms = w.key_max = w.value_max = w.keys_max = w.request_max = limit;
     say(fd, RELAY_WELCOME, 0, (struct slice){payload, rdzv__relay_welcome__pack(&w, payload)});
     LOOP_UNTIL(&loop, upstream()->state == UPSTREAM_CONNECTED);

@@ -3,7 +3,8 @@ notice nothing, and everything happens once.
 
     relay.py [NAME...]     all cases, or those with one of these words in their name
 
-$RDZV_SEED is the seed of what is random (1). Everything stays on loopback and in directories that
+$RDZV_SEED is the seed of what is random (1). $RDZVD_OTHER is another release, for upgrades; without it, one
+that was built beside this one stands for it, and speaks a newer version of the frames, too. Everything stays on loopback and in directories that
 the test made.
 """
 
@@ -24,7 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
-from agents import Peer, PING, VALIDATE, get_request, set_request, text, wait_request  # noqa: E402
+from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
@@ -49,8 +50,8 @@ class Store:
         if start:
             self.start()
 
-    def start(self, host="127.0.0.1"):
-        self.daemon = Rdzvd(*self.flags, listen=("%s:%d" % (host, self.port),))
+    def start(self, host="127.0.0.1", binary=None):
+        self.daemon = Rdzvd(*self.flags, listen=("%s:%d" % (host, self.port),), binary=binary)
 
     def kill(self, sig=signal.SIGKILL):
         code = self.daemon.stop(sig)
@@ -70,6 +71,50 @@ class Store:
             else:
                 self.kill(signal.SIGTERM)
         shutil.rmtree(self.folder)
+
+
+class Forwarder:
+    """Passes connections on to a port, until they are cut: both ends are reset."""
+
+    def __init__(self, port):
+        self.to, self.pairs = port, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                one = self.listener.accept()[0]
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.to))
+            self.pairs.append((one, other))
+            for a, b in ((one, other), (other, one)):
+                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def copy(a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        for pair in self.pairs:
+            for end in pair:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RD)  # a thread may be reading
+                end.close()
+        self.pairs.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        self.cut()
 
 
 class Relay(Rdzvd):
@@ -475,13 +520,210 @@ def names_are_looked_up_at_each_connect():
     return None
 
 
+# --- Elastic jobs.
+
+
+def met(*ports):
+    """Agents a, b, … of a job that have completed a round, each through the relay at its port."""
+    agents = [Agent(port, "job", "abc"[i]) for i, port in enumerate(ports)]
+    rejoin(agents)
+    return agents
+
+
+@case
+def a_pod_that_ends_at_once_is_lost():
+    """Agent and relay: nobody says that the agent has gone, but for the end of the link."""
+    with Store() as store, Relay(store) as stays:
+        ends = Relay(store)
+        a, _ = met(stays.port, ends.port)
+        killed = time.monotonic()
+        ends.stop(signal.SIGKILL)
+        store.daemon.wait_log("event=node_disconnected .*node=b/.*its relay has closed the link")
+        took = time.monotonic() - killed
+        check(took > 2.5, "its relay had %.1f s to come back" % took)
+        store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
+        state = a.read()
+        same([n.addr for n in state.participants], ["a"], "participants")
+        check(state.wait_list, "it is not told to meet the others again")
+
+
+@case
+def a_relay_that_stands_still_loses_nobody():
+    with Store() as store, Relay(store) as stays, Relay(store) as stops:
+        a, b = met(stays.port, stops.port)
+        stops.process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        stops.process.send_signal(signal.SIGCONT)
+        for agent in (a, b):
+            agent.write(agent.beat)
+            same(sorted(n.addr for n in agent.read().participants), ["a", "b"], "participants")
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def a_link_that_is_reset_loses_nobody():
+    """Something between the two ends it; the relay is back at once."""
+    with Store() as store, Forwarder(store.port) as between, \
+            Relay("127.0.0.1:%d" % between.port) as relay:
+        a, b = met(relay.port, relay.port)
+        for i in range(3):
+            between.cut()
+            relay.linked(i + 2)
+            time.sleep(1.5)
+        same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def an_agent_that_ends_while_the_store_is_away_is_lost():
+    """Its relay lives, and says so when the store is there again; nobody waits for --session-timeout."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        b.close()
+        store.start()
+        a.read()
+        a.write(a.beat)  # now it is known which of the two it is
+        store.daemon.wait_log("event=nodes_lost .*nodes=1 ", timeout=10)
+        store.daemon.wait_log("event=nodes_restarted .*has not come back after a start of rdzvd", timeout=10)
+        state = a.read()
+        same([n.addr for n in state.participants], ["a"], "participants")
+        check(state.wait_list, "it is not told to meet the others again")
+
+
+# --- Upgrades.
+
+
+def build(name):
+    """An rdzvd of another release, as tests/meson.build makes it."""
+    return os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "rdzvd_" + name)
+
+
+OTHER = os.environ.get("RDZVD_OTHER") or build("next")
+NEWEST = 2  # version of the frames that rdzvd_next speaks
+
+
+def frames(daemon, event, count=1):
+    """The version of the frames that the last such event says."""
+    return int(daemon.wait_log("event=%s .*frames=(\\d+)" % event, count=count)[-1].group(1))
+
+
+def store_is_replaced(binaries):
+    """A store of one release takes over from one of the other, and back, while clients of relays of both
+    add, wait and gather at a barrier."""
+    with Store(start=False) as store:
+        store.start()
+        with Relay(store) as one, Relay(store, binary=OTHER) as two:
+            load = Load((one.port, two.port), 6, True)
+            waits, gathers, comes = Peer(one.port), Peer(two.port), Peer(one.port)
+            waits.send(wait_request(b"a", b"b"))
+            gathers.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
+            comes.set(b"a", b"1")
+            comes.ping()
+            for i, binary in enumerate(binaries):
+                store.kill(signal.SIGKILL if i % 2 else signal.SIGTERM)
+                store.start(binary=binary)
+                for relay in (one, two):
+                    relay.linked(i + 2)
+            comes.set(b"b", b"2")
+            waits.expect(b"\0")
+            comes.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
+            gathers.expect(b"\0")
+            comes.expect(b"\0")
+            load.finish()
+            check(load.added > 0, "no ADDs")
+            load.compare(two.port)
+            for relay in (one, two):
+                check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
+
+
+@case
+def a_store_of_another_release_takes_over_and_goes_again():
+    store_is_replaced([OTHER, None, OTHER, None])
+
+
+@case
+def the_newest_frames_that_both_speak_are_spoken():
+    with Store(start=False) as store:
+        store.start(binary=build("next"))
+        with Relay(store) as old, Relay(store, binary=build("next")) as new:
+            same(frames(old, "upstream_connected"), 1, "frames of this release")
+            same(frames(new, "upstream_connected"), NEWEST, "frames of the next one")
+            says = ask(new.port, "/readyz?verbose")[1]
+            check("connected to 127.0.0.1:%d, rdzvd next, frames 2" % store.port in says, says)
+            until(lambda: len(re.findall("event=link_opened .*release=", store.daemon.log())) == 2, "two links")
+            p = Peer(new.port)
+            same(p.add(b"n", 1), 1, "ADD")
+            store.kill()
+            store.start()
+            same(frames(new, "upstream_connected", 2), 1, "frames with the store of this release")
+            same(p.add(b"n", 1), 2, "ADD")
+            same(frames(store.daemon, "link_opened .*release=next"), 1, "the same, as the store says")
+
+
+@case
+def relays_of_another_release_come_one_at_a_time():
+    """Each with its pod, so its clients are new; those of the others go on."""
+    with Store() as store, Relay(store) as stays:
+        load, waits = Load((stays.port,), 3, True), Peer(stays.port)
+        waits.send(wait_request(b"k"))
+        for binary in (OTHER, None, OTHER):
+            with Relay(store, binary=binary) as relay:
+                same(Peer(relay.port).add(b"pods", 0) >= 0, True, "ADD")
+                Peer(relay.port).add(b"pods", 1)
+        same(Peer(stays.port).add(b"pods", 0), 3, "what they added")
+        Peer(stays.port).set(b"k", b"v")
+        waits.expect(b"\0")
+        load.finish()
+        load.compare(stays.port)
+        stays.linked()
+        check("upstream_lost" not in stays.log(), stays.log())
+
+
+@case
+def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
+    """Both ends say why, and who is to be upgraded."""
+    wanted = (r"the relay \(rdzvd [0-9.]+\) speaks 1 to 1, the store \(rdzvd later\) 2 to 3; "
+              "upgrade the relay")
+    with Store() as store, Relay(store) as relay:
+        p, waits = Peer(relay.port), Peer(relay.port)
+        same(p.add(b"n", 1), 1, "ADD")
+        waits.send(wait_request(b"k"))
+        store.kill(signal.SIGTERM)
+        store.start(binary=build("later"))
+        p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        relay.wait_log("event=upstream_refused .*" + wanted)
+        store.daemon.wait_log("event=refused .*" + wanted)
+        status, body = ask(relay.port, "/readyz?verbose")
+        same(status, 200, "/readyz")
+        check(re.search("the store is away since .*the store refuses this relay: .*" + wanted, body), body)
+        store.kill(signal.SIGTERM)
+        store.start()
+        same(p.number(), 2, "ADD")
+        p.set(b"k", b"v")
+        waits.expect(b"\0")
+        check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
+
+
+@case
+def a_relay_that_is_too_new_is_refused():
+    with Store() as store, Relay(store, binary=build("later")) as relay:
+        relay.wait_log(r"event=upstream_refused .*speaks 2 to 3, the store \(rdzvd [0-9.]+\) 1 to 1; upgrade the store")
+        status, body = ask(relay.port, "/readyz")
+        same(status, 503, "/readyz")
+        check("upgrade the store" in body, body)
+
+
 @case
 def a_relay_that_is_refused_says_so():
     with Store(start=False) as store:
         store.daemon = Rdzvd(*store.flags, listen=("127.0.0.1:%d/jobA" % store.port,))
         with Relay(store, flags=("--space=jobB",)) as relay:
             relay.wait_log("event=upstream_refused .*reason=")
-            same(ask(relay.port, "/readyz")[0], 503, "/readyz")
+            status, body = ask(relay.port, "/readyz?verbose")
+            same(status, 503, "/readyz")
+            check("the store refuses this relay: this listener has another space" in body, body)
         with Relay(store, flags=("--space=jobA",)) as relay:
             same(Peer(relay.port).add(b"n", 1), 1, "ADD")
 

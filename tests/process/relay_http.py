@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -101,6 +102,12 @@ def put(port, path, form):
     status, _, body = ask(port, "PUT", "/v2/keys" + path, form)
     check(status in (200, 201), "PUT %s was answered %d %r" % (path, status, body))
     return json.loads(body)["node"]["modifiedIndex"]
+
+
+def counted(port, name):
+    """A counter of the relay's HTTP side."""
+    text = ask(port, "GET", "/metrics")[2].decode()
+    return int(re.search(r"^rdzvd_relay_http_%s_total (\d+)$" % name, text, re.M).group(1))
 
 
 def get(port, path):
@@ -290,7 +297,10 @@ def a_change_is_never_made_twice():
         same(get(s.port, "/k"), "1", "what was not carried out")
         same(stopped(s, "PUT", "/v2/keys/k", "prevExist=true&refresh=true&ttl=500").get()[0], 200,
              "a refresh")
+        retried = counted(s.port, "retried")
         same(stopped(s, "GET", "/v2/keys/k", None).get()[0], 200, "a read")
+        same(counted(s.port, "cut"), 4, "requests that were cut")
+        same((retried, counted(s.port, "retried")), (1, 2), "requests that were sent again")
 
 
 # --- Watches.
@@ -309,6 +319,9 @@ def a_long_poll_goes_on():
             wanted = put(s.direct, "/w", "value=%d" % (i + 1))
             got = event.get()
             same((got.value, got.modifiedIndex), (str(i + 1), wanted), "the event")
+            same(counted(s.port, "watches_moved"), i + 1, "watches that went on")
+        same(counted(s.port, "requests"), 4, "requests that were passed on")
+        same(counted(s.port, "cut"), 0, "requests that were cut")
 
 
 @case

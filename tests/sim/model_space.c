@@ -392,6 +392,13 @@ void model_link_free(struct model_link *link)
     free(link);
 }
 
+void model_presence(struct model_link *link, enum policy_event_kind kind)
+{
+    link->held = link->held && kind == AGENT_BACK;
+    if (link->bound)
+        step(link->run, (struct policy_event){.kind = kind, .agent = &link->agent});
+}
+
 /* --- Requests. --- */
 
 static void bind(struct model_link *link)

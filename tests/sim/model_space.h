@@ -61,6 +61,9 @@ struct model_link *model_link_new(struct model_run *run, void *owner, bool pings
 /* The daemon notices that the connection has ended. */
 void model_link_free(struct model_link *link);
 
+/* It comes through a relay that is away, gone, back (AGENT_...); a held request is forgotten. */
+void model_presence(struct model_link *link, enum policy_event_kind kind);
+
 /* Requests of agents; each is answered by reply(), or held. */
 void model_compare_set(struct model_link *link, struct slice expected, struct slice desired);
 void model_look(struct model_link *link);

@@ -2,9 +2,9 @@
  *
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--verbose]
  *
- * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
- * their connection, close the run and begin it again, while rdzvd stands still, or begins anew from
- * its keys. After each event:
+ * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network,
+ * their connection or their relay's, close the run and begin it again, while rdzvd stands still, or
+ * begins anew from its keys. After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
@@ -36,6 +36,7 @@
 #define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
 #define WORKERS_MS  2000  /* how long workers load torch before they come */
 #define GONE_MS     30000 /* when the daemon notices that a host is gone */
+#define RETURN_MS   3000  /* so long a relay that has closed its link is awaited */
 #define NEVER       UINT64_MAX
 
 enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
@@ -50,6 +51,8 @@ struct pod {
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
     uint64_t reachable_since_ms;
+    bool is_away;        /* its relay has no link until cut_until_ms */
+    uint64_t give_up_ms; /* and it is taken for dead then; 0: it is already, or is here */
 
     enum net net;
     uint64_t due_ms;
@@ -215,6 +218,7 @@ static void end_pod(struct pod *p, uint64_t notice_ms)
     clear_net(p);
     model_agent_stop(&p->agent);
     p->frozen_until_ms = p->cut_until_ms = 0;
+    p->is_away = false;
     p->restart_ms = 0;
 }
 
@@ -295,6 +299,7 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     const struct torch_node *node = torch_state_find(&v->state, &who);
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
                (v->state.complete && node != NULL && node->participant);
+    bool dead = false;
 
     for (size_t i = 0; i < p->job->pod_count && !may; i++) {
         const struct pod *other = &p->job->pods[i];
@@ -302,13 +307,17 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
         if (other == p || other->link == NULL || !other->training || other->agent.errs ||
             other->agent.phase != MODEL_TRAINING || other->link->agent.nodes == 0)
             continue;
+        if (other->link->agent.gone) {
+            dead = true; /* it is taken for that, and goes on in vain */
+            continue;
+        }
         model_compare_set(p->link, expected, desired);
         if (v->state.closed)
             fail("%s closed the run of %s", p->name, other->name);
         return;
     }
     model_compare_set(p->link, expected, desired);
-    if (may && v->state.closed && p->job->again_ms == 0)
+    if ((may || dead) && v->state.closed && p->job->again_ms == 0)
         close_job(p->job); /* who trains still, in this round or before it, has nothing to join */
 }
 
@@ -451,10 +460,26 @@ static void take_answer(struct pod *p)
     model_agent_answer(&p->agent, p->answer_absent ? (struct slice){0} : value, now(), wall_us());
 }
 
+/* The link of its relay is there again, or is not awaited any more. */
+static void run_relay(struct pod *p)
+{
+    if (!p->is_away || p->link == NULL || sim.stalled_until_ms > now())
+        return;
+    if (p->cut_until_ms <= now()) {
+        tell("the relay of %s is back", p->name);
+        p->is_away = false;
+        model_presence(p->link, AGENT_BACK);
+    } else if (p->give_up_ms != 0 && p->give_up_ms <= now()) {
+        p->give_up_ms = 0;
+        model_presence(p->link, AGENT_GONE);
+    }
+}
+
 static void run_pod(struct pod *p)
 {
     struct model_agent *a = &p->agent;
 
+    run_relay(p);
     if (p->restart_ms != 0 && p->restart_ms <= now() && p->wanted)
         start_pod(p);
     if (p->net == NET_SENT && p->due_ms <= now() && p->cut_until_ms <= now())
@@ -507,6 +532,22 @@ static void cut(struct pod *p)
 
     tell("%s is cut off for %" PRIu64 " ms", p->name, ms);
     p->cut_until_ms = now() + ms;
+}
+
+/* What was asked for is asked for again over the next link. */
+static void lose_link(struct pod *p)
+{
+    uint64_t ms = draw(2) == 0 ? draw(RETURN_MS) : RETURN_MS + draw(20000);
+
+    if (p->is_away || p->link == NULL)
+        return;
+    tell("the relay of %s has no link for %" PRIu64 " ms", p->name, ms);
+    p->is_away = true;
+    p->cut_until_ms = now() + ms;
+    p->give_up_ms = now() + RETURN_MS;
+    if (p->net == NET_HELD)
+        p->net = NET_SENT;
+    model_presence(p->link, AGENT_AWAY);
 }
 
 static void lose_connection(struct pod *p)
@@ -623,7 +664,7 @@ static void fault(void)
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(12)) {
+    switch (draw(13)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -664,6 +705,10 @@ static void fault(void)
     case 11:
         if (p != NULL)
             err(p);
+        break;
+    case 12:
+        if (p != NULL)
+            lose_link(p);
         break;
     }
     totals.faults++;
@@ -814,6 +859,10 @@ static uint64_t pod_next_ms(const struct pod *p)
         next = sim.stalled_until_ms;
     if (p->link == NULL)
         return next;
+    if (p->is_away) {
+        earlier(&next, p->cut_until_ms);
+        earlier(&next, p->give_up_ms);
+    }
     at = p->frozen_until_ms > now() ? p->frozen_until_ms : p->agent.next_ms;
     if (p->net == NET_IDLE || p->frozen_until_ms > now())
         earlier(&next, at);

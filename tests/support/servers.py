@@ -147,10 +147,11 @@ class Server:
 
 
 class Rdzvd(Server):
-    """rdzvd on loopback ports of the kernel's choice. `port` is the first listener's."""
+    """rdzvd on loopback ports of the kernel's choice. `port` is the first listener's. `binary`:
+    another one than that under test."""
 
-    def __init__(self, *args, listen=("127.0.0.1:0",), wrapper=(), **kwargs):
-        argv = list(wrapper) + [rdzvd_binary()]
+    def __init__(self, *args, listen=("127.0.0.1:0",), wrapper=(), binary=None, **kwargs):
+        argv = list(wrapper) + [binary or rdzvd_binary()]
         for address in listen:
             argv += ["--listen", address]
         super().__init__(argv + list(args), **kwargs)

@@ -73,6 +73,7 @@ class Agent:
 class Job:
     max_restarts = 3
     last_call_s = 2  # None: torch's default, 30 s
+    conf = []  # more of --rdzv_conf
     pace = ("--steps=40", "--tell=5")
 
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):
@@ -94,11 +95,16 @@ class Job:
         if not self.torch.is_1x:
             more.append("--local_addr=127.0.0.1")
         argv = self.torchrun(name, self.endpoint_of(name), WORKERS_PER_AGENT, *more)
-        env = self.torch.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
-        if not self.shares:
-            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        env = self.environment(TMPDIR=os.environ.get("TMPDIR", "/tmp"))
         self.agents[name] = Agent(self, name, argv, env)
         return self.agents[name]
+
+    def environment(self, **extra):
+        """Of an agent."""
+        env = self.torch.environment(**extra)
+        if not self.shares:
+            env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        return env
 
     def endpoint_of(self, name):
         """Where that agent finds its store."""
@@ -111,6 +117,7 @@ class Job:
         conf = [] if self.last_call_s is None else ["last_call_timeout=%d" % self.last_call_s]
         if self.backend == "c10d":
             conf.insert(0, "is_host=0")
+        conf += self.conf
         argv = self.torch.python + [
             "-m", "torch.distributed.run", "--nnodes=" + self.nnodes,
             "--nproc_per_node=%d" % workers, "--rdzv_backend=" + self.backend,

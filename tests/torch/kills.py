@@ -2,7 +2,7 @@
 agent and no worker may notice.
 
     kills.py [--seed N] [--kills N] [--torch NAME]... [--way relay|held]... [--sync MODE] [--logs DIR]
-             [--at_once N] [--tell]
+             [--outage SECONDS] [--read_timeout SECONDS] [--at_once N] [--tell]
 
 Two agents with two workers each. The ways:
 
@@ -12,7 +12,9 @@ Two agents with two workers each. The ways:
 
 The store is killed while the first agent waits for the other one, each half a second while they meet
 and their workers start, then while they train, and again while the job ends; it is away for up to a
-second each time. The seed chooses the times, --kills is how many there are at least. Checked: every
+second each time. The seed chooses the times, --kills is how many there are at least. With --outage it is
+away for that long once more while they train, and --read_timeout says for how long the agents wait for it
+(torch's default is 60 s, emitted manifests with a relay say 900). Checked: every
 rank is started once, all end with 0 at one step with one model.
 """
 
@@ -148,10 +150,12 @@ WAYS = {"relay": Relayed, "held": Held}
 class KilledJob(Job):
     pace = ("--steps=40", "--tell=5")
 
-    def __init__(self, torch, store, folder, seconds):
+    def __init__(self, torch, store, folder, seconds, read_timeout):
         super().__init__(torch, store.backend, store.port, folder, "training", "2:2",
                          seconds=seconds, shares=store.backend == "c10d" and torch.name != "2.6")
         self.store = store
+        if read_timeout:
+            self.conf = ["read_timeout=%d" % read_timeout]
 
     def endpoint_of(self, name):
         return self.store.endpoint(name)
@@ -203,7 +207,9 @@ class Run:
             raise errors[0]
 
     def go_through(self, store):
-        job = KilledJob(self.torch, store, self.folder, 120 + 15 * self.options.kills)
+        job = KilledJob(self.torch, store, self.folder,
+                        120 + 15 * self.options.kills + self.options.outage,
+                        self.options.read_timeout)
         self.job = job
         job.start_agent(AGENTS[0])
         store.wait_first()
@@ -215,6 +221,9 @@ class Run:
         self.tell("%d ranks train" % RANKS)
         for _ in range(max(self.options.kills // 2, self.options.kills - self.kills)):
             self.kill(store, 2)
+        if self.options.outage:
+            store.kill(self.options.outage)
+            self.tell("was away for %d s" % self.options.outage)
         job.check_untouched()
         mark = job.mark()
         job.wait_training(RANKS, since=mark)
@@ -263,6 +272,8 @@ def main():
     parser.add_argument("--way", action="append", choices=tuple(WAYS))
     parser.add_argument("--sync", choices=("batch", "always"), default="batch")
     parser.add_argument("--logs", help="a folder for all logs, kept")
+    parser.add_argument("--outage", type=int, default=0)
+    parser.add_argument("--read_timeout", type=int, default=0)
     parser.add_argument("--at_once", type=int, default=2, help="how many runs at a time")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     options = parser.parse_args()

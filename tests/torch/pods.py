@@ -136,9 +136,9 @@ class PodJob(Job):
     pace = ("--steps=20", "--tell=1", "--step_ms=100")  # most of the time they are waited for
 
     def __init__(self, torch, endpoint, folder, run_id, nnodes, workers=1, max_restarts=3,
-                 last_call_s=2):
+                 last_call_s=2, shares=True):
         os.makedirs(folder, exist_ok=True)
-        super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=180)
+        super().__init__(torch, "c10d", None, folder, run_id, nnodes, seconds=180, shares=shares)
         self.endpoint, self.workers_each = endpoint, workers
         self.relays = False  # each pod has one
         self.max_restarts, self.last_call_s = max_restarts, last_call_s
@@ -151,7 +151,7 @@ class PodJob(Job):
         name = "%s.%d" % (pod.name, len(self.agents))
         fifo = os.path.join(self.folder, name + ".fifo")
         os.mkfifo(fifo)
-        env, more = self.torch.environment(GATE_CLOCK_AHEAD_S=str(clock_ahead_s)), []
+        env, more = self.environment(GATE_CLOCK_AHEAD_S=str(clock_ahead_s)), []
         if hasattr(pod, "network"):
             del env["GLOO_SOCKET_IFNAME"]  # the pod's name leads to its address, as by default
         elif not self.torch.is_1x:

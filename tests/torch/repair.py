@@ -45,6 +45,7 @@ RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
 # What no store can know: how many nodes the first round is to have, and that no machine comes.
 CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
              "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"],
+             "relay-gone": ["--regroup-wait=2s"],
              "call-switched-off": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-slept": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-two": ["--expect=3"], "call-agent-0": ["--expect=3"],
@@ -272,9 +273,8 @@ def default_call(run, nnodes, count, **how):
     return run.train(nnodes, count, last_call_s=None, **how)
 
 
-@case("call-replaced", "agent SIGKILLed and replaced at once (1:2)")
-def call_replaced(run):
-    job = default_call(run, "1:2", 2)
+def replaced(run, **how):
+    job = default_call(run, "1:2", 2, **how)
     lost = job.agent_with(1)
     new = run.spare(job, "node-9")
     run.fault(job)
@@ -282,6 +282,17 @@ def call_replaced(run):
     job.go(new)
     run.formed(job, 2)
     run.finish(job, 2)
+
+
+@case("call-replaced", "agent SIGKILLed and replaced at once (1:2)")
+def call_replaced(run):
+    replaced(run)
+
+
+@case("relay-replaced", "a pod SIGKILLed, agent and relay at once, and replaced (1:2)")
+def relay_replaced(run):
+    """As a kubelet ends a pod by force: no process is left to say that the agent has ended."""
+    replaced(run, relays=True)
 
 
 @case("call-worker", "one worker killed (2 nodes of 1:3)")
@@ -317,9 +328,9 @@ def call_all_killed(run):
     run.finish(job, 2)
 
 
-def not_replaced(run, end):
+def not_replaced(run, end, **how):
     """The survivor of two goes on alone, without waiting for another one."""
-    job = default_call(run, "1:2", 2)
+    job = default_call(run, "1:2", 2, **how)
     lost = job.agent_with(1)
     run.fault(job)
     end(job, lost)
@@ -343,6 +354,12 @@ def call_vanished(run):
 @case("call-gone", "an agent SIGKILLed with its workers, not replaced (1:2, `--regroup-wait=2s`)")
 def call_gone(run):
     not_replaced(run, PodJob.kill_pod)
+
+
+@case("relay-gone", "a pod SIGKILLed, agent and relay at once, not replaced (1:2, "
+                    "`--regroup-wait=2s`)")
+def relay_gone(run):
+    not_replaced(run, PodJob.kill_pod, relays=True)
 
 
 @case("call-switched-off", "a node switched off, not replaced (1:2, `--regroup-wait=2s "
@@ -492,9 +509,10 @@ class Run(PodRun):
         except netns.NoNamespaces as why:
             raise Skipped(str(why)) from why
 
-    def new_job(self, nnodes, **how):
+    def new_job(self, nnodes, relays=False, **how):
         folder = os.path.join(self.folder, "job%d" % len(self.jobs))
         job = PodJob(self.torch, self.store.endpoint, folder, "training", nnodes, **how)
+        job.relays = relays
         self.jobs.append(job)
         self.expected[job] = []
         return job

@@ -300,7 +300,7 @@ static void link_up(struct scene *s)
 {
     Rdzv__RelayWelcome w = RDZV__RELAY_WELCOME__INIT;
 
-    w.version = RELAY_VERSION;
+    w.version = RELAY_VERSION_MAX;
     w.session_timeout_ms = 60000;
     s->len = 0;
     relay_link_up(&s->relay, &w);

@@ -158,6 +158,183 @@ static void after_a_start_agents_of_relays_are_awaited(void **state)
     scene_fini(&s);
 }
 
+/* The others are told when a participant was one of them. It may take until each has written. */
+static void after_a_start_the_others_are_told(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    for (int tells = 0; tells < 2; tells++) {
+        scene_init(&s);
+        s.settings.restart_on_loss = tells ? RESTART_WHEN_CLOSED : RESTART_NEVER;
+        scene_meet(&s, 3);
+        s.settings.drop_disconnected = false;
+        for (size_t i = 0; i < 3; i++)
+            scene_disconnect(&s, &s.agents[i]);
+        s.settings.drop_disconnected = true;
+        scene_step(&s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true});
+        scene_connect(&s, true);
+        scene_event(&s, RUN_RETURNED, NULL);
+        scene_pass(&s, 1000);
+        scene_event(&s, RUN_TICK, NULL);
+        assert_int_equal(participants(&s), 3);
+        st = state_now(&s);
+        now = scene_get(&s, "");
+        scene_beat(&st, "b", scene_now_us(&s) + 1);
+        scene_cas(&s, &s.agents[3], now, scene_text(&s, &st));
+        scene_pass(&s, 1000);
+        scene_event(&s, RUN_TICK, NULL);
+        assert_int_equal(participants(&s), 1);
+        assert_int_equal(scene_note(&s, NOTE_NODES_LOST)->number, 2);
+        assert_int_equal(waiting(&s), tells);
+        assert_int_equal(scene_note(&s, NOTE_NODES_RESTARTED) != NULL, tells);
+        scene_event(&s, RUN_TICK, NULL);
+        assert_null(scene_note(&s, NOTE_NODES_LOST)); /* once */
+        scene_fini(&s);
+    }
+}
+
+/* --- A relay that has closed its link and does not come back. --- */
+
+static void lose_relay(struct scene *s, size_t i)
+{
+    scene_event(s, AGENT_AWAY, &s->agents[i]);
+    scene_pass(s, 3000);
+    scene_event(s, AGENT_GONE, &s->agents[i]);
+}
+
+static void who_is_gone_with_its_relay_is_lost(void **state)
+{
+    const struct note *note;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    lose_relay(&s, 1);
+    assert_int_equal(participants(&s), 2);
+    assert_int_equal(waiting(&s), 1);
+    assert_int_equal(s.run.agent_count, 2);
+    assert_int_equal(s.out.counters.nodes_disconnected, 1);
+    assert_int_equal(s.out.counters.restarts_asked, 1);
+    note = scene_note(&s, NOTE_NODE_DISCONNECTED);
+    assert_ptr_equal(note->agent, &s.agents[1]);
+    assert_string_equal(note->reason,
+                        "its relay has closed the link and not come back, so both have ended");
+    scene_disconnect(&s, &s.agents[1]); /* at the end of --session-timeout */
+    assert_null(scene_note(&s, NOTE_NODE_DISCONNECTED));
+    assert_int_equal(participants(&s), 2);
+    scene_fini(&s);
+
+    scene_init(&s);
+    s.settings.drop_disconnected = false;
+    scene_meet(&s, 2);
+    lose_relay(&s, 1);
+    assert_int_equal(participants(&s), 2);
+    assert_int_equal(s.run.agent_count, 2);
+    scene_fini(&s);
+}
+
+/* Its relay lives after all. */
+static void who_comes_back_is_put_back(void **state)
+{
+    const struct torch_node *node;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    lose_relay(&s, 1);
+    assert_int_equal(participants(&s), 1);
+    scene_event(&s, AGENT_BACK, &s.agents[1]);
+    assert_int_equal(s.run.agent_count, 2);
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    node = torch_state_find(&s.run.view.state, &s.agents[1].node);
+    assert_true(node->participant); /* in the round that the others are about to leave */
+    assert_int_equal(node->rank, 1);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_int_equal(participants(&s), 1);
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 2);
+    lose_relay(&s, 1);
+    leave(&s, 0);
+    scene_event(&s, AGENT_BACK, &s.agents[1]);
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    node = torch_state_find(&s.run.view.state, &s.agents[1].node);
+    assert_true(node->waiting); /* in the next round */
+    scene_fini(&s);
+}
+
+/* Nobody waits for it to join, and it does not keep the run from being forgotten. */
+static void who_is_gone_is_counted_nowhere(void **state)
+{
+    struct scene s;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    lose_relay(&s, 2);
+    lose_relay(&s, 1);
+    lose_relay(&s, 0);
+    assert_true(s.run.idle);
+    assert_int_equal(s.run.agent_count, 0);
+    scene_event(&s, AGENT_BACK, &s.agents[0]);
+    assert_false(s.run.idle);
+    now = scene_get(&s, "");
+    scene_cas(&s, &s.agents[0], now, scene_joined(&s, now, "a"));
+    scene_event(&s, RUN_FORGET, NULL);
+    assert_true(scene_has(&s, POLICY_CLOSE, &s.agents[0]));
+    assert_true(scene_has(&s, POLICY_CLOSE, &s.agents[1]));
+    scene_fini(&s);
+}
+
+/* Its place was taken by another one of its name while it was gone. */
+static void who_comes_back_behind_its_successor_does_not_count(void **state)
+{
+    struct scene s;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    lose_relay(&s, 1);
+    scene_connect(&s, true);
+    now = scene_get(&s, "");
+    scene_cas(&s, &s.agents[2], now, scene_joined(&s, now, "b"));
+    scene_event(&s, AGENT_BACK, &s.agents[1]);
+    assert_ptr_equal(run_agent_of(&s.run, &s.agents[1].node), &s.agents[2]);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_ptr_equal(run_agent_of(&s.run, &s.agents[2].node), &s.agents[2]);
+    scene_fini(&s);
+}
+
+/* It has two connections through the same relay. */
+static void a_node_with_two_sessions_is_lost_with_the_second(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_connect(&s, true);
+    st = state_now(&s);
+    now = scene_get(&s, "");
+    scene_beat(&st, "b", scene_now_us(&s) + 1);
+    scene_cas(&s, &s.agents[2], now, scene_text(&s, &st));
+    lose_relay(&s, 2);
+    assert_int_equal(participants(&s), 2);
+    lose_relay(&s, 1);
+    assert_int_equal(participants(&s), 1);
+    scene_fini(&s);
+}
+
 static void close_run(struct scene *s, size_t by)
 {
     struct torch_state st = state_now(s);
@@ -535,6 +712,22 @@ static void nobody_waits_long_after_the_round_was_complete(void **state)
     scene_fini(&s);
 }
 
+/* Its user has told it to be patient (read_timeout). */
+static void an_agent_that_still_waits_gets_them_later_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_step(&s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[1], .waits = true});
+    scene_pass(&s, 300000);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_non_null(scene_get(&s, ".0/torchelastic/assigned_ranks/1"));
+    scene_fini(&s);
+}
+
 /* --- Who closes. --- */
 
 static void a_node_that_was_taken_out_closes_nothing(void **state)
@@ -568,6 +761,12 @@ int main(void)
         cmocka_unit_test(the_last_one_ends_the_round),
         cmocka_unit_test(a_mark_does_not_outlive_the_daemon),
         cmocka_unit_test(after_a_start_agents_of_relays_are_awaited),
+        cmocka_unit_test(after_a_start_the_others_are_told),
+        cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
+        cmocka_unit_test(who_comes_back_is_put_back),
+        cmocka_unit_test(who_is_gone_is_counted_nowhere),
+        cmocka_unit_test(who_comes_back_behind_its_successor_does_not_count),
+        cmocka_unit_test(a_node_with_two_sessions_is_lost_with_the_second),
         cmocka_unit_test(nothing_is_missed_at_the_end),
         cmocka_unit_test(a_node_with_another_connection_lives),
         cmocka_unit_test(a_node_that_waits_is_reason_enough),
@@ -584,6 +783,7 @@ int main(void)
         cmocka_unit_test(old_agents_get_a_place_too),
         cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
         cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
+        cmocka_unit_test(an_agent_that_still_waits_gets_them_later_too),
         cmocka_unit_test(a_node_that_was_taken_out_closes_nothing),
     };
 

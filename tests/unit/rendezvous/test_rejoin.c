@@ -58,6 +58,30 @@ static void an_agent_that_was_in_it_is_answered_at_once(void **state)
     scene_fini(&s);
 }
 
+/* Its relay has lost its link: what was held comes again over the next one, and is held for the
+ * rest of its time. */
+static void a_request_that_comes_again_is_held_no_longer(void **state)
+{
+    struct scene s;
+    struct agent *early;
+
+    (void)state;
+    closed_run(&s);
+    early = scene_connect(&s, true);
+    assert_null(knock(&s, early));
+    scene_pass(&s, 10000);
+    scene_event(&s, AGENT_AWAY, early);
+    assert_int_equal(s.run.waiting_count, 0);
+    scene_pass(&s, s.settings.closed_run_wait_ms);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_false(scene_has(&s, POLICY_RESUME, early));
+    scene_event(&s, AGENT_BACK, early);
+    assert_null(knock(&s, early));
+    scene_event(&s, RUN_TICK, NULL);
+    assert_true(scene_has(&s, POLICY_RESUME, early));
+    scene_fini(&s);
+}
+
 static void it_learns_that_the_run_is_closed_after_its_time(void **state)
 {
     struct scene s;
@@ -137,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_that_comes_for_it_waits_until_it_is_forgotten),
         cmocka_unit_test(an_agent_that_was_in_it_is_answered_at_once),
+        cmocka_unit_test(a_request_that_comes_again_is_held_no_longer),
         cmocka_unit_test(it_learns_that_the_run_is_closed_after_its_time),
         cmocka_unit_test(no_agent_waits_when_the_time_is_0),
         cmocka_unit_test(agents_go_on_when_the_run_is_forgotten_on_request_or_gone),

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "rdzv/c10d/carried.h"
+
 /* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
  * some cache misses, whatever its length; so does telling a client of a change. */
 #define REQUEST_COST 64u
@@ -53,38 +55,20 @@ struct c10d_job {
     bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
 };
 
-static struct c10d *c10d_of(const struct conn *c)
-{
-    return c->protocol->arg;
-}
-
-/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
-static uint64_t worker_store_of(struct conn *c)
-{
-    const struct c10d_session *s = c10d_session(c);
-
-    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
-}
-
-static struct keymap *keys_of(struct conn *c)
-{
-    return space_keys(conn_space(c)->store, worker_store_of(c));
-}
-
-static void drop_wait(struct conn *c)
+void c10d_drop_wait(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
 
-    keymap_cancel(keys_of(c), s->waiter);
+    keymap_cancel(c10d_keys(c), s->waiter);
     s->waiter = NULL;
 }
 
-static void end_work(struct conn *c)
+void c10d_end_work(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
 
     if (s->busy == C10D_LISTS) {
-        keymap_leave_list(keys_of(c), s->work.list_ticket);
+        keymap_leave_list(c10d_keys(c), s->work.list_ticket);
     } else if (s->busy != C10D_IDLE) {
         keymap_pick_end(s->work.job->picks);
         blob_unref(s->work.job->copy);
@@ -99,11 +83,11 @@ static void end(struct conn *c)
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
     struct c10d_watches *w = s->watches;
 
-    drop_wait(c);
-    end_work(c);
+    c10d_drop_wait(c);
+    c10d_end_work(c);
     if (w != NULL) {
         for (size_t i = 0; i < w->count; i++)
-            keymap_unwatch(keys_of(c), w->items[i]);
+            keymap_unwatch(c10d_keys(c), w->items[i]);
         subscription_fini(&c10d_of(c)->engine->store.ready, &w->subscription);
         account_free(ACCOUNT_WATCHES, w->items, w->room * sizeof *w->items);
         account_free(ACCOUNT_WATCHES, w, sizeof *w);
@@ -177,7 +161,7 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 /* Carries out a command that can only fail for want of room, or of a number. */
 static bool apply(struct conn *c, struct command *command, struct store_result *out)
 {
-    command->worker_store = worker_store_of(c);
+    command->worker_store = c10d_worker_store(c);
     engine_apply(c10d_of(c)->engine, conn_space(c), command, out);
     if (out->status == STORE_OK || out->status == STORE_ABSENT || out->status == STORE_MISMATCH)
         return true;
@@ -200,7 +184,7 @@ static void compare_set(struct conn *c, const struct c10d_request *req, struct b
     if (!apply(c, &command, &result))
         return;
     if (result.status == STORE_OK)
-        c10d_reply_blob(c, keymap_get(keys_of(c), req->key));
+        c10d_reply_blob(c, keymap_get(c10d_keys(c), req->key));
     else if (result.status == STORE_ABSENT)
         /* Looks like success to a client that trusts the value; torch wants it so. */
         c10d_reply_bytes(c, req->expected);
@@ -245,14 +229,21 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
     struct waiter **w = &c10d_session(c)->waiter;
 
     if (may_wait(c))
-        reply_wait(c, keymap_wait(keys_of(c), req->items, req->count, c, w));
+        reply_wait(c, keymap_wait(c10d_keys(c), req->items, req->count, c, w));
+}
+
+static void await_barrier(struct conn *c, struct slice key)
+{
+    enum store_status status = keymap_barrier_wait(c10d_keys(c), key, c, &c10d_session(c)->waiter);
+
+    if (status != STORE_OK)
+        c10d_reject(c, status, key);
 }
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
     struct store_result result;
-    enum store_status status;
 
     if (c10d_session(c)->waiter != NULL) {
         conn_drop(c, DROP_MALFORMED, "a BARRIER while a WAIT is open", req->key);
@@ -264,9 +255,13 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
-    if (status != STORE_OK)
-        c10d_reject(c, status, req->key);
+    await_barrier(c, req->key);
+}
+
+void c10d_await_barrier(struct conn *c, struct slice key)
+{
+    if (watchers_left(c))
+        await_barrier(c, key);
 }
 
 static void handle_check(struct conn *c, const struct c10d_request *req)
@@ -275,7 +270,7 @@ static void handle_check(struct conn *c, const struct c10d_request *req)
     uint8_t answer = C10D_READY;
 
     while (answer == C10D_READY && c10d_next_blob(&rest, &key)) {
-        if (!keymap_exists(keys_of(c), key))
+        if (!keymap_exists(c10d_keys(c), key))
             answer = C10D_NOT_READY;
     }
     reply_u8(c, answer);
@@ -287,14 +282,14 @@ static void handle_multi_get(struct conn *c, const struct c10d_request *req)
     struct slice rest = req->items, key;
 
     while (c10d_next_blob(&rest, &key))
-        c10d_reply_blob(c, keymap_get(keys_of(c), key));
+        c10d_reply_blob(c, keymap_get(c10d_keys(c), key));
 }
 
 /* Many keys take several turns. */
 static void handle_list(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_session *s = c10d_session(c);
-    struct keymap *m = keys_of(c);
+    struct keymap *m = c10d_keys(c);
     const struct key_list *list;
 
     (void)req;
@@ -312,14 +307,7 @@ static void handle_list(struct conn *c, const struct c10d_request *req)
     for (size_t i = 0; i < list->chunk_count; i++)
         conn_put_blob(c, list->chunks[i]);
     conn_charge(c, list->size);
-    end_work(c);
-}
-
-/* For the carrier, which is told when the request is done. */
-static void note_popped(struct c10d *c10d, const struct store_result *result)
-{
-    c10d->popped = result->value;
-    c10d->popped_of = (uint64_t)result->count;
+    c10d_end_work(c);
 }
 
 static void handle_pop(struct conn *c, const struct c10d_request *req)
@@ -333,7 +321,7 @@ static void handle_pop(struct conn *c, const struct c10d_request *req)
     if (result.status == STORE_OK) {
         c10d_reply_blob(c, result.value);
         if (c->carrier != NULL)
-            note_popped(c10d_of(c), &result);
+            carried_note_popped(c, &result);
         else
             blob_unref(result.value);
     }
@@ -365,7 +353,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     if (items != NULL) {
         w->items = items;
         w->room = w->count + 1;
-        status = keymap_watch(keys_of(c), req->key, &w->subscription, &items[w->count]);
+        status = keymap_watch(c10d_keys(c), req->key, &w->subscription, &items[w->count]);
     }
     if (status != STORE_OK) {
         c10d_reject(c, status, req->key);
@@ -387,7 +375,7 @@ static void handle_add(struct conn *c, const struct c10d_request *req)
 /* An absent key is answered with an empty value, as torch's libuv server does. */
 static void handle_get(struct conn *c, const struct c10d_request *req)
 {
-    c10d_reply_blob(c, keymap_get(keys_of(c), req->key));
+    c10d_reply_blob(c, keymap_get(c10d_keys(c), req->key));
 }
 
 static void handle_delete(struct conn *c, const struct c10d_request *req)
@@ -402,7 +390,7 @@ static void handle_delete(struct conn *c, const struct c10d_request *req)
 /* One APPEND is within --value-limit; what all of them make is to be, too. */
 static bool append_fits(struct conn *c, const struct c10d_request *req)
 {
-    size_t len = blob_slice(keymap_get(keys_of(c), req->key)).len;
+    size_t len = blob_slice(keymap_get(c10d_keys(c), req->key)).len;
 
     if (len + req->value.len <= c10d_of(c)->limits.value_max)
         return true;
@@ -436,19 +424,19 @@ static void handle_cancel_wait(struct conn *c, const struct c10d_request *req)
     (void)req;
     if (w != NULL && w->missing == 0)
         reply_u8(c, C10D_STOP_WAITING);
-    drop_wait(c);
+    c10d_drop_wait(c);
     reply_u8(c, C10D_WAIT_CANCELED);
 }
 
 static void handle_count_keys(struct conn *c, const struct c10d_request *req)
 {
     (void)req;
-    reply_i64(c, (int64_t)keys_of(c)->present);
+    reply_i64(c, (int64_t)c10d_keys(c)->present);
 }
 
 static void handle_queue_len(struct conn *c, const struct c10d_request *req)
 {
-    reply_i64(c, (int64_t)keymap_queue_len(keys_of(c), req->key));
+    reply_i64(c, (int64_t)keymap_queue_len(c10d_keys(c), req->key));
 }
 
 static void handle_ping(struct conn *c, const struct c10d_request *req)
@@ -471,7 +459,7 @@ static bool begin_job(struct conn *c, const struct c10d_request *req, const uint
         s->busy = (uint8_t)busy;
         if (busy == C10D_PICKS)
             job->picks =
-                keymap_pick_begin(keys_of(c), (size_t)req->count, req->op == C10D_MULTI_SET);
+                keymap_pick_begin(c10d_keys(c), (size_t)req->count, req->op == C10D_MULTI_SET);
         else if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
             job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
     }
@@ -543,7 +531,7 @@ static void finish_job(struct conn *c, const struct c10d_request *req)
             c10d_reply_blob(c, key_picks_value(p, i));
         break;
     case C10D_WAIT:
-        reply_wait(c, keymap_wait_picked(keys_of(c), p, c, &c10d_session(c)->waiter));
+        reply_wait(c, keymap_wait_picked(c10d_keys(c), p, c, &c10d_session(c)->waiter));
         break;
     default: /* C10D_MULTI_SET */
         apply(c, &command, &result);
@@ -565,7 +553,7 @@ static void run_picks(struct conn *c, const struct c10d_request *req)
     else
         return;
     if (c->protocol != NULL)
-        end_work(c);
+        c10d_end_work(c);
 }
 
 /* What the parser lets through. */
@@ -615,7 +603,7 @@ static void run_copy(struct conn *c, const struct c10d_request *req)
     else
         set_copy(c, req, job->copy);
     if (c->protocol != NULL)
-        end_work(c);
+        c10d_end_work(c);
 }
 
 static void run_job(struct conn *c, const struct c10d_request *req)
@@ -636,16 +624,6 @@ static struct slice first_key(const struct c10d_request *req)
     return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
 }
 
-/* What its carrier has to know when it brings the session again. That of others but a worker is the
- * space's, which they find without. */
-static void keep_binding(struct conn *c, struct slice key)
-{
-    enum store_status status = c->carrier->functions->bound(c, worker_store_of(c));
-
-    if (status != STORE_OK && c10d_session(c)->role == C10D_WORKER)
-        c10d_reject(c, status, key);
-}
-
 /* Says who the client is, and lets the hooks see an agent's request first. */
 static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *req)
 {
@@ -659,19 +637,11 @@ static enum c10d_verdict ask_hooks(struct conn *c, const struct c10d_request *re
         if (hooks->bind != NULL)
             hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
         if (conn_is_open(c) && c->carrier != NULL)
-            keep_binding(c, key);
+            carried_keep_binding(c, key);
         if (!conn_is_open(c))
             return C10D_ANSWERED;
     }
     return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
-}
-
-/* A request has begun, and takes more turns. */
-static bool is_busy(const struct conn *c)
-{
-    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
-
-    return s->busy != C10D_IDLE;
 }
 
 /* What follows from one turn of a request. */
@@ -679,88 +649,10 @@ static enum protocol_result end_turn(struct conn *c)
 {
     if (!conn_is_open(c))
         return PROTOCOL_ENDED;
-    if (!is_busy(c))
+    if (!c10d_is_busy(c))
         return PROTOCOL_MORE;
     conn_wait_for_costly(c);
     return PROTOCOL_DEFERRED;
-}
-
-/* --- Requests of carried sessions, each of which counts once. --- */
-
-static bool may_change(enum c10d_op op)
-{
-    static const bool changes[C10D_OP_COUNT] = {
-        [C10D_SET] = true,        [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
-        [C10D_DELETE_KEY] = true, [C10D_APPEND] = true,      [C10D_MULTI_SET] = true,
-        [C10D_QUEUE_PUSH] = true, [C10D_QUEUE_POP] = true,   [C10D_BARRIER] = true,
-    };
-
-    return changes[op];
-}
-
-/* The request has had its last turn; `before` it there had been so many changes. What follows from
- * a COMPARE_SET that was refused is not its own. */
-static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_t before)
-{
-    struct c10d *c10d = c10d_of(c);
-    struct carrier_result result = {.changed = may_change(req->op) &&
-                                               engine_changes(c10d->engine) != before,
-                                    .waits = c10d_session(c)->waiter != NULL,
-                                    .key = req->key,
-                                    .popped = c10d->popped,
-                                    .popped_of = c10d->popped_of};
-
-    if (req->op == C10D_COMPARE_SET) {
-        result.took =
-            result.changed && slice_equal(blob_slice(keymap_get(keys_of(c), req->key)), req->value);
-        result.changed = result.took;
-    }
-    c->carrier->functions->done(c, &result);
-}
-
-/* The BARRIER has been counted before a start, or in a connection that was lost. */
-static void wait_again(struct conn *c, const struct c10d_request *req)
-{
-    enum store_status status;
-
-    if (!watchers_left(c))
-        return;
-    status = keymap_barrier_wait(keys_of(c), req->key, c, &c10d_session(c)->waiter);
-    if (status != STORE_OK)
-        c10d_reject(c, status, req->key);
-}
-
-/* Before a turn of a request. False: there is nothing to do, any more. */
-__attribute__((noinline)) static bool begin_carried(struct conn *c, const struct c10d_request *req,
-                                                    uint64_t *changes)
-{
-    const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
-
-    *changes = engine_changes(c10d_of(c)->engine);
-    switch (c->carrier->functions->begin(c, may_change(req->op), barrier)) {
-    case CARRIER_PROCEED:
-        return true;
-    case CARRIER_REFUSED:
-        return false;
-    case CARRIER_WAITS_AGAIN:
-        wait_again(c, req);
-        break;
-    case CARRIER_REPEATED:
-        break;
-    }
-    if (conn_is_open(c))
-        tell_carrier(c, req, *changes);
-    return false;
-}
-
-/* Behind a turn of a request. */
-__attribute__((noinline)) static void end_carried(struct c10d *c10d, struct conn *c,
-                                                  const struct c10d_request *req, uint64_t changes)
-{
-    if (conn_is_open(c) && !is_busy(c))
-        tell_carrier(c, req, changes);
-    blob_unref(c10d->popped);
-    c10d->popped = NULL;
 }
 
 /* --- Turns. --- */
@@ -772,15 +664,15 @@ static enum protocol_result go_on(struct conn *c, const struct c10d_request *req
     bool is_carried = c->carrier != NULL;
     uint64_t changes = 0;
 
-    if (is_carried && !begin_carried(c, req, &changes))
+    if (is_carried && !carried_begin(c, req, &changes))
         return end_turn(c);
     if (c10d_session(c)->busy == C10D_LISTS)
         handle_list(c, req);
     else
         run_job(c, req);
     if (is_carried)
-        end_carried(c10d, c, req, changes);
-    else if (conn_is_open(c) && !is_busy(c) && conn_net(c)->draining)
+        carried_end(c10d, c, req, changes);
+    else if (conn_is_open(c) && !c10d_is_busy(c) && conn_net(c)->draining)
         conn_finish(c);
     return end_turn(c);
 }
@@ -819,7 +711,7 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     bool is_carried = c->carrier != NULL;
     enum c10d_verdict verdict;
 
-    if (is_carried && !begin_carried(c, req, &changes))
+    if (is_carried && !carried_begin(c, req, &changes))
         return end_turn(c);
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
@@ -830,7 +722,7 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
                        (engine->store.ready.told - told) * TOLD_COST);
     if (is_carried)
-        end_carried(c10d, c, req, changes);
+        carried_end(c10d, c, req, changes);
     return end_turn(c);
 }
 
@@ -845,7 +737,7 @@ static bool is_large(const struct c10d_request *req, size_t size)
 static void give_up_wait(struct conn *c)
 {
     if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)
-        drop_wait(c);
+        c10d_drop_wait(c);
 }
 
 /* The request that has begun gets one more turn; its bytes begin there. */
@@ -873,9 +765,9 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
  * conn_end_costly(). */
 static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
 {
-    if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(keys_of(c))))
+    if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(c10d_keys(c))))
         return PROTOCOL_PAUSED;
-    if (size <= CHEAP_SIZE && keys_of(c)->present <= CHEAP_LIST)
+    if (size <= CHEAP_SIZE && c10d_keys(c)->present <= CHEAP_LIST)
         return PROTOCOL_MORE;
     return conn_begin_costly(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
 }
@@ -921,7 +813,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
         enum parse_result parsed;
         size_t size;
 
-        if (is_busy(c)) {
+        if (c10d_is_busy(c)) {
             result = resume_request(c, rest.ptr, &size);
         } else {
             give_up_wait(c);
@@ -953,7 +845,7 @@ static void resume(struct conn *c, struct wake *w)
     struct blob *event;
 
     if (w->kind == WAKE_WAITER) {
-        drop_wait(c);
+        c10d_drop_wait(c);
         if ((c->carrier == NULL || c->carrier->functions->woken(c)) && conn_can_push(c))
             reply_u8(c, C10D_STOP_WAITING);
         return;
@@ -1005,54 +897,6 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
-                        bool pinged)
-{
-    struct c10d *c10d = p->arg;
-
-    c->protocol = p;
-    c10d_session(c)->version = (uint8_t)version;
-    c10d_session(c)->pinged = pinged;
-    engine_session_began(c10d->engine, conn_space(c));
-}
-
-bool c10d_restore(struct conn *c, uint64_t worker_store)
-{
-    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
-
-    c10d_session(c)->role = C10D_RESUMED;
-    if (worker_store != 0 && hooks->rebind != NULL)
-        hooks->rebind(hooks->arg, c, worker_store);
-    return worker_store == 0 || c10d_session(c)->role == C10D_WORKER;
-}
-
-void c10d_rewind(struct conn *c)
-{
-    end_work(c);
-    c10d_session(c)->progress = (struct c10d_progress){0};
-}
-
-void c10d_drop_wait(struct conn *c)
-{
-    drop_wait(c);
-}
-
-void c10d_set_away(struct conn *c, bool away)
-{
-    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
-
-    if (c10d_session(c)->role == C10D_AGENT && hooks->set_away != NULL)
-        hooks->set_away(hooks->arg, c, away);
-}
-
-void c10d_note_returned(const struct protocol *p, struct engine_space *space)
-{
-    const struct c10d *c10d = p->arg;
-
-    if (c10d->hooks.returned != NULL)
-        c10d->hooks.returned(c10d->hooks.arg, space);
-}
-
 static const char *version_name(const struct conn *c)
 {
     const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
@@ -1084,7 +928,7 @@ struct protocol c10d_protocol(struct c10d *c10d)
                              .arg = c10d,
                              .begin = begin,
                              .read = read_requests,
-                             .is_busy = is_busy,
+                             .is_busy = c10d_is_busy,
                              .resume = resume,
                              .end = end,
                              .version = version_name};

@@ -1,0 +1,126 @@
+/* Sessions that are carried. See carried.h for the contract. */
+#include "rdzv/c10d/carried.h"
+
+/* --- Requests, each of which counts once. --- */
+
+static bool may_change(enum c10d_op op)
+{
+    static const bool changes[C10D_OP_COUNT] = {
+        [C10D_SET] = true,        [C10D_COMPARE_SET] = true, [C10D_ADD] = true,
+        [C10D_DELETE_KEY] = true, [C10D_APPEND] = true,      [C10D_MULTI_SET] = true,
+        [C10D_QUEUE_PUSH] = true, [C10D_QUEUE_POP] = true,   [C10D_BARRIER] = true,
+    };
+
+    return changes[op];
+}
+
+/* The request has had its last turn; `before` it there had been so many changes. What follows from
+ * a COMPARE_SET that was refused is not its own. */
+static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_t before)
+{
+    struct c10d *c10d = c10d_of(c);
+    struct carrier_result result = {.changed = may_change(req->op) &&
+                                               engine_changes(c10d->engine) != before,
+                                    .waits = c10d_waits(c),
+                                    .key = req->key,
+                                    .popped = c10d->popped,
+                                    .popped_of = c10d->popped_of};
+
+    if (req->op == C10D_COMPARE_SET) {
+        result.took = result.changed &&
+                      slice_equal(blob_slice(keymap_get(c10d_keys(c), req->key)), req->value);
+        result.changed = result.took;
+    }
+    c->carrier->functions->done(c, &result);
+}
+
+bool carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes)
+{
+    const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
+
+    *changes = engine_changes(c10d_of(c)->engine);
+    switch (c->carrier->functions->begin(c, may_change(req->op), barrier)) {
+    case CARRIER_PROCEED:
+        return true;
+    case CARRIER_REFUSED:
+        return false;
+    case CARRIER_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
+        c10d_await_barrier(c, req->key);
+        break;
+    case CARRIER_REPEATED:
+        break;
+    }
+    if (conn_is_open(c))
+        tell_carrier(c, req, *changes);
+    return false;
+}
+
+void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
+                 uint64_t changes)
+{
+    if (conn_is_open(c) && !c10d_is_busy(c))
+        tell_carrier(c, req, changes);
+    blob_unref(c10d->popped);
+    c10d->popped = NULL;
+}
+
+void carried_note_popped(const struct conn *c, const struct store_result *result)
+{
+    struct c10d *c10d = c10d_of(c);
+
+    c10d->popped = result->value;
+    c10d->popped_of = (uint64_t)result->count;
+}
+
+void carried_keep_binding(struct conn *c, struct slice key)
+{
+    enum store_status status = c->carrier->functions->bound(c, c10d_worker_store(c));
+
+    if (status != STORE_OK && c10d_session(c)->role == C10D_WORKER)
+        c10d_reject(c, status, key);
+}
+
+/* --- The session. --- */
+
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged)
+{
+    struct c10d *c10d = p->arg;
+
+    c->protocol = p;
+    c10d_session(c)->version = (uint8_t)version;
+    c10d_session(c)->pinged = pinged;
+    engine_session_began(c10d->engine, conn_space(c));
+}
+
+bool c10d_restore(struct conn *c, uint64_t worker_store)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+
+    c10d_session(c)->role = C10D_RESUMED;
+    if (worker_store != 0 && hooks->rebind != NULL)
+        hooks->rebind(hooks->arg, c, worker_store);
+    return worker_store == 0 || c10d_session(c)->role == C10D_WORKER;
+}
+
+void c10d_rewind(struct conn *c)
+{
+    c10d_end_work(c);
+    c10d_session(c)->progress = (struct c10d_progress){0};
+}
+
+void c10d_set_presence(struct conn *c, enum c10d_presence presence)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+
+    if (c10d_session(c)->role == C10D_AGENT && hooks->set_presence != NULL)
+        hooks->set_presence(hooks->arg, c, presence);
+}
+
+void c10d_note_returned(const struct protocol *p, struct engine_space *space)
+{
+    const struct c10d *c10d = p->arg;
+
+    if (c10d->hooks.returned != NULL)
+        c10d->hooks.returned(c10d->hooks.arg, space);
+}

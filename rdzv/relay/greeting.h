@@ -1,0 +1,27 @@
+/* How a relay and its store begin: what each says of itself in HELLO and WELCOME, and which version
+ * of the frames follows from that. A build speaks the versions from RELAY_VERSION_MIN to
+ * RELAY_VERSION_MAX; of those that both speak, the store takes the newest. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "proto/relay.pb-c.h"
+
+#define GREETING_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
+#define GREETING_WHY_MAX     224 /* why there is no version */
+
+/* Fills in the versions and the release. They are static. */
+void greeting_hello(Rdzv__RelayHello *hello);
+
+/* Which version to speak with that relay. 0: there is none, and *why says who is too old. */
+uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
+
+/* Fills in that version and the release, which is static. */
+void greeting_welcome(Rdzv__RelayWelcome *welcome, uint32_t version);
+
+/* True: this build speaks the version that the store has taken. */
+bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome);
+
+/* A release that the other side has sent, for logs: without what would end a line or a word, and
+ * "unknown" of one that did not say it. Returns `out`. */
+const char *greeting_release(ProtobufCBinaryData release, char out[GREETING_RELEASE_MAX]);
