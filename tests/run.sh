@@ -2,13 +2,14 @@
 # Everything that is tested, from nothing: installs, builds with gcc and with clang (sanitizers on),
 # and runs every test.
 #
-#   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--only STEP[,STEP…]] [--list]
+#   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--at-once N] [--only STEP[,STEP…]] [--list]
 #
-#   --all     also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every compiler
-#             with and without sanitizers, a fresh seed, and a minute of each fuzzer
-#   --seed N  the seed of every test that takes one (1; with --all a fresh one, which is printed)
-#   --fuzz N  N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
-#   --only    those steps alone (their names: --list); installing and building always come first
+#   --all        also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every
+#                compiler with and without sanitizers, a fresh seed, and a minute of each fuzzer
+#   --seed N     the seed of every test that takes one (1; with --all a fresh one, which is printed)
+#   --fuzz N     N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
+#   --at-once N  so many steps at a time (one more than there are CPUs, at most 5)
+#   --only       those steps alone (their names: --list); installing and building always come first
 #
 # Each step's output is in build-test/logs/. The last line is the sum: `N passed, N failed, N skipped`.
 # Exit 0 when nothing failed. Needs root, or sudo, where something is missing.
@@ -18,14 +19,14 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$ROOT/build-test
 LOGS=$WORK/logs
 PYTHON=/usr/bin/python3
-ALL=no SEED= FUZZ=0 ONLY= LIST=no
-passed=0 failed=0 skipped=0 broken=()
+ALL=no SEED= FUZZ=0 ONLY= LIST=no AT_ONCE=
 
 while [ $# -gt 0 ]; do
     case $1 in
     --all) ALL=yes ;;
     --seed) SEED=${2:?run.sh: --seed needs a number}; shift ;;
     --fuzz) FUZZ=${2:?run.sh: --fuzz needs seconds}; shift ;;
+    --at-once) AT_ONCE=${2:?run.sh: --at-once needs a number}; shift ;;
     --only) ONLY=${2:?run.sh: --only needs steps}; shift ;;
     --list) LIST=yes ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
@@ -40,38 +41,11 @@ if [ "$ALL" = yes ]; then
 fi
 SEED=${SEED:-1}
 
-wanted() { [ -z "$ONLY" ] || case ",$ONLY," in *",$1,"*) true ;; *) false ;; esac; }
-
-# step NAME COMMAND…: runs it and adds up what its last `N passed, N failed` line says; a command
-# without such a line counts as one. A failure shows the end of its output, and the rest goes on.
-step()
-{
-    local name=$1 log=$LOGS/$1.log start=$SECONDS status=0 counts p f s
-    shift
-
-    [ "$LIST" = no ] || { echo "$name"; return 0; }
-    wanted "$name" || return 0
-    echo "run.sh: $name: $*"
-    "$@" >"$log" 2>&1 </dev/null || status=$?
-    counts=$(grep -E '^([a-z]+: )?[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1 || true)
-    p=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' <<<"$counts")
-    f=$(sed -nE 's/.*\b([0-9]+) failed.*/\1/p' <<<"$counts")
-    s=$(sed -nE 's/.*\b([0-9]+) skipped.*/\1/p' <<<"$counts")
-    if [ -z "$counts" ]; then
-        p=$((status == 0)) f=$((status != 0))
-    elif [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
-        f=1 # it ended badly after it had counted
-    fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
-    echo "run.sh: $name: $p passed, $f failed, ${s:-0} skipped ($((SECONDS - start)) s)"
-    grep -iE '^ *skip' "$log" | sed 's/^/    /' | head -n 20 || true
-    if [ "$f" -ne 0 ]; then
-        broken+=("$name")
-        echo "---- the end of $log"
-        tail -n 60 "$log"
-        echo "----"
-    fi
-}
+if [ -z "$AT_ONCE" ]; then
+    AT_ONCE=$(($(nproc) + 1))
+    [ "$AT_ONCE" -le 5 ] || AT_ONCE=5 # more jobs and daemons want more memory than machines have
+fi
+. "$ROOT/tests/support/steps.sh"
 
 # build FOLDER COMPILER [OPTION…]: all of it, or $TARGET
 build()
@@ -90,13 +64,40 @@ build()
     fi
 }
 
+# aside NAME COMMAND…: beside what follows, until `joined`, which shows what it had to say.
+aside()
+{
+    [ "$LIST" = no ] || return 0
+    ASIDE=$LOGS/$1.log
+    shift
+    "$@" >"$ASIDE" 2>&1 </dev/null &
+    ASIDE_PID=$!
+    trap wait EXIT # nothing is left half installed
+}
+
+joined()
+{
+    local status=0
+
+    [ "$LIST" = no ] || return 0
+    wait "$ASIDE_PID" || status=$?
+    cat "$ASIDE"
+    [ "$status" -eq 0 ] || { echo "0 passed, 1 failed"; exit 1; }
+}
+
+install_torch()
+{
+    install_venv
+    [ "$ALL" = no ] || install_trees
+}
+
 # meson_tests FOLDER [TEST…]: those, or all
 meson_tests()
 {
     local status=0 report folder=$1
     shift
 
-    report=$(meson test -C "$folder" --print-errorlogs --no-rebuild --timeout-multiplier 4 "$@" 2>&1) || status=$?
+    report=$(meson test -C "$folder" --print-errorlogs --no-rebuild --timeout-multiplier 8 "$@" 2>&1) || status=$?
     echo "$report"
     sed -nE 's/^Ok: +([0-9]+).*/\1/p' <<<"$report" >"$folder/ok"
     echo "$(cat "$folder/ok") passed, $(sed -nE 's/^Fail: +([0-9]+).*/\1/p' <<<"$report") failed," \
@@ -127,10 +128,12 @@ fuzz_one()
     "$target" "${args[@]}"
 }
 
+# Built here, while other steps run.
 fuzz_all()
 {
     local folder failed=0 count=0
 
+    TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true
     for folder in tests/fuzz/corpus/*/; do
         count=$((count + 1))
         fuzz_one "$(basename "$folder")" || failed=$((failed + 1))
@@ -145,20 +148,20 @@ if [ "$LIST" = no ]; then
     mkdir -p "$LOGS"
     . "$ROOT/tests/support/install.sh"
     install_build
-    install_test
-    install_venv
-    [ "$ALL" = no ] || install_trees
+    aside install-test install_test
 fi
 
 SAN="-Db_sanitize=address,undefined -Db_lundef=false"
 build gcc gcc
+joined
+aside install-torch install_torch
 build asan clang $SAN
 if [ "$ALL" = yes ]; then
     build clang clang
     build gcc-asan gcc $SAN
     build tsan clang -Db_sanitize=thread -Db_lundef=false
 fi
-! wanted fuzz || TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true
+joined
 
 # A report of a sanitizer ends the daemon with a code of its own, which every test takes for a failure.
 export ASAN_OPTIONS=abort_on_error=0:exitcode=86:detect_leaks=1:strict_string_checks=1
@@ -229,29 +232,32 @@ step manifest env RDZV_SEED="$SEED" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
-step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
+job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
-step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 $RELEASES
-step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
-step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
-step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
+# The scenario `plain` is how `worker-crash` begins and ends.
+job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 \
+    ${RELEASES:---scenario worker-crash --scenario agent-death --scenario scale-up}
+job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
+job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
+job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then
-    step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4
+    job_step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4
 else
-    step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --seed "$SEED" --jobs 2
+    job_step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --seed "$SEED" --jobs 2
 fi
 if [ "$ALL" = yes ]; then
-    step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --seed "$SEED" --jobs 4
+    job_step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --seed "$SEED" --jobs 4
 else
-    step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --seed "$SEED" --jobs 2
+    job_step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --seed "$SEED" --jobs 2
 fi
-[ "$ALL" = no ] || step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
-[ "$ALL" = no ] || step torch-chaos-relays $PYTHON tests/torch/chaos.py --relays --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
+[ "$ALL" = no ] || job_step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
+[ "$ALL" = no ] || job_step torch-chaos-relays $PYTHON tests/torch/chaos.py --relays --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
 [ "$LIST" = no ] || exit 0
 
+run_steps || true
 echo
-if [ ${#broken[@]} -eq 0 ]; then
+if [ "$failed" -eq 0 ]; then
     echo "run.sh: PASS: everything held ($((SECONDS / 60)) min)"
 else
     echo "run.sh: FAIL: ${broken[*]} (logs in $LOGS; one step again: tests/run.sh${RELEASES:+ --all} --seed $SEED --only STEP)"

@@ -1,6 +1,7 @@
 /* Prints findings as text, JSON or SARIF, and the rules. */
 #include "deploy/check/check_print.h"
 
+#include "deploy/yaml/diag.h"
 #include "deploy/yaml/text_wrap.h"
 
 #include <cjson/cJSON.h>
@@ -17,19 +18,6 @@ const char *check_severity_name(enum check_severity severity)
 
 /* --- Text. --- */
 
-/* Escapes control characters, so that a file cannot send them to a terminal. */
-static void print_safe(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c < 0x20 || c == 0x7f)
-            fprintf(out, "\\x%02x", c);
-        else
-            fputc(c, out);
-    }
-}
-
 static void print_reasons(FILE *out, const struct check_rule *rule)
 {
     text_wrap(out, "    why:", 12, rule->why);
@@ -41,10 +29,10 @@ void check_print_text(FILE *out, const struct check *c)
     for (size_t i = 0; i < c->count; i++) {
         const struct check_finding *f = &c->findings[i];
 
-        print_safe(out, f->file);
+        diag_put(out, f->file);
         fprintf(out, ":%u:%u: %s: ", f->mark.line, f->mark.column,
                 severity_names[f->rule->severity]);
-        print_safe(out, f->text);
+        diag_put(out, f->text);
         fprintf(out, " [%s]\n", f->rule->id);
         print_reasons(out, f->rule);
     }

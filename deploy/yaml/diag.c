@@ -56,7 +56,7 @@ void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const ch
     va_end(args);
 }
 
-static void print_text(const char *text, FILE *out)
+void diag_put(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
@@ -77,11 +77,11 @@ void diag_print(const struct diag *d, FILE *out)
 
         if (e->kind != kind)
             continue;
-        print_text(e->file == NULL ? "rdzv-manifest" : e->file, out);
+        diag_put(out, e->file == NULL ? "rdzv-manifest" : e->file);
         if (e->file != NULL && e->mark.line > 0)
             fprintf(out, ":%u:%u", e->mark.line, e->mark.column);
         fputs(kind == DIAG_NOTE ? ": note: " : ": ", out);
-        print_text(e->text, out);
+        diag_put(out, e->text);
         fputc('\n', out);
     }
     if (d->errors > ERRORS_MAX)

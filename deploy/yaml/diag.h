@@ -37,8 +37,11 @@ void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const c
 void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Prints all errors or, if there are none, all notes, one line each. Control characters are
- * escaped, so that a file cannot send them to a terminal. */
+/* Prints text of a file, with control characters escaped, so that it cannot send them to a
+ * terminal. */
+void diag_put(FILE *out, const char *text);
+
+/* Prints all errors or, if there are none, all notes, one line each, in that way. */
 void diag_print(const struct diag *d, FILE *out);
 
 /* The exit code so far: 2 after an error, else 0. */

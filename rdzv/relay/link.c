@@ -304,13 +304,6 @@ struct protocol relay_link_protocol(struct relay_links *all)
 
 /* --- Time. --- */
 
-void relay_links_sweep_anew(struct relay_links *all)
-{
-    all->sweeps = true;
-    all->sweep.space = NULL;
-    all->sweep.session = 0;
-}
-
 /* Where the search goes on. If that session has ended meanwhile, from the first of its space. */
 static struct session *swept_next(const struct relay_links *all, const struct engine_space *space)
 {

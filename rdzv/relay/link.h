@@ -11,45 +11,7 @@
  * the engine keeps of a session (engine_session_find()) outlives the process, too. */
 #pragma once
 
-#include "rdzv/c10d/carried.h"
-#include "store/table.h"
-
-/* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
- * never later than 1.25 s (retry.h): at least six times within this time, which also lets the copy
- * of a lost SYN arrive. */
-#define RELAY_RETURN_MS 3000u
-
-/* Sessions of one link: as many clients as one address can have at one port. */
-#define RELAY_CLIENTS_MAX 65536u
-
-struct relay_link;
-struct relay_session;
-
-TAILQ_HEAD(relay_session_list, relay_session);
-
-/* All links of the daemon, and all sessions. */
-struct relay_links {
-    const struct config *config;
-    struct engine *engine;
-    struct net *net;
-    const struct protocol *c10d;
-    char store_name[CONN_VIA_MAX];
-    size_t clients_max; /* sessions of one link: RELAY_CLIENTS_MAX */
-
-    struct table sessions;              /* by id and space */
-    struct relay_session_list detached; /* the longest first */
-    struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
-                                           back within RELAY_RETURN_MS */
-    uint64_t started_ms; /* engine_lived_ms(): --session-timeout of sessions that only the engine
-                            knows begins */
-    size_t missed;       /* spaces that miss sessions from before the start */
-    bool sweeps;         /* there may be some */
-    struct {
-        struct engine_space *space; /* NULL: the first */
-        uint64_t session;           /* 0: the first */
-    } sweep;                        /* where the search for them goes on */
-    bool stopping;                  /* sessions stay in the engine, for the next start */
-};
+#include "rdzv/relay/links.h"
 
 /* All of them outlive it. */
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
@@ -66,9 +28,6 @@ struct protocol relay_link_protocol(struct relay_links *all);
 
 /* The daemon ends: connections that are closed from now on end no session. */
 void relay_links_stop(struct relay_links *all);
-
-/* Looks for sessions that only the engine knows, from the first on. */
-void relay_links_sweep_anew(struct relay_links *all);
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);

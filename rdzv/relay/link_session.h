@@ -3,7 +3,7 @@
 #pragma once
 
 #include "proto/relay.h"
-#include "rdzv/relay/link.h"
+#include "rdzv/relay/links.h"
 
 struct relay_link {
     struct carrier carrier; /* of its own connection: looks in when that has sent something */

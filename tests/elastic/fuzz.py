@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import torch_state as ts  # noqa: E402
 from agents import (PING, PREFIX, VALIDATE, cas_request, get_request, set_request,  # noqa: E402
                     text, wait_request)
-from servers import OPERATOR, Rdzvd, free_port, token_flag  # noqa: E402
+from servers import OPERATOR, Rdzvd, free_ports, token_flag  # noqa: E402
 
 RUNS = [b"j", b"k", b"j.0/x", b""]
 NAMES = ["a", "b", "c", "d", "n" * 300]
@@ -102,8 +102,9 @@ class Fuzz:
                  "--expect", rng.choice(["off", "1", "3"]),
                  "--close-from-members", rng.choice(["on", "on", "off"])]
         if rng.random() < 0.4:
-            low = free_port()
-            flags += ["--worker-ports", "%d-%d" % (low, min(low + rng.randrange(20), 65535))]
+            count = 1 + rng.randrange(20)
+            low = free_ports(count)
+            flags += ["--worker-ports", "%d-%d" % (low, low + count - 1)]
         if rng.random() < 0.3:
             flags += ["--advertise", "somewhere.example:1"]
         if rng.random() < 0.15:

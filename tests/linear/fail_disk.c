@@ -1,15 +1,13 @@
 /* For tests of linearizability: a disk that fails, is slow, or takes half of a write and then the
  * process with it. With LD_PRELOAD; the page in the file $FAIL_DISK is shared with the test, which
  * says what happens. Built with offsets of 64 bits, as the daemon is: both call pwrite64(). */
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "tests/support/preload.h"
 
 struct page {
     volatile int64_t write_error; /* an errno: writes fail with it, after half of the bytes */
@@ -25,16 +23,10 @@ static struct page *page = &none;
 
 __attribute__((constructor)) static void find_page(void)
 {
-    const char *path = getenv("FAIL_DISK");
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    void *at = MAP_FAILED;
+    struct page *shared = preload_page("FAIL_DISK", sizeof *page);
 
-    if (fd >= 0) {
-        at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-    }
-    if (at != MAP_FAILED)
-        page = at;
+    if (shared != NULL)
+        page = shared;
 }
 
 static void pass(int64_t us)
@@ -66,8 +58,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
 {
     static writer *next;
 
-    if (next == NULL)
-        next = (writer *)dlsym(RTLD_NEXT, "pwritev64");
+    preload_next(&next, "pwritev64");
     pass(page->write_us);
     if (page->writes_left > 0 && __sync_sub_and_fetch(&page->writes_left, 1) == 0) {
         write_half(next, fd, parts, count, at);
@@ -91,8 +82,7 @@ int fdatasync(int fd)
 {
     static int (*next)(int);
 
-    if (next == NULL)
-        next = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    preload_next(&next, "fdatasync");
     pass(page->sync_us);
     return fails(page->sync_error) ? -1 : next(fd);
 }

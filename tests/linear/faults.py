@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import struct
 import tempfile
 import time
@@ -22,14 +21,6 @@ def preload():
     """fail_disk.c, of the build that the daemon is of."""
     return os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
                         "libfail_disk.so")
-
-
-def hold(port):
-    """A socket that has the port, too, so that nobody takes it while the daemon is away."""
-    s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(("127.0.0.1", port))
-    return s
 
 
 class Disk:
@@ -71,13 +62,7 @@ class Cluster:
 
     def first_start(self):
         """On ports that it keeps."""
-        self.held = []
-        while len(self.held) < 3:
-            try:
-                self.held.append(hold(free_port()))
-            except OSError:
-                pass  # another test took it just now
-        self.ports = [s.getsockname()[1] for s in self.held]
+        self.ports = [free_port() for _ in range(3)]
         self.start()
 
     def start(self):
@@ -224,7 +209,5 @@ class Cluster:
             self.log.append(r.log())
         if self.proxy:
             self.proxy.close()
-        for s in self.held:
-            s.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return "\n--\n".join(self.log)

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "tests/loop/requests.h"
+
 void loop_configure(struct loop *l, const char *const *flags)
 {
     char *argv[32] = {(char *)(uintptr_t) "rdzvd", (char *)(uintptr_t) "--listen",
@@ -305,6 +307,42 @@ unsigned loop_expect_answer(struct loop *l, int fd, char *body, size_t cap)
     if (cap > 0)
         body[left < cap ? left : cap - 1] = '\0';
     return status;
+}
+
+int loop_connect_modern(struct loop *l)
+{
+    int fd = loop_connect(l, false);
+
+    loop_send(l, fd, TEXT(VALIDATE PING));
+    loop_expect(l, fd, "abcd", 4);
+    return fd;
+}
+
+void loop_set_large(struct loop *l, int fd, size_t len)
+{
+    uint8_t head[11 + 8] = "\1\2\0\0\0\0\0\0\0/k";
+    char *value = malloc(len);
+
+    assert_non_null(value);
+    memset(value, 'x', len);
+    bytes_put_u64(head + 11, len);
+    loop_send(l, fd, head, sizeof head);
+    loop_send(l, fd, value, len);
+    loop_send(l, fd, TEXT(PING));
+    loop_expect(l, fd, "abcd", 4);
+    free(value);
+}
+
+void loop_set_key(struct loop *l, const char *key, const char *value)
+{
+    struct engine *e = &l->server.engine;
+    struct store_result r;
+
+    engine_apply(e, TAILQ_FIRST(&e->spaces),
+                 &(struct command){
+                     .kind = COMMAND_KEY_SET, .key = slice_str(key), .value = slice_str(value)},
+                 &r);
+    assert_int_equal(r.status, STORE_OK);
 }
 
 bool loop_logged(struct loop *l, const char *text)

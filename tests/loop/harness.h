@@ -31,6 +31,13 @@ int loop_connect(struct loop *l, bool slow);
 /* The same, before the server has accepted it. */
 int loop_dial(struct loop *l, bool slow);
 
+/* A peer that has said VALIDATE of the modern version, and is answered. */
+int loop_connect_modern(struct loop *l);
+
+/* The key /k of that many bytes, set by such a peer; a key of the first space, set directly. */
+void loop_set_large(struct loop *l, int fd, size_t len);
+void loop_set_key(struct loop *l, const char *key, const char *value);
+
 /* The server's side of a peer; NULL when the server has none (any more). */
 struct conn *loop_conn(struct loop *l, int fd);
 

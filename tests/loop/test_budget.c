@@ -9,17 +9,9 @@
 #include <cmocka.h>
 
 #include "tests/loop/harness.h"
+#include "tests/loop/requests.h"
 
-#define VALIDATE "\0\xce\xf7\x85\x3c"
-#define TEXT(s)  (s), sizeof(s) - 1 /* a literal that may have NULs in it */
-#define PING \
-    "\x0d"   \
-    "abcd"
-#define SET_K    "\1\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
-#define WAIT_K   "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
-#define LIST     "\x11"
-#define DELETE_K "\x08\2\0\0\0\0\0\0\0/k"
-#define METRICS  "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+#define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct loop loop; /* large */
 
@@ -46,15 +38,6 @@ static void open_loop(const char *const *flags)
     step_ns = 0;
     loop_open(&loop, flags);
     loop.server.engine.options.clock = loop.server.net.budget.clock = &hand;
-}
-
-static int open_modern(void)
-{
-    int fd = loop_connect(&loop, false);
-
-    loop_send(&loop, fd, TEXT(VALIDATE PING));
-    loop_expect(&loop, fd, "abcd", 4);
-    return fd;
 }
 
 /* Sends without an iteration of the loop. */
@@ -116,7 +99,7 @@ static void costly_requests_have_one_budget(void **state)
         fds[i] = loop_connect(&loop, false);
         tell(fds[i], TEXT(METRICS));
     }
-    cheap = open_modern();
+    cheap = loop_connect_modern(&loop);
     LOOP_UNTIL(&loop, stats->http_requests == CLIENTS);
     for (int i = 0; i < CLIENTS; i++)
         loop_expect_answer(&loop, fds[i], NULL, 0);
@@ -151,8 +134,8 @@ static void costly_requests_take_turns(void **state)
     (void)state;
     open_loop(NULL);
     set_keys(&loop.server.engine, 0, 2000);
-    first = open_modern();
-    second = open_modern();
+    first = loop_connect_modern(&loop);
+    second = loop_connect_modern(&loop);
     step_ns = 2 * BUDGET_COSTLY_NS;
     tell(first, TEXT(LIST LIST LIST LIST LIST LIST LIST LIST PING));
     tell(second, TEXT(LIST PING));
@@ -232,7 +215,7 @@ static void who_is_not_read_in_time_is_read_in_the_next_iteration(void **state)
         memcpy(pongs + (size_t)i * 4, "abcd", 4);
     }
     for (int i = 0; i < CLIENTS; i++)
-        fds[i] = open_modern();
+        fds[i] = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++)
         tell(fds[i], pings, sizeof pings);
     step_ns = 2 * BUDGET_READ_NS;
@@ -297,8 +280,8 @@ static void an_iteration_sends_so_much(void **state)
     open_loop(NULL);
     set_large(LEN);
     for (int i = 0; i < CLIENTS; i++)
-        fds[i] = open_modern();
-    cheap = open_modern();
+        fds[i] = loop_connect_modern(&loop);
+    cheap = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++)
         tell(fds[i], TEXT(GET_LARGE));
     tell(cheap, TEXT(PING));
@@ -410,9 +393,9 @@ static void a_long_list_is_written_over_many_iterations(void **state)
     (void)state;
     open_loop(NULL);
     set_keys(e, 0, KEYS);
-    fd = open_modern();
-    other = open_modern();
-    leaver = open_modern();
+    fd = loop_connect_modern(&loop);
+    other = loop_connect_modern(&loop);
+    leaver = loop_connect_modern(&loop);
     before = stats->loop_iterations;
     tell(leaver, TEXT(LIST)); /* and does not wait for it */
     tell(fd, TEXT(LIST PING));
@@ -443,7 +426,7 @@ static void a_list_that_has_begun_is_answered_when_the_daemon_stops(void **state
     (void)state;
     open_loop(NULL);
     set_keys(e, 0, KEYS);
-    fd = open_modern();
+    fd = loop_connect_modern(&loop);
     tell(fd, TEXT(LIST PING));
     LOOP_UNTIL(&loop, TAILQ_FIRST(&e->spaces)->store->keys.list != NULL);
     transport_drain(&loop.server.net);
@@ -527,8 +510,8 @@ static void a_request_with_many_keys_takes_several_iterations(void **state)
 
     (void)state;
     open_loop(NULL);
-    fd = open_modern();
-    other = open_modern();
+    fd = loop_connect_modern(&loop);
+    other = loop_connect_modern(&loop);
     loop_send(&loop, fd, many, make_many(0x05, false)); /* CHECK */
     loop_expect(&loop, fd, "\1", 1);
     set_many(fd);
@@ -570,9 +553,9 @@ static void a_request_with_many_keys_may_be_left(void **state)
 
     (void)state;
     open_loop(NULL);
-    other = open_modern();
+    other = loop_connect_modern(&loop);
     for (int op = 0x0a; op <= 0x0b; op++) {
-        leaver = open_modern();
+        leaver = loop_connect_modern(&loop);
         ask_many(leaver, other, (uint8_t)op, TEXT("\1" FIRST_KEY ONE_MORE_V));
         assert_false(TAILQ_EMPTY(&keys_of_loop()->picks));
         conn_close(loop_conn(&loop, leaver), "test");
@@ -582,7 +565,7 @@ static void a_request_with_many_keys_may_be_left(void **state)
         assert_int_equal(keys_of_loop()->present, 1);
         assert_int_equal(keys_of_loop()->keys.count, 1);
     }
-    fd = open_modern();
+    fd = loop_connect_modern(&loop);
     ask_many(fd, other, 0x0b, TEXT("\1" FIRST_KEY ONE_MORE_V));
     transport_drain(&loop.server.net);
     loop_expect_end(&loop, fd);
@@ -606,9 +589,9 @@ static void those_who_stall_are_dropped_over_several_iterations(void **state)
 
     (void)state;
     open_loop(NULL);
-    cheap = open_modern();
+    cheap = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = open_modern();
+        fds[i] = loop_connect_modern(&loop);
         loop_send(&loop, fds[i], "\1", 1);
     }
     step_ns = 500000;
@@ -641,9 +624,9 @@ static void those_who_are_woken_take_several_iterations(void **state)
 
     (void)state;
     open_loop(NULL);
-    writer = open_modern();
+    writer = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = open_modern();
+        fds[i] = loop_connect_modern(&loop);
         loop_send(&loop, fds[i], TEXT(WAIT_K));
         LOOP_UNTIL(&loop,
                    loop.server.engine.spaces.tqh_first->store->keys.waiters == (uint64_t)i + 1);
@@ -690,9 +673,9 @@ static void answers_go_before_what_nobody_asked_for(void **state)
 
     (void)state;
     open_loop(NULL);
-    writer = open_modern();
+    writer = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = open_modern();
+        fds[i] = loop_connect_modern(&loop);
         loop_send(&loop, fds[i], TEXT(WAIT_K));
         LOOP_UNTIL(&loop,
                    loop.server.engine.spaces.tqh_first->store->keys.waiters == (uint64_t)i + 1);
@@ -808,9 +791,9 @@ static void who_reads_late_is_told_everything(void **state)
     open_loop(NULL);
     for (int i = 0; i < WATCHERS; i++)
         open_watch(&watchers[i], i % 4 == 0);
-    writer = open_modern();
+    writer = loop_connect_modern(&loop);
     for (int i = 0; i < WAITERS; i++) {
-        waiters[i] = open_modern();
+        waiters[i] = loop_connect_modern(&loop);
         loop_send(&loop, waiters[i], TEXT(WAIT_K PING));
         loop_iterate(&loop);
     }
@@ -900,7 +883,7 @@ static void a_space_is_freed_over_several_iterations(void **state)
     (void)state;
     open_loop(NULL);
     set_keys(e, 0, 5000);
-    fd = open_modern();
+    fd = loop_connect_modern(&loop);
     step_ns = 2000000;
     engine_apply(e, TAILQ_FIRST(&e->spaces), &reset, &result);
     assert_int_equal(result.count, 5000);

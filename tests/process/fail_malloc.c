@@ -1,13 +1,10 @@
 /* For no_memory.py: a malloc() that fails when it is told to. With LD_PRELOAD; the page in the file
  * $FAIL_MALLOC is shared with the test, which says which call is to fail. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+
+#include "tests/support/preload.h"
 
 struct page {
     volatile int64_t left;   /* calls until the one that fails; 0: none does */
@@ -25,16 +22,7 @@ static int64_t freed; /* bytes, since the k-th call */
 
 __attribute__((constructor)) static void find_page(void)
 {
-    const char *path = getenv("FAIL_MALLOC");
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    void *at = MAP_FAILED;
-
-    if (fd >= 0) {
-        at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-    }
-    if (at != MAP_FAILED)
-        page = at;
+    page = preload_page("FAIL_MALLOC", sizeof *page);
 }
 
 /* What malloc() takes for them, about. */
@@ -84,8 +72,7 @@ void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset
 {
     static void *(*next)(void *, size_t, int, int, int, off_t);
 
-    if (next == NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "mmap");
+    preload_next(&next, "mmap");
     if (fd < 0 && fails(len)) {
         errno = ENOMEM;
         return MAP_FAILED;
@@ -98,8 +85,7 @@ void *mremap(void *old, size_t old_len, size_t len, int flags, ...)
 {
     static void *(*next)(void *, size_t, size_t, int, ...);
 
-    if (next == NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "mremap");
+    preload_next(&next, "mremap");
     if (len > old_len && fails(len)) {
         errno = ENOMEM;
         return MAP_FAILED;

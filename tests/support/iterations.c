@@ -1,16 +1,13 @@
 /* For iterations.py: how much CPU time each iteration of a daemon's loop takes, from one
  * epoll_wait() to the next. With LD_PRELOAD; the page in the file $ITERATIONS is shared with the
  * test. What other processes do to the machine does not show in it. */
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "tests/support/preload.h"
 
 #define KINDS 400 /* of 0.25 ms each, the last for all that is longer */
 
@@ -28,16 +25,7 @@ static uint64_t began_ns;
 
 __attribute__((constructor)) static void find_page(void)
 {
-    const char *path = getenv("ITERATIONS");
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    void *at = MAP_FAILED;
-
-    if (fd >= 0) {
-        at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-    }
-    if (at != MAP_FAILED)
-        page = at;
+    page = preload_page("ITERATIONS", sizeof *page);
 }
 
 static uint64_t cpu_ns(void)
@@ -76,8 +64,7 @@ int epoll_wait(int fd, struct epoll_event *events, int count, int timeout)
     bool loop = is_loop();
     int n;
 
-    if (next == NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "epoll_wait");
+    preload_next(&next, "epoll_wait");
     if (loop)
         end_iteration();
     n = next(fd, events, count, timeout);
@@ -93,8 +80,7 @@ int epoll_pwait2(int fd, struct epoll_event *events, int count, const struct tim
     bool loop = is_loop();
     int n;
 
-    if (next == NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "epoll_pwait2");
+    preload_next(&next, "epoll_pwait2");
     if (loop)
         end_iteration();
     n = next(fd, events, count, timeout, mask);

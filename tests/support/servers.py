@@ -4,6 +4,7 @@ Every server gets a port of its own that the kernel chose, runs in a process of 
 ended by its own pid. Nothing here knows what a test sends. Python's standard library only.
 """
 
+import fcntl
 import itertools
 import os
 import re
@@ -15,7 +16,6 @@ import tempfile
 import threading
 import time
 
-_tries = itertools.count(os.getpid())
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -32,20 +32,55 @@ def token_flag():
     return "--admin-token-file=" + os.path.join(ROOT, "tests", "support", "operator.token")
 
 
+class Ports:
+    """Ports for servers that cannot be told port 0, or that come back at the port they had.
+
+    They are free, and nobody else's until this process ends: each is a byte of one file that all
+    tests of this user lock, and the kernel unlocks what a process leaves. They lie below those that
+    it gives to connections and to listeners on port 0."""
+
+    FIRST = 10000
+
+    def __init__(self):
+        self.lock, self.mine, self.file = threading.Lock(), set(), None
+        self.tries = itertools.count(os.getpid())
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+            self.end = max(int(f.read().split()[0]), 2 * self.FIRST)
+
+    def claim(self, ports):
+        if not self.mine.isdisjoint(ports):
+            return False
+        try:
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, len(ports), ports[0])
+            for port in ports:
+                with socket.socket() as s:
+                    s.bind(("", port))
+        except OSError:  # another test or another server has one of them
+            return False
+        self.mine.update(ports)
+        return True
+
+    def take(self, count):
+        with self.lock:
+            if self.file is None:
+                path = os.path.join(tempfile.gettempdir(), "rdzv-test-ports-%d" % os.getuid())
+                self.file = open(path, "ab")
+            while True:
+                first = self.FIRST + next(self.tries) * 251 % (self.end - self.FIRST - count)
+                if self.claim(range(first, first + count)):
+                    return first
+
+
+_ports = Ports()
+
+
+def free_ports(count):
+    """The first of `count` ports in a row."""
+    return _ports.take(count)
+
+
 def free_port():
-    """A port that was free a moment ago, for servers that cannot be told port 0. It lies below the
-    ports that the kernel gives to connections and to listeners on port 0, so that none of those
-    takes it meanwhile. Calls in a row give ports 251 apart: there is room for a range."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
-        end = max(int(f.read().split()[0]), 20000)
-    while True:
-        port = 10000 + next(_tries) * 251 % (end - 10000)
-        with socket.socket() as s:
-            try:
-                s.bind(("", port))
-                return port
-            except OSError:
-                pass  # another server has it
+    return free_ports(1)
 
 
 class Server:

@@ -35,6 +35,13 @@ from servers import Etcd, Rdzvd  # noqa: E402
 # ------------------------------------------------------------ scenarios
 
 
+def started_once(job, since=0):
+    """The 4 workers of a world, that is; all of it has happened behind `since`."""
+    starts = [e for e in job.events[since:] if e["event"] == "start"]
+    if len(starts) != 4:
+        raise JobFailed("workers were started again without a reason: %s" % starts)
+
+
 def plain(start, tell):
     """Two agents with two workers each train to the end."""
     job = start("2:2")
@@ -43,9 +50,7 @@ def plain(start, tell):
     job.wait_training(4)
     tell("4 workers of 2 agents train")
     job.finish(4)
-    starts = [e for e in job.events if e["event"] == "start"]
-    if len(starts) != 4:
-        raise JobFailed("workers were started again without a reason: %s" % starts)
+    started_once(job)
 
 
 def worker_crash(start, tell):
@@ -54,6 +59,7 @@ def worker_crash(start, tell):
     job.start_agent("a")
     job.start_agent("b")
     job.wait_training(4)
+    started_once(job)
     mark = job.mark()
     name = job.agent_of(0)
     pid = job.kill_worker(name, 0)
@@ -63,6 +69,7 @@ def worker_crash(start, tell):
         raise JobFailed("the new world did not go on from the checkpoint")
     tell("4 workers train again, from step %d on" % job.first_step(4, since=mark))
     job.finish(4)
+    started_once(job, since=mark)
 
 
 def agent_death(start, tell):

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "proto/http.h"
+#include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define BYTES(s)                            \
@@ -17,17 +18,6 @@
     }
 
 static const struct http_limits limits = {HTTP_HEAD_MAX};
-
-/* The parser reads copies of exactly the right size, so that ASan sees a byte too many. */
-static struct slice copy(struct slice s)
-{
-    uint8_t *bytes = malloc(s.len == 0 ? 1 : s.len);
-
-    assert_non_null(bytes);
-    if (s.len > 0)
-        memcpy(bytes, s.ptr, s.len);
-    return (struct slice){bytes, s.len};
-}
 
 static struct slice first(struct slice s, size_t len)
 {
@@ -89,10 +79,10 @@ static struct verdict parse(struct http_parser *p, struct slice in, const struct
 static struct verdict parse_copy(enum place place, struct slice in)
 {
     struct http_parser p = parser_at(place);
-    struct slice part = copy(in);
+    struct slice part = exact(in.ptr, in.len);
     struct verdict v = parse(&p, part, &limits);
 
-    free((void *)part.ptr);
+    exact_free(part);
     return v;
 }
 
@@ -385,10 +375,10 @@ static void single_bytes_give_the_same_head(void **state)
         struct http_parser p = parser_at(LATER);
 
         for (size_t len = 1; len <= in.len; len++) {
-            struct slice part = copy(first(in, len));
+            struct slice part = exact(in.ptr, len);
 
             v = parse(&p, part, &limits);
-            free((void *)part.ptr);
+            exact_free(part);
             if (len < in.len)
                 check_verdict(name, len, v, PARSE_MORE, "");
         }
@@ -419,10 +409,10 @@ static void line_ends_after_a_post_are_passed_over(void **state)
 
         assert_int_equal(parse_copy(cases[i].place, cases[i].in).result, cases[i].result);
         for (size_t len = 1; len <= cases[i].in.len && v.result == PARSE_MORE; len++) {
-            struct slice part = copy(first(cases[i].in, len));
+            struct slice part = exact(cases[i].in.ptr, len);
 
             v = parse(&p, part, &limits);
-            free((void *)part.ptr);
+            exact_free(part);
         }
         assert_int_equal(v.result, cases[i].result);
         if (v.result == PARSE_DONE)

@@ -9,23 +9,13 @@
 #include <cmocka.h>
 
 #include "proto/http.h"
+#include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define BYTES(s)                            \
     {                                       \
         (const uint8_t *)(s), sizeof(s) - 1 \
     }
-
-/* The reader gets copies of exactly the right size, so that ASan sees a byte too many. */
-static struct slice copy(struct slice s)
-{
-    uint8_t *bytes = malloc(s.len == 0 ? 1 : s.len);
-
-    assert_non_null(bytes);
-    if (s.len > 0)
-        memcpy(bytes, s.ptr, s.len);
-    return (struct slice){bytes, s.len};
-}
 
 #define END "0\r\n\r\n"
 
@@ -83,7 +73,7 @@ static void read_chunked(const struct chunked *c, size_t cut, size_t step)
     const char *why = NULL;
 
     for (;;) {
-        struct slice part = copy((struct slice){c->in.ptr + at, have - at}), data;
+        struct slice part = exact(c->in.ptr + at, have - at), data;
         size_t size = 0;
         enum parse_result result = http_next_chunk(&chunks, part, &data, &size, &why);
 
@@ -91,7 +81,7 @@ static void read_chunked(const struct chunked *c, size_t cut, size_t step)
             assert_ptr_equal(data.ptr + data.len, part.ptr + size);
             strncat(body, (const char *)data.ptr, data.len);
         }
-        free((void *)part.ptr);
+        exact_free(part);
         assert_in_range(size, 0, have - at);
         if (result == PARSE_BAD)
             break;

@@ -1,0 +1,65 @@
+/* A relay by hand: a test that sends the frames of a link to a whole server, and reads what comes.
+ */
+#pragma once
+
+#include "proto/relay.h"
+#include "tests/loop/harness.h"
+#include "tests/loop/requests.h"
+
+extern struct loop loop; /* the store */
+
+#define NOTHING "", 0
+
+/* --- Frames. --- */
+
+void hand_send(int fd, enum relay_kind kind, uint8_t flags, uint32_t channel, uint64_t number,
+               const void *payload, size_t len);
+
+/* A whole request in one frame; or of any length, in as many frames as it takes. */
+void hand_request(int fd, uint32_t channel, uint64_t number, const char *bytes, size_t len);
+void hand_request_in_parts(int fd, uint32_t channel, uint64_t number, const uint8_t *bytes,
+                           size_t len);
+
+/* SET of `key` (two letters), or QUEUE_PUSH, to a value of `len` bytes that begins behind the first
+ * 19; the caller frees it. */
+uint8_t *hand_large_request(uint8_t op, const char *key, size_t len);
+
+/* The next frame that comes; its payload is there until the next call. */
+struct relay_frame hand_next(int fd);
+
+/* The next frame has to be this one. */
+void hand_expect(int fd, enum relay_kind kind, int flags, uint32_t channel, uint64_t number,
+                 const char *payload, size_t len);
+
+/* All that was sent so far has been carried out: nothing has come of it, or whatever has. */
+void hand_expect_nothing(int fd);
+void hand_expect_carried_out(int fd);
+
+/* --- Links and sessions. --- */
+
+/* A connection that has said HELLO; or one that is welcome in the space `default`. */
+int hand_say_hello(const char *space, uint32_t min, uint32_t max);
+int hand_connect(void);
+
+/* Closes the link; over once the server knows. */
+void hand_lose_link(int fd);
+
+void hand_send_open(int fd, uint32_t channel, uint64_t id, bool resumes);
+
+/* A new session; or one that was there before, of which the server says that. */
+void hand_open(int fd, uint32_t channel, uint64_t id);
+void hand_resume(int fd, uint32_t channel, uint64_t id, int flags, uint64_t number,
+                 const char *answer, size_t len);
+
+/* Sessions that have no link have been so for that much longer; and a tick. */
+void hand_tick_after(uint64_t ms);
+
+/* --- A store that outlives its process. --- */
+
+void hand_store_open(void);
+
+/* It dies, with the link `fd`, and starts anew. */
+void hand_store_restart(int fd);
+
+/* Ends it, and removes its directory. */
+void hand_store_close(void);

@@ -1,0 +1,430 @@
+/* What one client's requests may take of an iteration, by the real clock and real hashes: costly
+ * ones, passwords, large values, runs that are due; and what is deferred goes on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/loop/harness.h"
+#include "tests/loop/requests.h"
+
+static struct loop loop; /* large */
+
+/* --- Budgets. --- */
+
+/* Costly requests with small answers do not keep other peers waiting: a peer that has used its
+ * budget goes on in the next iteration, and in the end all of them are answered. */
+static void one_peer_does_not_take_the_time_of_others(void **state)
+{
+    static const char heads[] = "HEAD /v2/keys/d?recursive=true HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const uint8_t ping[] = {0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 1, 2, 3, 4};
+    char value[4096], all[20 * (sizeof heads - 1)];
+    int greedy, modest;
+
+    (void)state;
+    memset(value, 'v', sizeof value);
+    loop_open(&loop, NULL);
+    for (int i = 0; i < 1000; i++) { /* 4 MB to render for each HEAD */
+        char path[32];
+        struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1};
+        struct store_result r;
+
+        snprintf(path, sizeof path, "/d/%d", i);
+        c.key = slice_str(path);
+        c.value = (struct slice){(const uint8_t *)value, sizeof value};
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+        assert_int_equal(r.tree.code, ETCD_OK);
+    }
+    greedy = loop_connect(&loop, false);
+    modest = loop_connect(&loop, false);
+    for (int i = 0; i < 20; i++)
+        memcpy(all + (size_t)i * (sizeof heads - 1), heads, sizeof heads - 1);
+    loop_send(&loop, greedy, all, sizeof all); /* and one iteration, as with each sending */
+    loop_send(&loop, modest, ping, sizeof ping);
+    loop_expect(&loop, modest, ping + 6, 4);
+    assert_in_range(loop.server.engine.stats.http_requests, 0, 5);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.http_requests == 20);
+    LOOP_UNTIL(&loop, loop_conn(&loop, greedy)->input != INPUT_DEFERRED);
+    loop_leave(&loop, greedy);
+    loop_leave(&loop, modest);
+    loop_close(&loop);
+}
+
+/* Short requests that walk many keys, or are answered with many bytes, are charged for that. */
+static void what_a_request_walks_is_charged(void **state)
+{
+    static const char metrics[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char append[] = "\11\x13\0\0\0\0\0\0\0/torch.rendezvous.j\4\0\0\0\0\0\0\0AAAA";
+    static char value[300001];
+    enum { KEYS = 5000, TIMES = 200 };
+    char appends[TIMES * (sizeof append - 1)];
+    uint8_t lists[TIMES], gets[TIMES * 11];
+    char all[TIMES * (sizeof metrics - 1)];
+    uint64_t before;
+    int greedy, modest;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    modest = loop_connect_modern(&loop);
+    for (int i = 0; i < KEYS; i++) {
+        char key[32];
+
+        snprintf(key, sizeof key, "%d", i);
+        loop_set_key(&loop, key, "");
+    }
+    greedy = loop_connect_modern(&loop);
+    memset(lists, 0x11, sizeof lists);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, lists, sizeof lists); /* and one iteration */
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    loop_set_large(&loop, modest, 300000);
+    greedy = loop_connect_modern(&loop);
+    for (int i = 0; i < TIMES; i++)
+        memcpy(gets + (size_t)i * 11, GET_K, 11);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, gets, sizeof gets);
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+
+    memset(value, 'A', sizeof value - 1);
+    memcpy(value, "gASV", 4);
+    loop_set_key(&loop, "/torch.rendezvous.j", value);
+    greedy = loop_connect_modern(&loop);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(appends + i * (sizeof append - 1), append, sizeof append - 1);
+    before = loop.server.engine.stats.c10d_requests;
+    loop_send(&loop, greedy, appends, sizeof appends);
+    assert_in_range(loop.server.engine.stats.c10d_requests - before, 1, 4);
+    loop_leave(&loop, greedy);
+
+    greedy = loop_connect(&loop, false);
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(all + i * (sizeof metrics - 1), metrics, sizeof metrics - 1);
+    loop_send(&loop, greedy, all, sizeof all);
+    assert_in_range(loop.server.engine.stats.http_requests, 1, 32);
+    loop_send(&loop, modest, TEXT(PING));
+    loop_expect(&loop, modest, "abcd", 4);
+    loop_leave(&loop, greedy);
+    loop_leave(&loop, modest);
+    loop_close(&loop);
+}
+
+/* --- Passwords. --- */
+
+#define WITH(credentials) "Host: x\r\nAuthorization: Basic " credentials "\r\n"
+#define WRONG             "GET /v2/keys/ HTTP/1.1\r\n" WITH("cm9vdDp3cm9uZw==") "\r\n"
+#define UNKNOWN           "GET /v2/keys/ HTTP/1.1\r\n" WITH("bm9ib2R5Ong=") "\r\n"
+#define RIGHT             "GET /v2/keys/ HTTP/1.1\r\n" WITH("cm9vdDpw") "\r\n"
+
+static uint64_t http_requests(void)
+{
+    return loop.server.engine.stats.http_requests;
+}
+
+static void expect_status(int fd, unsigned status)
+{
+    char body[256];
+
+    assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), status);
+}
+
+static void expect_answer(int fd, const char *request, unsigned status)
+{
+    loop_send_text(&loop, fd, request);
+    expect_status(fd, status);
+}
+
+/* Bodies of both kinds wait, too, and nothing comes out of order. */
+static void make_users(int fd)
+{
+    for (int i = 0; i < 4; i++) {
+        loop_send_text(&loop, fd,
+                       "PUT /v2/auth/users/root HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n"
+                       "{\"user\":\"root\",\"password\":\"p\"}"
+                       "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+                       "PUT /v2/auth/users/root HTTP/1.1\r\nHost: x\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\n"
+                       "10\r\n{\"user\":\"root\",\"\r\ne\r\npassword\":\"p\"}\r\n0\r\n\r\n");
+    }
+    for (int i = 0; i < 4; i++) {
+        expect_status(fd, i == 0 ? 201 : 200);
+        expect_status(fd, 200);
+        expect_status(fd, 200);
+    }
+}
+
+/* A hash takes milliseconds: there is one in each iteration, of all clients, and they take turns.
+ * Whether a user exists makes no difference. */
+static void hashes_of_passwords_take_turns(void **state)
+{
+    enum { TIMES = 10 };
+    int greedy, modest, other;
+    uint64_t before;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    modest = loop_connect(&loop, false);
+    make_users(modest);
+    expect_answer(modest, "PUT /v2/auth/enable HTTP/1.1\r\nHost: x\r\n\r\n", 200);
+    greedy = loop_connect(&loop, false);
+    other = loop_connect_modern(&loop);
+    before = http_requests();
+    loop_send_text(&loop, greedy,
+                   WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN WRONG UNKNOWN);
+    assert_int_equal(http_requests() - before, 1);
+    loop_send_text(&loop, modest, RIGHT);
+    expect_status(modest, 200);
+    assert_in_range(http_requests() - before, 2, 5);
+    expect_answer(modest, RIGHT, 200); /* it is remembered, and waits for no other */
+    loop_send(&loop, other, TEXT(PING));
+    loop_expect(&loop, other, "abcd", 4);
+    assert_in_range(http_requests() - before, 3, 8);
+    for (int i = 0; i < TIMES; i++)
+        expect_status(greedy, 401);
+    assert_int_equal(http_requests() - before, TIMES + 2);
+
+    loop_send_text(&loop, greedy, WRONG WRONG WRONG);
+    loop_leave(&loop, greedy);           /* while it waits */
+    expect_answer(modest, UNKNOWN, 401); /* nobody is before it any more */
+    loop_leave(&loop, modest);
+    loop_leave(&loop, other);
+    loop_close(&loop);
+}
+
+/* --- Large values. --- */
+
+/* GETs of one large value go on side by side, in slices: each writes it as JSON. */
+static void gets_of_a_large_value_are_sliced(void **state)
+{
+    enum { CLIENTS = 5, LEN = 1100000 };
+    const struct tree *t;
+    struct command c = {.kind = COMMAND_TREE_SET, .key = slice_str("/large"), .now_ns = 1};
+    char *value = calloc(1, LEN);
+    struct store_result r;
+    int clients[CLIENTS];
+
+    (void)state;
+    assert_non_null(value);
+    loop_open(&loop, NULL);
+    t = &TAILQ_FIRST(&loop.server.engine.spaces)->store->tree;
+    c.value = (struct slice){(uint8_t *)value, LEN};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.tree.code, ETCD_OK);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = loop_connect(&loop, false);
+    for (int i = 0; i < CLIENTS; i++) {
+        static const char get[] = "HEAD /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+        assert_int_equal(write(clients[i], get, strlen(get)), strlen(get));
+    }
+    for (int i = 0; i < 2; i++) { /* each takes a slice at most in an iteration, and needs some */
+        char byte;
+
+        loop_iterate(&loop);
+        assert_int_equal(recv(clients[0], &byte, 1, 0), -1);
+        assert_int_equal(errno, EAGAIN);
+    }
+    assert_in_range(http_requests(), 1, CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_expect(&loop, clients[i], TEXT("HTTP/1.1 200 OK\r\n"));
+    assert_int_equal(http_requests(), CLIENTS);
+    assert_int_equal(t->succeeded[TREE_GETS], CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        loop_leave(&loop, clients[i]);
+    free(value);
+    loop_close(&loop);
+}
+
+/* MULTI_SET may name one key many times; the value that is there in the end is large. */
+static void a_value_that_is_set_many_times_at_once_is_read_once(void **state)
+{
+    enum { TIMES = 1000, LEN = 300000 };
+    static const char key[] = "/torch.rendezvous.j";
+    struct command c = {.kind = COMMAND_KEY_MULTI_SET};
+    size_t cap = TIMES * (16 + sizeof key) + LEN + 64;
+    struct writer w = {.ptr = malloc(cap), .cap = cap};
+    char *large = malloc(LEN + 1);
+    struct store_result r;
+
+    (void)state;
+    assert_true(w.ptr != NULL && large != NULL);
+    memset(large, 'A', LEN);
+    memcpy(large, "gASV", 4);
+    large[LEN] = '\0';
+    loop_open(&loop, NULL);
+    for (int i = 0; i <= TIMES; i++) {
+        const char *pair[2] = {key, i == TIMES ? large : ""};
+
+        for (size_t j = 0; j < 2; j++) {
+            uint8_t len[8];
+
+            bytes_put_u64(len, strlen(pair[j]));
+            writer_put(&w, len, sizeof len);
+            writer_str(&w, pair[j]);
+        }
+    }
+    assert_true(w.len <= w.cap);
+    c.items = (struct slice){w.ptr, w.len};
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+    assert_in_range(loop.server.engine.work, LEN, 2 * LEN);
+    loop_close(&loop);
+    free(large);
+    free(w.ptr);
+}
+
+/* --- Runs. --- */
+
+/* As long as no agent comes, nobody is in them. */
+static void make_runs(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char key[64];
+
+        snprintf(key, sizeof key, "/torch.rendezvous.%d", i);
+        loop_set_key(&loop, key, "Y2FuaW1hZGFt");
+    }
+}
+
+static size_t runs_due_within(const struct expiry *due, uint64_t now_ms, uint64_t ms)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < due->count; i++)
+        count += due->heap[i]->at_ns <= (int64_t)(now_ms + ms) * 1000000;
+    return count;
+}
+
+/* A client may make many runs with one connection: those that no agent is in cost no tick anything
+ * until their time is over. */
+static void a_tick_looks_at_runs_that_are_due(void **state)
+{
+    const struct expiry *due = &loop.server.store.rendezvous.due;
+    uint64_t now_ms;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    make_runs(500);
+    now_ms = engine_now_ms(&loop.server.engine);
+    assert_int_equal(due->count, 500);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
+    fd = loop_connect_modern(&loop);
+    loop_send(&loop, fd, TEXT("\3\x13\0\0\0\0\0\0\0/torch.rendezvous.7"));
+    loop_expect(&loop, fd, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1);
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1); /* at the next tick again */
+    loop_leave(&loop, fd);
+    assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
+    loop_close(&loop);
+    assert_int_equal(due->count, 0);
+}
+
+/* A tick that finds many runs due goes on in the next iterations. */
+static void many_runs_that_are_due_share_iterations(void **state)
+{
+    static const char *const flags[] = {"--idle-run-ttl", "1ms", NULL};
+    const struct expiry *due = &loop.server.store.rendezvous.due;
+    uint64_t ended_ms;
+
+    (void)state;
+    loop_open(&loop, flags);
+    make_runs(500);
+    ended_ms = engine_now_ms(&loop.server.engine) + 2;
+    while (engine_now_ms(&loop.server.engine) < ended_ms)
+        continue;
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_in_range(due->count, 100, 499);
+    LOOP_UNTIL(&loop, due->count == 0);
+    loop_close(&loop);
+}
+
+/* --- Deferred connections. --- */
+
+/* The next requests of a peer find its budget used up. */
+static void use_up_budget(int fd)
+{
+    struct conn *c = loop_conn(&loop, fd);
+
+    c->charged_in = (uint32_t)(loop.server.engine.stats.loop_iterations + 1);
+    c->charged = UINT32_MAX;
+}
+
+/* A deferred request may end the connection that is deferred last. The requests behind it wait for
+ * the next iteration all the same, so each iteration ends. */
+static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
+{
+    static const char forget[] =
+        "DELETE /rdzv/v1/spaces/default/runs/job HTTP/1.1\r\nHost: x\r\n"
+        "Authorization: Bearer token\r\n\r\n"
+        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n" /* as much as a budget */
+        "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char join[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0"
+                               "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt";
+    static const char look[] = "\3\x15\0\0\0\0\0\0\0/torch.rendezvous.job";
+    static char value[2 << 20];
+    const struct command put = {.kind = COMMAND_TREE_SET,
+                                .key = slice_str("/k"),
+                                .value = {(uint8_t *)value, sizeof value}};
+    struct store_result result;
+    char body[256], flag[64];
+    const char *const flags[] = {flag, NULL};
+    int agent, http, token = memfd_create("token", MFD_CLOEXEC);
+
+    (void)state;
+    memset(value, 'v', sizeof value);
+    assert_int_equal(write(token, "token", 5), 5);
+    snprintf(flag, sizeof flag, "--admin-token-file=/proc/self/fd/%d", token);
+    loop_open(&loop, flags);
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &put, &result);
+    agent = loop_connect_modern(&loop);
+    loop_send(&loop, agent, join, sizeof join - 1);
+    loop_expect(&loop, agent, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
+    http = loop_connect(&loop, false);
+    use_up_budget(http);
+    loop_send(&loop, http, forget, sizeof forget - 1);
+    /* Both are deferred now, and go on together. */
+    assert_int_equal(loop_conn(&loop, http)->input, INPUT_DEFERRED);
+    conn_set_input(loop_conn(&loop, http), INPUT_READY);
+    conn_set_input(loop_conn(&loop, http), INPUT_DEFERRED);
+    use_up_budget(agent);
+    assert_int_equal(send(agent, look, sizeof look - 1, 0), sizeof look - 1);
+    use_up_budget(http);
+    loop_iterate(&loop);
+    LOOP_UNTIL(&loop, loop_conn(&loop, agent) == NULL);
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    assert_string_equal(body, "{\"run\":\"job\",\"removed\":1}\n");
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    close(agent);
+    loop_leave(&loop, http);
+    loop_close(&loop);
+    close(token);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
+        cmocka_unit_test(what_a_request_walks_is_charged),
+        cmocka_unit_test(hashes_of_passwords_take_turns),
+        cmocka_unit_test(gets_of_a_large_value_are_sliced),
+        cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
+        cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
+        cmocka_unit_test(many_runs_that_are_due_share_iterations),
+        cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
+    };
+
+    return cmocka_run_group_tests_name("rdzv/conn, shares", tests, NULL, NULL);
+}
