@@ -105,7 +105,8 @@ static bool take_part(void *arg, struct slice bytes)
 
 static bool take_batch(void *arg, uint64_t number, struct slice bytes)
 {
-    return recovery_take_batch(arg, number, bytes);
+    (void)number;
+    return recovery_take_batch(arg, bytes);
 }
 
 static uint64_t random_id(void)
@@ -177,7 +178,7 @@ static struct journal *read_all(struct data_dir *d)
         log_failed(d->path, text, recovery.trouble);
         return NULL;
     }
-    recovery_end(&recovery);
+    recovery_end(&recovery, report.last);
     d->found = report.last != 0;
     d->away_ms = time_away(d->engine, &recovery);
     log_left_out(d, &report);
@@ -385,7 +386,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
     ok = journal_check(
         fs, &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
         &report);
-    recovery_end(&recovery);
+    recovery_end(&recovery, report.last);
     journal_report_text(&report, path, text, sizeof text);
     fprintf(out, "%s\n", text);
     if (ok)
