@@ -1,6 +1,7 @@
 /* See relay_client.h. */
 #include "tests/sim/relay_client.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "proto/c10d.h"
@@ -10,6 +11,18 @@ enum {
     OP_SET = 1, OP_CAS, OP_GET, OP_ADD, OP_CHECK, OP_WAIT, OP_DELETE = 8, OP_APPEND, OP_MULTI_GET,
     OP_MULTI_SET, OP_CANCEL, OP_PING, OP_PUSH, OP_POP, OP_BARRIER = 18,
 };
+
+static void tell(const struct scripted *c, const char *what, const struct request *r)
+{
+    static const char *const names[KINDS + 1] = {
+        "ADD", "APPEND", "GET (log)", "SET", "GET", "MULTI_SET", "MULTI_GET", "COMPARE_SET",
+        "QUEUE_PUSH", "QUEUE_POP", "SET (flag)", "WAIT", "CHECK", "SET (own)", "DELETE", "BARRIER",
+        "GET (counter)", "GET (cell)", "what was canceled"};
+
+    if (world_tells)
+        fprintf(stderr, "%" PRIu64 " %.6f client %u of %d %s %s %u value %08x\n", world_step,
+                (double)world_now_ns / 1e9, c->id, c->home, what, names[r->kind], r->which, r->value);
+}
 
 /* --- Bytes. --- */
 
@@ -235,6 +248,7 @@ static void ask(struct scripted *c, unsigned participants)
     }
     if (!model_send(c->id, &r))
         return;
+    tell(c, "sends", &r);
     put_request(c, &r, participants);
     if (is_silent(r.kind))
         return;
@@ -254,6 +268,7 @@ static void consume(struct scripted *c, size_t n)
 static void answered(struct scripted *c, size_t used, struct slice first, struct slice second,
                      int64_t value)
 {
+    tell(c, "is answered", &c->asked);
     model_answer(c->id, &c->asked, first, second, value);
     consume(c, used);
     c->state = CLIENT_IDLE;
@@ -326,8 +341,7 @@ static bool take_stop(struct scripted *c)
         consume(c, 1);
     } else if (byte == C10D_STOP_WAITING) {
         answered(c, 1, nothing, nothing, 0);
-    } else if (byte == C10D_WAIT_CANCELED && c->canceled) {
-        model_done(c->id);
+    } else if (byte == C10D_WAIT_CANCELED && c->canceled) { /* which a relay may say by itself */
         consume(c, 1);
         c->state = CLIENT_IDLE;
     } else {
@@ -435,6 +449,7 @@ static bool receive(struct scripted *c)
     ssize_t n = net_sim_recv(c->fd, c->in + c->in_len, IN_MAX - c->in_len);
 
     if (n < 0) {
+        tell(c, "is ended at", &c->asked);
         note_lost(c);
         net_sim_leave(c->fd, false);
         c->state = CLIENT_ENDED;

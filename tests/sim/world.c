@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 int world_current = OUTSIDE;
 bool world_is_over[PROCESSES];
 uint64_t world_now_ns, world_step;
+bool world_tells;
 struct sim_disk *world_disk;
 
 static uint64_t state;
@@ -65,6 +67,7 @@ ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags)
 bool world_may_fail;
 static int failing = -1;
 static uint64_t fail_in, fail_calls, failed;
+static size_t freed;
 
 void memory_fail(int process, uint64_t at, uint64_t calls)
 {
@@ -79,12 +82,18 @@ uint64_t memory_failed(void)
     return failed;
 }
 
-static bool has_memory(void)
+/* While requests fail, what has been freed since the first of them is there. */
+static bool has_memory(size_t len)
 {
     if (!world_may_fail || world_current != failing || fail_calls == 0)
         return true;
     if (fail_in > 0) {
         fail_in--;
+        freed = 0;
+        return true;
+    }
+    if (len + 16 <= freed) {
+        freed -= len + 16;
         return true;
     }
     fail_calls--;
@@ -96,21 +105,36 @@ void *__real_malloc(size_t len);
 void *__wrap_malloc(size_t len);
 void *__wrap_malloc(size_t len)
 {
-    return has_memory() ? __real_malloc(len) : NULL;
+    return has_memory(len) ? __real_malloc(len) : NULL;
 }
 
 void *__real_calloc(size_t count, size_t len);
 void *__wrap_calloc(size_t count, size_t len);
 void *__wrap_calloc(size_t count, size_t len)
 {
-    return has_memory() ? __real_calloc(count, len) : NULL;
+    return has_memory(count * len) ? __real_calloc(count, len) : NULL;
 }
 
 void *__real_realloc(void *old, size_t len);
 void *__wrap_realloc(void *old, size_t len);
 void *__wrap_realloc(void *old, size_t len)
 {
-    return has_memory() ? __real_realloc(old, len) : NULL;
+    if (old != NULL && len <= malloc_usable_size(old))
+        return __real_realloc(old, len); /* what gets shorter stays where it is */
+    if (!has_memory(len))
+        return NULL;
+    if (old != NULL)
+        freed += malloc_usable_size(old) + 16;
+    return __real_realloc(old, len);
+}
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+void __wrap_free(void *p)
+{
+    if (p != NULL)
+        freed += malloc_usable_size(p) + 16;
+    __real_free(p);
 }
 
 /* Pages are not given back, which is a matter of the system alone. */

@@ -33,6 +33,7 @@ extern bool world_is_over[PROCESSES];  /* nothing that it does comes out any mor
 
 extern uint64_t world_now_ns;
 extern uint64_t world_step; /* counts what has happened */
+extern bool world_tells;    /* what clients do goes to stderr */
 
 /* --- Memory: from the k-th request on, so many fail; of that process. --- */
 
