@@ -217,12 +217,12 @@ static bool next_of_audit(struct scripted *c, struct request *r)
     if (at < CELLS)
         return r->kind = DO_READ_CELL, r->which = at, true;
     at -= CELLS;
-    if (at < IDS)
+    if (at < c->audits)
         return r->kind = DO_GET, r->other = at, true;
-    at -= IDS;
-    if (at < IDS)
+    at -= c->audits;
+    if (at < c->audits)
         return r->kind = DO_READ_PAIR, r->other = at, true;
-    at -= IDS;
+    at -= c->audits;
     r->kind = DO_POP;
     r->which = at;
     return at < QUEUES;
@@ -232,7 +232,7 @@ static void ask(struct scripted *c, unsigned participants)
 {
     struct request r;
 
-    if (c->auditor) {
+    if (c->audits != 0) {
         if (!next_of_audit(c, &r)) {
             c->state = CLIENT_DONE;
             return;
@@ -317,7 +317,7 @@ static bool take_pop(struct scripted *c)
     before = bytes_get_u64(c->in);
     if (before != 0 && !take_text(c, &at, &element))
         return false;
-    if (c->auditor && before > 1)
+    if (c->audits != 0 && before > 1)
         c->rounds--; /* there is more */
     answered(c, at, element, nothing, (int64_t)before);
     return true;
@@ -417,7 +417,8 @@ bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests
     c->id = id;
     c->home = home;
     c->steady = steady;
-    c->auditor = c->canceled = false;
+    c->audits = 0;
+    c->canceled = false;
     c->left = requests;
     c->rounds = 0;
     c->out_len = c->in_len = 0;
@@ -425,10 +426,10 @@ bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests
     return true;
 }
 
-void scripted_audit(struct scripted *c, unsigned id, int home)
+void scripted_audit(struct scripted *c, unsigned id, int home, unsigned ids)
 {
     if (scripted_begin(c, id, home, 0, false))
-        c->auditor = true;
+        c->audits = ids + 1;
 }
 
 static void note_lost(struct scripted *c)

@@ -23,7 +23,7 @@ struct scripted {
     int home; /* the process that it talks to */
     int fd;
     bool steady; /* takes part in all barriers, and never leaves */
-    bool auditor;
+    unsigned audits; /* that many clients; 0: it is one itself */
     unsigned left;    /* requests that it wants */
     unsigned rounds;  /* barriers that it has entered */
     struct request asked;
@@ -35,7 +35,8 @@ struct scripted {
 
 /* False: nobody listens. */
 bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests, bool steady);
-void scripted_audit(struct scripted *c, unsigned id, int home);
+/* The same, and it asks for all that clients below `ids` may have written. */
+void scripted_audit(struct scripted *c, unsigned id, int home, unsigned ids);
 
 /* One step: sends some, takes what has come, asks anew. True: something was done. */
 bool scripted_step(struct scripted *c, unsigned participants);

@@ -24,9 +24,8 @@
 
 #define CLIENTS      8
 #define STEADY       4
-#define ACTIVE_STEPS 1500
+#define ACTIVE_STEPS 500
 #define STEPS_MOST   200000
-#define IDLE_STEPS   20
 #define MS           UINT64_C(1000000)
 
 struct process {
@@ -45,7 +44,6 @@ static struct {
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
     unsigned faults, ids;
-    unsigned idle;
     struct process processes[PROCESSES];
     struct scripted clients[CLIENTS + 1];
 } world;
@@ -152,7 +150,7 @@ static void start(int p)
 
     world_current = p;
     world_is_over[p] = false;
-    if (p == STORE && world.faults > 0 && !world.heals && sums.worlds > 0 && chance(6)) {
+    if (p == STORE && world.faults > 0 && !world.heals && chance(6)) {
         world.faults--;
         sim_disk_fail(world_disk, SIM_DIE, 1 + draw(60), UINT64_MAX);
     }
@@ -200,6 +198,12 @@ static bool step_process(int p)
 }
 
 /* --- Faults. --- */
+
+/* Whom it had failed cannot be told later. */
+static void note_memory(void)
+{
+    world.may_end[STORE] = world.may_end[STORE] || memory_failed() > 0;
+}
 
 static void break_store(void)
 {
@@ -255,6 +259,7 @@ static void cause_fault(void)
         if (world.processes[STORE].up)
             stop_store();
     } else if (what < 35) {
+        note_memory();
         memory_fail((int)draw(PROCESSES), draw(150), 1 + (chance(3) ? draw(20) : 0));
         sums.no_memory++;
     } else if (what < 36) {
@@ -295,7 +300,8 @@ static void check_end(const struct scripted *c)
 {
     if (c->home == STORE || world.may_end[c->home])
         return;
-    if (memory_failed() > 0 || world.may_end[STORE])
+    note_memory();
+    if (world.may_end[STORE])
         return;
     world_fail("client %u of relay %d was ended, and nothing was wrong", c->id, c->home);
 }
@@ -313,7 +319,7 @@ static bool step_client(unsigned i)
     }
     if (c == auditor)
         return moved;
-    if (c->state == CLIENT_NONE && !world.heals && chance(50))
+    if (c->state == CLIENT_NONE && !world.heals && chance(20))
         begin_client(c, home_of(i), is_steady(i) && !world.barriers_break && c->fd == 0);
     if (c->state > CLIENT_GREETS && !c->steady && !world.heals && chance(400)) {
         sums.leaves++;
@@ -361,32 +367,60 @@ static bool step_thread(void)
     return moved;
 }
 
+/* One of them that has something to do. */
+static bool step_some_client(void)
+{
+    unsigned from = (unsigned)draw(CLIENTS + 1);
+
+    for (unsigned i = 0; i <= CLIENTS; i++) {
+        if (step_client((from + i) % (CLIENTS + 1)))
+            return true;
+    }
+    return false;
+}
+
+static bool step_some_process(void)
+{
+    int from = (int)draw(PROCESSES);
+
+    for (int i = 0; i < PROCESSES; i++) {
+        if (step_process((from + i) % PROCESSES))
+            return true;
+    }
+    return false;
+}
+
+static bool step_kind(uint64_t kind)
+{
+    switch (kind) {
+    case 0:
+        return net_sim_move();
+    case 1:
+        return step_some_client();
+    case 2:
+        return step_some_process();
+    default:
+        return step_thread();
+    }
+}
+
 static void step(void)
 {
-    uint64_t what = draw(16);
-    bool moved;
+    uint64_t kind = draw(4);
+    bool moved = false;
 
     world_step++;
     world_now_ns += draw(50000);
     if (world_step > STEPS_MOST)
         world_fail("it comes to no end");
-    if (!world.heals && world.faults > 0 && chance(150))
+    if (!world.heals && world.faults > 0 && chance(70))
         cause_fault();
     rejoin(RELAY_A);
     rejoin(RELAY_B);
-    if (what < 5)
-        moved = net_sim_move();
-    else if (what < 10)
-        moved = step_client((unsigned)draw(CLIENTS + 1));
-    else if (what < 14)
-        moved = step_process((int)draw(PROCESSES));
-    else
-        moved = step_thread();
-    world.idle = moved ? 0 : world.idle + 1;
-    if (world.idle > IDLE_STEPS) {
+    for (uint64_t i = 0; i < 4 && !moved; i++)
+        moved = step_kind((kind + i) % 4);
+    if (!moved)
         skip_time();
-        world.idle = 0;
-    }
 }
 
 /* --- A world. --- */
@@ -416,7 +450,7 @@ static void audit(void)
 
     do {
         while (auditor->state == CLIENT_NONE) {
-            scripted_audit(auditor, IDS - 1, home);
+            scripted_audit(auditor, IDS - 1, home, world.ids);
             step();
         }
         step();
@@ -429,6 +463,7 @@ static void heal(void)
     world.heals = true;
     if (!sim_disk_is_dead(world_disk))
         sim_disk_fail(world_disk, SIM_NONE, 0, 0);
+    note_memory();
     memory_fail(-1, 0, 0);
     for (int p = 0; p < PROCESSES; p++)
         world.processes[p].slow_ns = 0;
@@ -470,6 +505,8 @@ static void begin_world(uint64_t seed, uint64_t at)
     thread_sim_reset();
     memory_fail(-1, 0, 0);
     model_reset(STEADY);
+    for (int p = 0; p < PROCESSES; p++)
+        world_is_over[p] = true;
     world.always = chance(2);
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
     disk_new(draw(UINT64_MAX));

@@ -22,13 +22,6 @@ struct sim_disk *world_disk;
 
 static uint64_t state;
 
-void world_seed(uint64_t seed)
-{
-    state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    for (int i = 0; i < 8; i++)
-        draw(2);
-}
-
 uint64_t draw(uint64_t below)
 {
     state ^= state << 13;
@@ -66,6 +59,7 @@ ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags)
 
 bool world_may_fail;
 static int failing = -1;
+static bool may_fail; /* before the disk was called, which needs memory of its own */
 static uint64_t fail_in, fail_calls, failed;
 static size_t freed;
 
@@ -197,6 +191,17 @@ bool world_resolve(int process, bool found)
     return true;
 }
 
+void world_seed(uint64_t seed)
+{
+    state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    for (int i = 0; i < 8; i++)
+        draw(2);
+    memset(lookups, 0, sizeof lookups);
+    memory_fail(-1, 0, 0);
+    world_may_fail = may_fail = false;
+    freed = 0;
+}
+
 /* --- The disk: sim_disk.h, but for the ballast, whose 4 MiB of zeros are a number here. Each call
  * takes its time. --- */
 
@@ -212,6 +217,8 @@ static struct fs *below(void)
 static void take_time(void)
 {
     thread_sim_yield();
+    may_fail = world_may_fail;
+    world_may_fail = false;
     if (sim_disk_is_dead(world_disk))
         world_is_over[STORE] = true;
 }
@@ -219,6 +226,7 @@ static void take_time(void)
 /* What came of the call comes back; the process may have died in it. */
 static ssize_t done(ssize_t result)
 {
+    world_may_fail = may_fail;
     if (sim_disk_is_dead(world_disk))
         world_is_over[STORE] = true;
     thread_sim_yield();
@@ -287,6 +295,7 @@ static int disk_close(struct fs *fs, int file)
     (void)fs;
     if (file == ballast)
         ballast = -1;
+    take_time();
     return (int)done(below()->close(below(), file));
 }
 
@@ -314,12 +323,14 @@ static int disk_sync_dir(struct fs *fs)
 static int disk_list(struct fs *fs, void (*each)(void *arg, const char *name), void *arg)
 {
     (void)fs;
+    take_time();
     return (int)done(below()->list(below(), each, arg));
 }
 
 static int disk_lock(struct fs *fs, const char *name)
 {
     (void)fs;
+    take_time();
     return (int)done(below()->lock(below(), name));
 }
 
