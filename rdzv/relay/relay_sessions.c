@@ -241,11 +241,11 @@ bool relay_give_up(struct relay_client *s, struct relay_request *waits)
         relay_drop_request(s, waits);
         return true;
     }
+    if (behind == NULL && add_cancel(s) == NULL)
+        return false;
     waits->wanted = false;
     if (s->asked == waits)
         s->asked = NULL;
-    if (behind == NULL && add_cancel(s) == NULL)
-        return false;
     relay_queue(s);
     return true;
 }

@@ -10,10 +10,12 @@
  * first life, in which the store then dies; --at repeats one of these. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/transport.h"
@@ -69,7 +71,14 @@ void world_fail(const char *format, ...)
     if (world.at != 0)
         fprintf(stderr, " --at %" PRIu64, world.at);
     fprintf(stderr, "\n");
-    exit(1);
+    _exit(1);
+}
+
+/* A process that gives up says only where. */
+static void on_abort(int number)
+{
+    (void)number;
+    world_fail("it was ended");
 }
 
 /* --- Processes. --- */
@@ -624,6 +633,7 @@ int main(int argc, char **argv)
         else
             return 2;
     }
+    signal(SIGABRT, on_abort);
     begin_log();
     configure();
     for (uint64_t i = 0; i < count; i++) {
