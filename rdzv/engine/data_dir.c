@@ -67,7 +67,8 @@ void data_dir_tick(struct data_dir *d)
 {
     int64_t at_ns;
 
-    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again */
+    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again
+                     */
         data_dir_poll(d);
     if (d->writer != NULL &&
         clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&

@@ -22,6 +22,6 @@ void recovery_begin(struct recovery *r, struct engine *engine);
 bool recovery_take_snapshot(struct recovery *r, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
-/* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes on
- * behind that. */
+/* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
+ * on behind that. */
 void recovery_end(struct recovery *r, uint64_t last);

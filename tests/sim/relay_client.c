@@ -8,20 +8,36 @@
 
 /* Modern opcodes. */
 enum {
-    OP_SET = 1, OP_CAS, OP_GET, OP_ADD, OP_CHECK, OP_WAIT, OP_DELETE = 8, OP_APPEND, OP_MULTI_GET,
-    OP_MULTI_SET, OP_CANCEL, OP_PING, OP_PUSH, OP_POP, OP_BARRIER = 18,
+    OP_SET = 1,
+    OP_CAS,
+    OP_GET,
+    OP_ADD,
+    OP_CHECK,
+    OP_WAIT,
+    OP_DELETE = 8,
+    OP_APPEND,
+    OP_MULTI_GET,
+    OP_MULTI_SET,
+    OP_CANCEL,
+    OP_PING,
+    OP_PUSH,
+    OP_POP,
+    OP_BARRIER = 18,
 };
 
 static void tell(const struct scripted *c, const char *what, const struct request *r)
 {
     static const char *const names[KINDS + 1] = {
-        "ADD", "APPEND", "GET (log)", "SET", "GET", "MULTI_SET", "MULTI_GET", "COMPARE_SET",
-        "QUEUE_PUSH", "QUEUE_POP", "SET (flag)", "WAIT", "CHECK", "SET (own)", "DELETE", "BARRIER",
+        "ADD",           "APPEND",     "GET (log)",        "SET",
+        "GET",           "MULTI_SET",  "MULTI_GET",        "COMPARE_SET",
+        "QUEUE_PUSH",    "QUEUE_POP",  "SET (flag)",       "WAIT",
+        "CHECK",         "SET (own)",  "DELETE",           "BARRIER",
         "GET (counter)", "GET (cell)", "what was canceled"};
 
     if (world_tells)
         fprintf(stderr, "%" PRIu64 " %.6f client %u of %d %s %s %u value %08x\n", world_step,
-                (double)world_now_ns / 1e9, c->id, c->home, what, names[r->kind], r->which, r->value);
+                (double)world_now_ns / 1e9, c->id, c->home, what, names[r->kind], r->which,
+                r->value);
 }
 
 /* --- Bytes. --- */
@@ -98,13 +114,24 @@ static void put_pair(struct scripted *c, const struct request *r)
 
 static void put_request(struct scripted *c, const struct request *r, unsigned participants)
 {
-    static const uint8_t ops[KINDS] = {
-        [DO_ADD] = OP_ADD,       [DO_APPEND] = OP_APPEND,       [DO_READ_LOG] = OP_GET,
-        [DO_SET] = OP_SET,       [DO_GET] = OP_GET,             [DO_PAIR] = OP_MULTI_SET,
-        [DO_READ_PAIR] = OP_MULTI_GET, [DO_CAS] = OP_CAS,       [DO_PUSH] = OP_PUSH,
-        [DO_POP] = OP_POP,       [DO_FLAG] = OP_SET,            [DO_WAIT] = OP_WAIT,
-        [DO_CHECK] = OP_CHECK,   [DO_PUT] = OP_SET,             [DO_DELETE] = OP_DELETE,
-        [DO_BARRIER] = OP_BARRIER, [DO_READ_COUNTER] = OP_GET, [DO_READ_CELL] = OP_GET};
+    static const uint8_t ops[KINDS] = {[DO_ADD] = OP_ADD,
+                                       [DO_APPEND] = OP_APPEND,
+                                       [DO_READ_LOG] = OP_GET,
+                                       [DO_SET] = OP_SET,
+                                       [DO_GET] = OP_GET,
+                                       [DO_PAIR] = OP_MULTI_SET,
+                                       [DO_READ_PAIR] = OP_MULTI_GET,
+                                       [DO_CAS] = OP_CAS,
+                                       [DO_PUSH] = OP_PUSH,
+                                       [DO_POP] = OP_POP,
+                                       [DO_FLAG] = OP_SET,
+                                       [DO_WAIT] = OP_WAIT,
+                                       [DO_CHECK] = OP_CHECK,
+                                       [DO_PUT] = OP_SET,
+                                       [DO_DELETE] = OP_DELETE,
+                                       [DO_BARRIER] = OP_BARRIER,
+                                       [DO_READ_COUNTER] = OP_GET,
+                                       [DO_READ_CELL] = OP_GET};
 
     put_u8(c, ops[r->kind]);
     switch (r->kind) {
@@ -184,14 +211,15 @@ static bool is_silent(enum kind kind)
 
 static void draw_request(struct scripted *c, struct request *r)
 {
-    static const enum kind often[] = {DO_ADD, DO_ADD, DO_APPEND, DO_APPEND, DO_CAS, DO_CAS, DO_PUSH,
-                                      DO_PUSH, DO_POP, DO_POP, DO_SET, DO_GET, DO_PAIR, DO_READ_PAIR,
-                                      DO_FLAG, DO_WAIT, DO_WAIT, DO_CHECK, DO_PUT, DO_DELETE, DO_DELETE,
-                                      DO_READ_LOG, DO_READ_COUNTER};
-    static const unsigned whiches[KINDS] = {
-        [DO_ADD] = COUNTERS, [DO_READ_COUNTER] = COUNTERS, [DO_APPEND] = LOGS, [DO_READ_LOG] = LOGS,
-        [DO_CAS] = CELLS, [DO_PUSH] = QUEUES, [DO_POP] = QUEUES, [DO_FLAG] = FLAGS,
-        [DO_WAIT] = FLAGS, [DO_CHECK] = FLAGS};
+    static const enum kind often[] = {
+        DO_ADD,  DO_ADD,   DO_APPEND, DO_APPEND, DO_CAS,    DO_CAS,       DO_PUSH,        DO_PUSH,
+        DO_POP,  DO_POP,   DO_SET,    DO_GET,    DO_PAIR,   DO_READ_PAIR, DO_FLAG,        DO_WAIT,
+        DO_WAIT, DO_CHECK, DO_PUT,    DO_DELETE, DO_DELETE, DO_READ_LOG,  DO_READ_COUNTER};
+    static const unsigned whiches[KINDS] = {[DO_ADD] = COUNTERS, [DO_READ_COUNTER] = COUNTERS,
+                                            [DO_APPEND] = LOGS,  [DO_READ_LOG] = LOGS,
+                                            [DO_CAS] = CELLS,    [DO_PUSH] = QUEUES,
+                                            [DO_POP] = QUEUES,   [DO_FLAG] = FLAGS,
+                                            [DO_WAIT] = FLAGS,   [DO_CHECK] = FLAGS};
 
     *r = (struct request){.kind = often[draw(sizeof often / sizeof *often)]};
     r->which = whiches[r->kind] == 0 ? 0 : (unsigned)draw(whiches[r->kind]);

@@ -12,9 +12,9 @@ enum client_state {
     CLIENT_NONE,
     CLIENT_GREETS, /* until its PING is answered */
     CLIENT_IDLE,
-    CLIENT_ASKED,   /* one request is open, perhaps with its cancellation behind it */
-    CLIENT_DONE,    /* has done all it wanted, and stays */
-    CLIENT_ENDED,   /* the other side has ended it */
+    CLIENT_ASKED, /* one request is open, perhaps with its cancellation behind it */
+    CLIENT_DONE,  /* has done all it wanted, and stays */
+    CLIENT_ENDED, /* the other side has ended it */
 };
 
 struct scripted {
@@ -22,10 +22,10 @@ struct scripted {
     unsigned id;
     int home; /* the process that it talks to */
     int fd;
-    bool steady; /* takes part in all barriers, and never leaves */
+    bool steady;     /* takes part in all barriers, and never leaves */
     unsigned audits; /* that many clients; 0: it is one itself */
-    unsigned left;    /* requests that it wants */
-    unsigned rounds;  /* barriers that it has entered */
+    unsigned left;   /* requests that it wants */
+    unsigned rounds; /* barriers that it has entered */
     struct request asked;
     bool canceled;
     uint64_t pings;

@@ -16,17 +16,34 @@
 #define SEQ_MOST 64
 
 enum kind {
-    DO_ADD, DO_APPEND, DO_READ_LOG, DO_SET, DO_GET, DO_PAIR, DO_READ_PAIR, DO_CAS, DO_PUSH, DO_POP,
-    DO_FLAG, DO_WAIT, DO_CHECK, DO_PUT, DO_DELETE, DO_BARRIER, DO_READ_COUNTER, DO_READ_CELL, KINDS,
+    DO_ADD,
+    DO_APPEND,
+    DO_READ_LOG,
+    DO_SET,
+    DO_GET,
+    DO_PAIR,
+    DO_READ_PAIR,
+    DO_CAS,
+    DO_PUSH,
+    DO_POP,
+    DO_FLAG,
+    DO_WAIT,
+    DO_CHECK,
+    DO_PUT,
+    DO_DELETE,
+    DO_BARRIER,
+    DO_READ_COUNTER,
+    DO_READ_CELL,
+    KINDS,
 };
 
 /* A request, and what was known when it was sent. */
 struct request {
     enum kind kind;
-    unsigned which;     /* of its keys */
-    unsigned other;     /* whose */
-    unsigned also;      /* WAIT, CHECK: a second flag */
-    uint32_t value;     /* COMPARE_SET: wanted */
+    unsigned which; /* of its keys */
+    unsigned other; /* whose */
+    unsigned also;  /* WAIT, CHECK: a second flag */
+    uint32_t value; /* COMPARE_SET: wanted */
     uint32_t expected;
     uint64_t low;       /* no answer may be older than this */
     uint16_t lows[IDS]; /* the same of each client */

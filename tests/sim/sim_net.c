@@ -128,7 +128,8 @@ static void end_side(struct wire *w, int side, bool reset)
     w->ends[side].open = false;
     if (reset) {
         out->reset = true;
-        out->len = out->arrived + (out->len > out->arrived ? (size_t)draw(out->len - out->arrived + 1) : 0);
+        out->len = out->arrived +
+                   (out->len > out->arrived ? (size_t)draw(out->len - out->arrived + 1) : 0);
     }
     out->ended = true;
     in->len = in->arrived = 0;

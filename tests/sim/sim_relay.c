@@ -41,8 +41,8 @@ struct process {
 /* One world. */
 static struct {
     uint64_t seed, at;
-    bool always;    /* --sync=always: power may be cut */
-    bool heals;     /* no more faults */
+    bool always;             /* --sync=always: power may be cut */
+    bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
     unsigned faults, ids;
@@ -55,8 +55,8 @@ static struct scripted *const auditor = &world.clients[CLIENTS];
 static struct config configs[2][PROCESSES];
 
 static struct {
-    uint64_t worlds, deaths, powers, breaks, parts, relays, no_memory, disk_faults, stops, leaves, steps,
-        requests;
+    uint64_t worlds, deaths, powers, breaks, parts, relays, no_memory, disk_faults, stops, leaves,
+        steps, requests;
 } sums;
 
 void world_fail(const char *format, ...)
@@ -102,8 +102,8 @@ static void parse(struct config *out, const char *const *flags)
 
 static void configure(void)
 {
-    static const char *const store[2][4] = {
-        {"--data-dir=/sim", "--sync=batch", NULL}, {"--data-dir=/sim", "--sync=always", NULL}};
+    static const char *const store[2][4] = {{"--data-dir=/sim", "--sync=batch", NULL},
+                                            {"--data-dir=/sim", "--sync=always", NULL}};
     static const char *const relay[] = {"--upstream=store:20000", NULL};
 
     for (int mode = 0; mode < 2; mode++) {
@@ -589,7 +589,8 @@ static uint64_t log_time(void)
 static void begin_log(void)
 {
     const struct log_options log = {.format = LOG_FORMAT_LOGFMT,
-                                    .level = world_tells ? LOG_DEBUG : (enum log_level)(LOG_ERROR + 1),
+                                    .level =
+                                        world_tells ? LOG_DEBUG : (enum log_level)(LOG_ERROR + 1),
                                     .fd = 2,
                                     .now_ms = log_time};
 
@@ -600,8 +601,9 @@ static void print_sums(void)
 {
     printf("sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
            " times (%" PRIu64 " of them by power) and was stopped %" PRIu64 " times; %" PRIu64
-           " links broken, %" PRIu64 " hung; relays died %" PRIu64 " times; memory failed in %" PRIu64
-           ", the disk in %" PRIu64 "; %" PRIu64 " clients left\n",
+           " links broken, %" PRIu64 " hung; relays died %" PRIu64
+           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 "; %" PRIu64
+           " clients left\n",
            sums.worlds, sums.steps, sums.deaths, sums.powers, sums.stops, sums.breaks, sums.parts,
            sums.relays, sums.no_memory, sums.disk_faults, sums.leaves);
     fflush(stdout);
@@ -609,12 +611,10 @@ static void print_sums(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'c'},
-                                            {"at", required_argument, NULL, 'a'},
-                                            {"every", no_argument, NULL, 'e'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'c'},
+        {"at", required_argument, NULL, 'a'},   {"every", no_argument, NULL, 'e'},
+        {"verbose", no_argument, NULL, 'v'},    {NULL, 0, NULL, 0}};
     uint64_t seed = 1, count = 1, at = 0;
     bool every = false;
     int c;

@@ -1,5 +1,5 @@
-/* The one thread of a simulated store, the journal's, as a coroutine: it goes on when the world says
- * so, and gives up the processor where it waits and in each call of the disk. See world.h. */
+/* The one thread of a simulated store, the journal's, as a coroutine: it goes on when the world
+ * says so, and gives up the processor where it waits and in each call of the disk. See world.h. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +14,7 @@ static struct {
     void *(*work)(void *arg);
     void *arg;
     bool alive, running, waits;
-    unsigned locks;   /* that it holds */
+    unsigned locks;  /* that it holds */
     uint64_t due_ns; /* while it waits; 0: for a signal alone */
 } thread;
 
@@ -53,8 +53,7 @@ void thread_sim_yield(void)
 
 bool thread_sim_step(void)
 {
-    if (!thread.alive ||
-        (thread.waits && (thread.due_ns == 0 || thread.due_ns > world_now_ns)))
+    if (!thread.alive || (thread.waits && (thread.due_ns == 0 || thread.due_ns > world_now_ns)))
         return false;
     go_in();
     return true;

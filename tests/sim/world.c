@@ -180,8 +180,9 @@ void __wrap_resolve_cancel(struct resolve *r)
 
 bool world_resolve(int process, bool found)
 {
-    const union resolve_address at = {
-        .in4 = {.sin_family = AF_INET, .sin_port = htons(PORT + STORE), .sin_addr.s_addr = htonl(0x0a000001)}};
+    const union resolve_address at = {.in4 = {.sin_family = AF_INET,
+                                              .sin_port = htons(PORT + STORE),
+                                              .sin_addr.s_addr = htonl(0x0a000001)}};
     struct lookup l = lookups[process];
 
     if (l.tell == NULL)

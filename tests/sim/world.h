@@ -24,10 +24,10 @@ void world_fail(const char *format, ...) __attribute__((format(printf, 1, 2), no
 
 enum { STORE, RELAY_A, RELAY_B, PROCESSES, OUTSIDE = PROCESSES };
 
-extern int world_current;              /* who runs just now; OUTSIDE: a client, or nobody */
-extern bool world_is_over[PROCESSES];  /* nothing that it does comes out any more */
-#define LISTENER_FD 300                /* that of process 0 */
-#define PORT        20000              /* the same */
+extern int world_current;             /* who runs just now; OUTSIDE: a client, or nobody */
+extern bool world_is_over[PROCESSES]; /* nothing that it does comes out any more */
+#define LISTENER_FD 300               /* that of process 0 */
+#define PORT        20000             /* the same */
 
 /* --- Time. --- */
 
