@@ -96,111 +96,59 @@ static const char *number(const char *format, unsigned a, unsigned b)
 
 /* --- Requests. --- */
 
-static void put_flags(struct scripted *c, const struct request *r)
-{
-    put_u64(c, 2);
-    put_text(c, name('f', r->which));
-    put_text(c, name('f', r->also));
-}
+/* How each is written: its opcode, the letters of its keys, and what comes behind a letter. */
+enum whose { WHICH, MINE, OTHERS };
+static const struct form {
+    uint8_t op;
+    char letter, second; /* of a list of two keys */
+    enum whose whose;
+} forms[KINDS] = {
+    [DO_ADD] = {OP_ADD, 'c', 0, WHICH},         [DO_READ_COUNTER] = {OP_GET, 'c', 0, WHICH},
+    [DO_APPEND] = {OP_APPEND, 'l', 0, WHICH},   [DO_READ_LOG] = {OP_GET, 'l', 0, WHICH},
+    [DO_SET] = {OP_SET, 's', 0, MINE},          [DO_GET] = {OP_GET, 's', 0, OTHERS},
+    [DO_PAIR] = {OP_MULTI_SET, 'm', 'n', MINE}, [DO_READ_PAIR] = {OP_MULTI_GET, 'm', 'n', OTHERS},
+    [DO_CAS] = {OP_CAS, 'x', 0, WHICH},         [DO_READ_CELL] = {OP_GET, 'x', 0, WHICH},
+    [DO_PUSH] = {OP_PUSH, 'q', 0, WHICH},       [DO_POP] = {OP_POP, 'q', 0, WHICH},
+    [DO_FLAG] = {OP_SET, 'f', 0, WHICH},        [DO_WAIT] = {OP_WAIT, 'f', 'f', WHICH},
+    [DO_CHECK] = {OP_CHECK, 'f', 'f', WHICH},   [DO_PUT] = {OP_SET, 'd', 0, MINE},
+    [DO_DELETE] = {OP_DELETE, 'd', 0, MINE},    [DO_BARRIER] = {OP_BARRIER, 'b', 0, WHICH},
+};
 
-static void put_pair(struct scripted *c, const struct request *r)
+/* What stands behind a key. */
+static void put_payload(struct scripted *c, const struct request *r, unsigned participants)
 {
-    put_u64(c, 2);
-    put_text(c, name('m', c->id));
-    put_text(c, number("%u", r->value, 0));
-    put_text(c, name('n', c->id));
-    put_text(c, number("%u", r->value, 0));
+    if (r->kind == DO_ADD)
+        put_u64(c, 1);
+    else if (r->kind == DO_APPEND)
+        put_text(c, number("%02x%04x;\n", c->id, r->value));
+    else if (r->kind == DO_SET || r->kind == DO_PAIR)
+        put_text(c, number("%u", r->value, 0));
+    else if (r->kind == DO_PUSH)
+        put_text(c, number("%08x", c->id << 16 | r->value, 0));
+    else if (r->kind == DO_FLAG || r->kind == DO_PUT)
+        put_text(c, "1");
+    else if (r->kind == DO_BARRIER)
+        put_u64(c, participants);
+    if (r->kind != DO_CAS)
+        return;
+    put_text(c, r->expected == 0 ? "" : number("%08x", r->expected, 0));
+    put_text(c, number("%08x", r->value, 0));
 }
 
 static void put_request(struct scripted *c, const struct request *r, unsigned participants)
 {
-    static const uint8_t ops[KINDS] = {[DO_ADD] = OP_ADD,
-                                       [DO_APPEND] = OP_APPEND,
-                                       [DO_READ_LOG] = OP_GET,
-                                       [DO_SET] = OP_SET,
-                                       [DO_GET] = OP_GET,
-                                       [DO_PAIR] = OP_MULTI_SET,
-                                       [DO_READ_PAIR] = OP_MULTI_GET,
-                                       [DO_CAS] = OP_CAS,
-                                       [DO_PUSH] = OP_PUSH,
-                                       [DO_POP] = OP_POP,
-                                       [DO_FLAG] = OP_SET,
-                                       [DO_WAIT] = OP_WAIT,
-                                       [DO_CHECK] = OP_CHECK,
-                                       [DO_PUT] = OP_SET,
-                                       [DO_DELETE] = OP_DELETE,
-                                       [DO_BARRIER] = OP_BARRIER,
-                                       [DO_READ_COUNTER] = OP_GET,
-                                       [DO_READ_CELL] = OP_GET};
+    const struct form *f = &forms[r->kind];
+    unsigned which = f->whose == WHICH ? r->which : f->whose == MINE ? c->id : r->other;
 
-    put_u8(c, ops[r->kind]);
-    switch (r->kind) {
-    case DO_ADD:
-        put_text(c, name('c', r->which));
-        put_u64(c, 1);
-        break;
-    case DO_READ_COUNTER:
-        put_text(c, name('c', r->which));
-        break;
-    case DO_APPEND:
-        put_text(c, name('l', r->which));
-        put_text(c, number("%02x%04x;\n", c->id, r->value));
-        break;
-    case DO_READ_LOG:
-        put_text(c, name('l', r->which));
-        break;
-    case DO_SET:
-        put_text(c, name('s', c->id));
-        put_text(c, number("%u", r->value, 0));
-        break;
-    case DO_GET:
-        put_text(c, name('s', r->other));
-        break;
-    case DO_PAIR:
-        put_pair(c, r);
-        break;
-    case DO_READ_PAIR:
+    put_u8(c, f->op);
+    if (f->second != 0)
         put_u64(c, 2);
-        put_text(c, name('m', r->other));
-        put_text(c, name('n', r->other));
-        break;
-    case DO_CAS:
-        put_text(c, name('x', r->which));
-        put_text(c, r->expected == 0 ? "" : number("%08x", r->expected, 0));
-        put_text(c, number("%08x", r->value, 0));
-        break;
-    case DO_READ_CELL:
-        put_text(c, name('x', r->which));
-        break;
-    case DO_PUSH:
-        put_text(c, name('q', r->which));
-        put_text(c, number("%08x", c->id << 16 | r->value, 0));
-        break;
-    case DO_POP:
-        put_text(c, name('q', r->which));
-        break;
-    case DO_FLAG:
-        put_text(c, name('f', r->which));
-        put_text(c, "1");
-        break;
-    case DO_WAIT:
-    case DO_CHECK:
-        put_flags(c, r);
-        break;
-    case DO_PUT:
-        put_text(c, name('d', c->id));
-        put_text(c, "1");
-        break;
-    case DO_DELETE:
-        put_text(c, name('d', c->id));
-        break;
-    case DO_BARRIER:
-        put_text(c, name('b', r->which));
-        put_u64(c, participants);
-        break;
-    case KINDS:
-        break;
-    }
+    put_text(c, name(f->letter, which));
+    put_payload(c, r, participants);
+    if (f->second == 0)
+        return;
+    put_text(c, name(f->second, f->whose == WHICH ? r->also : which));
+    put_payload(c, r, participants);
 }
 
 static bool is_silent(enum kind kind)
