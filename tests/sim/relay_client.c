@@ -449,7 +449,7 @@ static bool flush(struct scripted *c)
 static bool maybe_cancel(struct scripted *c)
 {
     if (c->state != CLIENT_ASKED || c->canceled ||
-        (c->asked.kind != DO_WAIT && c->asked.kind != DO_BARRIER) || !chance(60))
+        !((c->asked.kind == DO_WAIT && chance(60)) || (c->asked.kind == DO_BARRIER && chance(600))))
         return false;
     put_u8(c, OP_CANCEL);
     c->canceled = true;

@@ -28,7 +28,6 @@ struct scripted {
     unsigned rounds; /* barriers that it has entered */
     struct request asked;
     bool canceled;
-    uint64_t pings;
     size_t out_len, in_len;
     uint8_t out[OUT_MAX], in[IN_MAX];
 };

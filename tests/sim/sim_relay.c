@@ -45,6 +45,7 @@ static struct {
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
+    bool begun[CLIENTS];
     unsigned faults, ids;
     struct process processes[PROCESSES];
     struct scripted clients[CLIENTS + 1];
@@ -56,7 +57,7 @@ static struct config configs[2][PROCESSES];
 
 static struct {
     uint64_t worlds, deaths, powers, breaks, parts, relays, no_memory, disk_faults, stops, leaves,
-        steps, requests;
+        steps;
 } sums;
 
 void world_fail(const char *format, ...)
@@ -289,12 +290,6 @@ static void rejoin(int p)
 
 /* --- Clients. --- */
 
-static void begin_client(struct scripted *c, int home, bool steady)
-{
-    if (world.ids + 1 < IDS && scripted_begin(c, world.ids, home, 3 + (unsigned)draw(14), steady))
-        world.ids++;
-}
-
 static int home_of(unsigned i)
 {
     return i < 3 ? RELAY_A : i < 6 ? RELAY_B : STORE;
@@ -303,6 +298,18 @@ static int home_of(unsigned i)
 static bool is_steady(unsigned i)
 {
     return i % 3 < 2 && i < 6;
+}
+
+/* The first client of a steady place is in all barriers, those after it in none. */
+static void begin_client(unsigned i)
+{
+    bool steady = is_steady(i) && !world.begun[i];
+
+    if (world.ids + 1 == IDS ||
+        !scripted_begin(&world.clients[i], world.ids, home_of(i), 3 + (unsigned)draw(14), steady))
+        return;
+    world.begun[i] = true;
+    world.ids++;
 }
 
 static void check_end(const struct scripted *c)
@@ -329,7 +336,7 @@ static bool step_client(unsigned i)
     if (c == auditor)
         return moved;
     if (c->state == CLIENT_NONE && !world.heals && chance(20))
-        begin_client(c, home_of(i), is_steady(i) && !world.barriers_break && c->fd == 0);
+        begin_client(i);
     if (c->state > CLIENT_GREETS && !c->steady && !world.heals && chance(400)) {
         sums.leaves++;
         scripted_leave(c);
@@ -504,7 +511,7 @@ static void begin_world(uint64_t seed, uint64_t at)
 {
     memset(&world, 0, offsetof(__typeof__(world), clients));
     for (unsigned i = 0; i <= CLIENTS; i++)
-        world.clients[i].state = CLIENT_NONE, world.clients[i].fd = 0;
+        world.clients[i].state = CLIENT_NONE;
     world.seed = seed;
     world.at = at;
     world_seed(seed);
