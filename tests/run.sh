@@ -174,7 +174,7 @@ if [ "$ALL" = yes ]; then
     step sim "$WORK/asan/tests/sim_store" --seed "$SEED" --steps 40000
     step sim-relay "$WORK/gcc/tests/sim_relay" --seed "$SEED" --count 100000
     step sim-relay-every "$WORK/gcc/tests/sim_relay" --seed "$SEED" --count 200 --every
-    step sim-planted $PYTHON tests/sim/planted.py
+    step sim-planted $PYTHON tests/sim/planted_relay.py
 fi
 step fuzz fuzz_all
 step wire $PYTHON tests/wire/run.py

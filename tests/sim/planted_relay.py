@@ -2,7 +2,7 @@
 """Bugs for sim_relay to find: each is a small change of the source, made in a copy of it, and has to
 be found within 10,000 worlds.
 
-    planted.py [--worlds N] [NAME...]     all of them, or those with one of these words
+    planted_relay.py [--worlds N] [NAME...]     all of them, or those with one of these words
 
 Prints in which world each was found. A row whose old text is no longer there has to be brought up
 to date; it fails until then.
@@ -23,7 +23,7 @@ Bug = namedtuple("Bug", "name file old new")
 
 # Those that the runs with real processes have to find, too.
 SHARED = ("answers leave before the commit", "a pop is not in the journal",
-          "the torn end of a journal is taken for whole", "snapshots have no queues",
+          "snapshots have no queues",
           "COMPARE_SET compares lengths", "a barrier opens one too early",
           "what a session did is not in the journal", "snapshots have no sessions",
           "a relay takes one more request for done", "a relay sends nothing again",
