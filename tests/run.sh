@@ -179,6 +179,9 @@ if [ "$ALL" = yes ]; then
     step unit-clang meson_tests "$WORK/clang"
     step unit-gcc-asan meson_tests "$WORK/gcc-asan"
     step sim "$WORK/asan/tests/sim_store" --seed "$SEED" --steps 40000
+    step sim-relay "$WORK/gcc/tests/sim_relay" --seed "$SEED" --count 100000
+    step sim-relay-every "$WORK/gcc/tests/sim_relay" --seed "$SEED" --count 200 --every
+    step sim-planted $PYTHON tests/sim/planted_relay.py
     step threads-unit meson_tests "$WORK/tsan" journal_writer hasher resolve hash_loop loop budget_loop link_loop restore_loop
 fi
 step fuzz fuzz_all

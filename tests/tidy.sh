@@ -108,7 +108,8 @@ set_library() { # HEADER; into $library
     assert.h | ctype.h | dirent.h | dlfcn.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | ftw.h | getopt.h | \
         glob.h | inttypes.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
         pwd.h | sched.h | semaphore.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdbool.h | stddef.h | \
-        stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | unistd.h)
+        stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | ucontext.h | \
+        unistd.h)
         library=libc ;;
     *) library=unknown ;;
     esac

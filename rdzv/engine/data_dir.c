@@ -67,6 +67,9 @@ void data_dir_tick(struct data_dir *d)
 {
     int64_t at_ns;
 
+    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again
+                     */
+        data_dir_poll(d);
     if (d->writer != NULL &&
         clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
         engine_next_expiry(d->engine, &at_ns))
@@ -105,7 +108,8 @@ static bool take_part(void *arg, struct slice bytes)
 
 static bool take_batch(void *arg, uint64_t number, struct slice bytes)
 {
-    return recovery_take_batch(arg, number, bytes);
+    (void)number;
+    return recovery_take_batch(arg, bytes);
 }
 
 static uint64_t random_id(void)
@@ -177,7 +181,7 @@ static struct journal *read_all(struct data_dir *d)
         log_failed(d->path, text, recovery.trouble);
         return NULL;
     }
-    recovery_end(&recovery);
+    recovery_end(&recovery, report.last);
     d->found = report.last != 0;
     d->away_ms = time_away(d->engine, &recovery);
     log_left_out(d, &report);
@@ -385,7 +389,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
     ok = journal_check(
         fs, &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
         &report);
-    recovery_end(&recovery);
+    recovery_end(&recovery, report.last);
     journal_report_text(&report, path, text, sizeof text);
     fprintf(out, "%s\n", text);
     if (ok)

@@ -52,7 +52,7 @@ static bool take(struct recovery *r, const struct record *record)
     return true;
 }
 
-bool recovery_take_batch(struct recovery *r, uint64_t number, struct slice bytes)
+bool recovery_take_batch(struct recovery *r, struct slice bytes)
 {
     struct record_batch batch;
     bool ok = true;
@@ -61,7 +61,6 @@ bool recovery_take_batch(struct recovery *r, uint64_t number, struct slice bytes
         return fail(r, "a batch cannot be read by this version, or memory is short");
     for (size_t i = 0; ok && i < batch.count; i++)
         ok = take(r, &batch.records[i]);
-    r->last = number;
     if (batch.time_ns != 0)
         r->last_ns = batch.time_ns;
     r->batches++;
@@ -69,7 +68,7 @@ bool recovery_take_batch(struct recovery *r, uint64_t number, struct slice bytes
     return ok;
 }
 
-void recovery_end(struct recovery *r)
+void recovery_end(struct recovery *r, uint64_t last)
 {
     struct engine *e = r->engine;
     struct space *space;
@@ -78,7 +77,7 @@ void recovery_end(struct recovery *r)
         engine_space(e, space->name); /* those of the snapshot alone */
         space_end_replay(space);
     }
-    e->committed = r->last;
-    batch_begin(&e->batch, r->last + 1);
+    e->committed = last;
+    batch_begin(&e->batch, last + 1);
     e->expiry_moved = true;
 }

@@ -10,7 +10,6 @@ struct recovery {
     struct engine_space *space; /* of the last change */
     uint64_t batches;
     uint64_t changes;
-    uint64_t last;       /* the number of the newest batch; 0: there is none */
     int64_t last_ns;     /* when it was committed, since 1970; 0: unknown */
     const char *trouble; /* why a part was not taken; NULL: all were */
 };
@@ -21,7 +20,8 @@ void recovery_begin(struct recovery *r, struct engine *engine);
 /* A frame of a snapshot, and a batch. False: it is none, it does not fit to what came before, or
  * memory is short; r->trouble says which. */
 bool recovery_take_snapshot(struct recovery *r, struct slice bytes);
-bool recovery_take_batch(struct recovery *r, uint64_t number, struct slice bytes);
+bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
-/* All that there is has come: the engine goes on behind it. */
-void recovery_end(struct recovery *r);
+/* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
+ * on behind that. */
+void recovery_end(struct recovery *r, uint64_t last);

@@ -320,13 +320,13 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
     }
     s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
     if (wanted && !deliver(s, frame)) {
-        relay_end(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
+        relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
     }
     if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
         s->state = SESSION_OPEN;
     if (!confirm(s, frame->number, true))
-        relay_end(s, DROP_UPSTREAM, "the store has left out an answer");
+        relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
         after_confirm(s);
     return NULL;
@@ -336,7 +336,7 @@ static const char *receive_done(struct relay_client *s, const struct relay_frame
 {
     s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
     if (!confirm(s, frame->number, false))
-        relay_end(s, DROP_UPSTREAM, "the store has left out an answer");
+        relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
         after_confirm(s);
     return NULL;
@@ -419,7 +419,7 @@ static void lose(struct relay_client *s, const char *why)
     log_limited(LOG_WARN, "session_lost", log_str("peer", peer_text(&s->peer, peer)),
                 log_str("protocol", c10d_version_name((enum c10d_version)s->version)),
                 log_u64("unconfirmed", s->pending.count), log_str("reason", why));
-    relay_end(s, DROP_UPSTREAM, why);
+    relay_abandon(s, DROP_UPSTREAM, why);
 }
 
 static const char *receive_opened(struct relay_client *s, const struct relay_frame *frame)

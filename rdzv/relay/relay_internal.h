@@ -21,7 +21,11 @@ void relay_finish(struct relay_client *s);
 
 void relay_forget(struct relay_client *s);
 
-/* The client has to go, and what it had open is forgotten. */
+/* The client has to go, and what it had open is forgotten; the store, which may know the session,
+ * is told. */
+void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason);
+
+/* The same of a session that the store has ended. */
 void relay_end(struct relay_client *s, enum drop_reason why, const char *reason);
 
 /* The client gets CANCEL_WAIT's answer from the relay. */

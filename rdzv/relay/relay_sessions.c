@@ -106,6 +106,21 @@ void relay_end(struct relay_client *s, enum drop_reason why, const char *reason)
         r->calls->end(client, why, reason);
 }
 
+void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason)
+{
+    void *client = s->client;
+    struct relay *r = s->relay;
+
+    s->client = NULL;
+    set_hold(s, HELD_NOT);
+    relay_drop_answer(&s->answer);
+    while (pending_first(&s->pending) != NULL)
+        relay_drop_request(s, pending_first(&s->pending));
+    relay_finish(s);
+    if (client != NULL)
+        r->calls->end(client, why, reason);
+}
+
 /* --- Requests. --- */
 
 static void forget_pointers(struct relay_client *s, const struct relay_request *q)
@@ -226,11 +241,11 @@ bool relay_give_up(struct relay_client *s, struct relay_request *waits)
         relay_drop_request(s, waits);
         return true;
     }
+    if (behind == NULL && add_cancel(s) == NULL)
+        return false;
     waits->wanted = false;
     if (s->asked == waits)
         s->asked = NULL;
-    if (behind == NULL && add_cancel(s) == NULL)
-        return false;
     relay_queue(s);
     return true;
 }
@@ -305,7 +320,7 @@ void relay_stop_waiting(struct relay_client *s)
     if (s->asked == NULL || !pending_waits(s->asked))
         return;
     if (!relay_give_up(s, s->asked)) {
-        relay_end(s, DROP_NO_MEMORY, "no memory to end its BARRIER, see --memory-limit");
+        relay_abandon(s, DROP_NO_MEMORY, "no memory to end its BARRIER, see --memory-limit");
         return;
     }
     relay_let_go_on(s);

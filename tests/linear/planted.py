@@ -95,8 +95,8 @@ BUGS = [
     Bug("a relay sends nothing again", "rdzv/relay/relay_frames.c",
         "        pending_rewind(&s->pending);\n", "", relayed=True),
     Bug("a BARRIER that is sent again counts again", "rdzv/relay/link_session.c",
-        "        number > state.number)\n        return CARRIER_PROCEED;",
-        "        number > state.number || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
+        "    if (number > state.number)\n        return CARRIER_PROCEED;",
+        "    if (number > state.number || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
         relayed=True),
 ]
 

@@ -650,13 +650,17 @@ static void and_is_sent_again_before(void **state)
 static void a_request_without_its_answer_ends_the_client(void **state)
 {
     struct scene *s = *state;
+    uint32_t channel;
 
     link_up(s);
     take(s, &s->a, "DELETE k");
     link_down(s);
     link_up(s);
-    OPENED(s, RELAY_KNOWN, opened(s, true), 1, "");
+    channel = opened(s, true);
+    OPENED(s, RELAY_KNOWN, channel, 1, "");
     assert_true(s->a.ended);
+    closed(s, channel); /* or the store would keep the session while the link lives */
+    assert_int_equal(s->relay.session_count, 1);
 }
 
 /* A store goes on and on with one answer. */
@@ -684,6 +688,7 @@ static void an_answer_that_does_not_fit_takes_no_memory(void **state)
     account_set_limit(0);
     assert_true(s->a.ended);
     GOT_NOTHING(&s->a);
+    closed(s, channel);
 }
 
 /* Nothing is taken for done that the store has not got. */
@@ -807,6 +812,25 @@ static void a_barrier_counts_though_its_client_gave_up(void **state)
     ANSWER(s, channel, 2, "\1");
     GOT_NOTHING(&s->a);
     sent(s, channel, 3, "GET k");
+}
+
+static void a_barrier_that_cannot_be_given_up_is_still_waited_for(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    take(s, &s->a, "BARRIER b 2");
+    account_set_limit(1);
+    assert_int_equal(take(s, &s->a, "CANCEL"), RELAY_NO_MEMORY);
+    account_set_limit(0);
+    relay_leave(s->a.session);
+    s->a.session = NULL;
+    link_up(s);
+    channel = opened(s, false);
+    sent(s, channel, 1, "BARRIER b 2");
+    sent(s, channel, 2, "CANCEL");
+    ANSWER(s, channel, 2, "\1");
+    closed(s, channel);
 }
 
 static void cancel_without_a_wait_is_answered_at_once(void **state)
@@ -1023,6 +1047,7 @@ int main(void)
         TEST(cancel_is_answered_here_while_the_store_is_away),
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
+        TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
         TEST(cancel_without_a_wait_is_answered_at_once),
         TEST(the_next_request_of_a_legacy_client_ends_its_wait),
         TEST(what_a_client_sent_before_it_went_is_confirmed_before_close),

@@ -152,10 +152,10 @@ static void restart_from_journal(void)
     open_engine();
     recovery_begin(&r, &engine);
     for (size_t i = 0; i < journal.count; i++) {
-        if (!recovery_take_batch(&r, i + 1, (struct slice){journal.bytes[i], journal.lens[i]}))
+        if (!recovery_take_batch(&r, (struct slice){journal.bytes[i], journal.lens[i]}))
             fail_msg("batch %zu: %s", i, r.trouble);
     }
-    recovery_end(&r);
+    recovery_end(&r, journal.count);
     space = engine_find_space(&engine, slice_str(NAME));
     assert_non_null(space);
     assert_null(space->store->keys.popped);
@@ -170,6 +170,7 @@ static void restart_from_snapshot(void)
     struct recovery r;
     char *before = text_of();
     enum snapshot_state state = SNAPSHOT_GOES_ON;
+    uint64_t last = engine.committed;
     size_t count = 0;
 
     s = snapshot_begin(&engine.store);
@@ -188,7 +189,8 @@ static void restart_from_snapshot(void)
         assert_true(recovery_take_snapshot(&r, batch_bytes(&parts[i])));
         batch_fini(&parts[i]);
     }
-    recovery_end(&r);
+    recovery_end(&r, last);
+    assert_int_equal(engine.batch.number, last + 1);
     space = engine_find_space(&engine, slice_str(NAME));
     assert_non_null(space);
     expect_text(before);
