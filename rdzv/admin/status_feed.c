@@ -231,13 +231,19 @@ static void free_feed(struct status_feed *f)
     account_free(ACCOUNT_WATCHES, f, sizeof *f);
 }
 
-/* Without a timer nothing more would come: the replies end, and pages ask again. */
+/* Without a timer nothing more would come: the replies end, and pages ask again. The feed stays for
+ * those who do. */
 static void end_replies(struct status_feed *f)
 {
-    struct feed_client *client;
+    struct feed_client *client, *next;
+    bool was_at_work = f->is_at_work;
 
-    TAILQ_FOREACH(client, &f->clients, entry)
+    f->is_at_work = true;
+    for (client = TAILQ_FIRST(&f->clients); client != NULL; client = next) {
+        next = TAILQ_NEXT(client, entry);
         conn_finish(client->conn);
+    }
+    f->is_at_work = was_at_work;
 }
 
 static void arm(struct status_feed *f)
