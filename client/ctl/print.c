@@ -100,7 +100,8 @@ static void add_text(cJSON *object, const char *plain_name, const char *base64_n
     char *text;
 
     if (text_is_plain(bytes, len)) {
-        text = ctl_memory(strndup(bytes, len));
+        text = ctl_memory(calloc(1, len + 1));
+        memcpy(text, bytes, len);
         cJSON_AddStringToObject(object, plain_name, text);
     } else {
         text = ctl_memory(calloc(1, base64_size(len) + 1));

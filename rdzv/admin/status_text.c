@@ -152,7 +152,7 @@ static void point_at_etcd(struct status_text *t, struct etcd_run *run)
     etcd_runs_pin(run);
     t->etcd_run = run;
     if (before != NULL)
-        etcd_runs_unpin(t->at->rendezvous, before);
+        rendezvous_etcd_unpin(t->at, before);
 }
 
 static void write_next_etcd_run(struct status_text *t)

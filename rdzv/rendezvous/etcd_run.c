@@ -8,6 +8,7 @@
 #include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/node_text.h"
 
 #define V2_PREFIX  "/torch/elastic/rendezvous/"
 #define ETCD_KEY   "/rdzv/active_version"
@@ -263,7 +264,7 @@ static const char *words(const struct etcd_run *r, const struct torch_node *node
     char name[NODE_TEXT_MAX];
 
     if (r->backend == BACKEND_ETCD_V2)
-        return history_node_words(history_node_text(node, name), text);
+        return node_words(node_text(node, name), text);
     snprintf(text, NODE_TEXT_MAX, node->addr.len > 0 ? "rank %lld (%.*s)" : "rank %lld",
              (long long)node->rank, (int)(node->addr.len < 200 ? node->addr.len : 200),
              (const char *)node->addr.ptr);
@@ -277,7 +278,7 @@ static void note_departure(struct etcd_run *r, const struct torch_node *old, int
     char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
     int64_t age_us = 0;
 
-    history_node_text(old, name);
+    node_text(old, name);
     if (!old->has_heartbeat || __builtin_sub_overflow(now_us, old->heartbeat_us, &age_us) ||
         age_us < TORCH_DEAD_MS * INT64_C(1000)) {
         history_leave(&r->history, name);
@@ -308,7 +309,7 @@ static void note_arrivals(struct etcd_run *r, const struct torch_state *next)
         const struct torch_node *old = r->is_state ? torch_state_find(&r->state, node) : NULL;
 
         if (explain_role(node) != NULL && explain_role(old) != explain_role(node))
-            history_join(&r->history, history_node_text(node, name), node->waiting);
+            history_join(&r->history, node_text(node, name), node->waiting);
     }
 }
 
@@ -473,8 +474,7 @@ void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us)
 
     if (gone && !r->members[i].gone) {
         history_add(&r->history, "the keep-alive key of %s expired", words(r, node, text));
-        history_lose(&r->history, history_node_text(node, name), LOSS_SILENT, r->members[i].peer,
-                     now_us);
+        history_lose(&r->history, node_text(node, name), LOSS_SILENT, r->members[i].peer, now_us);
     }
     r->members[i].gone = gone;
 }

@@ -1,8 +1,6 @@
 /* Runs over etcd's API. See etcd_runs.h for the contract. */
 #include "rdzv/rendezvous/etcd_runs.h"
 
-#include "rdzv/rendezvous/shell.h"
-
 /* A value up to this is read at once: with a request of that length, it takes as long as that. */
 #define READ_AT_ONCE (16u << 10)
 
@@ -12,11 +10,12 @@
 /* Reading a byte of JSON takes as long as so many bytes of anything else. */
 #define JSON_WEIGHT 32u
 
-void etcd_runs_init(struct etcd_runs *runs, uint64_t seed)
+void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *tree,
+                    const struct net *net, size_t max)
 {
-    table_init(&runs->table, ACCOUNT_RUNS, seed, NULL);
+    *runs = (struct etcd_runs){.engine = engine, .tree = tree, .net = net, .max = max};
+    table_init(&runs->table, ACCOUNT_RUNS, engine->options.seed, NULL);
     TAILQ_INIT(&runs->list);
-    runs->next = NULL;
 }
 
 static void free_run(struct etcd_runs *runs, struct etcd_run *run)
@@ -38,28 +37,23 @@ void etcd_runs_fini(struct etcd_runs *runs)
 
 /* --- One run. --- */
 
-static struct tree *tree_of(const struct rendezvous_space *home)
+static int64_t now_us(const struct etcd_runs *runs)
 {
-    return &home->space->store->tree;
-}
-
-static int64_t now_us(const struct rendezvous_space *home)
-{
-    return engine_wall_ns(home->rdzv->engine) / 1000;
+    return engine_wall_ns(runs->engine) / 1000;
 }
 
 /* Torch's older backend deletes its key, and makes it anew, between two versions: the run is there
  * while its directory is. */
-static bool has_ended(const struct rendezvous_space *home, const struct etcd_run *run)
+static bool has_ended(const struct etcd_runs *runs, const struct etcd_run *run)
 {
     return !run->exists &&
-           (run->backend == BACKEND_ETCD_V2 || tree_peek(tree_of(home), run->root) == NULL);
+           (run->backend == BACKEND_ETCD_V2 || tree_peek(runs->tree, run->root) == NULL);
 }
 
 /* Keep-alive keys expire when an agent does not refresh them. */
-static void check_keep_alives(struct rendezvous_space *home, struct etcd_run *run)
+static void check_keep_alives(struct etcd_runs *runs, struct etcd_run *run)
 {
-    const struct tree *t = tree_of(home);
+    const struct tree *t = runs->tree;
     size_t room = run->root.len + ETCD_RUN_ROOM;
     char *path;
 
@@ -72,32 +66,31 @@ static void check_keep_alives(struct rendezvous_space *home, struct etcd_run *ru
         size_t len = etcd_run_keep_alive(run, i, path);
         bool gone = tree_peek(t, (struct slice){(const uint8_t *)path, len}) == NULL;
 
-        etcd_run_mark(run, i, gone, now_us(home));
+        etcd_run_mark(run, i, gone, now_us(runs));
     }
     account_free(ACCOUNT_RUNS, path, room);
     run->expired = t->expired;
 }
 
-static void read_run(struct rendezvous_space *home, struct etcd_run *run,
-                     const struct etcd_writer *by)
+static void read_run(struct etcd_runs *runs, struct etcd_run *run, const struct etcd_writer *by)
 {
-    const struct node *n = tree_peek(tree_of(home), run->node.key);
+    const struct node *n = tree_peek(runs->tree, run->node.key);
     bool exists = n != NULL && n->value != NULL;
     struct slice value = exists ? blob_slice(n->value) : (struct slice){0};
 
     if (run->is_confirmed)
-        check_keep_alives(home, run); /* first: whose key has expired may be why it was changed */
+        check_keep_alives(runs, run); /* first: whose key has expired may be why it was changed */
     if (exists != run->exists || (exists && n->modified != run->modified)) {
-        home->rdzv->engine->work += value.len * (run->backend == BACKEND_ETCD ? JSON_WEIGHT : 1);
-        if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(home)))
+        runs->engine->work += value.len * (run->backend == BACKEND_ETCD ? JSON_WEIGHT : 1);
+        if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(runs)))
             return;
         run->modified = exists ? n->modified : 0;
     }
 }
 
-void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run)
+void etcd_runs_look(struct etcd_runs *runs, struct etcd_run *run)
 {
-    read_run(home, run, NULL);
+    read_run(runs, run, NULL);
 }
 
 void etcd_runs_pin(struct etcd_run *run)
@@ -106,26 +99,24 @@ void etcd_runs_pin(struct etcd_run *run)
         run->pins++;
 }
 
-void etcd_runs_unpin(struct rendezvous_space *home, struct etcd_run *run)
+void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run)
 {
-    if (run != NULL && --run->pins == 0 && has_ended(home, run))
-        free_run(&home->etcd_runs, run);
+    if (run != NULL && --run->pins == 0 && has_ended(runs, run))
+        free_run(runs, run);
 }
 
 /* --- All of them. --- */
 
 /* NULL: it is no run, or there is no room for one more. */
-static struct etcd_run *find_or_add(struct rendezvous_space *home, struct slice path)
+static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
 {
-    struct etcd_runs *runs = &home->etcd_runs;
     struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, path);
-    size_t max = home->rdzv->config->limits.runs_max;
     enum run_backend backend;
     struct slice id, root;
     uint8_t *name;
 
     if (run != NULL || !etcd_run_parse(path, &backend, &id, &root) ||
-        (max != 0 && runs->table.count >= max))
+        (runs->max != 0 && runs->table.count >= runs->max))
         return run;
     run = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *run + path.len);
     if (run == NULL)
@@ -139,11 +130,10 @@ static struct etcd_run *find_or_add(struct rendezvous_space *home, struct slice 
 }
 
 /* Who sends the request that is carried out just now. */
-static const struct etcd_writer *writer(const struct rendezvous_space *home,
-                                        struct etcd_writer *out, char host[PEER_HOST_MAX],
-                                        char peer[CONN_PEER_MAX])
+static const struct etcd_writer *writer(const struct etcd_runs *runs, struct etcd_writer *out,
+                                        char host[PEER_HOST_MAX], char peer[CONN_PEER_MAX])
 {
-    const struct conn *c = home->rdzv->net->served;
+    const struct conn *c = runs->net->served;
 
     if (c == NULL)
         return NULL;
@@ -152,65 +142,65 @@ static const struct etcd_writer *writer(const struct rendezvous_space *home,
     return out;
 }
 
-void etcd_runs_changed(struct rendezvous_space *home, struct slice path)
+void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
 {
-    const struct node *n = tree_peek(tree_of(home), path);
+    const struct node *n = tree_peek(runs->tree, path);
     bool exists = n != NULL && n->value != NULL;
     char host[PEER_HOST_MAX], peer[CONN_PEER_MAX];
     struct etcd_run *run;
     struct etcd_writer by;
 
     if (exists && n->value->len > READ_AT_ONCE)
-        find_or_add(home, path); /* the next tick reads it */
+        find_or_add(runs, path); /* the next tick reads it */
     if (exists && n->value->len > READ_AT_ONCE)
         return;
-    run = exists ? find_or_add(home, path)
-                 : (struct etcd_run *)(void *)table_find(&home->etcd_runs.table, path);
+    run = exists ? find_or_add(runs, path)
+                 : (struct etcd_run *)(void *)table_find(&runs->table, path);
     if (run != NULL)
-        read_run(home, run, writer(home, &by, host, peer));
+        read_run(runs, run, writer(runs, &by, host, peer));
 }
 
-void etcd_runs_restore(struct rendezvous_space *home)
+void etcd_runs_restore(struct etcd_runs *runs)
 {
-    const struct table *nodes = &tree_of(home)->nodes;
+    const struct table *nodes = &runs->tree->nodes;
     const struct table_node *n;
     struct etcd_run *run;
 
     for (size_t i = 0; i < table_bucket_count(nodes); i++) {
         for (n = table_bucket(nodes, i); n != NULL; n = n->next) {
-            run = etcd_runs_concerns(n->key) ? find_or_add(home, n->key) : NULL;
+            run = etcd_runs_concerns(n->key) ? find_or_add(runs, n->key) : NULL;
             if (run != NULL)
-                etcd_runs_look(home, run);
+                etcd_runs_look(runs, run);
         }
     }
 }
 
-static void set_next(struct rendezvous_space *home, struct etcd_run *next)
+static void set_next(struct etcd_runs *runs, struct etcd_run *next)
 {
-    struct etcd_run *before = home->etcd_runs.next;
+    struct etcd_run *before = runs->next;
 
     etcd_runs_pin(next);
-    home->etcd_runs.next = next;
-    etcd_runs_unpin(home, before);
+    runs->next = next;
+    etcd_runs_unpin(runs, before);
 }
 
 /* Each run at most once, from where the last tick has stopped. */
-void etcd_runs_tick(struct rendezvous_space *home)
+void etcd_runs_tick(struct etcd_runs *runs)
 {
-    const struct clock *clock = home->rdzv->engine->options.clock;
+    const struct clock *clock = runs->engine->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + TICK_NS;
-    size_t count = home->etcd_runs.table.count;
+    size_t count = runs->table.count;
 
     for (size_t i = 0; i < count; i++) {
-        struct etcd_run *run = home->etcd_runs.next;
+        struct etcd_run *run = runs->next;
 
         if (run == NULL)
-            run = TAILQ_FIRST(&home->etcd_runs.list);
+            run = TAILQ_FIRST(&runs->list);
         if (run == NULL || clock_monotonic_ns(clock) >= until)
             return;
         etcd_runs_pin(run);
-        etcd_runs_look(home, run);
-        set_next(home, TAILQ_NEXT(run, order));
-        etcd_runs_unpin(home, run);
+        etcd_runs_look(runs, run);
+        set_next(runs, TAILQ_NEXT(run, order));
+        etcd_runs_unpin(runs, run);
     }
 }

@@ -6,15 +6,19 @@
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/etcd_run.h"
 
-struct rendezvous_space;
-
 struct etcd_runs {
+    struct engine *engine;
+    struct tree *tree;     /* of the space */
+    const struct net *net; /* knows who sends the request that is carried out */
+    size_t max;            /* as many runs; 0: any number */
     struct table table;
     struct etcd_run_list list; /* in order of discovery */
     struct etcd_run *next;     /* pinned: the next tick goes on with it. NULL: with the first */
 };
 
-void etcd_runs_init(struct etcd_runs *runs, uint64_t seed);
+/* All of them outlive it. */
+void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *tree,
+                    const struct net *net, size_t max);
 void etcd_runs_fini(struct etcd_runs *runs);
 
 /* True when a key may be that of a run. It is asked of each change of a tree: two bytes tell of
@@ -31,18 +35,18 @@ static inline bool etcd_runs_concerns(struct slice path)
 }
 
 /* A key that concerns them has been changed. */
-void etcd_runs_changed(struct rendezvous_space *home, struct slice path);
+void etcd_runs_changed(struct etcd_runs *runs, struct slice path);
 
 /* The space has come from a data directory. */
-void etcd_runs_restore(struct rendezvous_space *home);
+void etcd_runs_restore(struct etcd_runs *runs);
 
 /* Once a second. */
-void etcd_runs_tick(struct rendezvous_space *home);
+void etcd_runs_tick(struct etcd_runs *runs);
 
 /* Reads what has changed since. */
-void etcd_runs_look(struct rendezvous_space *home, struct etcd_run *run);
+void etcd_runs_look(struct etcd_runs *runs, struct etcd_run *run);
 
 /* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both
  * take NULL. */
 void etcd_runs_pin(struct etcd_run *run);
-void etcd_runs_unpin(struct rendezvous_space *home, struct etcd_run *run);
+void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/history.h"
+#include "rdzv/rendezvous/node_text.h"
 
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
@@ -25,7 +25,7 @@ const char *explain_node(struct step *s, const struct torch_node *node)
 {
     char *text = (char *)step_alloc(s, NODE_TEXT_MAX);
 
-    return text == NULL ? "unknown" : history_node_text(node, text);
+    return text == NULL ? "unknown" : node_text(node, text);
 }
 
 const char *explain_role(const struct torch_node *node)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/node_text.h"
 #include "store/account.h"
 
 /* --- Texts and lists. --- */
@@ -220,27 +221,6 @@ void history_add(struct history *h, const char *format, ...)
 
 /* --- Nodes. --- */
 
-const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
-{
-    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
-             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
-             (long long)node->pid, (long long)node->local_id);
-    return text;
-}
-
-const char *history_node_words(const char *node, char words[NODE_TEXT_MAX])
-{
-    const char *last = strrchr(node, '/');
-    const char *pid = last == NULL ? NULL : memrchr(node, '/', (size_t)(last - node));
-
-    if (pid == NULL)
-        snprintf(words, NODE_TEXT_MAX, "%.300s", node);
-    else
-        snprintf(words, NODE_TEXT_MAX, "%.*s (pid %.*s)", (int)(pid - node), node,
-                 (int)(last - pid - 1), pid + 1);
-    return words;
-}
-
 void history_leave(struct history *h, const char *node)
 {
     struct history_round *r = standing(h);
@@ -248,7 +228,7 @@ void history_leave(struct history *h, const char *node)
 
     if (r == NULL || r->why != NULL)
         return;
-    history_blame(h, "%s left the round by itself", history_node_words(node, words));
+    history_blame(h, "%s left the round by itself", node_words(node, words));
     put(&h->left, node);
     r->left = r->why != NULL && h->left != NULL;
 }
@@ -266,7 +246,7 @@ static void tell_failure(struct history *h, const char *node)
             continue;
         snprintf(text, sizeof text,
                  "a worker of %s failed: its agent left the round and joined again",
-                 history_node_words(node, words));
+                 node_words(node, words));
         put(&r->why, text);
         r->left = false;
     }
@@ -279,7 +259,7 @@ void history_join(struct history *h, const char *node, bool waits)
     tell_failure(h, node);
     if (waits)
         history_blame(h, "%s came, and the others meet again to let it in",
-                      history_node_words(node, words));
+                      node_words(node, words));
 }
 
 void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,
@@ -299,7 +279,7 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
 {
     char text[NODE_TEXT_MAX];
 
-    history_node_text(who, text);
+    node_text(who, text);
     for (size_t i = h->loss_count; i-- > 0;) {
         if (h->losses[i].node != NULL && strcmp(h->losses[i].node, text) == 0)
             return &h->losses[i];
@@ -312,7 +292,7 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
 static void note_lost(struct history *h, const struct note *note, const char *peer, int64_t now_us)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
-    const char *node = history_node_words(note->node, words);
+    const char *node = node_words(note->node, words);
     enum loss_kind kind = LOSS_SILENT;
 
     switch (note->kind) {
@@ -330,7 +310,7 @@ static void note_lost(struct history *h, const struct note *note, const char *pe
         break;
     default:
         history_add(h, "%s was lost: its last heartbeat was %lld s old, and %s took it out", node,
-                    (long long)note->ms / 1000, history_node_words(note->by_node, by));
+                    (long long)note->ms / 1000, node_words(note->by_node, by));
         break;
     }
     history_lose(h, note->node, kind, peer, now_us);
@@ -341,7 +321,7 @@ static void note_closed(struct history *h, const struct run *run, const struct n
 {
     char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
 
-    snprintf(why, sizeof why, "%s closed the run%s", history_node_words(note->by_node, words),
+    snprintf(why, sizeof why, "%s closed the run%s", node_words(note->by_node, words),
              run->finishing_round == note->round ? ": its workers have ended well" : "");
     history_end(h, why, now_us);
 }

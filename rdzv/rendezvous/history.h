@@ -82,8 +82,3 @@ void history_note(struct history *h, const struct run *run, const struct note *n
 
 /* The last loss of that node; NULL: none is known. */
 const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who);
-
-/* "host/pid/local id": how torch tells nodes apart; and "host (pid N)" of that, for people. */
-#define NODE_TEXT_MAX 320
-const char *history_node_text(const struct torch_node *node, char text[NODE_TEXT_MAX]);
-const char *history_node_words(const char *node, char words[NODE_TEXT_MAX]);

@@ -21,7 +21,8 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
-    etcd_runs_init(&home->etcd_runs, r->engine->options.seed);
+    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net,
+                   r->config->limits.runs_max);
     table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
@@ -312,7 +313,7 @@ void rendezvous_tick(struct rendezvous *r)
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
     TAILQ_FOREACH(home, &r->spaces, entry)
-        etcd_runs_tick(home);
+        etcd_runs_tick(&home->etcd_runs);
 }
 
 /* --- Changes that are not the policy's. --- */
@@ -433,7 +434,7 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
     else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
-        etcd_runs_changed(home, command->key);
+        etcd_runs_changed(&home->etcd_runs, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         step_space(home, (struct policy_event){.kind = RUN_CHANGED});
 }
@@ -739,12 +740,19 @@ struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
     return home == NULL ? NULL : TAILQ_FIRST(&home->etcd_runs.list);
 }
 
+void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    etcd_runs_unpin(&home->etcd_runs, run);
+}
+
 void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
                            struct run_facts *out)
 {
     struct rendezvous_space *home = space->rendezvous;
 
-    etcd_runs_look(home, run);
+    etcd_runs_look(&home->etcd_runs, run);
     etcd_run_facts(run, home->rdzv->settings.expected_nodes,
                    engine_wall_ns(home->rdzv->engine) / 1000, out);
 }

@@ -55,7 +55,9 @@ void rendezvous_unpin(const struct run *run);
 /* How the run stands; borrowed until anything changes. */
 void rendezvous_facts(const struct run *run, struct run_facts *out);
 
-/* The same of runs over etcd's API, of which the next one is behind run->order. */
+/* The same of runs over etcd's API, of which the next one is behind run->order; etcd_runs_pin()
+ * pins one. */
 struct etcd_run *rendezvous_etcd_first(const struct engine_space *space);
+void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run);
 void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
                            struct run_facts *out);

@@ -105,6 +105,6 @@ void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
         restore_runs(home, false, away_ms);
         restore_runs(home, true, away_ms);
         drop_unnamed(home);
-        etcd_runs_restore(home);
+        etcd_runs_restore(&home->etcd_runs);
     }
 }

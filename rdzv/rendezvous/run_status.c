@@ -6,6 +6,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/node_text.h"
 
 static const struct history_round *newest_round(const struct run_facts *f)
 {
@@ -283,8 +284,7 @@ static void hint_doubled(const struct run_facts *f, struct hints *h)
         h,
         "two agents are there as %.60s, from %s and %s: torch takes them for one node; give each a "
         "name of its own (--local-addr)",
-        history_node_words(history_node_text(f->doubled, name), words), peer == NULL ? "" : peer,
-        f->doubled_peer);
+        node_words(node_text(f->doubled, name), words), peer == NULL ? "" : peer, f->doubled_peer);
 }
 
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
