@@ -14,19 +14,23 @@
 
 /* --- What a state that was just written tells. --- */
 
+/* Its node is in the complete round. */
+static void enter_round(const struct run *run, struct agent *a)
+{
+    a->nodes = torch_state_participants(&run->view.last_completed);
+    a->round = run->view.state.round;
+}
+
 /* All who are in the round that has just been completed have the same workers from now on. */
 static void begin_round(struct run *run)
 {
     const struct torch_state *state = &run->view.state;
-    uint64_t nodes = torch_state_participants(state);
 
     for (size_t i = 0; i < state->count; i++) {
         struct agent *a = run_agent_of(run, &state->nodes[i]);
 
-        if (a == NULL || !state->nodes[i].participant)
-            continue;
-        a->nodes = nodes;
-        a->round = state->round;
+        if (a != NULL && state->nodes[i].participant)
+            enter_round(run, a);
     }
 }
 
@@ -61,6 +65,8 @@ static void learn_node(struct step *s, struct agent *a)
         node = torch_state_find(state, &a->node);
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
+    else if (a->nodes == 0)
+        enter_round(s->run, a);
     if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
         run_remember_node(s->run, a, node);
 }

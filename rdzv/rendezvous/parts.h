@@ -111,6 +111,8 @@ bool presence_misses_heartbeats(const struct step *s);
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
 /* A participant has one, as of the last second. */
 bool presence_is_any_silent(struct step *s);
+/* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
+bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */
 

@@ -409,6 +409,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
+    a->agent.returns = c10d_session(c)->role == C10D_RESUMED;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;

@@ -37,12 +37,13 @@ struct policy_settings {
 
 #define AGENT_HOST_MAX 46
 
-/* A connection of an agent. The caller makes it, zero but for the first three members, and keeps it
+/* A connection of an agent. The caller makes it, zero but for the first four members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
 struct agent {
     bool pings;                      /* torch 2.5 or later */
     char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
     uint16_t local_port;             /* the same; 0: unknown */
+    bool returns; /* its relay has brought it over a start of the daemon, which has forgotten it */
 
     /* The policy's own. */
     bool away;                 /* its relay is not there: it is silent, and not disconnected */
@@ -153,6 +154,12 @@ bool run_is_unused(const struct run *run);
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
+
+/* The daemon has forgotten which node it is, and it has not said so again. */
+static inline bool agent_is_forgotten(const struct agent *a)
+{
+    return a->returns && !a->is_introduced && !a->has_node;
+}
 
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);

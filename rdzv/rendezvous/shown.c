@@ -13,7 +13,8 @@
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
  * participant that has not seen the complete round yet when another one is lost sees it once as it
  * was completed, and takes its rank from that: of one that is not below the number of nodes torch
- * makes an IndexError.
+ * makes an IndexError. An agent that is none of the run's nodes, and does not know it (presence.c),
+ * is shown a complete round for which a node waits: then it joins anew.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -26,6 +27,7 @@
 #include "rdzv/rendezvous/policy.h"
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 /* A participant whose heartbeat is not that old may be shown the same again. Before this, nothing
@@ -49,6 +51,7 @@ enum place {
     PLACE_JOINED, /* a participant of a round that is not complete */
     PLACE_OUTSIDE,
     PLACE_COMPLETED, /* a participant of a round that has lost one since */
+    PLACE_STRANGER,
 };
 
 static const struct torch_node *waiting_node(const struct run_view *v)
@@ -129,7 +132,11 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
     const struct run_view *v = &s->run->view;
 
     if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
-        !v->is_state || !a->is_listed || v->participants == 0)
+        !v->is_state)
+        return PLACE_WHOLE;
+    if (presence_is_stranger(s, a))
+        return PLACE_STRANGER;
+    if (!a->is_listed || v->participants == 0)
         return PLACE_WHOLE;
     if (!v->state.complete)
         return place_of_joined(s, a, own);
@@ -161,20 +168,21 @@ static void add(struct torch_state *state, const struct torch_node *node)
 static bool write_text(const struct run_view *v, enum place place, const struct torch_node *own,
                        uint8_t **text, size_t *len)
 {
-    const struct torch_node *waiting = waiting_node(v);
+    const struct torch_node *waiting = place == PLACE_STRANGER ? &loss_mark : waiting_node(v);
     struct torch_node nodes[2];
     struct torch_state state = v->state;
 
     state.nodes = nodes;
     state.count = 0;
     state.shares_times = false;
-    if (place != PLACE_OUTSIDE)
+    state.complete = state.complete || place == PLACE_STRANGER;
+    if (own != NULL && place != PLACE_OUTSIDE)
         add(&state, own);
     if (place == PLACE_JOINED) { /* torch 1.13 wants one, if MIN is 1 */
         state.has_deadline = true;
         state.deadline_us = own->heartbeat_us + FAR_US;
     }
-    if (place == PLACE_PARTICIPANT && waiting != NULL)
+    if ((place == PLACE_PARTICIPANT || place == PLACE_STRANGER) && waiting != NULL)
         add(&state, &(struct torch_node){.addr = waiting->addr,
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,

@@ -3,8 +3,9 @@
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
- * their connection, close the run and begin it again, while rdzvd stands still, or begins anew from
- * its keys. After each event:
+ * their connection, close the run and begin it again, while rdzvd stands still, or ends, by itself
+ * or killed, and begins anew from its keys. The nodes of some jobs have relays: these lose rdzvd
+ * and come back, in time or too late, or are lost with all that they know. After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
@@ -36,7 +37,12 @@
 #define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
 #define WORKERS_MS  2000  /* how long workers load torch before they come */
 #define GONE_MS     30000 /* when the daemon notices that a host is gone */
+#define SESSION_MS  60000 /* for how long the daemon keeps the session of a relay that is away */
 #define NEVER       UINT64_MAX
+#define ORPHANS_MAX 64
+#define LINKS_MAX   (MODEL_RUNS * PODS + ORPHANS_MAX)
+
+#define CONNECTION_LOST "its connection was lost"
 
 enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
 
@@ -46,9 +52,11 @@ struct pod {
     struct model_link *link;
     struct job *job;
     char name[8];
-    bool wanted; /* it is started again when it fails */
+    bool wanted;   /* it is started again when it fails */
+    bool is_known; /* the daemon has served its agent */
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
+    uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */
     uint64_t reachable_since_ms;
 
     enum net net;
@@ -69,6 +77,7 @@ struct job {
     struct model_settings settings;
     struct pod pods[PODS];
     size_t pod_count;
+    bool has_relays; /* one at each pod: it outlives the daemon, and its agent with it */
     uint64_t split_since_ms;
     uint64_t again_ms; /* the job is done, and begins again then */
 };
@@ -83,10 +92,13 @@ static struct sim {
     struct model_space space;
     struct job jobs[MODEL_RUNS];
     size_t job_count;
-    struct orphan orphans[64];
+    struct orphan orphans[ORPHANS_MAX];
     size_t orphan_count;
     uint64_t seed, random;
     uint64_t tick_ms, fault_ms, stalled_until_ms, stalled_since_ms;
+    bool has_ended; /* the daemon does not stand still: it begins again then */
+    bool agents_return;
+    uint64_t returned_ms; /* all sessions of before its beginning are here or lost then; 0: they are */
     uint64_t last_fault_ms, steady_since_ms;
     uint64_t
         rounds_before; /* the last fault was a stall of jobs at rest: no round is to end by it */
@@ -161,14 +173,16 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
 
 static bool is_reachable(const struct pod *p)
 {
-    return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && sim.stalled_until_ms <= now();
+    return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && p->away_until_ms <= now() &&
+           sim.stalled_until_ms <= now();
 }
 
 /* For how long it has been, when it is. */
 static uint64_t reachable_for(const struct pod *p)
 {
     uint64_t since = p->reachable_since_ms;
-    const uint64_t ends[] = {p->frozen_until_ms, p->cut_until_ms, sim.stalled_until_ms};
+    const uint64_t ends[] = {p->frozen_until_ms, p->cut_until_ms, p->away_until_ms,
+                             sim.stalled_until_ms};
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         since = ends[i] > since ? ends[i] : since;
@@ -214,17 +228,18 @@ static void end_pod(struct pod *p, uint64_t notice_ms)
     p->link = NULL;
     clear_net(p);
     model_agent_stop(&p->agent);
-    p->frozen_until_ms = p->cut_until_ms = 0;
+    p->frozen_until_ms = p->cut_until_ms = p->away_since_ms = p->away_until_ms = 0;
     p->restart_ms = 0;
+    p->is_known = false;
 }
 
 /* How far its clock is ahead. */
-static int64_t any_clock_us(void)
+static int64_t any_clock_us(bool has_relays)
 {
     int64_t us = (int64_t)draw(600) * 1000 - 300000;
     bool wrong = draw(6) == 0, ahead = draw(2) == 0;
 
-    if (!wrong || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
+    if (!wrong || has_relays || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
         return us;
     return us + (ahead ? 120000000 : -120000000);
 }
@@ -232,12 +247,12 @@ static int64_t any_clock_us(void)
 static void start_pod(struct pod *p)
 {
     const struct job *job = p->job;
-    int64_t clock_us = any_clock_us();
+    int64_t clock_us = any_clock_us(job->has_relays);
     uint64_t first_ms = now() + draw(300);
 
     end_pod(p, 0);
     p->wanted = true;
-    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
+    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, false);
     p->reachable_since_ms = now();
     model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
     tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
@@ -271,17 +286,20 @@ static void on_resume(struct model_link *link)
     p->due_ms = now();
 }
 
-static void on_close(struct model_link *link, const char *reason)
+static void disconnect(struct pod *p, const char *reason)
 {
-    struct pod *p = link->owner;
-
-    if (p == NULL)
-        return;
     tell("%s is closed: %s", p->name, reason);
     clear_net(p);
+    p->away_since_ms = 0;
     p->agent.request = REQUEST_NONE;
     p->agent.phase = MODEL_FAILED;
     p->agent.failure = reason;
+}
+
+static void on_close(struct model_link *link, const char *reason)
+{
+    if (link->owner != NULL)
+        disconnect(link->owner, reason);
 }
 
 static void close_job(struct job *job);
@@ -319,6 +337,7 @@ static void serve(struct pod *p)
     struct slice expected;
 
     p->net = NET_HELD; /* until it is answered */
+    p->is_known = true;
     switch (a->request) {
     case REQUEST_COMPARE_SET:
         expected = (struct slice){a->token, a->token_len};
@@ -375,6 +394,15 @@ static void enter_world(struct pod *p)
     check_world(p);
 }
 
+/* By what its agent has seen last. */
+static bool is_in_round(const struct pod *p)
+{
+    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+    const struct torch_node *own = torch_state_find(&p->agent.state, &who);
+
+    return own != NULL && own->participant;
+}
+
 /* Its workers come to the worker store that there is for new sessions. When a network comes back,
  * they may be there before their agent learns that its round is over, and no store can tell them
  * from those of the new round; here the agent is first. */
@@ -382,7 +410,7 @@ static void connect_workers(struct pod *p)
 {
     const struct view_record *record = &p->job->run->run.view.record;
 
-    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD ||
+    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
         now() - p->agent.entered_ms < WORKERS_MS || !is_reachable(p) ||
         reachable_for(p) < WORKERS_MS)
         return;
@@ -402,6 +430,12 @@ static void check_mates(struct pod *p)
         p->world ==
             (p->job->run->incarnation << 32 | (uint64_t)p->job->run->run.view.last_completed.round))
         p->break_ms = now() + 1;
+}
+
+/* With the daemon, or with a relay that does not know yet that the daemon has ended it. */
+static bool has_session(const struct pod *p)
+{
+    return p->link != NULL || p->away_since_ms != 0;
 }
 
 static void after_act(struct pod *p)
@@ -431,7 +465,7 @@ static void after_act(struct pod *p)
         orphan(p->link, 0);
         p->link = NULL;
     }
-    if (p->link != NULL && a->request != REQUEST_NONE && p->net == NET_IDLE) {
+    if (has_session(p) && a->request != REQUEST_NONE && p->net == NET_IDLE) {
         p->net = NET_SENT;
         p->asked_ms = now();
         p->due_ms = now() + draw(LATENCY_MS);
@@ -451,13 +485,43 @@ static void take_answer(struct pod *p)
     model_agent_answer(&p->agent, p->answer_absent ? (struct slice){0} : value, now(), wall_us());
 }
 
+static uint64_t latest(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t most = a > b ? a : b;
+
+    return most > c ? most : c;
+}
+
+static uint64_t connected_ms(const struct pod *p)
+{
+    return latest(p->cut_until_ms, p->away_until_ms, 0);
+}
+
+static bool is_connected(const struct pod *p)
+{
+    return connected_ms(p) <= now();
+}
+
+/* Its relay has found the daemon again, which knows the session, or has ended it meanwhile. */
+static void end_away(struct pod *p)
+{
+    if (p->away_since_ms == 0 || p->away_until_ms > now() || sim.stalled_until_ms > now())
+        return;
+    p->away_since_ms = 0;
+    if (p->link != NULL)
+        model_link_back(p->link);
+    else
+        disconnect(p, CONNECTION_LOST);
+}
+
 static void run_pod(struct pod *p)
 {
     struct model_agent *a = &p->agent;
 
     if (p->restart_ms != 0 && p->restart_ms <= now() && p->wanted)
         start_pod(p);
-    if (p->net == NET_SENT && p->due_ms <= now() && p->cut_until_ms <= now())
+    end_away(p);
+    if (p->net == NET_SENT && is_connected(p) && p->due_ms <= now())
         serve(p);
     if (p->frozen_until_ms > now())
         return;
@@ -467,7 +531,7 @@ static void run_pod(struct pod *p)
         a->next_ms = now();
         p->break_ms = 0;
     }
-    if (p->net == NET_ANSWERED && p->due_ms <= now() && p->cut_until_ms <= now())
+    if (p->net == NET_ANSWERED && is_connected(p) && p->due_ms <= now())
         take_answer(p);
     model_agent_act(a, now(), wall_us());
     after_act(p);
@@ -483,11 +547,23 @@ static struct pod *any_pod(bool alive)
     return model_agent_is_alive(&p->agent) == alive ? p : NULL;
 }
 
+/* The relay ends, and nobody else knows of its sessions. */
+static void lose_relay(struct pod *p)
+{
+    tell("%s loses its relay", p->name);
+    if (p->link != NULL && p->away_since_ms == 0)
+        model_link_away(p->link);
+    orphan(p->link, SESSION_MS);
+    p->link = NULL;
+}
+
 static void crash(struct pod *p)
 {
     bool comes_back = draw(2) == 0;
 
     tell("%s crashes%s", p->name, comes_back ? "" : ", for good");
+    if (p->job->has_relays && draw(2) == 0)
+        lose_relay(p);
     end_pod(p, draw(3) == 0 ? GONE_MS : draw(20));
     p->wanted = comes_back;
     p->restart_ms = now() + 500 + draw(20000);
@@ -511,8 +587,33 @@ static void cut(struct pod *p)
 
 static void lose_connection(struct pod *p)
 {
-    on_close(p->link, "its connection was lost");
+    disconnect(p, CONNECTION_LOST);
     after_act(p);
+}
+
+/* The relay and the daemon lose each other: mostly for less than the daemon keeps sessions. */
+static void lose_daemon(struct pod *p)
+{
+    uint64_t ms = draw(6) == 0 ? SESSION_MS + draw(10000) : 100 + draw(30000);
+
+    if (p->away_since_ms != 0 || p->link == NULL)
+        return;
+    tell("%s's relay is away for %" PRIu64 " ms", p->name, ms);
+    model_link_away(p->link);
+    p->away_since_ms = now();
+    p->away_until_ms = now() + ms;
+    if (p->net == NET_HELD)
+        p->net = NET_SENT; /* again */
+}
+
+static void fail_relay(struct pod *p)
+{
+    if (draw(3) == 0) {
+        lose_relay(p);
+        lose_connection(p);
+    } else {
+        lose_daemon(p);
+    }
 }
 
 static void err(struct pod *p)
@@ -553,8 +654,7 @@ static void stall(void)
     uint64_t ms = 500 + draw(40000);
 
     tell("rdzvd stands still for %" PRIu64 " ms", ms);
-    if (sim.stalled_since_ms == 0) /* else it has not gone on yet */
-        sim.stalled_since_ms = now();
+    sim.stalled_since_ms = now();
     sim.stalled_until_ms = now() + ms;
 }
 
@@ -568,21 +668,6 @@ static void end_orphans(bool all)
         model_link_free(sim.orphans[i].link);
         sim.orphans[i] = sim.orphans[--sim.orphan_count];
     }
-}
-
-static void restart_daemon(void)
-{
-    tell("rdzvd begins anew");
-    for (size_t k = 0; k < sim.job_count; k++) {
-        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
-            struct pod *p = &sim.jobs[k].pods[i];
-
-            if (p->link != NULL)
-                lose_connection(p);
-        }
-    }
-    end_orphans(true);
-    model_restart(&sim.space);
 }
 
 static bool all_settled(bool *restless);
@@ -617,13 +702,95 @@ static void stall_at_rest(void)
     stall();
 }
 
+/* The agents of a run are ended with it, as far as they have asked since the daemon began. */
+static void forget_job(struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (job->has_relays && has_session(&job->pods[i]) &&
+            (job->pods[i].link == NULL || !job->pods[i].link->bound))
+            return;
+    }
+    tell("%s is forgotten on request", job->run->key);
+    model_forget(job->run);
+}
+
+/* What its connections were to the daemon that ends: agents behind relays open them again. */
+static void reconnect(struct pod *p)
+{
+    if (p->link == NULL)
+        return;
+    p->link = NULL;
+    if (!p->job->has_relays) {
+        lose_connection(p);
+        return;
+    }
+    p->link = model_link_new(p->job->run, p, p->job->settings.sharing != SHARING_OLD, p->is_known);
+    if (p->away_since_ms != 0)
+        p->away_since_ms = sim.stalled_until_ms;
+    if (p->net == NET_HELD || p->net == NET_SENT) {
+        p->net = NET_SENT;
+        p->due_ms = sim.stalled_until_ms + draw(2000);
+    }
+}
+
+static size_t all_links(struct model_link *links[LINKS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            if (sim.jobs[k].pods[i].link != NULL)
+                links[n++] = sim.jobs[k].pods[i].link;
+        }
+    }
+    for (size_t i = 0; i < sim.orphan_count; i++)
+        links[n++] = sim.orphans[i].link;
+    sim.orphan_count = 0;
+    return n;
+}
+
+static bool is_any_of_relay(struct model_link *const *links, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sim.job_count; k++) {
+            if (links[i]->bound && sim.jobs[k].run == links[i]->run && sim.jobs[k].has_relays)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A daemon that ends and comes back must not cost a node its place whose relay has kept it. */
+static void end_daemon(void)
+{
+    bool restless, rest = all_settled(&restless), killed = draw(2) == 0;
+    uint64_t ms = draw(2) == 0 ? draw(1000) : draw(20000);
+    struct model_link *links[LINKS_MAX];
+    size_t count = all_links(links);
+
+    tell("rdzvd %s, for %" PRIu64 " ms", killed ? "is killed" : "ends", ms);
+    sim.was_at_rest = rest && !restless && !does_any_job_meet();
+    sim.rounds_before = sim.space.counters.rounds_completed;
+    sim.agents_return =
+        is_any_of_relay(links, count) || (sim.agents_return && sim.returned_ms != 0);
+    model_end(&sim.space, links, count, killed);
+    sim.has_ended = true;
+    sim.stalled_since_ms = now();
+    sim.stalled_until_ms = now() + ms;
+    for (size_t k = 0; k < sim.job_count; k++) {
+        sim.was_at_rest = sim.was_at_rest && sim.jobs[k].has_relays;
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
+            reconnect(&sim.jobs[k].pods[i]);
+    }
+}
+
 static void fault(void)
 {
     struct job *job = &sim.jobs[draw(sim.job_count)];
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(12)) {
+    switch (draw(13)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -655,15 +822,18 @@ static void fault(void)
         stall_at_rest();
         break;
     case 9:
-        restart_daemon();
+        end_daemon();
         break;
     case 10:
-        tell("%s is forgotten on request", job->run->key);
-        model_forget(job->run);
+        forget_job(job);
         break;
     case 11:
         if (p != NULL)
             err(p);
+        break;
+    case 12:
+        if (p != NULL && p->job->has_relays)
+            fail_relay(p);
         break;
     }
     totals.faults++;
@@ -804,32 +974,36 @@ static void earlier(uint64_t *next, uint64_t at)
 
 static uint64_t pod_next_ms(const struct pod *p)
 {
-    uint64_t next = NEVER, at;
+    uint64_t next = NEVER;
 
     if (p->wanted)
         earlier(&next, p->restart_ms);
-    if (p->net == NET_SENT || p->net == NET_ANSWERED)
-        earlier(&next, p->due_ms > p->cut_until_ms ? p->due_ms : p->cut_until_ms);
-    if (p->net == NET_SENT && next < sim.stalled_until_ms)
-        next = sim.stalled_until_ms;
-    if (p->link == NULL)
+    if (p->net == NET_SENT)
+        earlier(&next, latest(p->due_ms, connected_ms(p), sim.stalled_until_ms));
+    else if (p->net == NET_ANSWERED)
+        earlier(&next, latest(p->due_ms, connected_ms(p), p->frozen_until_ms));
+    if (!has_session(p))
         return next;
-    at = p->frozen_until_ms > now() ? p->frozen_until_ms : p->agent.next_ms;
-    if (p->net == NET_IDLE || p->frozen_until_ms > now())
-        earlier(&next, at);
-    earlier(&next, p->break_ms > p->frozen_until_ms ? p->break_ms : p->frozen_until_ms);
+    if (p->away_since_ms != 0)
+        earlier(&next, latest(p->away_until_ms, sim.stalled_until_ms, 0));
+    if (p->net == NET_IDLE)
+        earlier(&next, latest(p->agent.next_ms, p->frozen_until_ms, 0));
+    if (p->break_ms != 0)
+        earlier(&next, latest(p->break_ms, p->frozen_until_ms,
+                              p->net == NET_SENT ? sim.stalled_until_ms : 0));
     return next;
 }
 
 static uint64_t next_ms(void)
 {
-    uint64_t next = sim.faults_left > 0 ? sim.fault_ms : NEVER;
+    uint64_t next = sim.faults_left > 0 ? latest(sim.fault_ms, sim.stalled_until_ms, 0) : NEVER;
 
     if (sim.stalled_until_ms > now()) {
         earlier(&next, sim.stalled_until_ms);
     } else {
         earlier(&next, sim.tick_ms);
         earlier(&next, model_next_ms(&sim.space));
+        earlier(&next, sim.returned_ms);
         for (size_t i = 0; i < sim.orphan_count; i++)
             earlier(&next, sim.orphans[i].until_ms);
     }
@@ -855,8 +1029,33 @@ static void end_stall(void)
     if (sim.stalled_since_ms == 0 || sim.stalled_until_ms > now())
         return;
     sim.stalled_since_ms = 0;
-    if (ms >= STALL_LEAST)
+    if (sim.has_ended) {
+        sim.has_ended = false;
+        sim.returned_ms = now() + SESSION_MS;
+        model_begin_again(&sim.space, ms, sim.agents_return);
+    } else if (ms >= STALL_LEAST) {
         model_stalled(&sim.space, ms);
+    }
+}
+
+/* Those of relays that have been away for too long. */
+static void end_sessions(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            struct pod *p = &sim.jobs[k].pods[i];
+
+            if (p->away_since_ms == 0 || p->link == NULL || now() - p->away_since_ms < SESSION_MS)
+                continue;
+            tell("the session of %s has ended", p->name);
+            model_link_free(p->link);
+            p->link = NULL;
+        }
+    }
+    if (sim.returned_ms != 0 && sim.returned_ms <= now()) {
+        sim.returned_ms = 0;
+        model_returned(&sim.space);
+    }
 }
 
 static void run_daemon(void)
@@ -865,6 +1064,7 @@ static void run_daemon(void)
     if (sim.stalled_until_ms > now())
         return;
     end_orphans(false);
+    end_sessions();
     model_run_due(&sim.space);
     if (sim.tick_ms <= now()) {
         model_tick(&sim.space);
@@ -925,7 +1125,7 @@ static bool step(void)
         fail("not all nodes are in a round %d s after the last fault", SETTLE_MS / 1000);
     }
     advance(next_ms());
-    if (sim.faults_left > 0 && sim.fault_ms <= now() && sim.stalled_until_ms <= now())
+    if (sim.faults_left > 0 && sim.fault_ms <= now() && sim.stalled_since_ms == 0)
         fault();
     return true;
 }
@@ -959,13 +1159,23 @@ static void draw_settings(struct policy_settings *settings)
     settings->closed_run_wait_ms = draw(4) == 0 ? 0 : 20000;
     settings->drop_disconnected = draw(4) != 0;
     settings->keep_connected = draw(4) != 0;
-    settings->restart_on_loss = (enum restart_on_loss)(draw(4) % 3);
+    settings->restart_on_loss = (enum restart_on_loss)(2 - draw(4) % 3);
     settings->end_last_call = draw(4) != 0;
     settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
     settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
     settings->agent_views = draw(4) != 0;
+}
+
+/* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
+ * of which node a session is before its agent writes: one that the others have presumed dead by
+ * then is brought back by its view, or by restart_on_loss. */
+static bool draw_relays(const struct policy_settings *settings)
+{
+    return draw(3) == 0 && sim.job_count == 1 && !settings->own_worker_ports &&
+           settings->agent_views && settings->merge_heartbeats &&
+           settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 static void begin(uint64_t seed)
@@ -980,9 +1190,10 @@ static void begin(uint64_t seed)
         .fail = fail,
     };
     draw_settings(&sim.space.settings);
+    sim.job_count = draw(5) == 0 ? 2 : 1;
     if (sim.fixed != NULL)
         sim.space.settings = *sim.fixed;
-    sim.job_count = draw(5) == 0 ? 2 : 1;
+    sim.jobs[0].has_relays = draw_relays(&sim.space.settings);
     model_space_init(&sim.space, seed, sim.job_count);
     sim.tick_ms = FIRST_MS + draw(1000);
     sim.faults_left = 1 + (int)draw(FAULTS_MAX);
@@ -990,6 +1201,7 @@ static void begin(uint64_t seed)
     for (size_t k = 0; k < sim.job_count; k++)
         begin_job(&sim.jobs[k], &sim.space.runs[k]);
 }
+
 
 static void count_settled(uint64_t ms)
 {
