@@ -128,9 +128,12 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
 void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 {
     const struct write_slot *slot = &s->run->slot;
+    struct slice text;
 
     if (expects_nothing) /* torch's agents do not look at this one */
         step_agent(s, POLICY_ANSWER_CURRENT, a);
+    else if (shown_joining(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     else
         shown_answer_whole(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
@@ -202,7 +205,7 @@ void compare_set(struct step *s, const struct policy_event *event)
     }
     if (!repair_restore(s, a))
         return;
-    if (shown_write(s, event))
+    if (shown_write(s, event) || crowd_write(s, event))
         return;
     step_put_beats(s);
     shown_drop(a);

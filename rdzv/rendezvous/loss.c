@@ -16,8 +16,8 @@
 
 #define MARK_ADDR "rdzvd.a-node-is-lost"
 
-const struct torch_node loss_mark = {
-    .addr = {(const uint8_t *)MARK_ADDR, sizeof MARK_ADDR - 1}, .waiting = true};
+const struct torch_node loss_mark = {.addr = {(const uint8_t *)MARK_ADDR, sizeof MARK_ADDR - 1},
+                                     .waiting = true};
 
 bool loss_is_mark(const struct torch_node *node)
 {

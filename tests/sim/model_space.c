@@ -309,9 +309,8 @@ static bool keeps_record(const struct model_run *r, const struct view_record *re
 
     if (kept == NULL)
         return !(record->placement != WORKER_STORE_UNKNOWN || record->worker_store != 0);
-    return same_records(record,
-                        &(struct view_record){kept->placement, kept->address, kept->port,
-                                              kept->worker_store, kept->round});
+    return same_records(record, &(struct view_record){kept->placement, kept->address, kept->port,
+                                                      kept->worker_store, kept->round});
 }
 
 static void note_value(struct model_run *r, struct slice value)
@@ -406,8 +405,9 @@ static uint8_t *copy_of(struct slice value)
 static void drop(struct model_link *link)
 {
     if (link->bound)
-        step(link->run, (struct policy_event){
-                            .kind = AGENT_DISCONNECTED, .agent = &link->agent, .daemon_drains = true});
+        step(link->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                              .agent = &link->agent,
+                                              .daemon_drains = true});
     free(link);
 }
 
@@ -459,11 +459,8 @@ struct model_link *model_link_new(struct model_run *run, void *owner, bool pings
     if (link == NULL)
         abort();
     *link = (struct model_link){.run = run, .owner = owner, .up = true};
-    link->agent =
-        (struct agent){.pings = pings,
-                       .local_host = "10.0.0.1",
-                       .local_port = SHARED_PORT,
-                       .returns = returns};
+    link->agent = (struct agent){
+        .pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT, .returns = returns};
     return link;
 }
 

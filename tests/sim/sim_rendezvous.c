@@ -98,7 +98,8 @@ static struct sim {
     uint64_t tick_ms, fault_ms, stalled_until_ms, stalled_since_ms;
     bool has_ended; /* the daemon does not stand still: it begins again then */
     bool agents_return;
-    uint64_t returned_ms; /* all sessions of before its beginning are here or lost then; 0: they are */
+    uint64_t
+        returned_ms; /* all sessions of before its beginning are here or lost then; 0: they are */
     uint64_t last_fault_ms, steady_since_ms;
     uint64_t
         rounds_before; /* the last fault was a stall of jobs at rest: no round is to end by it */
@@ -239,7 +240,8 @@ static int64_t any_clock_us(bool has_relays)
     int64_t us = (int64_t)draw(600) * 1000 - 300000;
     bool wrong = draw(6) == 0, ahead = draw(2) == 0;
 
-    if (!wrong || has_relays || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
+    if (!wrong || has_relays || !sim.space.settings.agent_views ||
+        !sim.space.settings.merge_heartbeats)
         return us;
     return us + (ahead ? 120000000 : -120000000);
 }
@@ -1166,6 +1168,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->close_from_members = draw(4) != 0;
     settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
     settings->agent_views = draw(4) != 0;
+    settings->crowd_least = draw(3);
 }
 
 /* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
@@ -1201,7 +1204,6 @@ static void begin(uint64_t seed)
     for (size_t k = 0; k < sim.job_count; k++)
         begin_job(&sim.jobs[k], &sim.space.runs[k]);
 }
-
 
 static void count_settled(uint64_t ms)
 {
@@ -1252,6 +1254,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
                                                 .agent_views = true,
+                                                .crowd_least = 2,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
