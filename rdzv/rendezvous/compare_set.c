@@ -95,6 +95,9 @@ void compare_set_written(struct step *s, struct agent *a)
 
 /* --- Compare-and-set. --- */
 
+/* What torch's first compare-and-set puts there. */
+#define NOBODY_YET "Y2FuaW1hZGFt"
+
 /* Puts the heartbeat into the state that there is, in our own text, which differs from the one
  * before in a few bytes alone. */
 static bool put_heartbeat(struct step *s, const struct wish *wish)
@@ -156,6 +159,9 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish)
  *
  *   key       expected value   the agent is answered                  write slot
  *   absent    not empty        what it expected: torch wants it so    passed on
+ *                              an agent of a run that was forgotten
+ *                              since: no node has joined. It would ask
+ *                              again for ever.
  *   absent    empty            what it wanted, which is put           passed on
  *   there     the same         what it wanted, which is put           passed on
  *   there     another, merged  the merged state                       passed on
@@ -168,7 +174,9 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
     bool merged = !absent && merge(s, wish, matches, s->run->slot.holder == a);
 
-    if (absent && !matches) {
+    if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(NOBODY_YET))) {
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value =
             wish->expected; /* torch's store wants it so */
     } else if (!matches && !merged) {
