@@ -359,7 +359,11 @@ static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
     scene_event(&s, RUN_CHANGED, NULL);
     assert_false(s.has_record);
     assert_int_equal(scene_count(&s, POLICY_DROP_WORKER_STORE), 1);
+    s.agents[0].is_introduced = false;
     assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), "stale");
+    assert_null(scene_get(&s, ""));
+    s.agents[0].is_introduced = true; /* torch's agent would ask again for ever */
+    assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), SENTINEL);
     scene_fini(&s);
 }
 
