@@ -57,7 +57,8 @@ static void complete_round(struct step *s, struct agent *a)
 static void learn_node(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    const struct torch_node *node = torch_merge_writer(before, state);
+    const struct torch_node *node =
+        a->has_node ? torch_merge_writer(before, state) : torch_merge_first_writer(before, state);
 
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);

@@ -263,31 +263,12 @@ bool skew_restore(struct step *s, struct agent *a, struct wish *wish)
     return expect_value(s, wish);
 }
 
-/* The one node with another heartbeat: of what is seen from far, its own may be older. */
-static const struct torch_node *writer_from_far(const struct torch_state *from,
-                                                const struct torch_state *to)
-{
-    const struct torch_node *writer = NULL;
-
-    for (size_t i = 0; i < to->count; i++) {
-        const struct torch_node *node = &to->nodes[i], *old = torch_state_find(from, node);
-
-        if (!node->has_heartbeat ||
-            (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us))
-            continue;
-        if (writer != NULL)
-            return NULL;
-        writer = node;
-    }
-    return writer;
-}
-
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
 {
     const struct torch_node *node = NULL;
 
     if (wish->from != NULL)
-        node = a->sees_far ? writer_from_far(wish->from, &wish->to)
+        node = a->sees_far ? torch_merge_first_writer(wish->from, &wish->to)
                            : torch_merge_writer(wish->from, &wish->to);
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);
