@@ -848,7 +848,7 @@ static void fault(void)
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(13)) {
+    switch (draw(14)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -890,6 +890,7 @@ static void fault(void)
             err(p);
         break;
     case 12:
+    case 13:
         if (p != NULL && p->job->has_relays)
             fail_relay(p);
         break;
