@@ -314,6 +314,15 @@ static void on_close(struct model_link *link, const char *reason)
 
 static void close_job(struct job *job);
 
+/* It is a participant again by the request that it makes: it was taken for dead, and the round that
+ * it was in goes on. */
+static bool is_put_back(const struct pod *p)
+{
+    const struct agent *a = &p->link->agent;
+
+    return a->nodes != 0 && a->round == p->job->run->run.view.state.round;
+}
+
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
@@ -322,7 +331,7 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
     const struct torch_node *node = torch_state_find(&v->state, &who);
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
-               (v->state.complete && node != NULL && node->participant);
+               (v->state.complete && ((node != NULL && node->participant) || is_put_back(p)));
     bool dead = false;
 
     for (size_t i = 0; i < p->job->pod_count && !may; i++) {
