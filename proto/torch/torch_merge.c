@@ -58,8 +58,8 @@ bool torch_merge_heartbeat(const struct torch_state *expected, const struct torc
     return true;
 }
 
-const struct torch_node *torch_merge_writer(const struct torch_state *before,
-                                            const struct torch_state *after)
+static const struct torch_node *find_writer(const struct torch_state *before,
+                                            const struct torch_state *after, bool may_be_older)
 {
     const struct torch_node *writer = NULL;
     size_t k = 0;
@@ -71,14 +71,27 @@ const struct torch_node *torch_merge_writer(const struct torch_state *before,
             k++;
         if (k < before->count && torch_node_compare(&before->nodes[k], node) == 0)
             old = &before->nodes[k];
-        if (!node->has_heartbeat ||
-            (old != NULL && old->has_heartbeat && old->heartbeat_us >= node->heartbeat_us))
+        if (!node->has_heartbeat || (old != NULL && old->has_heartbeat &&
+                                     (may_be_older ? old->heartbeat_us == node->heartbeat_us
+                                                   : old->heartbeat_us >= node->heartbeat_us)))
             continue;
         if (writer != NULL)
             return NULL;
         writer = node;
     }
     return writer;
+}
+
+const struct torch_node *torch_merge_writer(const struct torch_state *before,
+                                            const struct torch_state *after)
+{
+    return find_writer(before, after, false);
+}
+
+const struct torch_node *torch_merge_first_writer(const struct torch_state *before,
+                                                  const struct torch_state *after)
+{
+    return find_writer(before, after, true);
 }
 
 bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *desired,

@@ -22,3 +22,7 @@ bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *
  * when there is none, or more than one. */
 const struct torch_node *torch_merge_writer(const struct torch_state *before,
                                             const struct torch_state *after);
+/* The same for one that has not written yet: its heartbeat may be older than that of `before`, of
+ * its predecessor of the same name, whose clock was ahead. */
+const struct torch_node *torch_merge_first_writer(const struct torch_state *before,
+                                                  const struct torch_state *after);

@@ -56,7 +56,7 @@ static bool others_are_in(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* The same, or it has joined, or waits. */
+/* The same, or it has joined, or waits; or nothing is known of it since the start. */
 static bool others_go_on(const struct run *run, const struct agent *a)
 {
     const struct agent *b;
@@ -65,7 +65,7 @@ static bool others_go_on(const struct run *run, const struct agent *a)
         const struct torch_node *node = node_of(run, b);
 
         if (b != a && !b->closes &&
-            (b->nodes != 0 ||
+            (b->nodes != 0 || agent_is_forgotten(b) ||
              (node != NULL && (node->participant || node->waiting || node->redundant))))
             return true;
     }

@@ -14,19 +14,23 @@
 
 /* --- What a state that was just written tells. --- */
 
+/* Its node is in the complete round. */
+static void enter_round(const struct run *run, struct agent *a)
+{
+    a->nodes = torch_state_participants(&run->view.last_completed);
+    a->round = run->view.state.round;
+}
+
 /* All who are in the round that has just been completed have the same workers from now on. */
 static void begin_round(struct run *run)
 {
     const struct torch_state *state = &run->view.state;
-    uint64_t nodes = torch_state_participants(state);
 
     for (size_t i = 0; i < state->count; i++) {
         struct agent *a = run_agent_of(run, &state->nodes[i]);
 
-        if (a == NULL || !state->nodes[i].participant)
-            continue;
-        a->nodes = nodes;
-        a->round = state->round;
+        if (a != NULL && state->nodes[i].participant)
+            enter_round(run, a);
     }
 }
 
@@ -53,7 +57,8 @@ static void complete_round(struct step *s, struct agent *a)
 static void learn_node(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    const struct torch_node *node = torch_merge_writer(before, state);
+    const struct torch_node *node =
+        a->has_node ? torch_merge_writer(before, state) : torch_merge_first_writer(before, state);
 
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);
@@ -61,6 +66,8 @@ static void learn_node(struct step *s, struct agent *a)
         node = torch_state_find(state, &a->node);
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
+    else if (a->nodes == 0)
+        enter_round(s->run, a);
     if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
         run_remember_node(s->run, a, node);
 }
@@ -88,6 +95,9 @@ void compare_set_written(struct step *s, struct agent *a)
 }
 
 /* --- Compare-and-set. --- */
+
+/* What torch's first compare-and-set puts there. */
+#define NOBODY_YET "Y2FuaW1hZGFt"
 
 /* Puts the heartbeat into the state that there is, in our own text, which differs from the one
  * before in a few bytes alone. */
@@ -122,9 +132,12 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
 void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 {
     const struct write_slot *slot = &s->run->slot;
+    struct slice text;
 
     if (expects_nothing) /* torch's agents do not look at this one */
         step_agent(s, POLICY_ANSWER_CURRENT, a);
+    else if (shown_joining(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     else
         shown_answer_whole(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
@@ -147,6 +160,9 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish)
  *
  *   key       expected value   the agent is answered                  write slot
  *   absent    not empty        what it expected: torch wants it so    passed on
+ *                              an agent of a run that was forgotten
+ *                              since: no node has joined. It would ask
+ *                              again for ever.
  *   absent    empty            what it wanted, which is put           passed on
  *   there     the same         what it wanted, which is put           passed on
  *   there     another, merged  the merged state                       passed on
@@ -159,7 +175,9 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
     bool merged = !absent && merge(s, wish, matches, s->run->slot.holder == a);
 
-    if (absent && !matches) {
+    if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(NOBODY_YET))) {
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value =
             wish->expected; /* torch's store wants it so */
     } else if (!matches && !merged) {
@@ -196,7 +214,7 @@ void compare_set(struct step *s, const struct policy_event *event)
     }
     if (!repair_restore(s, a))
         return;
-    if (shown_write(s, event))
+    if (shown_write(s, event) || crowd_write(s, event))
         return;
     step_put_beats(s);
     shown_drop(a);

@@ -66,6 +66,7 @@ const char *explain_node(struct step *s, const struct torch_node *node);
 
 /* True: it is no node, but the mark that tells the others that one is lost, see loss.c. */
 bool loss_is_mark(const struct torch_node *node);
+extern const struct torch_node loss_mark;
 
 /* Where a node of a state is; NULL: it is in none. */
 const char *explain_role(const struct torch_node *node);

@@ -16,9 +16,12 @@
 
 #define MARK_ADDR "rdzvd.a-node-is-lost"
 
+const struct torch_node loss_mark = {.addr = {(const uint8_t *)MARK_ADDR, sizeof MARK_ADDR - 1},
+                                     .waiting = true};
+
 bool loss_is_mark(const struct torch_node *node)
 {
-    return node->pid == 0 && node->local_id == 0 && slice_is(node->addr, MARK_ADDR);
+    return torch_node_compare(node, &loss_mark) == 0;
 }
 
 static void take_out(struct torch_node *node)
@@ -29,8 +32,7 @@ static void take_out(struct torch_node *node)
 /* True: there was one. */
 static bool clear_mark(struct torch_state *state)
 {
-    const struct torch_node mark = {.addr = slice_str(MARK_ADDR)};
-    struct torch_node *found = torch_state_find(state, &mark);
+    struct torch_node *found = torch_state_find(state, &loss_mark);
 
     if (found == NULL || !found->waiting)
         return false;
@@ -41,10 +43,9 @@ static bool clear_mark(struct torch_state *state)
 void loss_clear_mark(struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
-    const struct torch_node mark = {.addr = slice_str(MARK_ADDR)};
     struct torch_state next;
 
-    if (!s->run->view.is_state || torch_state_find(state, &mark) == NULL ||
+    if (!s->run->view.is_state || torch_state_find(state, &loss_mark) == NULL ||
         !step_read_state(s, &next))
         return;
     if (clear_mark(&next))
@@ -72,10 +73,9 @@ static bool should_tell(const struct run *run, const struct torch_state *state)
 
 static void set_mark(struct torch_state *next)
 {
-    const struct torch_node mark = {.addr = slice_str(MARK_ADDR), .waiting = true};
     struct torch_node *at;
 
-    if (torch_state_insert(next, &mark, &at))
+    if (torch_state_insert(next, &loss_mark, &at))
         at->waiting = true; /* it may be in the state still, and out of all lists */
 }
 

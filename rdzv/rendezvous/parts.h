@@ -36,6 +36,19 @@ void shown_forget(struct step *s, const struct agent *a);
 /* True: what the agent expects is what it was shown, and not the value; it is answered. */
 bool shown_write(struct step *s, const struct policy_event *event);
 
+/* True: the agent is shown a crowd to join, `text`, which lives as long as the outputs. */
+bool shown_joining(struct step *s, struct agent *a, struct slice *text);
+
+/* --- crowd.c --- */
+
+/* What an agent is shown to which the other nodes are but a number: one that is about to join,
+ * whose node is `own` if it waits, and one of the complete round that looks for its rank. The texts
+ * live as long as the outputs. False: no memory. */
+bool crowd_show_joining(struct step *s, const struct torch_node *own, struct slice *text);
+bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text);
+/* True: the agent was shown the first of these, and is answered, or held. */
+bool crowd_write(struct step *s, const struct policy_event *event);
+
 /* --- skew.c --- */
 
 struct wish;
@@ -116,6 +129,8 @@ bool presence_misses_heartbeats(const struct step *s);
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
 /* A participant has one, as of the last second. */
 bool presence_is_any_silent(struct step *s);
+/* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
+bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */
 

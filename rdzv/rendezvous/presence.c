@@ -2,7 +2,11 @@
  * such as for the ranks of a round, which may take a minute; and the others presume it dead when
  * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
  * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
- * heartbeat grows as old as torch wants, or as --silent-node-timeout. */
+ * heartbeat grows as old as torch wants, or as --silent-node-timeout.
+ *
+ * After a start it is not known which node an agent is that its relay brings back, until it sends a
+ * heartbeat. If it was away for so long that the others have presumed it dead, it never sends one.
+ * But when each node that there is has an agent, it is surely none of them. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -150,4 +154,25 @@ bool presence_is_any_silent(struct step *s)
         run->silent_checked_ms = s->now->ms;
     }
     return run->is_any_silent;
+}
+
+/* --- Agents that are back after a start. --- */
+
+/* Of N nodes and k such agents, N / k are looked at in the mean. */
+static bool is_any_unclaimed(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    for (size_t i = 0; i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
+
+        if (explain_role(node) != NULL && !loss_is_mark(node) && run_agent_of(s->run, node) == NULL)
+            return true;
+    }
+    return false;
+}
+
+bool presence_is_stranger(const struct step *s, const struct agent *a)
+{
+    return agent_is_forgotten(a) && step_is_open(s) && !is_any_unclaimed(s);
 }

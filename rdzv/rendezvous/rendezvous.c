@@ -10,6 +10,7 @@
 #include "store/xalloc.h"
 
 #define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
+#define CROWD_LEAST        16  /* of fewer participants the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -460,6 +461,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
+    a->agent.returns = c10d_session(c)->role == C10D_RESUMED;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;
@@ -824,6 +826,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .end_last_call = c->end_last_call,
                      .silent_node_ms = c->silent_node_ms,
                      .agent_views = c->agent_views,
+                     .crowd_least = CROWD_LEAST,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = c->silent_restart_ms,
                      .regroup_wait_ms = c->regroup_wait_ms,

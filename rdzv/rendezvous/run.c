@@ -39,8 +39,9 @@ uint64_t run_due_ms(const struct run *run)
     const struct policy_settings *settings = run->settings;
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
-    if (!run->idle || run->view.unread || run->view.has_beats || run_is_unused(run) ||
-        !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) || run->slot.deadline_ms != 0)
+    if (!run->idle || run->has_absent || run->view.unread || run->view.has_beats ||
+        run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
+        run->slot.deadline_ms != 0)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;

@@ -22,6 +22,7 @@ struct policy_settings {
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
     bool agent_views;        /* agents of a complete round are shown what concerns them */
+    size_t crowd_least; /* of so many participants agents that join are shown the number: crowd.c */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -37,12 +38,13 @@ struct policy_settings {
 
 #define AGENT_HOST_MAX 46
 
-/* A connection of an agent. The caller makes it, zero but for the first three members, and keeps it
+/* A connection of an agent. The caller makes it, zero but for the first four members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
 struct agent {
     bool pings;                      /* torch 2.5 or later */
     char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
     uint16_t local_port;             /* the same; 0: unknown */
+    bool returns; /* its relay has brought it over a start of the daemon, which has forgotten it */
 
     /* The policy's own. */
     bool away;                 /* its relay is not there: it is silent, and not disconnected */
@@ -63,7 +65,7 @@ struct agent {
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
-    int64_t clock_ahead_us; /* its clock, compared with ours, as its last heartbeat came */
+    int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
 
@@ -72,8 +74,8 @@ struct agent {
     bool sees_far;         /* it was shown heartbeats that suit any clock */
     bool has_clock;        /* a heartbeat has come: `clock_beat_us` */
     int64_t clock_beat_us; /* by its clock */
-    int64_t ahead_before_us;
-    int64_t skew_us; /* 0: nothing */
+    int64_t ahead_before_us; /* as that one told */
+    int64_t skew_us;         /* 0: nothing */
 
     /* What it is shown in place of the state: see shown.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
@@ -81,6 +83,7 @@ struct agent {
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
+    bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
     uint64_t shown_changes;  /* view.changes then */
     uint64_t shown_until_ms; /* it may be shown that again until then, if nothing has changed */
 };
@@ -157,6 +160,12 @@ bool run_is_unused(const struct run *run);
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
+
+/* The daemon has forgotten which node it is, and it has not said so again. */
+static inline bool agent_is_forgotten(const struct agent *a)
+{
+    return a->returns && !a->is_introduced && !a->has_node;
+}
 
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);

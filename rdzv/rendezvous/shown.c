@@ -13,7 +13,8 @@
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
  * participant that has not seen the complete round yet when another one is lost sees it once as it
  * was completed, and takes its rank from that: of one that is not below the number of nodes torch
- * makes an IndexError.
+ * makes an IndexError. An agent that is none of the run's nodes, and does not know it (presence.c),
+ * is shown a complete round for which a node waits: then it joins anew.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -26,6 +27,7 @@
 #include "rdzv/rendezvous/policy.h"
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 /* A participant whose heartbeat is not that old may be shown the same again. Before this, nothing
@@ -46,9 +48,12 @@ enum place {
     PLACE_WHOLE, /* it is shown the value */
     PLACE_PARTICIPANT,
     PLACE_WAITING,
-    PLACE_JOINED, /* a participant of a round that is not complete */
+    PLACE_JOINED,  /* a participant of a round that is not complete */
+    PLACE_JOINING, /* about to become one */
+    PLACE_RANKED,  /* a participant that has not read its rank yet */
     PLACE_OUTSIDE,
     PLACE_COMPLETED, /* a participant of a round that has lost one since */
+    PLACE_STRANGER,
 };
 
 static const struct torch_node *waiting_node(const struct run_view *v)
@@ -73,6 +78,11 @@ static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
+static bool is_crowd(const struct step *s)
+{
+    return s->run->view.participants >= s->run->settings->crowd_least;
+}
+
 static enum place place_of_participant(const struct step *s, const struct agent *a,
                                        const struct torch_node *own)
 {
@@ -80,9 +90,11 @@ static enum place place_of_participant(const struct step *s, const struct agent 
 
     if (a->has_seen != v->completions && has_lost_one(v, own))
         return PLACE_COMPLETED;
-    return a->has_ranks_of == v->completions && !waits_in_vain(s, waiting_node(v))
-               ? PLACE_PARTICIPANT
-               : PLACE_WHOLE;
+    if (waits_in_vain(s, waiting_node(v)))
+        return PLACE_WHOLE;
+    if (a->has_ranks_of == v->completions)
+        return PLACE_PARTICIPANT;
+    return is_crowd(s) ? PLACE_RANKED : PLACE_WHOLE;
 }
 
 /* The first who asks, for that time. */
@@ -124,12 +136,34 @@ static enum place place_of_joined(struct step *s, const struct agent *a,
     return PLACE_JOINED;
 }
 
+/* The round is not complete, and the agent is no participant. */
+static enum place place_of_joining(struct step *s, const struct agent *a,
+                                   const struct torch_node *own)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed || !is_crowd(s) ||
+        (own == NULL && v->waiting != 0) || presence_is_any_silent(s))
+        return PLACE_WHOLE;
+    return own == NULL || (own->has_heartbeat && !own->participant && !own->redundant)
+               ? PLACE_JOINING
+               : PLACE_WHOLE;
+}
+
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
     if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
-        !v->is_state || !a->is_listed || v->participants == 0)
+        !v->is_state)
+        return PLACE_WHOLE;
+    if (presence_is_stranger(s, a))
+        return PLACE_STRANGER;
+    if (v->participants == 0)
+        return PLACE_WHOLE;
+    if (!v->state.complete && (own == NULL || own->waiting))
+        return place_of_joining(s, a, own);
+    if (!a->is_listed)
         return PLACE_WHOLE;
     if (!v->state.complete)
         return place_of_joined(s, a, own);
@@ -161,20 +195,21 @@ static void add(struct torch_state *state, const struct torch_node *node)
 static bool write_text(const struct run_view *v, enum place place, const struct torch_node *own,
                        uint8_t **text, size_t *len)
 {
-    const struct torch_node *waiting = waiting_node(v);
+    const struct torch_node *waiting = place == PLACE_STRANGER ? &loss_mark : waiting_node(v);
     struct torch_node nodes[2];
     struct torch_state state = v->state;
 
     state.nodes = nodes;
     state.count = 0;
     state.shares_times = false;
-    if (place != PLACE_OUTSIDE)
+    state.complete = state.complete || place == PLACE_STRANGER;
+    if (own != NULL && place != PLACE_OUTSIDE)
         add(&state, own);
     if (place == PLACE_JOINED) { /* torch 1.13 wants one, if MIN is 1 */
         state.has_deadline = true;
         state.deadline_us = own->heartbeat_us + FAR_US;
     }
-    if (place == PLACE_PARTICIPANT && waiting != NULL)
+    if ((place == PLACE_PARTICIPANT || place == PLACE_STRANGER) && waiting != NULL)
         add(&state, &(struct torch_node){.addr = waiting->addr,
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,
@@ -254,15 +289,41 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
     return now_ms + TORCH_HEARTBEAT_MS;
 }
 
+/* NULL: it is in no list. */
+static const struct torch_node *own_node(const struct step *s, const struct agent *a)
+{
+    const struct torch_node *own =
+        a->has_node ? torch_state_find(&s->run->view.state, &a->node) : NULL;
+
+    return explain_role(own) == NULL ? NULL : own;
+}
+
+/* What is not kept: it is large, or soon another one. Nothing but crowd.c takes anything as
+ * relative to it. */
+static struct slice make_crowd(struct step *s, struct agent *a, enum place place,
+                               const struct torch_node *own)
+{
+    struct slice text;
+    bool ok = place == PLACE_JOINING ? crowd_show_joining(s, own, &text)
+                                     : crowd_show_ranked(s, own, &text);
+
+    shown_drop(a);
+    a->sees_crowd = ok && place == PLACE_JOINING;
+    return ok ? text : (struct slice){0};
+}
+
 struct slice shown_make(struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
-    const struct torch_node *own = a->has_node ? torch_state_find(&v->state, &a->node) : NULL;
+    const struct torch_node *own = own_node(s, a);
     enum place place = place_of(s, a, own);
     uint8_t *text;
     size_t len;
     bool ok;
 
+    a->sees_crowd = false;
+    if (place == PLACE_JOINING || place == PLACE_RANKED)
+        return make_crowd(s, a, place, own);
     if (place == PLACE_WHOLE ||
         !(place == PLACE_COMPLETED ? write_completed(s, a, &text, &len)
                                    : write_text(v, place, own, &text, &len)))
@@ -307,6 +368,18 @@ void shown_answer(struct step *s, struct agent *a)
     }
     shown_drop(a);
     shown_answer_whole(s, a);
+}
+
+bool shown_joining(struct step *s, struct agent *a, struct slice *text)
+{
+    const struct torch_node *own = own_node(s, a);
+
+    if (place_of(s, a, own) != PLACE_JOINING) {
+        a->sees_crowd = false;
+        return false;
+    }
+    *text = make_crowd(s, a, PLACE_JOINING, own);
+    return a->sees_crowd;
 }
 
 void shown_look(struct step *s, struct agent *a)

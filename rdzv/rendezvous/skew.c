@@ -36,29 +36,43 @@ static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
     a->skew_us = skew_us;
 }
 
-/* A heartbeat that was long under way makes a clock look as if it was behind, so that is believed
- * when it comes twice, or from an agent of which no better is known. */
-static void learn(struct step *s, struct agent *a, int64_t ahead_us)
+static void learn_skew(struct step *s, struct agent *a)
 {
+    int64_t ahead_us = a->clock_ahead_us;
     bool small = ahead_us <= SKEW_LEAST_US && ahead_us >= -SKEW_LEAST_US;
     int64_t skew_us = small ? 0 : ahead_us;
-    bool sure = !a->has_clock || skew_us > a->skew_us || is_near(ahead_us, a->ahead_before_us);
 
-    if (sure && !is_near(skew_us, a->skew_us))
+    if (!is_near(skew_us, a->skew_us))
         set_skew(s, a, skew_us);
-    a->ahead_before_us = ahead_us;
+}
+
+/* A heartbeat that was long under way, such as while rdzvd stood still, makes a clock look as if it
+ * was behind. So that is believed when it comes twice, or from an agent of which no better is
+ * known. */
+static bool is_sure(const struct agent *a, int64_t ahead_us)
+{
+    return !a->has_clock || ahead_us > a->clock_ahead_us || is_near(ahead_us, a->clock_ahead_us) ||
+           is_near(ahead_us, a->ahead_before_us);
 }
 
 void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
 {
+    int64_t ahead_us;
+    bool sure;
+
     if (a->has_clock && heartbeat_us == a->clock_beat_us)
         return;
     a->clock_beat_us = heartbeat_us;
-    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &a->clock_ahead_us))
-        a->clock_ahead_us = 0;
-    if (s->run->settings->agent_views && s->run->settings->merge_heartbeats)
-        learn(s, a, a->clock_ahead_us);
+    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &ahead_us))
+        ahead_us = 0;
+    sure = is_sure(a, ahead_us);
+    a->ahead_before_us = ahead_us;
     a->has_clock = true;
+    if (!sure)
+        return;
+    a->clock_ahead_us = ahead_us;
+    if (s->run->settings->agent_views && s->run->settings->merge_heartbeats)
+        learn_skew(s, a);
 }
 
 static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
@@ -249,31 +263,12 @@ bool skew_restore(struct step *s, struct agent *a, struct wish *wish)
     return expect_value(s, wish);
 }
 
-/* The one node with another heartbeat: of what is seen from far, its own may be older. */
-static const struct torch_node *writer_from_far(const struct torch_state *from,
-                                                const struct torch_state *to)
-{
-    const struct torch_node *writer = NULL;
-
-    for (size_t i = 0; i < to->count; i++) {
-        const struct torch_node *node = &to->nodes[i], *old = torch_state_find(from, node);
-
-        if (!node->has_heartbeat ||
-            (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us))
-            continue;
-        if (writer != NULL)
-            return NULL;
-        writer = node;
-    }
-    return writer;
-}
-
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
 {
     const struct torch_node *node = NULL;
 
     if (wish->from != NULL)
-        node = a->sees_far ? writer_from_far(wish->from, &wish->to)
+        node = a->sees_far ? torch_merge_first_writer(wish->from, &wish->to)
                            : torch_merge_writer(wish->from, &wish->to);
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);

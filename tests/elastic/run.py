@@ -590,7 +590,10 @@ def a_space_is_deleted_under_everybody():
         check(not worker.check(b"/w") and not other_worker.check(b"/w"), "workers' keys are gone")
         same(a.get(a.key), b"", "the state is gone")
         stale = a.seen
-        same(a.cas(a.key, stale, b"x"), stale, "as torch's store answers for an absent key")
+        same(Peer(server.port).cas(a.key, stale, b"x"), stale, "no agent: as torch's store answers")
+        same(a.get(a.key), b"", "and nothing is put")
+        same(a.cas(a.key, stale, b"x"), ts.SENTINEL, "else torch's agent asks again at once")
+        same(a.get(a.key), ts.SENTINEL, "no node has joined")
         worker.set(b"/never", b"1")
         waiting.expect(b"\0")
         again = meet(server.port, "job", ["a", "b"])

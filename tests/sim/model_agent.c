@@ -120,6 +120,7 @@ static void sanitize(struct model_agent *a, int64_t now_us)
         if (!node->has_heartbeat || node->heartbeat_us >= now_us - DEAD_US)
             continue;
         participant_removed = participant_removed || node->participant;
+        a->is_as_read = false;
         unname(node);
     }
     if (participant_removed)
@@ -202,6 +203,7 @@ static void apply(struct model_agent *a, enum action action, int64_t now_us)
         return;
     }
     a->dirty = true;
+    a->is_as_read = false;
 }
 
 /* --- Operations: what to do next, from what the state says. --- */
@@ -414,20 +416,31 @@ void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us)
 
 /* --- Answers. --- */
 
-static void take_state(struct model_agent *a, struct slice value, uint64_t now_ms, int64_t now_us)
+/* Reads the value, unless it is the one that its copy of the state was made of. */
+static bool read_state(struct model_agent *a, struct slice value)
 {
+    if (a->is_as_read && slice_equal(value, (struct slice){a->token, a->token_len}))
+        return true;
     torch_state_free(&a->state);
-    free(a->token);
-    a->token = malloc(value.len + 1);
+    if (a->token_len < value.len || a->token == NULL) {
+        free(a->token);
+        a->token = malloc(value.len + 1);
+    }
     if (a->token == NULL)
         abort();
     memcpy(a->token, value.ptr, value.len);
     a->token_len = value.len;
     a->state = (struct torch_state){.aware = true, .has_redundancy = true, .protocol = 4};
-    if (!slice_is(value, SENTINEL) && torch_state_read(value, &a->state) != TORCH_STATE_OK) {
+    return slice_is(value, SENTINEL) || torch_state_read(value, &a->state) == TORCH_STATE_OK;
+}
+
+static void take_state(struct model_agent *a, struct slice value, uint64_t now_ms, int64_t now_us)
+{
+    if (!read_state(a, value)) {
         fail(a, "the state is corrupt");
         return;
     }
+    a->is_as_read = true;
     a->dirty = false;
     a->has_synced = true;
     a->synced_ms = now_ms;

@@ -59,6 +59,7 @@ struct model_agent {
     struct torch_state state; /* its own copy, without those it presumes dead */
     uint8_t *token;           /* the value that it was made of */
     size_t token_len;
+    bool is_as_read; /* the copy is what the token says */
     bool dirty;
     bool has_synced;
     uint64_t synced_ms;

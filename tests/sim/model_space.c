@@ -8,7 +8,7 @@
 #define PROBE_MS    20
 #define SHARED_PORT 29400
 
-static void check_view(const struct model_run *r);
+static void check_view(struct model_run *r);
 
 /* --- The store. --- */
 
@@ -139,10 +139,12 @@ static void hold(struct model_link *link)
 
 static void resume(struct model_link *link)
 {
-    if (!link->held)
+    bool held = link->held;
+
+    if (!held && !link->agent.away)
         link->run->space->fail("resumed, and not held");
     link->held = false;
-    if (link->up)
+    if (held && link->up)
         link->run->space->resume(link);
 }
 
@@ -301,27 +303,57 @@ static void set_record(const struct model_run *r, struct run_view *v)
         abort();
 }
 
-static void make_view(const struct model_run *r, struct run_view *v)
+static bool keeps_record(const struct model_run *r, const struct view_record *record)
 {
-    run_view_init(v, r->run.view.node.key);
-    set_record(r, v);
-    run_view_update(v, model_value(r));
+    const struct run_record *kept = record_of(r);
+
+    if (kept == NULL)
+        return !(record->placement != WORKER_STORE_UNKNOWN || record->worker_store != 0);
+    return same_records(record, &(struct view_record){kept->placement, kept->address, kept->port,
+                                                      kept->worker_store, kept->round});
 }
 
-static void check_view(const struct model_run *r)
+static void note_value(struct model_run *r, struct slice value)
 {
-    const struct run_view *v = &r->run.view;
-    struct run_view fresh;
+    free(r->fresh_value);
+    r->fresh_value = value.ptr == NULL ? NULL : malloc(value.len + 1);
+    r->fresh_len = value.len;
+    if (value.ptr == NULL)
+        return;
+    if (r->fresh_value == NULL)
+        abort();
+    memcpy(r->fresh_value, value.ptr, value.len);
+}
 
-    make_view(r, &fresh);
-    if (fresh.exists != v->exists || fresh.is_state != v->is_state ||
-        !same_states(&fresh.state, &v->state, v->has_beats) ||
-        !same_records(&fresh.record, &v->record))
+/* The view that is made of the keys alone. It is made anew when they have changed, not at each
+ * step: reading the value is most of what a simulation costs. */
+static const struct run_view *fresh_view(struct model_run *r)
+{
+    struct slice value = model_value(r), noted = {r->fresh_value, r->fresh_len};
+
+    if (r->is_fresh_made && (value.ptr == NULL) == (noted.ptr == NULL) &&
+        slice_equal(value, noted) && keeps_record(r, &r->fresh.record))
+        return &r->fresh;
+    run_view_fini(&r->fresh);
+    run_view_init(&r->fresh, r->run.view.node.key);
+    set_record(r, &r->fresh);
+    run_view_update(&r->fresh, value);
+    note_value(r, value);
+    r->is_fresh_made = true;
+    return &r->fresh;
+}
+
+static void check_view(struct model_run *r)
+{
+    const struct run_view *v = &r->run.view, *fresh = fresh_view(r);
+
+    if (fresh->exists != v->exists || fresh->is_state != v->is_state ||
+        !same_states(&fresh->state, &v->state, v->has_beats) ||
+        !same_records(&fresh->record, &v->record))
         r->space->fail("the view is not what the keys say");
-    if (fresh.has_completed &&
-        (!v->has_completed || fresh.last_completed.round != v->last_completed.round))
+    if (fresh->has_completed &&
+        (!v->has_completed || fresh->last_completed.round != v->last_completed.round))
         r->space->fail("the last completed round is not what the keys say");
-    run_view_fini(&fresh);
 }
 
 /* --- Its life. --- */
@@ -352,12 +384,52 @@ void model_space_fini(struct model_space *s)
     for (size_t i = 0; i < s->run_count; i++) {
         run_views_remove(&s->views, &s->runs[i].run.view);
         run_fini(&s->runs[i].run);
+        run_view_fini(&s->runs[i].fresh);
+        free(s->runs[i].fresh_value);
     }
     run_views_fini(&s->views);
     store_fini(&s->store);
 }
 
-void model_restart(struct model_space *s)
+static uint8_t *copy_of(struct slice value)
+{
+    uint8_t *copy = malloc(value.len + 1);
+
+    if (copy == NULL)
+        abort();
+    if (value.len != 0)
+        memcpy(copy, value.ptr, value.len);
+    return copy;
+}
+
+static void drop(struct model_link *link)
+{
+    if (link->bound)
+        step(link->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                              .agent = &link->agent,
+                                              .daemon_drains = true});
+    free(link);
+}
+
+void model_end(struct model_space *s, struct model_link *const *links, size_t count, bool killed)
+{
+    struct slice values[MODEL_RUNS];
+
+    for (size_t i = 0; i < s->run_count; i++) {
+        values[i] = model_value(&s->runs[i]);
+        if (values[i].ptr != NULL)
+            values[i].ptr = copy_of(values[i]);
+    }
+    for (size_t i = 0; i < count; i++)
+        drop(links[i]);
+    for (size_t i = 0; i < s->run_count; i++) {
+        if (values[i].ptr != NULL && killed)
+            put(s, slice_str(s->runs[i].key), values[i]);
+        free((void *)(uintptr_t)values[i].ptr);
+    }
+}
+
+void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_return)
 {
     s->shared = NULL;
     for (size_t i = 0; i < s->run_count; i++) {
@@ -369,19 +441,26 @@ void model_restart(struct model_space *s)
         r->own_port = 0;
         begin_run(s, r);
         set_record(r, &r->run.view);
-        step(r, (struct policy_event){.kind = RUN_RESTORED});
+        step(r, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
+        step(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = away_ms});
     }
 }
 
-struct model_link *model_link_new(struct model_run *run, void *owner, bool pings)
+void model_returned(struct model_space *s)
+{
+    for (size_t i = 0; i < s->run_count; i++)
+        step(&s->runs[i], (struct policy_event){.kind = RUN_RETURNED});
+}
+
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool returns)
 {
     struct model_link *link = calloc(1, sizeof *link);
 
     if (link == NULL)
         abort();
     *link = (struct model_link){.run = run, .owner = owner, .up = true};
-    link->agent =
-        (struct agent){.pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT};
+    link->agent = (struct agent){
+        .pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT, .returns = returns};
     return link;
 }
 

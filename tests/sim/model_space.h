@@ -28,6 +28,12 @@ struct model_run {
     uint64_t probe_ms;    /* the same */
     enum probe_result probe_result;
     uint16_t own_port;
+
+    /* Private: the view that is made of the keys, and the value that it was made of. */
+    struct run_view fresh;
+    uint8_t *fresh_value;
+    size_t fresh_len;
+    bool is_fresh_made;
 };
 
 struct model_space {
@@ -57,11 +63,12 @@ struct model_space {
 void model_space_init(struct model_space *s, uint64_t seed, size_t run_count);
 void model_space_fini(struct model_space *s);
 
-struct model_link *model_link_new(struct model_run *run, void *owner, bool pings);
+/* `returns`: it comes by a relay that had it before the daemon began. */
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool returns);
 /* The daemon notices that the connection has ended. */
 void model_link_free(struct model_link *link);
-
-/* It comes through a relay that is away, gone, back (AGENT_...); a held request is forgotten. */
+/* What becomes of the relay behind which the agent is (AGENT_AWAY, AGENT_GONE, AGENT_BACK). What
+ * was asked and not answered is asked again. */
 void model_presence(struct model_link *link, enum policy_event_kind kind);
 
 /* Requests of agents; each is answered by reply(), or held. */
@@ -76,8 +83,13 @@ void model_run_due(struct model_space *s);
 /* The earliest of them; UINT64_MAX: none. */
 uint64_t model_next_ms(const struct model_space *s);
 void model_stalled(struct model_space *s, uint64_t ms);
-/* The daemon ends and begins anew from its keys. All links are freed before. */
-void model_restart(struct model_space *s);
+/* The daemon ends, and with it these links, which are freed. `killed`: it has not seen any of them
+ * end, so its keys are as they were. */
+void model_end(struct model_space *s, struct model_link *const *links, size_t count, bool killed);
+/* It begins anew from its keys, after so long. `agents_return`: it knows sessions of relays. */
+void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_return);
+/* The relays of those sessions have come back, or will not. */
+void model_returned(struct model_space *s);
 void model_forget(struct model_run *run);
 
 struct slice model_value(const struct model_run *run);

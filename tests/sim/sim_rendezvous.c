@@ -2,9 +2,11 @@
  *
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--verbose]
  *
- * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network,
- * their connection or their relay's, close the run and begin it again, while rdzvd stands still, or
- * begins anew from its keys. After each event:
+ * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
+ * their connection, close the run and begin it again, while rdzvd stands still, or ends, by itself
+ * or killed, and begins anew from its keys. The nodes of some jobs have relays: these lose rdzvd
+ * and come back, in time or too late, after they were taken for dead or not, or are lost with all
+ * that they know. After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
@@ -36,8 +38,13 @@
 #define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
 #define WORKERS_MS  2000  /* how long workers load torch before they come */
 #define GONE_MS     30000 /* when the daemon notices that a host is gone */
-#define RETURN_MS   3000  /* so long a relay that has closed its link is awaited */
+#define SESSION_MS  60000 /* for how long the daemon keeps the session of a relay that is away */
+#define RETURN_MS   3000  /* the same, and takes its agent for alive, if it has closed its link */
 #define NEVER       UINT64_MAX
+#define ORPHANS_MAX 64
+#define LINKS_MAX   (MODEL_RUNS * PODS + ORPHANS_MAX)
+
+#define CONNECTION_LOST "its connection was lost"
 
 enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
 
@@ -47,12 +54,14 @@ struct pod {
     struct model_link *link;
     struct job *job;
     char name[8];
-    bool wanted; /* it is started again when it fails */
+    bool wanted;   /* it is started again when it fails */
+    bool is_known; /* the daemon has served its agent */
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
+    uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */
     uint64_t reachable_since_ms;
-    bool is_away;        /* its relay has no link until cut_until_ms */
-    uint64_t give_up_ms; /* and it is taken for dead then; 0: it is already, or is here */
+    uint64_t give_up_ms; /* its relay has closed the link, and it is taken for dead then; 0: it has
+                            not, or it is already */
 
     enum net net;
     uint64_t due_ms;
@@ -72,6 +81,8 @@ struct job {
     struct model_settings settings;
     struct pod pods[PODS];
     size_t pod_count;
+    bool has_relays;    /* one at each pod */
+    bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
     uint64_t again_ms; /* the job is done, and begins again then */
 };
@@ -80,16 +91,22 @@ struct job {
 struct orphan {
     struct model_link *link;
     uint64_t until_ms;
+    uint64_t give_up_ms; /* as in a pod */
 };
 
 static struct sim {
     struct model_space space;
     struct job jobs[MODEL_RUNS];
     size_t job_count;
-    struct orphan orphans[64];
+    struct orphan orphans[ORPHANS_MAX];
     size_t orphan_count;
     uint64_t seed, random;
     uint64_t tick_ms, fault_ms, stalled_until_ms, stalled_since_ms;
+    bool has_ended; /* the daemon does not stand still: it begins again then */
+    bool agents_return;
+    bool sessions_lost; /* with their relays, before it began */
+    uint64_t
+        returned_ms; /* the sessions of before its beginning are here or lost then; 0: they are */
     uint64_t last_fault_ms, steady_since_ms;
     uint64_t
         rounds_before; /* the last fault was a stall of jobs at rest: no round is to end by it */
@@ -164,28 +181,30 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
 
 static bool is_reachable(const struct pod *p)
 {
-    return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && sim.stalled_until_ms <= now();
+    return p->frozen_until_ms <= now() && p->cut_until_ms <= now() && p->away_until_ms <= now() &&
+           sim.stalled_until_ms <= now();
 }
 
 /* For how long it has been, when it is. */
 static uint64_t reachable_for(const struct pod *p)
 {
     uint64_t since = p->reachable_since_ms;
-    const uint64_t ends[] = {p->frozen_until_ms, p->cut_until_ms, sim.stalled_until_ms};
+    const uint64_t ends[] = {p->frozen_until_ms, p->cut_until_ms, p->away_until_ms,
+                             sim.stalled_until_ms};
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         since = ends[i] > since ? ends[i] : since;
     return now() - since;
 }
 
-static void orphan(struct model_link *link, uint64_t after_ms)
+static void orphan(struct model_link *link, uint64_t after_ms, uint64_t give_up_ms)
 {
     if (link == NULL)
         return;
     if (sim.orphan_count == sizeof sim.orphans / sizeof *sim.orphans)
         fail("too many connections without a peer");
     link->owner = NULL;
-    sim.orphans[sim.orphan_count++] = (struct orphan){link, now() + after_ms};
+    sim.orphans[sim.orphan_count++] = (struct orphan){link, now() + after_ms, give_up_ms};
 }
 
 static void leave_world(struct pod *p)
@@ -213,22 +232,24 @@ static void clear_net(struct pod *p)
 static void end_pod(struct pod *p, uint64_t notice_ms)
 {
     leave_world(p);
-    orphan(p->link, notice_ms);
+    orphan(p->link, notice_ms, 0);
     p->link = NULL;
     clear_net(p);
     model_agent_stop(&p->agent);
     p->frozen_until_ms = p->cut_until_ms = 0;
-    p->is_away = false;
+    p->away_since_ms = p->away_until_ms = p->give_up_ms = 0;
     p->restart_ms = 0;
+    p->is_known = false;
 }
 
 /* How far its clock is ahead. */
-static int64_t any_clock_us(void)
+static int64_t any_clock_us(bool relays_return)
 {
     int64_t us = (int64_t)draw(600) * 1000 - 300000;
     bool wrong = draw(6) == 0, ahead = draw(2) == 0;
 
-    if (!wrong || !sim.space.settings.agent_views || !sim.space.settings.merge_heartbeats)
+    if (!wrong || relays_return || !sim.space.settings.agent_views ||
+        !sim.space.settings.merge_heartbeats)
         return us;
     return us + (ahead ? 120000000 : -120000000);
 }
@@ -236,12 +257,12 @@ static int64_t any_clock_us(void)
 static void start_pod(struct pod *p)
 {
     const struct job *job = p->job;
-    int64_t clock_us = any_clock_us();
+    int64_t clock_us = any_clock_us(job->relays_return);
     uint64_t first_ms = now() + draw(300);
 
     end_pod(p, 0);
     p->wanted = true;
-    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD);
+    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, false);
     p->reachable_since_ms = now();
     model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
     tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
@@ -275,20 +296,32 @@ static void on_resume(struct model_link *link)
     p->due_ms = now();
 }
 
-static void on_close(struct model_link *link, const char *reason)
+static void disconnect(struct pod *p, const char *reason)
 {
-    struct pod *p = link->owner;
-
-    if (p == NULL)
-        return;
     tell("%s is closed: %s", p->name, reason);
     clear_net(p);
+    p->away_since_ms = p->give_up_ms = 0;
     p->agent.request = REQUEST_NONE;
     p->agent.phase = MODEL_FAILED;
     p->agent.failure = reason;
 }
 
+static void on_close(struct model_link *link, const char *reason)
+{
+    if (link->owner != NULL)
+        disconnect(link->owner, reason);
+}
+
 static void close_job(struct job *job);
+
+/* It is a participant again by the request that it makes: it was taken for dead, and the round that
+ * it was in goes on. */
+static bool is_put_back(const struct pod *p)
+{
+    const struct agent *a = &p->link->agent;
+
+    return a->nodes != 0 && a->round == p->job->run->run.view.state.round;
+}
 
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains. */
@@ -298,7 +331,7 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
     const struct torch_node *node = torch_state_find(&v->state, &who);
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
-               (v->state.complete && node != NULL && node->participant);
+               (v->state.complete && ((node != NULL && node->participant) || is_put_back(p)));
     bool dead = false;
 
     for (size_t i = 0; i < p->job->pod_count && !may; i++) {
@@ -328,6 +361,7 @@ static void serve(struct pod *p)
     struct slice expected;
 
     p->net = NET_HELD; /* until it is answered */
+    p->is_known = true;
     switch (a->request) {
     case REQUEST_COMPARE_SET:
         expected = (struct slice){a->token, a->token_len};
@@ -384,6 +418,15 @@ static void enter_world(struct pod *p)
     check_world(p);
 }
 
+/* By what its agent has seen last. */
+static bool is_in_round(const struct pod *p)
+{
+    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+    const struct torch_node *own = torch_state_find(&p->agent.state, &who);
+
+    return own != NULL && own->participant;
+}
+
 /* Its workers come to the worker store that there is for new sessions. When a network comes back,
  * they may be there before their agent learns that its round is over, and no store can tell them
  * from those of the new round; here the agent is first. */
@@ -391,7 +434,7 @@ static void connect_workers(struct pod *p)
 {
     const struct view_record *record = &p->job->run->run.view.record;
 
-    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD ||
+    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
         now() - p->agent.entered_ms < WORKERS_MS || !is_reachable(p) ||
         reachable_for(p) < WORKERS_MS)
         return;
@@ -413,6 +456,12 @@ static void check_mates(struct pod *p)
         p->break_ms = now() + 1;
 }
 
+/* With the daemon, or with a relay that does not know yet that the daemon has ended it. */
+static bool has_session(const struct pod *p)
+{
+    return p->link != NULL || p->away_since_ms != 0;
+}
+
 static void after_act(struct pod *p)
 {
     struct model_agent *a = &p->agent;
@@ -430,17 +479,17 @@ static void after_act(struct pod *p)
         if (strstr(a->failure, "TypeError") != NULL || strstr(a->failure, "corrupt") != NULL)
             fail("%s: %s", p->name, a->failure);
         leave_world(p);
-        orphan(p->link, 0);
+        orphan(p->link, 0, 0);
         p->link = NULL;
         clear_net(p);
         p->restart_ms = now() + 500 + draw(2500);
     }
     if (a->phase == MODEL_DONE && p->link != NULL) {
         leave_world(p);
-        orphan(p->link, 0);
+        orphan(p->link, 0, 0);
         p->link = NULL;
     }
-    if (p->link != NULL && a->request != REQUEST_NONE && p->net == NET_IDLE) {
+    if (has_session(p) && a->request != REQUEST_NONE && p->net == NET_IDLE) {
         p->net = NET_SENT;
         p->asked_ms = now();
         p->due_ms = now() + draw(LATENCY_MS);
@@ -460,18 +509,44 @@ static void take_answer(struct pod *p)
     model_agent_answer(&p->agent, p->answer_absent ? (struct slice){0} : value, now(), wall_us());
 }
 
-/* The link of its relay is there again, or is not awaited any more. */
+static uint64_t latest(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t most = a > b ? a : b;
+
+    return most > c ? most : c;
+}
+
+static uint64_t connected_ms(const struct pod *p)
+{
+    return latest(p->cut_until_ms, p->away_until_ms, 0);
+}
+
+static bool is_connected(const struct pod *p)
+{
+    return connected_ms(p) <= now();
+}
+
+/* Its relay has found the daemon again, which knows the session, or has ended it meanwhile. */
+static void end_away(struct pod *p)
+{
+    p->away_since_ms = p->give_up_ms = 0;
+    if (p->link != NULL)
+        model_presence(p->link, AGENT_BACK);
+    else
+        disconnect(p, CONNECTION_LOST);
+}
+
 static void run_relay(struct pod *p)
 {
-    if (!p->is_away || p->link == NULL || sim.stalled_until_ms > now())
+    if (p->away_since_ms == 0 || sim.stalled_until_ms > now())
         return;
-    if (p->cut_until_ms <= now()) {
-        tell("the relay of %s is back", p->name);
-        p->is_away = false;
-        model_presence(p->link, AGENT_BACK);
+    if (p->away_until_ms <= now()) {
+        end_away(p);
     } else if (p->give_up_ms != 0 && p->give_up_ms <= now()) {
+        tell("%s is taken for dead", p->name);
         p->give_up_ms = 0;
-        model_presence(p->link, AGENT_GONE);
+        if (p->link != NULL)
+            model_presence(p->link, AGENT_GONE);
     }
 }
 
@@ -482,7 +557,7 @@ static void run_pod(struct pod *p)
     run_relay(p);
     if (p->restart_ms != 0 && p->restart_ms <= now() && p->wanted)
         start_pod(p);
-    if (p->net == NET_SENT && p->due_ms <= now() && p->cut_until_ms <= now())
+    if (p->net == NET_SENT && is_connected(p) && p->due_ms <= now())
         serve(p);
     if (p->frozen_until_ms > now())
         return;
@@ -492,7 +567,7 @@ static void run_pod(struct pod *p)
         a->next_ms = now();
         p->break_ms = 0;
     }
-    if (p->net == NET_ANSWERED && p->due_ms <= now() && p->cut_until_ms <= now())
+    if (p->net == NET_ANSWERED && is_connected(p) && p->due_ms <= now())
         take_answer(p);
     model_agent_act(a, now(), wall_us());
     after_act(p);
@@ -508,11 +583,26 @@ static struct pod *any_pod(bool alive)
     return model_agent_is_alive(&p->agent) == alive ? p : NULL;
 }
 
+/* The relay ends, and nobody else knows of its sessions. Its kernel closes the link, or is gone. */
+static void lose_relay(struct pod *p)
+{
+    bool closes = draw(2) == 0;
+
+    tell("%s loses its relay%s", p->name, closes ? ", which closes its link" : "");
+    if (p->link != NULL && p->away_since_ms == 0)
+        model_presence(p->link, AGENT_AWAY);
+    orphan(p->link, SESSION_MS,
+           closes && p->away_since_ms == 0 ? now() + RETURN_MS : p->give_up_ms);
+    p->link = NULL;
+}
+
 static void crash(struct pod *p)
 {
     bool comes_back = draw(2) == 0;
 
     tell("%s crashes%s", p->name, comes_back ? "" : ", for good");
+    if (p->job->has_relays && draw(2) == 0)
+        lose_relay(p);
     end_pod(p, draw(3) == 0 ? GONE_MS : draw(20));
     p->wanted = comes_back;
     p->restart_ms = now() + 500 + draw(20000);
@@ -534,26 +624,50 @@ static void cut(struct pod *p)
     p->cut_until_ms = now() + ms;
 }
 
-/* What was asked for is asked for again over the next link. */
-static void lose_link(struct pod *p)
-{
-    uint64_t ms = draw(2) == 0 ? draw(RETURN_MS) : RETURN_MS + draw(20000);
-
-    if (p->is_away || p->link == NULL)
-        return;
-    tell("the relay of %s has no link for %" PRIu64 " ms", p->name, ms);
-    p->is_away = true;
-    p->cut_until_ms = now() + ms;
-    p->give_up_ms = now() + RETURN_MS;
-    if (p->net == NET_HELD)
-        p->net = NET_SENT;
-    model_presence(p->link, AGENT_AWAY);
-}
-
 static void lose_connection(struct pod *p)
 {
-    on_close(p->link, "its connection was lost");
+    disconnect(p, CONNECTION_LOST);
     after_act(p);
+}
+
+static uint64_t any_absence_ms(void)
+{
+    switch (draw(6)) {
+    case 0:
+        return SESSION_MS + draw(10000);
+    case 1:
+    case 2:
+        return 100 + draw(2 * RETURN_MS);
+    default:
+        return 100 + draw(30000);
+    }
+}
+
+/* The relay and the daemon lose each other: mostly for less than the daemon keeps sessions. */
+static void lose_daemon(struct pod *p)
+{
+    uint64_t ms = any_absence_ms();
+    bool closes = draw(2) == 0;
+
+    if (p->away_since_ms != 0 || p->link == NULL)
+        return;
+    tell("%s's relay %s for %" PRIu64 " ms", p->name, closes ? "closes its link" : "is away", ms);
+    model_presence(p->link, AGENT_AWAY);
+    p->away_since_ms = now();
+    p->away_until_ms = now() + ms;
+    p->give_up_ms = closes ? now() + RETURN_MS : 0;
+    if (p->net == NET_HELD)
+        p->net = NET_SENT; /* again */
+}
+
+static void fail_relay(struct pod *p)
+{
+    if (draw(3) == 0) {
+        lose_relay(p);
+        lose_connection(p);
+    } else {
+        lose_daemon(p);
+    }
 }
 
 static void err(struct pod *p)
@@ -594,36 +708,26 @@ static void stall(void)
     uint64_t ms = 500 + draw(40000);
 
     tell("rdzvd stands still for %" PRIu64 " ms", ms);
-    if (sim.stalled_since_ms == 0) /* else it has not gone on yet */
-        sim.stalled_since_ms = now();
+    sim.stalled_since_ms = now();
     sim.stalled_until_ms = now() + ms;
 }
 
 static void end_orphans(bool all)
 {
     for (size_t i = 0; i < sim.orphan_count;) {
-        if (!all && sim.orphans[i].until_ms > now()) {
+        struct orphan *o = &sim.orphans[i];
+
+        if (!all && o->until_ms > now()) {
+            if (o->give_up_ms != 0 && o->give_up_ms <= now()) {
+                o->give_up_ms = 0;
+                model_presence(o->link, AGENT_GONE);
+            }
             i++;
             continue;
         }
-        model_link_free(sim.orphans[i].link);
+        model_link_free(o->link);
         sim.orphans[i] = sim.orphans[--sim.orphan_count];
     }
-}
-
-static void restart_daemon(void)
-{
-    tell("rdzvd begins anew");
-    for (size_t k = 0; k < sim.job_count; k++) {
-        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
-            struct pod *p = &sim.jobs[k].pods[i];
-
-            if (p->link != NULL)
-                lose_connection(p);
-        }
-    }
-    end_orphans(true);
-    model_restart(&sim.space);
 }
 
 static bool all_settled(bool *restless);
@@ -658,13 +762,102 @@ static void stall_at_rest(void)
     stall();
 }
 
+/* The agents of a run are ended with it, as far as they have asked since the daemon began. */
+static void forget_job(struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (job->relays_return && has_session(&job->pods[i]) &&
+            (job->pods[i].link == NULL || !job->pods[i].link->bound))
+            return;
+    }
+    tell("%s is forgotten on request", job->run->key);
+    model_forget(job->run);
+}
+
+/* What its connections were to the daemon that ends: agents behind relays open them again. */
+static void reconnect(struct pod *p)
+{
+    if (p->link == NULL)
+        return;
+    p->link = NULL;
+    if (!p->job->relays_return) {
+        lose_connection(p);
+        return;
+    }
+    p->link = model_link_new(p->job->run, p, p->job->settings.sharing != SHARING_OLD, p->is_known);
+    if (p->away_since_ms != 0)
+        p->away_since_ms = sim.stalled_until_ms;
+    p->give_up_ms = 0;
+    if (p->net == NET_HELD || p->net == NET_SENT) {
+        p->net = NET_SENT;
+        p->due_ms = sim.stalled_until_ms + draw(2000);
+    }
+}
+
+static size_t all_links(struct model_link *links[LINKS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            if (sim.jobs[k].pods[i].link != NULL)
+                links[n++] = sim.jobs[k].pods[i].link;
+        }
+    }
+    for (size_t i = 0; i < sim.orphan_count; i++)
+        links[n++] = sim.orphans[i].link;
+    sim.orphan_count = 0;
+    return n;
+}
+
+static bool is_to_return(const struct model_link *link)
+{
+    return link->bound && sim.jobs[link->run - sim.space.runs].relays_return;
+}
+
+/* What the next daemon knows of its sessions. */
+static void note_sessions(struct model_link *const *links, size_t count)
+{
+    bool any = false, lost = false;
+
+    for (size_t i = 0; i < count; i++) {
+        any = any || is_to_return(links[i]);
+        lost = lost || (links[i]->owner == NULL && is_to_return(links[i]));
+    }
+    sim.agents_return = any || (sim.agents_return && sim.returned_ms != 0);
+    sim.sessions_lost = lost || (sim.sessions_lost && sim.returned_ms != 0);
+}
+
+/* A daemon that ends and comes back must not cost a node its place whose relay has kept it. */
+static void end_daemon(void)
+{
+    bool restless, rest = all_settled(&restless), killed = draw(2) == 0;
+    uint64_t ms = draw(2) == 0 ? draw(1000) : draw(20000);
+    struct model_link *links[LINKS_MAX];
+    size_t count = all_links(links);
+
+    tell("rdzvd %s, for %" PRIu64 " ms", killed ? "is killed" : "ends", ms);
+    sim.was_at_rest = rest && !restless && !does_any_job_meet();
+    sim.rounds_before = sim.space.counters.rounds_completed;
+    note_sessions(links, count);
+    model_end(&sim.space, links, count, killed);
+    sim.has_ended = true;
+    sim.stalled_since_ms = now();
+    sim.stalled_until_ms = now() + ms;
+    for (size_t k = 0; k < sim.job_count; k++) {
+        sim.was_at_rest = sim.was_at_rest && sim.jobs[k].relays_return;
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
+            reconnect(&sim.jobs[k].pods[i]);
+    }
+}
+
 static void fault(void)
 {
     struct job *job = &sim.jobs[draw(sim.job_count)];
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
-    switch (draw(13)) {
+    switch (draw(14)) {
     case 0:
     case 1:
         if (p != NULL)
@@ -696,19 +889,19 @@ static void fault(void)
         stall_at_rest();
         break;
     case 9:
-        restart_daemon();
+        end_daemon();
         break;
     case 10:
-        tell("%s is forgotten on request", job->run->key);
-        model_forget(job->run);
+        forget_job(job);
         break;
     case 11:
         if (p != NULL)
             err(p);
         break;
     case 12:
-        if (p != NULL)
-            lose_link(p);
+    case 13:
+        if (p != NULL && p->job->has_relays)
+            fail_relay(p);
         break;
     }
     totals.faults++;
@@ -849,38 +1042,42 @@ static void earlier(uint64_t *next, uint64_t at)
 
 static uint64_t pod_next_ms(const struct pod *p)
 {
-    uint64_t next = NEVER, at;
+    uint64_t next = NEVER;
 
     if (p->wanted)
         earlier(&next, p->restart_ms);
-    if (p->net == NET_SENT || p->net == NET_ANSWERED)
-        earlier(&next, p->due_ms > p->cut_until_ms ? p->due_ms : p->cut_until_ms);
-    if (p->net == NET_SENT && next < sim.stalled_until_ms)
-        next = sim.stalled_until_ms;
-    if (p->link == NULL)
+    if (p->net == NET_SENT)
+        earlier(&next, latest(p->due_ms, connected_ms(p), sim.stalled_until_ms));
+    else if (p->net == NET_ANSWERED)
+        earlier(&next, latest(p->due_ms, connected_ms(p), p->frozen_until_ms));
+    if (!has_session(p))
         return next;
-    if (p->is_away) {
-        earlier(&next, p->cut_until_ms);
-        earlier(&next, p->give_up_ms);
-    }
-    at = p->frozen_until_ms > now() ? p->frozen_until_ms : p->agent.next_ms;
-    if (p->net == NET_IDLE || p->frozen_until_ms > now())
-        earlier(&next, at);
-    earlier(&next, p->break_ms > p->frozen_until_ms ? p->break_ms : p->frozen_until_ms);
+    if (p->away_since_ms != 0)
+        earlier(&next, latest(p->away_until_ms, sim.stalled_until_ms, 0));
+    if (p->give_up_ms != 0)
+        earlier(&next, latest(p->give_up_ms, sim.stalled_until_ms, 0));
+    if (p->net == NET_IDLE)
+        earlier(&next, latest(p->agent.next_ms, p->frozen_until_ms, 0));
+    if (p->break_ms != 0)
+        earlier(&next, latest(p->break_ms, p->frozen_until_ms,
+                              p->net == NET_SENT ? sim.stalled_until_ms : 0));
     return next;
 }
 
 static uint64_t next_ms(void)
 {
-    uint64_t next = sim.faults_left > 0 ? sim.fault_ms : NEVER;
+    uint64_t next = sim.faults_left > 0 ? latest(sim.fault_ms, sim.stalled_until_ms, 0) : NEVER;
 
     if (sim.stalled_until_ms > now()) {
         earlier(&next, sim.stalled_until_ms);
     } else {
         earlier(&next, sim.tick_ms);
         earlier(&next, model_next_ms(&sim.space));
-        for (size_t i = 0; i < sim.orphan_count; i++)
+        earlier(&next, sim.returned_ms);
+        for (size_t i = 0; i < sim.orphan_count; i++) {
             earlier(&next, sim.orphans[i].until_ms);
+            earlier(&next, sim.orphans[i].give_up_ms);
+        }
     }
     for (size_t k = 0; k < sim.job_count; k++) {
         earlier(&next, sim.jobs[k].again_ms);
@@ -904,8 +1101,59 @@ static void end_stall(void)
     if (sim.stalled_since_ms == 0 || sim.stalled_until_ms > now())
         return;
     sim.stalled_since_ms = 0;
-    if (ms >= STALL_LEAST)
+    if (sim.has_ended) {
+        sim.has_ended = false;
+        sim.returned_ms = sim.agents_return ? now() + SESSION_MS : 0;
+        model_begin_again(&sim.space, ms, sim.agents_return);
+    } else if (ms >= STALL_LEAST) {
         model_stalled(&sim.space, ms);
+    }
+}
+
+/* Those of relays that have been away for too long. */
+static void end_sessions(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            struct pod *p = &sim.jobs[k].pods[i];
+
+            if (p->away_since_ms == 0 || p->link == NULL || now() - p->away_since_ms < SESSION_MS)
+                continue;
+            tell("the session of %s has ended", p->name);
+            model_link_free(p->link);
+            p->link = NULL;
+        }
+    }
+}
+
+static bool is_missing(const struct model_link *link)
+{
+    return link != NULL && link->agent.returns && !link->bound;
+}
+
+/* Of an agent it is known as soon as it asks for something. */
+static bool is_any_missing(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            if (is_missing(sim.jobs[k].pods[i].link))
+                return true;
+        }
+    }
+    for (size_t i = 0; i < sim.orphan_count; i++) {
+        if (is_missing(sim.orphans[i].link))
+            return true;
+    }
+    return sim.sessions_lost;
+}
+
+static void note_returned(void)
+{
+    if (sim.returned_ms == 0 || (sim.returned_ms > now() && is_any_missing()))
+        return;
+    sim.returned_ms = 0;
+    sim.sessions_lost = false;
+    model_returned(&sim.space);
 }
 
 static void run_daemon(void)
@@ -914,8 +1162,10 @@ static void run_daemon(void)
     if (sim.stalled_until_ms > now())
         return;
     end_orphans(false);
+    end_sessions();
     model_run_due(&sim.space);
     if (sim.tick_ms <= now()) {
+        note_returned();
         model_tick(&sim.space);
         sim.tick_ms = now() + 1000;
     }
@@ -974,7 +1224,7 @@ static bool step(void)
         fail("not all nodes are in a round %d s after the last fault", SETTLE_MS / 1000);
     }
     advance(next_ms());
-    if (sim.faults_left > 0 && sim.fault_ms <= now() && sim.stalled_until_ms <= now())
+    if (sim.faults_left > 0 && sim.fault_ms <= now() && sim.stalled_since_ms == 0)
         fault();
     return true;
 }
@@ -1008,13 +1258,24 @@ static void draw_settings(struct policy_settings *settings)
     settings->closed_run_wait_ms = draw(4) == 0 ? 0 : 20000;
     settings->drop_disconnected = draw(4) != 0;
     settings->keep_connected = draw(4) != 0;
-    settings->restart_on_loss = (enum restart_on_loss)(draw(4) % 3);
+    settings->restart_on_loss = (enum restart_on_loss)(2 - draw(4) % 3);
     settings->end_last_call = draw(4) != 0;
     settings->regroup_wait_ms = draw(2) == 0 ? 0 : 2000 + draw(2000);
     settings->expected_nodes = draw(3);
     settings->close_from_members = draw(4) != 0;
     settings->silent_node_ms = draw(3) == 0 ? 6000 + draw(20000) : 0;
     settings->agent_views = draw(4) != 0;
+    settings->crowd_least = draw(3);
+}
+
+/* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
+ * of which node a session is before its agent writes: one that the others have presumed dead by
+ * then is brought back by its view, or by restart_on_loss. */
+static bool draw_relays_return(const struct policy_settings *settings)
+{
+    return draw(3) == 0 && sim.job_count == 1 && !settings->own_worker_ports &&
+           settings->agent_views && settings->merge_heartbeats &&
+           settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 static void begin(uint64_t seed)
@@ -1029,9 +1290,12 @@ static void begin(uint64_t seed)
         .fail = fail,
     };
     draw_settings(&sim.space.settings);
+    sim.job_count = draw(5) == 0 ? 2 : 1;
     if (sim.fixed != NULL)
         sim.space.settings = *sim.fixed;
-    sim.job_count = draw(5) == 0 ? 2 : 1;
+    sim.jobs[0].relays_return = draw_relays_return(&sim.space.settings);
+    for (size_t k = 0; k < sim.job_count; k++)
+        sim.jobs[k].has_relays = sim.jobs[k].relays_return || draw(2) == 0;
     model_space_init(&sim.space, seed, sim.job_count);
     sim.tick_ms = FIRST_MS + draw(1000);
     sim.faults_left = 1 + (int)draw(FAULTS_MAX);
@@ -1089,6 +1353,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
                                                 .agent_views = true,
+                                                .crowd_least = 2,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};

@@ -362,8 +362,10 @@ static void the_writer_is_the_one_with_a_newer_heartbeat(void **state)
     beat(&after, "c", 301);
     assert_ptr_equal(torch_merge_writer(&before, &after), node(&after, "c"));
     assert_null(torch_merge_writer(&after, &before)); /* an older one is nobody's */
+    assert_ptr_equal(torch_merge_first_writer(&after, &before), node(&before, "c"));
     beat(&after, "a", 1000);
     assert_null(torch_merge_writer(&before, &after)); /* two */
+    assert_null(torch_merge_first_writer(&before, &after));
     assert_null(torch_merge_writer(&empty, &after));
     assert_null(torch_merge_writer(&before, &empty));
     torch_state_free(&after);

@@ -15,6 +15,7 @@ const struct policy_settings scene_settings = {
     .keep_connected = true,
     .end_last_call = true,
     .agent_views = true,
+    .crowd_least = 16,
     .restart_on_loss = RESTART_WHEN_SILENT,
     .silent_restart_ms = 60000,
     .closed_run_ttl_ms = 5000,

@@ -141,6 +141,25 @@ static void when_nobody_goes_on_the_run_is_closed(void **state)
     scene_fini(&s);
 }
 
+/* Its relay has brought it over a start, and it has sent no heartbeat since. */
+static void one_of_whom_nothing_is_known_goes_on(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_disconnect(&s, &s.agents[0]);
+    scene_disconnect(&s, &s.agents[1]);
+    scene_connect(&s, true)->returns = true;
+    scene_connect(&s, true);
+    assert_false(closes(&s, 3));
+    s.agents[2].returns = false;
+    assert_true(closes(&s, 3));
+    scene_fini(&s);
+}
+
 static void as_ever_when_told_so(void **state)
 {
     struct scene s;
@@ -164,6 +183,7 @@ int main(void)
         cmocka_unit_test(where_no_agent_says_its_role_a_participant_closes),
         cmocka_unit_test(who_is_still_joining_closes_nothing),
         cmocka_unit_test(when_nobody_goes_on_the_run_is_closed),
+        cmocka_unit_test(one_of_whom_nothing_is_known_goes_on),
         cmocka_unit_test(as_ever_when_told_so),
     };
 

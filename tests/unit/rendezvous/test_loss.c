@@ -159,6 +159,29 @@ static void after_a_start_agents_of_relays_are_awaited(void **state)
 }
 
 /* The others are told when a participant was one of them. It may take until each has written. */
+/* The last agent that may be one of them has gone; no agent makes the run due. */
+static void after_a_start_a_tick_misses_nodes_of_a_run_without_agents(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_disconnect(&s, &s.agents[0]);
+    scene_disconnect(&s, &s.agents[1]);
+    s.settings.drop_disconnected = true;
+    scene_step(&s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true});
+    scene_connect(&s, true);
+    scene_event(&s, RUN_RETURNED, NULL);
+    scene_disconnect(&s, &s.agents[2]);
+    assert_int_equal(run_due_ms(&s.run), 0);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(participants(&s), 0);
+    assert_int_not_equal(run_due_ms(&s.run), 0);
+    scene_fini(&s);
+}
+
 static void after_a_start_the_others_are_told(void **state)
 {
     struct scene s;
@@ -761,6 +784,7 @@ int main(void)
         cmocka_unit_test(the_last_one_ends_the_round),
         cmocka_unit_test(a_mark_does_not_outlive_the_daemon),
         cmocka_unit_test(after_a_start_agents_of_relays_are_awaited),
+        cmocka_unit_test(after_a_start_a_tick_misses_nodes_of_a_run_without_agents),
         cmocka_unit_test(after_a_start_the_others_are_told),
         cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
         cmocka_unit_test(who_comes_back_is_put_back),

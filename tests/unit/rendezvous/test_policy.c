@@ -344,6 +344,30 @@ static void a_run_is_forgotten_on_request_under_its_agents(void **state)
     scene_fini(&s);
 }
 
+/* Its predecessor of the same name has said that it lives at a later time. */
+static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.agent_views = s.settings.drop_disconnected = false;
+    scene_meet(&s, 2);
+    now = scene_get(&s, "");
+    st = scene_state(now);
+    scene_beat(&st, "b", scene_now_us(&s) + 120000000);
+    scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
+    scene_disconnect(&s, &s.agents[1]);
+    now = scene_get(&s, "");
+    st = scene_state(now);
+    scene_beat(&st, "b", scene_now_us(&s));
+    scene_cas(&s, scene_connect(&s, true), now, scene_text(&s, &st));
+    assert_true(s.agents[2].has_node && s.agents[2].is_listed);
+    scene_fini(&s);
+}
+
 static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
 {
     struct scene s;
@@ -359,7 +383,11 @@ static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
     scene_event(&s, RUN_CHANGED, NULL);
     assert_false(s.has_record);
     assert_int_equal(scene_count(&s, POLICY_DROP_WORKER_STORE), 1);
+    s.agents[0].is_introduced = false;
     assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), "stale");
+    assert_null(scene_get(&s, ""));
+    s.agents[0].is_introduced = true; /* torch's agent would ask again for ever */
+    assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), SENTINEL);
     scene_fini(&s);
 }
 
@@ -379,6 +407,7 @@ int main(void)
         cmocka_unit_test(an_open_run_is_forgotten_after_its_ttl),
         cmocka_unit_test(a_run_is_not_forgotten_before_it_began),
         cmocka_unit_test(a_run_is_forgotten_on_request_under_its_agents),
+        cmocka_unit_test(an_agent_whose_clock_is_behind_its_predecessors_is_known),
         cmocka_unit_test(a_run_whose_key_is_deleted_keeps_nothing),
     };
 

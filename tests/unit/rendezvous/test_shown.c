@@ -700,6 +700,7 @@ static void a_late_heartbeat_is_no_wrong_clock(void **state)
     scene_cas(&s, &s.agents[0], seen, late);
     assert_int_equal(s.agents[0].skew_us, 0);
     assert_int_equal(s.run.skewed, 0);
+    assert_int_equal(s.agents[0].clock_ahead_us, 0); /* else what is put for it would be old */
     scene_fini(&s);
 }
 
@@ -727,6 +728,195 @@ static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
     assert_int_equal(torch_state_participants(&s.run.view.state), 1);
     assert_true(node_now(&s, "b").has_heartbeat);
     assert_true(node_now(&s, "b").heartbeat_us < scene_now_us(&s));
+    scene_fini(&s);
+}
+
+/* --- A crowd: to one that joins, the others are but a number. --- */
+
+/* One that has joined as the next of those that it was shown. */
+static const char *joining(struct scene *s, const char *seen, const char *name, bool complete)
+{
+    struct torch_state st = scene_state(seen);
+
+    scene_node(&st, name)->participant = true;
+    scene_beat(&st, name, scene_now_us(s));
+    if (complete)
+        scene_complete(&st);
+    return scene_text(s, &st);
+}
+
+/* So many agents, who have introduced themselves; "a" and "b" have joined. */
+static void begin_crowd(struct scene *s, size_t count)
+{
+    scene_init(s);
+    s->settings.crowd_least = 2;
+    for (size_t i = 0; i < count; i++)
+        scene_cas(s, scene_connect(s, true), "", SENTINEL);
+    scene_cas(s, &s->agents[0], SENTINEL, joining(s, SENTINEL, "a", false));
+    scene_cas(s, &s->agents[1], scene_get(s, ""), scene_joined(s, scene_get(s, ""), "b"));
+}
+
+static bool names(const char *text, const char *name)
+{
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    struct torch_state st = scene_state(text);
+    bool found = torch_state_find(&st, &who) != NULL;
+
+    torch_state_free(&st);
+    return found;
+}
+
+static void one_joins_a_crowd(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    begin_crowd(&s, 3);
+    seen = look(&s, 2);
+    assert_false(names(seen, "a"));
+    scene_cas(&s, &s.agents[2], seen, joining(&s, seen, "c", false));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_true(node_now(&s, "a").participant && node_now(&s, "b").participant);
+    assert_int_equal(node_now(&s, "c").heartbeat_us, scene_now_us(&s));
+    assert_false(s.run.view.state.complete);
+    scene_fini(&s);
+}
+
+/* MIN and MAX are for agents to know, so each has to have counted all before it. */
+static void who_has_counted_too_few_is_refused(void **state)
+{
+    struct scene s;
+    const char *seen, *again;
+
+    (void)state;
+    begin_crowd(&s, 4);
+    seen = look(&s, 2);
+    assert_string_equal(look(&s, 3), seen);
+    scene_cas(&s, &s.agents[2], seen, joining(&s, seen, "c", false));
+    again = keep(slice_str(scene_cas(&s, &s.agents[3], seen, joining(&s, seen, "d", true))));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_false(s.run.view.state.complete);
+    scene_cas(&s, &s.agents[3], again, joining(&s, again, "d", true));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 4);
+    scene_fini(&s);
+}
+
+static void the_last_of_a_crowd_completes_the_round(void **state)
+{
+    struct scene s;
+    const char *seen;
+    struct torch_state st;
+
+    (void)state;
+    begin_crowd(&s, 3);
+    seen = look(&s, 2);
+    scene_cas(&s, &s.agents[2], seen, joining(&s, seen, "aa", true));
+    assert_true(s.run.view.state.complete && s.run.reached_max);
+    assert_int_equal(node_now(&s, "a").rank, 0);
+    assert_int_equal(node_now(&s, "aa").rank, 1);
+    assert_int_equal(node_now(&s, "b").rank, 2);
+    st = scene_state(look(&s, 1)); /* it has not joined as an agent does, and looks for its rank */
+    assert_int_equal(torch_state_participants(&st), 3);
+    assert_int_equal(scene_node(&st, "b")->rank, 2);
+    assert_false(scene_node(&st, "a")->participant);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* It has counted its predecessor, whose connection has not ended yet. */
+static void one_with_a_predecessor_in_the_crowd_sees_the_state(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    begin_crowd(&s, 3);
+    seen = look(&s, 2);
+    seen = keep(slice_str(scene_cas(&s, &s.agents[2], seen, joining(&s, seen, "b", true))));
+    assert_true(names(seen, "a") && names(seen, "b"));
+    assert_false(s.run.view.state.complete);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    scene_fini(&s);
+}
+
+static void what_else_it_says_is_refused(void **state)
+{
+    struct scene s;
+    const char *seen;
+    struct torch_state st;
+
+    (void)state;
+    begin_crowd(&s, 3);
+    seen = look(&s, 2);
+    st = scene_state(joining(&s, seen, "c", false));
+    st.round++;
+    assert_true(names(scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st)), "a"));
+    seen = look(&s, 2);
+    st = scene_state(joining(&s, seen, "c", false));
+    scene_node(&st, "d")->participant = true;
+    assert_true(names(scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st)), "a"));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    scene_fini(&s);
+}
+
+/* --- Agents that their relays bring over a start. --- */
+
+/* The two of round 0 after a start, "b" having been presumed dead before it; "a" has sent a
+ * heartbeat since, or not. */
+static void start_again(struct scene *s, bool a_is_known)
+{
+    struct torch_state st;
+
+    scene_init(s);
+    scene_meet(s, 2);
+    st = scene_state(scene_get(s, ""));
+    scene_remove(&st, "b");
+    scene_put(s, "", scene_text(s, &st));
+    scene_step(s, (struct policy_event){.kind = RUN_CHANGED});
+    for (size_t i = 0; i < 2; i++) {
+        s->settings.drop_disconnected = false;
+        scene_disconnect(s, &s->agents[i]);
+        scene_connect(s, true)->returns = true;
+    }
+    scene_pass(s, 5000);
+    if (a_is_known)
+        scene_cas(s, &s->agents[2], scene_get(s, ""), beating(s, scene_get(s, ""), "a"));
+}
+
+static bool sees_that_one_waits(struct scene *s, size_t i)
+{
+    struct torch_state st = scene_state(look(s, i));
+    bool waits = false;
+
+    for (size_t k = 0; k < st.count; k++)
+        waits = waits || st.nodes[k].waiting;
+    torch_state_free(&st);
+    return waits;
+}
+
+static void one_that_is_no_node_any_more_meets_the_others(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    start_again(&s, true);
+    assert_true(sees_that_one_waits(&s, 3));
+    assert_false(sees_that_one_waits(&s, 2));
+    seen = look(&s, 3);
+    assert_true(names(scene_cas(&s, &s.agents[3], seen, beating(&s, seen, "b")), "a"));
+    scene_fini(&s);
+}
+
+/* It may be "a" as well. */
+static void as_long_as_a_node_is_nobodys_it_may_be_that_one(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    start_again(&s, false);
+    assert_false(sees_that_one_waits(&s, 3));
     scene_fini(&s);
 }
 
@@ -759,6 +949,13 @@ int main(void)
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
         cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
+        cmocka_unit_test(one_joins_a_crowd),
+        cmocka_unit_test(who_has_counted_too_few_is_refused),
+        cmocka_unit_test(the_last_of_a_crowd_completes_the_round),
+        cmocka_unit_test(one_with_a_predecessor_in_the_crowd_sees_the_state),
+        cmocka_unit_test(what_else_it_says_is_refused),
+        cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
+        cmocka_unit_test(as_long_as_a_node_is_nobodys_it_may_be_that_one),
     };
 
     return cmocka_run_group_tests_name("shown", tests, NULL, free_kept);
