@@ -90,9 +90,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_RUN,
      WATCHED,
      "who waits for which key, and since when",
-     "Clients that wait for keys nobody has written yet: those of a run, or of all. The store "
-     "names "
-     "at most 100 per run.",
+     "Clients that wait for keys that are not written yet: those of a run, or of all. The store "
+     "names at most 100 per run.",
      {{"waiters", "all of them, those that wait longest first"},
       {"waiters JOB", "those of one run"}},
      run_waiters},

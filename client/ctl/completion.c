@@ -5,7 +5,7 @@
 #include "client/ctl/commands.h"
 #include "client/ctl/run.h"
 
-/* The command that lists what a word may be; NULL: nobody knows. */
+/* The command that lists what a word may be; NULL: there is none. */
 static const char *lister(enum ctl_word word)
 {
     return word == WORD_RUN     ? "runs"

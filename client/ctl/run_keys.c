@@ -185,7 +185,7 @@ static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys,
     return rdzv_call(c, &op, NULL);
 }
 
-/* Whoever set it with torch has named it without the slash. */
+/* In Python, torch names this key without the slash. */
 static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
 {
     char other[1024];

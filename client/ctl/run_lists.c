@@ -128,8 +128,8 @@ struct shown_run {
     size_t at;
 };
 
-/* 0: nodes are missing, and others wait for them. 1: nobody is missing. 2: all are gone, so what is
- * left are keys of a job that has ended. */
+/* 0: nodes are missing, and others wait for them. 1: no node is missing. 2: all are gone, so what
+ * is left are keys of a job that has ended. */
 static int urgency(const cJSON *run)
 {
     long here = status_number(run, "participants") + status_number(run, "waiting") +

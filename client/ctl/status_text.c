@@ -197,7 +197,7 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
         return;
     fprintf(out, "%s", indent);
     text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
-    fprintf(out, ": %ld clients for keys that nobody has written (rdzvctl waiters)\n",
+    fprintf(out, ": %ld clients for keys that are not written yet (rdzvctl waiters)\n",
             status_number(owner, "waits_count"));
     table_print(&t, out, indent[0] == '\0' ? "  " : "    ", ctl->colour);
 }

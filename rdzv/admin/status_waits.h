@@ -1,5 +1,5 @@
-/* Who waits for keys that nobody has written, and who is missing at a barrier: of a run, or of what
- * belongs to none. Members of the JSON of /rdzv/v1/status. */
+/* Who waits for keys that are not written yet, and who is missing at a barrier: of a run, or of
+ * what belongs to none. Members of the JSON of /rdzv/v1/status. */
 #pragma once
 
 #include "rdzv/rendezvous/rendezvous.h"

@@ -160,6 +160,18 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
         read_run(runs, run, writer(runs, &by, host, peer));
 }
 
+void etcd_runs_reset(struct etcd_runs *runs)
+{
+    struct etcd_run *run = TAILQ_FIRST(&runs->list), *next;
+
+    for (; run != NULL; run = next) {
+        next = TAILQ_NEXT(run, order);
+        etcd_runs_pin(run);
+        etcd_runs_look(runs, run);
+        etcd_runs_unpin(runs, run);
+    }
+}
+
 void etcd_runs_restore(struct etcd_runs *runs)
 {
     const struct table *nodes = &runs->tree->nodes;

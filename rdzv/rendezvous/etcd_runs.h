@@ -37,6 +37,9 @@ static inline bool etcd_runs_concerns(struct slice path)
 /* A key that concerns them has been changed. */
 void etcd_runs_changed(struct etcd_runs *runs, struct slice path);
 
+/* All keys of the space are gone. */
+void etcd_runs_reset(struct etcd_runs *runs);
+
 /* The space has come from a data directory. */
 void etcd_runs_restore(struct etcd_runs *runs);
 

@@ -438,6 +438,8 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
         etcd_runs_changed(&home->etcd_runs, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         step_space(home, (struct policy_event){.kind = RUN_CHANGED});
+    if (command->kind == COMMAND_SPACE_RESET)
+        etcd_runs_reset(&home->etcd_runs);
 }
 
 /* --- Sessions. --- */

@@ -1860,6 +1860,8 @@ def runs_over_etcd_are_shown():
         same(c.getresponse().status, 200, "DELETE")
         c.close()
         await_space(server.port, lambda s: len(s["runs"]) == 1)
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default")[0], 200, "DELETE of all")
+        same(get_json(server.port, STATUS)["spaces"][0]["runs"], [], "runs of a space that is empty")
 
 
 @case

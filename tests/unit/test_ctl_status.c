@@ -62,7 +62,7 @@ static void missing_nodes_come_first(void **state)
          "    NODE    RANK  WHY           FOR    PID  LAST SEEN AT\n"
          "    node-b  3     disconnected  2m10s  41   10.0.0.12:40312\n"
          "    1 more have not been seen yet\n"
-         "  WAITING: 7 clients for keys that nobody has written (rdzvctl waiters)\n"
+         "  WAITING: 7 clients for keys that are not written yet (rdzvctl waiters)\n"
          "    CLIENTS  WAIT FOR THE KEY\n"
          "    7        /default_pg/0//x\n"
          "  BARRIER worker_count: 7 of 8 are there; absent: rank 3 of node-b\n"
