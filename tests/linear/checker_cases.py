@@ -7,10 +7,12 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "sim")]
 import cases  # noqa: E402
 import history  # noqa: E402
 import keys  # noqa: E402
+import planted  # noqa: E402
+import planted_relay  # noqa: E402
 import tree  # noqa: E402
 from cases import case, check  # noqa: E402
 
@@ -220,6 +222,15 @@ def a_change_without_an_answer_is_known_from_a_watch():
     refused(of_tree(lost, watches=[(4, False, EVENT), (4, False, (5, 13, {
         "action": "set", "node": node("/e/a", "1", 5), "prevNode": node("/e/a", "1", 4)}))]))
     refused(of_tree(watches=[(4, False, EVENT)]))
+
+
+@case
+def each_planted_bug_has_its_place():
+    """They are looked for with --all alone: a change of the source that moves one is told here."""
+    for bug in planted.BUGS + planted_relay.BUGS:
+        with open(os.path.join(planted.ROOT, bug.file), encoding="utf-8") as f:
+            times = f.read().count(bug.old)
+        check(times == 1, "%s: its text is %d times in %s" % (bug.name, times, bug.file))
 
 
 if __name__ == "__main__":
