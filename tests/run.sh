@@ -231,7 +231,7 @@ step etcd-differential $PYTHON tests/etcd/differential.py --requests 12000 --see
 step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step manifest env RDZV_SEED="$SEED" $PYTHON tests/manifest/run_emit.py
+step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py

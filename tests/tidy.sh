@@ -295,7 +295,7 @@ check_format() {
 # patterns from finding themselves.)
 check_itself() {
     text_files | forbid 'a path of somebody'\''s machine' \
-        -P '(^|[^[:alnum:]_./-])/(wor[k]|hom[e](?!/kubernetes/bin/)|roo[t]|Use[r]s)/[[:alnum:]_.]'
+        -P '(^|[^[:alnum:]_./-])/(wor[k]|hom[e](?!/(kubernetes/bin/|data$))|roo[t]|Use[r]s)/[[:alnum:]_.]'
     text_files | forbid 'a path of somebody'\''s machine' -E '/tmp/(brie[f]|buil[d]|bash_job[s])'
     text_files | forbid 'a host that packages come from' \
         -iE '(deb\.debia[n]|pyp[i]|pythonhoste[d]|download\.pytorc[h])\.(org|net|io)'

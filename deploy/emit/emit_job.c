@@ -19,6 +19,7 @@ struct job_maker {
     const char *file;              /* errors about missing settings name it */
     struct yaml_node *known;       /* our settings */
     struct yaml_node *settings;
+    struct yaml_node *off; /* those of ours that the user has set to null, and nothing else */
     struct yaml_node *model, *platform, *placement;
     const char *placement_name;
     struct scope absent, given, vars; /* from the outermost */
@@ -62,6 +63,42 @@ static bool check_settings(struct job_maker *m, const struct yaml_node *known,
 static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
                        const struct scope *s);
 
+/* What is null in a mapping, and in the mappings below it; NULL: nothing. */
+static struct yaml_node *nulls_of(struct arena *a, const struct yaml_node *settings)
+{
+    struct yaml_node *nulls = NULL;
+
+    for (size_t i = 0; i < settings->count; i++) {
+        struct yaml_node *value = settings->pairs[i].value;
+
+        if (value->kind == YAML_MAPPING)
+            value = nulls_of(a, value);
+        if (value == NULL || (value->kind == YAML_SCALAR && !yaml_is_null(value)) ||
+            value->kind == YAML_SEQUENCE)
+            continue;
+        if (nulls == NULL)
+            nulls = yaml_new(a, YAML_MAPPING);
+        yaml_add(a, nulls, settings->pairs[i].key, value);
+    }
+    return nulls;
+}
+
+/* Notes which settings the user has switched off: no profile and no platform sets them. Those of a
+ * foreign format mean something else. */
+static void note_nulls(struct job_maker *m, const struct yaml_node *foreign)
+{
+    struct yaml_node *nulls = nulls_of(m->arena, m->settings);
+
+    m->off = yaml_new(m->arena, YAML_MAPPING);
+    for (size_t i = 0; nulls != NULL && i < nulls->count; i++) {
+        const struct yaml_pair *pair = &nulls->pairs[i];
+
+        if (yaml_get(m->known, pair->key->text) != NULL &&
+            yaml_get(foreign, pair->key->text) == NULL)
+            yaml_add(m->arena, m->off, pair->key, pair->value);
+    }
+}
+
 /* Translates the settings from the input format to our own. */
 static bool translate(struct job_maker *m)
 {
@@ -71,6 +108,7 @@ static bool translate(struct job_maker *m)
                            m->diag))
         return false;
     diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", format.about);
+    note_nulls(m, yaml_get(format.file, "settings"));
     if (!format.translated)
         return check_settings(m, m->known, NULL);
     if (!check_settings(m, format.known, yaml_get(format.file, "settings")))
@@ -82,7 +120,8 @@ static bool translate(struct job_maker *m)
         return false;
     }
     m->absent.vars = input_format_nulls(m->arena, format.known);
-    if (!run_checks(m, yaml_get(format.file, "notes"), true, &m->given))
+    if (!run_checks(m, yaml_get(format.file, "checks"), false, &m->given) ||
+        !run_checks(m, yaml_get(format.file, "notes"), true, &m->given) || m->diag->errors > 0)
         return false;
     m->settings = input_format_translate(&format, &m->template, m->settings, m->known);
     return m->settings != NULL && m->diag->errors == 0;
@@ -102,6 +141,8 @@ static bool put_below(struct job_maker *m, const struct yaml_node *template)
         below = schema_check(&s, m->known, NULL, below, template->file);
     if (m->diag->errors > 0)
         return false;
+    if (below != NULL)
+        below = merge_values(m->arena, below, m->off);
     m->settings = merge_over_defaults(m->arena, below, m->settings);
     m->given.vars = m->settings;
     return true;
@@ -238,6 +279,15 @@ static bool make_variables(struct job_maker *m)
            template_fill_variables(&m->template, yaml_get(m->placement, "let"), &m->vars);
 }
 
+/* Whether the user has written it: settings that an input format or the model makes are in no file
+ * of theirs, and those of a profile are in one that they can look at. */
+static bool is_written(const struct yaml_node *place)
+{
+    return place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0 &&
+           strncmp(place->file, "platforms/", 10) != 0 && strcmp(place->file, "model.yaml") != 0 &&
+           strcmp(place->file, "parts.yaml") != 0;
+}
+
 /* Runs one entry of checks: or notes:, in a scope that has the variable of its $for. */
 static void run_check(struct job_maker *m, const struct yaml_node *check, bool note,
                       const struct scope *s)
@@ -251,8 +301,7 @@ static void run_check(struct job_maker *m, const struct yaml_node *check, bool n
     text = template_fill(&m->template, yaml_get(check, "message"), s);
     if (m->template.failed || yaml_text(text) == NULL)
         return;
-    /* Settings that an input format has made are in no file of the user. */
-    if (place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0)
+    if (is_written(place))
         mark = place->start;
     else
         place = NULL;

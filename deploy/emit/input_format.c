@@ -3,6 +3,7 @@
 
 #include "deploy/template/merge.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_node *keys)
@@ -35,10 +36,38 @@ static bool is_recognised(const struct yaml_node *user, const struct yaml_node *
     return false;
 }
 
+/* Most of the keys are no settings of ours: an error for each of them would say nothing. */
+static bool is_foreign(const struct yaml_node *user, const struct yaml_node *settings)
+{
+    size_t ours = 0;
+
+    for (size_t i = 0; i < user->count; i++)
+        ours += yaml_get(settings, user->pairs[i].key->text) != NULL;
+    return user->count > 1 && 2 * ours < user->count;
+}
+
+static void fail_format(const struct yaml_node *user, struct diag *d)
+{
+    const struct yaml_node *first = user->pairs[0].key;
+    char list[200] = "", name[100];
+    size_t at = 0;
+
+    while (embedded_next("formats", &at, name, sizeof name) != NULL) {
+        size_t len = strlen(list);
+
+        snprintf(list + len, sizeof list - len, "%s%s", len == 0 ? "" : ", ", name);
+    }
+    diag_error(
+        d, first->file, first->start,
+        "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest list "
+        "formats`), and --input-format NAME chooses one",
+        list);
+}
+
 /* A format with settings that are not ours wins, because its files may contain settings of ours,
  * too. */
 static struct yaml_node *recognise(struct embedded *data, const struct yaml_node *user,
-                                   struct diag *d)
+                                   const struct yaml_node *settings, struct diag *d)
 {
     struct yaml_node *format, *ours = NULL;
     char name[100];
@@ -54,6 +83,10 @@ static struct yaml_node *recognise(struct embedded *data, const struct yaml_node
             return format;
         ours = format;
     }
+    if (is_foreign(user, settings)) {
+        fail_format(user, d);
+        return NULL;
+    }
     return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, d);
 }
 
@@ -63,7 +96,7 @@ bool input_format_find(struct input_format *out, struct emit_job *job, const str
     const struct yaml_node *own;
 
     out->file = name != NULL ? embedded_load(&job->data, "formats", name, NULL, d)
-                             : recognise(&job->data, user, d);
+                             : recognise(&job->data, user, settings, d);
     if (out->file == NULL)
         return false;
     own = yaml_get(out->file, "settings");

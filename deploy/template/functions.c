@@ -4,6 +4,7 @@
 #include "deploy/template/command_line.h"
 #include "deploy/template/expr.h"
 #include "deploy/template/merge.h"
+#include "deploy/template/quantity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +131,18 @@ static struct yaml_node *fn_extended(const struct call *c)
             yaml_put(c->arena, m, from->pairs[i].key->text, from->pairs[i].value);
     }
     return m;
+}
+
+/* fit(base, over): resources over others, so that requests and limits agree (quantity.h) */
+static struct yaml_node *fn_fit(const struct call *c)
+{
+    return quantity_fit(c->arena, c->args[0], c->args[1]);
+}
+
+/* conflicts(resources): {name, request, limit} of those that no API server accepts */
+static struct yaml_node *fn_conflicts(const struct call *c)
+{
+    return quantity_conflicts(c->arena, c->args[0]);
 }
 
 /* words(text): its words, or null if only a shell can tell */
@@ -281,6 +294,22 @@ static struct yaml_node *fn_after_last(const struct call *c)
     return hit == NULL ? c->args[0] : new_text(c, hit + 1);
 }
 
+/* variables(text): the NAME of each $(NAME), for which Kubernetes puts the value */
+static struct yaml_node *fn_variables(const struct call *c)
+{
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+    const char *p = yaml_text(c->args[0]);
+
+    while (p != NULL && (p = strchr(p, '$')) != NULL) {
+        const char *end = p[1] == '(' ? strchr(p, ')') : NULL;
+
+        if (end != NULL)
+            yaml_append(c->arena, list, yaml_new_text(c->arena, p + 2, (size_t)(end - p - 2)));
+        p = end != NULL ? end : p + 1 + (p[1] == '$'); /* $$ is a dollar sign */
+    }
+    return list;
+}
+
 /* range(n): 0 to n - 1 */
 static struct yaml_node *fn_range(const struct call *c)
 {
@@ -310,8 +339,10 @@ static const struct {
     {"after_last", 2, 2, fn_after_last},
     {"before_last", 2, 2, fn_before_last},
     {"concat", 1, 8, fn_concat},
+    {"conflicts", 1, 1, fn_conflicts},
     {"contains", 2, 2, fn_contains},
     {"extended", 1, 1, fn_extended},
+    {"fit", 2, 2, fn_fit},
     {"hash", 2, 2, fn_hash},
     {"if", 2, 3, fn_if},
     {"int", 1, 1, fn_int},
@@ -331,6 +362,7 @@ static const struct {
     {"starts_digit", 1, 1, fn_starts_digit},
     {"str", 1, 1, fn_str},
     {"trim", 1, 1, fn_trim},
+    {"variables", 1, 1, fn_variables},
     {"words", 1, 1, fn_words},
 };
 

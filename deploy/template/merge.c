@@ -1,9 +1,9 @@
-/* Three ways to merge: values, patches, and settings over defaults. */
+/* Four ways to merge: values, files of settings, patches, and settings over defaults. */
 #include "deploy/template/merge.h"
 
 #include <string.h>
 
-enum lists { REPLACE, PATCH, OVER_DEFAULTS };
+enum lists { REPLACE, REPLACE_KEEP_NULLS, PATCH, OVER_DEFAULTS };
 
 static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
                                const struct yaml_node *over, enum lists how);
@@ -47,7 +47,7 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
         const struct yaml_pair *pair = &over->pairs[i];
         struct yaml_pair *below = yaml_get_pair(n, pair->key->text);
 
-        if (yaml_is_null(pair->value))
+        if (yaml_is_null(pair->value) && how != REPLACE_KEEP_NULLS)
             yaml_remove(n, pair->key->text);
         else if (below != NULL)
             below->value = merge(a, below->value, pair->value, how);
@@ -108,10 +108,16 @@ static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
         return (struct yaml_node *)base;
     if (base != NULL && base->kind == YAML_MAPPING && over->kind == YAML_MAPPING)
         return merge_mappings(a, base, over, how);
-    if (how != REPLACE && base != NULL && base->kind == YAML_SEQUENCE &&
-        over->kind == YAML_SEQUENCE)
+    if (how != REPLACE && how != REPLACE_KEEP_NULLS && base != NULL &&
+        base->kind == YAML_SEQUENCE && over->kind == YAML_SEQUENCE)
         return merge_lists(a, base, over, how);
-    return without_nulls(a, over);
+    return how == REPLACE_KEEP_NULLS ? (struct yaml_node *)over : without_nulls(a, over);
+}
+
+struct yaml_node *merge_files(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over)
+{
+    return merge(a, base, over, REPLACE_KEEP_NULLS);
 }
 
 struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,

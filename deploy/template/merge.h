@@ -8,6 +8,10 @@
 struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
                                const struct yaml_node *over);
 
+/* The same for files of settings, in which a null stays: it also switches a default off. */
+struct yaml_node *merge_files(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over);
+
 /* As helm does, and lists as Kubernetes does: items with the same mountPath, name or key are
  * merged, the others are appended. */
 struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,

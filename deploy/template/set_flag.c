@@ -152,10 +152,6 @@ static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *
         bool is_new = below == NULL;
 
         value = put_part(s, below, parts + 1, count - 1, value);
-        if (count == 1 && yaml_is_null(value) && value->style == YAML_PLAIN) {
-            yaml_remove(n, parts->key);
-            return n;
-        }
         yaml_put(s->arena, n, parts->key, value);
         if (is_new) {
             n->pairs[n->count - 1].key->file = s->name;

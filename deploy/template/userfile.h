@@ -7,7 +7,7 @@ struct userfile {
     struct arena arena;
     struct yaml_file *files; /* they live as long as the settings that point into them */
     size_t count;
-    struct yaml_node *settings; /* a mapping, merged; a null has removed what was below it */
+    struct yaml_node *settings; /* a mapping, merged; a null stands for what it removed */
     const char *first;          /* the first file: errors about missing settings name it */
 };
 

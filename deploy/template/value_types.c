@@ -1,6 +1,8 @@
 /* Names, quantities, durations, paths: one check for each type of text. */
 #include "deploy/template/value_types.h"
 
+#include "deploy/template/quantity.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +107,12 @@ static bool fits_quantity(const char *text, size_t len)
     return *p != '\0' && strspn(p, DIGITS) == strlen(p);
 }
 
+/* A quantity that is more than nothing. */
+static bool fits_size(const char *text, size_t len)
+{
+    return fits_quantity(text, len) && quantity_value(text) > 0;
+}
+
 /* 90s, 1h30m, 500ms */
 static bool fits_duration(const char *text, size_t len)
 {
@@ -164,6 +172,11 @@ static bool fits_capability(const char *text, size_t len)
     return len > 0 && is_of(text, len, UPPER DIGITS "_") && strncmp(text, "CAP_", 4) != 0;
 }
 
+static bool fits_word(const char *text, size_t len)
+{
+    return len > 0 && is_of(text, len, LOWER UPPER DIGITS "-_.:/");
+}
+
 static bool fits_filled(const char *text, size_t len)
 {
     return len > 0 && strspn(text, " \t\n") < len;
@@ -182,6 +195,7 @@ static const struct value_type types[] = {
      "use letters, digits, _, - and ., not a digit first"},
     {"quantity", fits_quantity, "a quantity",
      "write a number, or one with a unit, such as 500m or 64Gi"},
+    {"size", fits_size, "a size", "write a quantity above 0, such as 10Gi"},
     {"duration", fits_duration, "a duration", "write it with units, such as 90s or 1h30m"},
     {"path", fits_path, "an absolute path", "begin with /, without .. and :"},
     {"image", fits_image, "the name of an image", "write it like registry.example/name:tag"},
@@ -191,6 +205,7 @@ static const struct value_type types[] = {
     {"capability", fits_capability, "a capability",
      "write it in capitals and without CAP_, as "
      "SYS_ADMIN"},
+    {"word", fits_word, "one word", "use letters, digits and -_.:/, without blanks"},
     {"filled", fits_filled, "a text of one or more characters", "write a value, or remove the key"},
 };
 

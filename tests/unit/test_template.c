@@ -113,6 +113,7 @@ static void expressions_have_values(void **state)
         {"some(pairs([]))", "nothing"},
         {"prefix_keys(map.w, 'p/')['p/z']", "deep"},
         {"is_list(list) and is_mapping(map) and not is_list(name)", "true"},
+        {"join(variables('$(A).$(B_1)$$(C)$D'), ',')", "A,B_1"},
         {"dollar", "${four}"}, /* a user's text is not looked into */
         {"(four)", "4"},
         {"not (four == 4)", "false"},
@@ -224,12 +225,14 @@ static void check_merge(struct yaml_node *(*merge)(struct arena *, const struct 
     end(NULL);
 }
 
-static void trees_merge_in_three_ways(void **state)
+static void trees_merge_in_four_ways(void **state)
 {
     (void)state;
     check_merge(merge_values, "{a: 1, b: {c: 1, d: 2}, e: [1]}",
                 "{b: {c: null, f: 3}, e: [2], g: {h: null}}",
                 "a: 1\nb:\n  d: 2\n  f: 3\ne:\n- 2\ng: {}\n");
+    check_merge(merge_files, "{a: 1, b: {c: 1, d: 2}}", "{a: null, b: {c: null}, g: {h: null}}",
+                "a: null\nb:\n  c: null\n  d: 2\ng:\n  h: null\n");
     check_merge(merge_patch, "{l: [{name: a, x: 1}, {name: b}], m: [1]}",
                 "{l: [{name: a, z: 2}, {name: c}], m: [2]}",
                 "l:\n- name: a\n  x: 1\n  z: 2\n- name: b\n- name: c\nm:\n- 1\n- 2\n");
@@ -244,7 +247,7 @@ int main(void)
         cmocka_unit_test_teardown(expressions_have_values, end),
         cmocka_unit_test_teardown(templates_are_filled_in, end),
         cmocka_unit_test_teardown(errors_in_templates_have_a_place, end),
-        cmocka_unit_test_teardown(trees_merge_in_three_ways, end),
+        cmocka_unit_test_teardown(trees_merge_in_four_ways, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ CASES = [
     ("rdzv: {port: 80}", "3:14", "too small"),
     ("rdzv: {port: 2379}", "3:14", "the port of both"),
     ("rdzv: {conf: {is_host: 1}}", "3:24", "it is always 0"),
-    ("rdzv: {conf: {a: 'b,c=d'}}", "3:18", "separates settings"),
+    ("rdzv: {conf: {a: 'b,c=d'}}", "3:18", "one word"),
     ("rdzv: {id: 'a b'}", "3:12", "is not the id of a run"),
     ("rdzv: {durable: 1Gi}", "3:17", "cannot have a volume"),
     ("rdzv: {spaceIdleTimeout: 30}", "3:26", "is not a duration"),

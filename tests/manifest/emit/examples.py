@@ -47,6 +47,8 @@ def in_todays_words(path, folder):
     """A copy of a user file: the examples are older than some of its words."""
     with open(path, encoding="utf-8") as f:
         text = re.sub(r"\bway: (?=[a-z])", "placement: ", f.read())
+    if "platform: jobset" in text:  # there, service once meant a job of the JobSet
+        text = text.replace("placement: service", "placement: job")
     copy = os.path.join(folder, os.path.basename(path))
     with open(copy, "w", encoding="utf-8") as f:
         f.write(text)

@@ -223,25 +223,29 @@ def problems(documents, placement, backend, elastic):
         yield "not elastic: %r" % commands
 
 
-def validate(paths, older=()):
-    """What the checker of ../shared/tools says of each file, as a bundle: path -> its complaints. Its
-    schemas take a second to load, so all files are checked in one process. Schemas in `older` replace
-    those of today."""
+def validator(older=()):
+    """A function from the path of a manifest to what the checker of ../shared/tools says of it as a bundle, one
+    line each. Its schemas take a second to load, once. Schemas in `older` replace those of today."""
     script = os.path.join(tool.SHARED, "tools", "validate_manifests.py")
     spec = importlib.util.spec_from_file_location("validate_manifests", script)
     checker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(checker)
     schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), list(older), False)
-    bad = {}
-    for path in paths:
+
+    def judge(path):
         with open(path, encoding="utf-8") as f:
             results = checker.validate(f.read(), schemas)
         checker.check_bundle([(d, r) for d, r in results if isinstance(d, dict)])
-        lines = ["%s: %s: %s" % (checker.title(d), at or ".", why)
-                 for d, r in results for at, why in r.problems]
-        if lines:
-            bad[path] = lines
-    return bad
+        return ["%s: %s: %s" % (checker.title(d), at or ".", why)
+                for d, r in results for at, why in r.problems]
+    return judge
+
+
+def validate(paths, older=()):
+    """What that checker says of each file: path -> its complaints."""
+    judge = validator(older)
+    said = {path: judge(path) for path in paths}
+    return {path: lines for path, lines in said.items() if lines}
 
 
 def test(check, skip):
