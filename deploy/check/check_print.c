@@ -1,4 +1,4 @@
-/* Prints findings as text, JSON or SARIF, and the rules. */
+/* Prints findings as text, JSON, SARIF or GitHub's annotations, and the rules. */
 #include "deploy/check/check_print.h"
 
 #include "deploy/yaml/diag.h"
@@ -7,6 +7,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const severity_names[] = {
     [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
@@ -69,6 +70,39 @@ void check_print_rules(FILE *out)
 {
     for (size_t i = 0; i < check_rule_count; i++)
         print_rule(out, &check_rules[i]);
+}
+
+/* --- Annotations of GitHub's workflows: commands in the log. --- */
+
+/* What a command may not contain, escaped; in a property also what ends it. */
+static void put_escaped(FILE *out, const char *text, bool property)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("%\r\n", *text) != NULL || (property && strchr(":,", *text) != NULL))
+            fprintf(out, "%%%02X", (unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+}
+
+void check_print_github(FILE *out, const struct check *c)
+{
+    static const char *const commands[] = {
+        [CHECK_NOTE] = "notice", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
+
+    for (size_t i = 0; i < c->count; i++) {
+        const struct check_finding *f = &c->findings[i];
+
+        fprintf(out, "::%s file=", commands[f->rule->severity]);
+        put_escaped(out, f->file, true);
+        fprintf(out, ",line=%u,col=%u,title=", f->mark.line, f->mark.column);
+        put_escaped(out, f->rule->id, true);
+        fputs("::", out);
+        put_escaped(out, f->text, false);
+        fputs(". Remedy: ", out);
+        put_escaped(out, f->rule->remedy, false);
+        fputc('\n', out);
+    }
 }
 
 /* --- JSON. --- */
@@ -161,16 +195,30 @@ void check_print_json(FILE *out, const struct check *c)
 
 /* --- SARIF 2.1.0. --- */
 
+/* The path below the current folder, which code scanning takes for the root of the repository. */
+static const char *below_here(struct arena *a, const char *path)
+{
+    char *here = getcwd(NULL, 0);
+    size_t len = here == NULL ? 0 : strlen(here);
+
+    if (len > 0 && strncmp(path, here, len) == 0 && path[len] == '/')
+        path += len + 1;
+    free(here);
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    return arena_copy(a, path, strlen(path));
+}
+
 /* A path as a URI reference, with unusual characters escaped. */
-static void add_uri(struct arena *a, cJSON *object, const char *path)
+static void add_uri(struct arena *a, cJSON *object, const char *file)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+    const char *path = strcmp(file, "<stdin>") == 0 ? "stdin" : below_here(a, file);
     char *uri = arena_alloc(a, strlen(path) * 3 + 8), *at = uri;
+    bool absolute = *path == '/';
 
-    if (strcmp(path, "<stdin>") == 0)
-        path = "stdin";
-    if (*path == '/')
+    if (absolute)
         at += sprintf(at, "file://");
     for (; *path != '\0'; path++) {
         if (strchr(plain, *path) != NULL)
@@ -178,7 +226,10 @@ static void add_uri(struct arena *a, cJSON *object, const char *path)
         else
             at += sprintf(at, "%%%02X", (unsigned char)*path);
     }
+    *at = '\0';
     add_text(object, "uri", uri);
+    if (!absolute)
+        add_text(object, "uriBaseId", "%SRCROOT%");
 }
 
 static void add_rules(cJSON *driver)
@@ -187,11 +238,14 @@ static void add_rules(cJSON *driver)
 
     for (size_t i = 0; i < check_rule_count; i++) {
         cJSON *rule = append_object(rules);
+        char uri[300];
 
         add_text(rule, "id", check_rules[i].id);
         add_text(add_json_object(rule, "shortDescription"), "text", check_rules[i].title);
         add_text(add_json_object(rule, "fullDescription"), "text", check_rules[i].why);
         add_text(add_json_object(rule, "help"), "text", check_rules[i].remedy);
+        snprintf(uri, sizeof uri, "%s#%s", RDZV_RULES_URL, check_rules[i].id);
+        add_text(rule, "helpUri", uri);
         add_text(add_json_object(rule, "defaultConfiguration"), "level",
                  severity_names[check_rules[i].severity]);
     }
@@ -231,6 +285,7 @@ void check_print_sarif(FILE *out, struct check *c)
     driver = add_json_object(add_json_object(run, "tool"), "driver");
     add_text(driver, "name", "rdzv-manifest check");
     add_text(driver, "version", RDZV_VERSION);
+    add_text(driver, "informationUri", RDZV_RULES_URL);
     add_rules(driver);
     add_text(run, "columnKind", "unicodeCodePoints");
     results = add_array(run, "results");

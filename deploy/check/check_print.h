@@ -11,6 +11,8 @@ const char *check_severity_name(enum check_severity severity);
 void check_print_text(FILE *out, const struct check *c);
 void check_print_json(FILE *out, const struct check *c);
 void check_print_sarif(FILE *out, struct check *c);
+/* Commands that GitHub's runners show beside the lines of a pull request. */
+void check_print_github(FILE *out, const struct check *c);
 /* One line: the number of findings. */
 void check_print_sum(FILE *out, const struct check *c);
 /* All rules: what each finds, what breaks then, and how to mend it. */

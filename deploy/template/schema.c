@@ -293,6 +293,7 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
 static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *value)
 {
     const char *type = yaml_text(yaml_get(schema, "type"));
+    int64_t number;
     bool flag;
 
     if (strcmp(type, "list") == 0)
@@ -301,6 +302,8 @@ static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *v
         return value->kind == YAML_MAPPING;
     if (strcmp(type, "bool") == 0)
         return yaml_to_bool(value, &flag);
+    if (strcmp(type, "int") == 0)
+        return yaml_to_int(value, &number);
     return value->kind == YAML_SCALAR;
 }
 

@@ -28,10 +28,15 @@ with open(os.path.join(tool.ROOT, "deploy", "data", "settings.yaml"), encoding="
 NAMES = ["a", "my-job", "train", "7b", "x" * 40, "y" * 63, "llama-3-8b-pretrain", "rdzvd", "master", "0"]
 QUANTITIES = ["0", "1", "2", "4", "0.5", "500m", "1.5", "1e3", "64Mi", "1Gi", "16Gi", "1Ti", "100", 1, 3, 0.25]
 
+SUPPORTED = {}
+for _name in matrix.PLATFORMS:
+    with open(os.path.join(tool.ROOT, "deploy", "data", "platforms", _name + ".yaml"), encoding="utf-8") as _f:
+        SUPPORTED[_name] = [None, *yaml.safe_load(_f)["placements"]["supported"]]
+
 # Values by type: those that people write, and the ends of what the type accepts.
 VALUES = {
     "name": NAMES,
-    "subdomain": ["a", "pull-secret", "data.v1", "node-17", "gdr", "z" * 70, "7"],
+    "subdomain": ["a", "pull-secret", "data.v1", "node-17", "gdr", "z" * 60 + ".data", "7"],
     "labelKey": ["team", "example.com/team", "nvidia.com/gpu", "kind", "a_b.c", "sku", "autopilot", "rdzvd"],
     "labelValue": ["", "vision", "a100", "true", "1.10", "low", "high", "default", "L" * 63],
     "variable": ["NCCL_DEBUG", "PATH", "a.b", "_x", "RANK", "MASTER_ADDR", "WORLD_SIZE", "join_timeout"],
@@ -75,6 +80,10 @@ ANY = {
                   {"resourceFieldRef": {"resource": "limits.cpu"}}],
 }
 
+# Of these, an item has one.
+SOURCES = {"environmentVariables": ["valueFrom", "secret", "configmap", "value"],
+           "volumes": ["hostPath", "emptyDir", "configMap", "secret", "claimName"]}
+
 # Chosen more often than the others: they decide what the job is.
 OFTEN = ["nodes", "numPods", "numGpusPerPod", "resources", "limitCpusPerPod", "limitMemoryPerPod", "hostNetwork",
          "restartPolicy", "rdzv", "masterResources", "volumes", "environmentVariables", "shm"]
@@ -89,6 +98,9 @@ WISHES = {
     "env-overwritten": lambda job, args: {"RANK", "MASTER_ADDR", "WORLD_SIZE"} & set(
         [e["name"] for e in job.get("environmentVariables", [])] + list(job.get("proxies", {}))),
     "volcano-max-retry": lambda job, args: "restarts" in job,
+    "host-network-port": lambda job, args: "container" in job,
+    "pvc-access-mode": lambda job, args: any("accessMode" in c for c in job.get("claims", [])),
+    "relay-without-store": lambda job, args: "endpoint" in job.get("rdzv", {}),
     "rdzv-id-shared": lambda job, args: "pods" in args,
     "elastic-restart-never": lambda job, args: job.get("restartPolicy") == "Never",
     "agent-store-restart": lambda job, args: "restartPolicy" in job,
@@ -147,8 +159,20 @@ def step(seed, at):
     if rng.random() < 0.6:
         job["namespace"] = "ml"
     free = [k for k in SETTINGS if k not in job and k not in ("platform", "profile", "release", "command", "args")]
-    for key in rng.sample(free, rng.choice([0, 1, 2, 3, 5, 8, 12])) + [k for k in OFTEN if rng.random() < 0.2]:
+    for key in rng.sample(free, rng.choice([0, 1, 1, 2, 2, 3, 5, 9])) + [k for k in OFTEN if rng.random() < 0.15]:
         job[key] = value(rng, SETTINGS[key], key)
+    if "numPods" in job and "nodes" in job and rng.random() < 0.95:
+        del job[rng.choice(["numPods", "nodes"])]
+    if rng.random() < 0.9:
+        job.pop("limitGpusPerPod", None)
+    if "proxies" in job:
+        job["proxyConfigMap"] = "proxy"
+    for key, sources in SOURCES.items():
+        for item in job.get(key, []):
+            for source in rng.sample(sources, len(sources))[1:]:
+                item.pop(source, None)
+            if not set(item) & set(sources):
+                item[sources[-1]] = "a"
     for key in ("resources", "masterResources"):
         if key in job:
             job[key] = resources(rng)
@@ -164,7 +188,7 @@ def step(seed, at):
         if rng.random() < 0.5:
             rdzv.pop("wiring", None)
     args = ["--platform", rng.choice(matrix.PLATFORMS)]
-    placement = rng.choice(matrix.PLACEMENTS)
+    placement = rng.choice(SUPPORTED[args[1]] if rng.random() < 0.95 else matrix.PLACEMENTS)
     if placement == "external":
         job["rdzv"] = dict(rdzv or {}, endpoint="rdzvd.infra:29400", id="ml.7")
     elif rdzv is not None and placement != "relay":

@@ -1,0 +1,280 @@
+/* Reads the options of check. The file and the command line have the same words, and go through the
+ * same functions; the command line comes second, and wins. */
+#include "deploy/check/check_options.h"
+
+#include "deploy/check/check_print.h"
+#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where a word is written; NULL: on the command line. */
+struct reading {
+    struct check_options *options;
+    struct check *check;
+    struct diag *diag;
+    const struct yaml_node *at;
+};
+
+#define fail(r, ...)                                              \
+    diag_error((r)->diag, (r)->at == NULL ? NULL : (r)->at->file, \
+               (r)->at == NULL ? (struct yaml_mark){0} : (r)->at->start, __VA_ARGS__)
+
+void check_options_init(struct check_options *o)
+{
+    *o = (struct check_options){.wanted = calloc(check_rule_count, sizeof *o->wanted)};
+    if (o->wanted == NULL)
+        abort();
+    memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
+}
+
+void check_options_fini(struct check_options *o)
+{
+    if (o->config.bytes != NULL)
+        yaml_file_free(&o->config);
+    free(o->wanted);
+    free(o->excluded);
+    free(o->paths);
+    arena_free(&o->arena);
+}
+
+/* --- Words. --- */
+
+static void append(const char ***list, size_t *count, const char *text)
+{
+    const char **grown = realloc(*list, (*count + 1) * sizeof *grown);
+
+    if (grown == NULL)
+        abort();
+    *list = grown;
+    grown[(*count)++] = text;
+}
+
+static void choose_rule(struct reading *r, const char *id, bool want)
+{
+    struct check_options *o = r->options;
+    const struct check_rule *rule = check_rule_named(id);
+    struct nearest n = nearest_to(id);
+
+    for (size_t i = 0; i < check_rule_count; i++)
+        nearest_try(&n, check_rules[i].id);
+    if (rule == NULL && n.found != NULL)
+        fail(r, "there is no rule %s: did you mean %s?", id, n.found);
+    else if (rule == NULL)
+        fail(r, "there is no rule %s: see `rdzv-manifest list rules`", id);
+    if (rule == NULL)
+        return;
+    if (want && !o->chosen) {
+        memset(o->wanted, 0, check_rule_count * sizeof *o->wanted);
+        o->chosen = true;
+    }
+    o->wanted[rule - check_rules] = want;
+}
+
+static void only_rule(struct reading *r, const char *id)
+{
+    choose_rule(r, id, true);
+}
+
+static void ignore_rule(struct reading *r, const char *id)
+{
+    choose_rule(r, id, false);
+}
+
+/* The index of the word among `names`, or -1. */
+static int index_of(const char *word, const char *const *names)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void choose_format(struct reading *r, const char *name)
+{
+    static const char *const names[] = {"text", "json", "sarif", "github", NULL};
+    int i = index_of(name, names);
+
+    if (i < 0)
+        fail(r, "there is no output %s: write text, json, sarif or github", name);
+    r->options->format = i < 0 ? CHECK_FORMAT_TEXT : (enum check_format)i;
+}
+
+static void choose_severity(struct reading *r, const char *name)
+{
+    for (int i = CHECK_NOTE; i <= CHECK_ERROR; i++) {
+        if (strcmp(check_severity_name((enum check_severity)i), name) == 0) {
+            r->options->least = (enum check_severity)i;
+            return;
+        }
+    }
+    fail(r, "there is no severity %s: write error, warning or note", name);
+}
+
+/* `volcano=1.8`, `v1.8.2`; or the name alone. */
+static void choose_target(struct reading *r, const char *text)
+{
+    static const char *const names[] = {
+        "kubernetes", "training-operator", "volcano", "jobset", "istio", NULL};
+    const char *equals = strchr(text, '='), *version = equals == NULL ? NULL : equals + 1;
+    char name[32];
+    struct check_target target = {.given = true, .major = -1};
+    int i;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    i = index_of(name, names);
+    if (i < 0) {
+        fail(r,
+             "there is no target %s: write kubernetes, training-operator, volcano, jobset "
+             "or istio",
+             name);
+    } else if (version != NULL &&
+               sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
+        fail(r, "--target %s: this is no version: write one like 1.8", text);
+    } else {
+        target.name = names[i];
+        r->check->targets[i] = target;
+    }
+}
+
+static void exclude(struct reading *r, const char *pattern)
+{
+    append(&r->options->excluded, &r->options->excluded_count, pattern);
+}
+
+static void add_path(struct reading *r, const char *path)
+{
+    append(&r->options->paths, &r->options->path_count, path);
+}
+
+/* --- The file. --- */
+
+static const struct {
+    const char *key;
+    bool list;
+    void (*take)(struct reading *r, const char *word);
+} keys[] = {
+    {"rules", true, only_rule},       {"ignore", true, ignore_rule},
+    {"exclude", true, exclude},       {"targets", true, choose_target},
+    {"files", true, add_path},        {"severity", false, choose_severity},
+    {"output", false, choose_format},
+};
+
+static void read_pair(struct reading *r, const struct yaml_pair *pair)
+{
+    struct nearest n = nearest_to(pair->key->text);
+    const struct yaml_node *value = pair->value;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        nearest_try(&n, keys[i].key);
+        if (strcmp(keys[i].key, pair->key->text) != 0)
+            continue;
+        r->at = value;
+        if (!keys[i].list && yaml_text(value) != NULL)
+            keys[i].take(r, value->text);
+        else if (!keys[i].list || value->kind != YAML_SEQUENCE)
+            fail(r, "%s: a %s is expected: see deploy/README.md", keys[i].key,
+                 keys[i].list ? "list" : "word");
+        for (size_t j = 0; keys[i].list && j < yaml_length(value); j++) {
+            r->at = value->items[j];
+            if (yaml_text(r->at) != NULL)
+                keys[i].take(r, r->at->text);
+            else
+                fail(r, "%s: a list of words is expected: see deploy/README.md", keys[i].key);
+        }
+        return;
+    }
+    r->at = pair->key;
+    fail(r, "%s: there is no such key: %s%s%s", pair->key->text,
+         n.found == NULL ? "write rules, ignore, exclude, targets, files, severity or output"
+                         : "did you mean ",
+         n.found == NULL ? "" : n.found, n.found == NULL ? "" : "?");
+}
+
+static void read_config(struct reading *r, const char *path)
+{
+    struct yaml_file *f = &r->options->config;
+    const struct yaml_node *root;
+
+    if (!yaml_file_read(f, path, YAML_USER_MAX, r->diag)) {
+        f->bytes = NULL;
+        return;
+    }
+    root = f->count == 0 ? NULL : f->docs[0].root;
+    if (f->count > 1 || (root != NULL && root->kind != YAML_MAPPING)) {
+        diag_error(r->diag, f->name, (struct yaml_mark){0, 1, 1},
+                   "one document of `key: value` is expected: see deploy/README.md");
+        return;
+    }
+    for (size_t i = 0; root != NULL && i < root->count; i++)
+        read_pair(r, &root->pairs[i]);
+    r->at = NULL;
+}
+
+/* --- The command line. --- */
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'}, {"rule", required_argument, NULL, 'r'},
+    {"ignore", required_argument, NULL, 'i'}, {"severity", required_argument, NULL, 's'},
+    {"target", required_argument, NULL, 't'}, {"exclude", required_argument, NULL, 'x'},
+    {"config", required_argument, NULL, 'c'}, {"no-config", no_argument, NULL, 'n'},
+    {"show", no_argument, NULL, 'S'},         {0},
+};
+
+/* The file that the arguments name; NULL: none. Whatever is wrong with them is said later. */
+static const char *config_path(int argc, char **argv)
+{
+    const char *path = access(CHECK_CONFIG, F_OK) == 0 ? CHECK_CONFIG : NULL;
+    struct diag ignored = {0};
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, ":o:", options, &ignored)) >= 0) {
+        if (option == 'c')
+            path = optarg;
+        else if (option == 'n')
+            path = NULL;
+    }
+    diag_free(&ignored);
+    return path;
+}
+
+static void read_arguments(struct reading *r, int argc, char **argv)
+{
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, ":o:", options, r->diag)) >= 0) {
+        if (option == 'o')
+            choose_format(r, optarg);
+        else if (option == 'r' || option == 'i')
+            choose_rule(r, optarg, option == 'r');
+        else if (option == 's')
+            choose_severity(r, optarg);
+        else if (option == 't')
+            choose_target(r, optarg);
+        else if (option == 'x')
+            exclude(r, optarg);
+        r->options->show = r->options->show || option == 'S';
+    }
+    if (optind < argc)
+        r->options->path_count = 0; /* files of the command line, and not those of the config */
+    for (int i = optind; i < argc; i++)
+        add_path(r, argv[i]);
+}
+
+void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
+                        struct diag *d)
+{
+    struct reading r = {o, c, d, NULL};
+    const char *path = config_path(argc, argv);
+
+    if (path != NULL)
+        read_config(&r, path);
+    read_arguments(&r, argc, argv);
+    if (o->path_count == 0)
+        options_error(d, "no file is given: name manifests, folders, or - for the standard input");
+}

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""rdzv-manifest in the places where people run it: check over a repository and in CI, rewrite behind helm and
+kustomize and before kubectl, import, and editors.
+
+    workflows.py [TEST...]
+
+The tool is $RDZV_MANIFEST, else the one in build/. Needs python3-yaml and python3-jsonschema.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import yaml
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SHARED = os.path.join(os.path.dirname(ROOT), "shared")
+TOOL = os.environ.get("RDZV_MANIFEST", os.path.join(ROOT, "build", "deploy", "rdzv-manifest"))
+
+
+class Skip(Exception):
+    """The rest of a test needs what is not there."""
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def run(verb, *args, stdin=b"", cwd=None, code=None):
+    """(standard output, standard error); `code`: the exit code that it has to be."""
+    done = subprocess.run([TOOL, verb, *args], input=stdin, cwd=cwd, capture_output=True, timeout=120)
+    check(code is None or done.returncode == code, "%s %s: exit %d, not %r: %s%s" % (
+        verb, " ".join(args), done.returncode, code, done.stdout.decode()[-400:], done.stderr.decode()[-800:]))
+    return done.stdout, done.stderr.decode()
+
+
+def put(folder, name, text):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+# A job with two faults: no id on a store that is not its own, and agents that may host it. JOB has a third one.
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      restartPolicy: Never
+      enableServiceLinks: false
+      containers:
+      - name: t
+        image: t:1
+        command: [torchrun, --rdzv_backend=c10d, "--rdzv_endpoint=store.infra:29400", t.py]
+"""
+NODES = JOB.replace("torchrun,", "torchrun, --nnodes=2, --local_addr=$(IP),").replace(
+    "        command", "        env:\n        - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}\n        command")
+
+
+def findings(*args, cwd=None):
+    done = subprocess.run([TOOL, "check", "-o", "json", *args], cwd=cwd, capture_output=True, timeout=120)
+    check(done.returncode in (0, 1), done.stderr.decode())
+    return json.loads(done.stdout)["findings"], done.stderr.decode()
+
+
+def rules(found):
+    return sorted({f["rule"] for f in found})
+
+
+# ---- check
+
+def repository(folder):
+    put(folder, "jobs/train.yaml", NODES)
+    put(folder, "jobs/deep/er/other.yml", NODES.replace("name: train", "name: other"))
+    put(folder, "jobs/kustomization.yaml", "resources: [train.yaml]\n")
+    put(folder, "jobs/overlay/patch.yaml",
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../]\n")
+    put(folder, "chart/values.yaml", "image: t:1\nnodes: 2\n")
+    put(folder, "chart/templates/job.yaml", "metadata:\n  name: {{ .Values.name }}\n{{- if .Values.x }}\n{{ end }}\n")
+    put(folder, "docker-compose.yml", "services: {etcd: {image: etcd}}\n")
+    put(folder, "package.json", "// with a comment\n{}\n")
+    put(folder, ".github/workflows/ci.yaml", "on: push\n")
+    put(folder, "notes.txt", "apiVersion: none\n")
+    os.symlink("..", os.path.join(folder, "jobs", "up"))
+
+
+def folders_are_read():
+    """All manifests below a folder; files that hold no objects are counted; a link to a folder is no circle."""
+    with tempfile.TemporaryDirectory() as folder:
+        repository(folder)
+        found, err = findings(".", cwd=folder)
+        files = sorted({f["file"] for f in found})
+        check(files == ["./jobs/deep/er/other.yml", "./jobs/train.yaml"], repr(files))
+        check("rdzv-id-missing" in rules(found), repr(rules(found)))
+        check("skipped 6 files without objects: 1 template (render it first), 2 kustomizations, 3 others" in err, err)
+        # The same as one by one: one bundle, each file once although a folder has it, too.
+        named = ["jobs/train.yaml", "jobs/deep/er/other.yml"]
+        again, _ = findings(*named, "jobs", cwd=folder)
+        check(len(again) == len(found), "%d, not %d" % (len(again), len(found)))
+        check(rules(findings(*named, cwd=folder)[0]) == rules(found), "as files")
+        # What somebody names is meant: there, the same file is an error.
+        _, err = run("check", "chart/values.yaml", cwd=folder, code=2)
+        check("this is no Kubernetes object" in err, err)
+        _, err = run("check", "chart", cwd=folder, code=2)
+        check("no file of chart holds a Kubernetes object" in err, err)
+        os.mkdir(os.path.join(folder, "empty"))
+        _, err = run("check", "empty", cwd=folder, code=2)
+        check("no .yaml, .yml or .json in this folder" in err, err)
+        # Half a manifest among whole ones is not skipped, nor is broken YAML.
+        put(folder, "jobs/half.yaml", NODES + "---\nkind: Service\n")
+        _, err = run("check", "jobs", cwd=folder, code=2)
+        check(re.search(r"^jobs/half.yaml:\d+:1: this is no Kubernetes object, it has no apiVersion", err, re.M), err)
+        put(folder, "jobs/half.yaml", "apiVersion: [\n")
+        _, err = run("check", "jobs", cwd=folder, code=2)
+        check(err.startswith("jobs/half.yaml:"), err)
+        run("check", "--exclude", "jobs/half*", "jobs", cwd=folder, code=1)
+
+
+def config_is_read():
+    """The file of the current folder, or the one that is named; the command line wins."""
+    with tempfile.TemporaryDirectory() as folder:
+        repository(folder)
+        all_rules = rules(findings("jobs", cwd=folder)[0])
+        check(len(all_rules) > 1, repr(all_rules))
+        put(folder, ".rdzv-check.yaml", "ignore: [rdzv-id-missing]\nexclude: ['*/deep']\nfiles: [jobs]\n")
+        found, _ = findings(cwd=folder)
+        check(rules(found) == [r for r in all_rules if r != "rdzv-id-missing"] and
+              {f["file"] for f in found} == {"jobs/train.yaml"}, repr(found))
+        check({f["file"] for f in findings("jobs/deep", cwd=folder)[0]} == {"jobs/deep/er/other.yml"}, "other files")
+        check(rules(findings("--no-config", "jobs", cwd=folder)[0]) == all_rules, "without")
+        put(folder, "ci.yaml", "rules: [rdzv-id-missing]\nseverity: error\noutput: github\ntargets: [volcano=1.8]\n")
+        out, _ = run("check", "--config", "ci.yaml", "jobs", cwd=folder, code=1)
+        check(out.startswith(b"::error file=jobs/deep/er/other.yml,line="), out.decode())
+        out, _ = run("check", "--config=ci.yaml", "-o", "json", "--rule=volcano-min-zero", "jobs", cwd=folder, code=1)
+        check(rules(json.loads(out)["findings"]) == ["rdzv-id-missing"], "rules of both")
+        for text, said in (("ignores: []\n", "1:1: ignores: there is no such key: did you mean ignore?"),
+                           ("ignore: [rdzv-id-mising]\n", "1:10: there is no rule rdzv-id-mising: did you mean"),
+                           ("ignore: x\n", "1:9: ignore: a list is expected"),
+                           ("severity: [x]\n", "1:11: severity: a word is expected"),
+                           ("targets: [k8s]\n", "1:11: there is no target k8s"),
+                           ("- a\n", "1:1: one document"), ("rules: [[]]\n", "1:9: rules: a list of words")):
+            put(folder, "ci.yaml", text)
+            _, err = run("check", "--config", "ci.yaml", "jobs", cwd=folder, code=2)
+            check(err.startswith("ci.yaml:" + said), "%r: %s" % (text, err))
+        _, err = run("check", "--config", "none.yaml", "jobs", cwd=folder, code=2)
+        check("none.yaml" in err, err)
+
+
+def objects_ignore_rules():
+    """rdzv.dev/ignore leaves out what it names, at its object alone; a name that is no rule is said."""
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "a.yaml", NODES)
+        before = rules(findings("a.yaml", cwd=folder)[0])
+        note = "  annotations: {rdzv.dev/ignore: 'rdzv-id-missing, rdzv-id-fixed'}\nspec:\n  comp"
+        put(folder, "a.yaml", NODES.replace("spec:\n  comp", note, 1) + "---\n" + NODES.replace("train", "other"))
+        found, err = findings("a.yaml", cwd=folder)
+        mine = rules([f for f in found if f["object"]["name"] == "train"])
+        check(mine == [r for r in before if r != "rdzv-id-missing"], repr(mine))
+        check("rdzv-id-missing" in rules([f for f in found if f["object"]["name"] == "other"]), "the other")
+        check("1 more left out by rdzv.dev/ignore" in err, err)
+        put(folder, "a.yaml", NODES.replace("spec:\n  comp", note.replace("rdzv-id-missing", "rdzv-id-mising"), 1))
+        found, err = findings("a.yaml", cwd=folder)
+        check("rdzv-id-missing" in rules(found) and "a.yaml:5:34: note: rdzv.dev/ignore: there is no rule "
+              "rdzv-id-mising: did you mean rdzv-id-missing" in err, err)
+        # Of a wrapper, for all that is in it; all is ignored: exit 0.
+        inner = "\n".join("      " + line for line in NODES.split("\n"))
+        wrapper = ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata:\n  name: w\n"
+                   "  annotations:\n    rdzv.dev/ignore: %s\nspec:\n  components:\n  - template:\n%s" % (
+                       ",".join(before), inner))
+        put(folder, "w.yaml", wrapper)
+        run("check", "w.yaml", cwd=folder, code=0)
+
+
+def github_annotations():
+    """One command for each finding; what would end a command or a property is escaped."""
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "a,b:c%.yaml", NODES)
+        out, _ = run("check", "-o", "github", "a,b:c%.yaml", cwd=folder, code=1)
+        found, _ = findings("a,b:c%.yaml", cwd=folder)
+        lines = out.decode().rstrip("\n").split("\n")
+        check(len(lines) == len(found), out.decode())
+        for line, f in zip(lines, found):
+            m = re.fullmatch(r"::(error|warning|notice) file=a%2Cb%3Ac%25.yaml,line=(\d+),col=(\d+),"
+                             r"title=([a-z0-9-]+)::(.+)", line)
+            check(m and m.group(1) == {"note": "notice"}.get(f["severity"], f["severity"]) and
+                  (int(m.group(2)), int(m.group(3)), m.group(4)) == (f["line"], f["column"], f["rule"]) and
+                  m.group(5).startswith(f["message"].replace("%", "%25")), line)
+
+
+def sarif_is_for_code_scanning():
+    """What the standard (SARIF 2.1.0, 3.4, 3.11, 3.27, 3.30, 3.49) and code scanning ask for: URIs relative to the root,
+    a page for each rule, levels, indexes that lead to the rule."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        repository(folder)
+        out, _ = run("check", "-o", "sarif", "jobs", cwd=folder, code=1)
+        absolute, _ = run("check", "-o", "sarif", os.path.join(folder, "jobs"), cwd=folder, code=1)
+        check(json.loads(out) == json.loads(absolute), "absolute paths below the folder are not the same")
+        log = json.loads(out)
+        check(log["version"] == "2.1.0" and len(log["runs"]) == 1, "head")
+        driver = log["runs"][0]["tool"]["driver"]
+        check(re.fullmatch(r"https://\S+", driver["informationUri"]), driver["informationUri"])
+        for rule in driver["rules"]:
+            check(re.fullmatch(r"https://[^\s#]+#" + re.escape(rule["id"]), rule["helpUri"]), rule["helpUri"])
+            check(rule["shortDescription"]["text"] and rule["help"]["text"] and
+                  rule["defaultConfiguration"]["level"] in ("error", "warning", "note"), repr(rule))
+        results = log["runs"][0]["results"]
+        check(results, "nothing")
+        for result in results:
+            check(driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"], repr(result))
+            check(result["level"] in ("error", "warning", "note") and result["message"]["text"], repr(result))
+            place = result["locations"][0]["physicalLocation"]
+            uri = place["artifactLocation"]
+            check(uri["uri"] in ("jobs/train.yaml", "jobs/deep/er/other.yml") and
+                  uri["uriBaseId"] == "%SRCROOT%", repr(uri))
+            check(place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1, repr(place))
+        put(folder, "x y.yaml", NODES)
+        out, _ = run("check", "-o", "sarif", "../%s/x y.yaml" % os.path.basename(folder), "./jobs", cwd=folder, code=1)
+        uris = {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+                for r in json.loads(out)["runs"][0]["results"]}
+        check("../%s/x%%20y.yaml" % os.path.basename(folder) in uris and "jobs/train.yaml" in uris, repr(uris))
+        elsewhere, _ = run("check", "-o", "sarif", os.path.join(folder, "jobs"), cwd="/", code=1)
+        uri = json.loads(elsewhere)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+        check(uri == {"uri": "file://" + folder + "/jobs/deep/er/other.yml"}, repr(uri))
+
+
+TESTS = [folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
+
+
+def main():
+    wanted = [t for t in TESTS if t.__name__ in sys.argv[1:]] or TESTS
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for test in wanted:
+        try:
+            test()
+            counts["passed"] += 1
+        except Skip as e:
+            counts["skipped"] += 1
+            print("skip %s: %s" % (test.__name__, e), flush=True)
+        except Exception:  # pylint: disable=broad-except
+            counts["failed"] += 1
+            print("FAIL %s: %s" % (test.__name__, traceback.format_exc()), flush=True)
+    print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % counts)
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
