@@ -3,6 +3,9 @@
 #include "deploy/kube/job_show.h"
 #include "deploy/rewrite/atomic_save.h"
 #include "deploy/rewrite/rewrite_engine.h"
+#include "deploy/rewrite/rewrite_function.h"
+#include "deploy/rewrite/rewrite_steps.h"
+#include "deploy/rewrite/store_settings.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
 #include "deploy/yaml/text_diff.h"
@@ -10,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define IMAGE "registry.example/rdzvd:0.1.0"
 
@@ -19,7 +23,8 @@ const char rewrite_help[] =
     "  rdzv-manifest rewrite [OPTION...] FILE...\n"
     "\n"
     "All files together are one bundle: the etcd may be in one file, its Services and the jobs in\n"
-    "others; - is the standard input. rewrite changes what has to change, and leaves all other\n"
+    "others; - is the standard input, and so is no file at all. rewrite changes what has to "
+    "change, and leaves all other\n"
     "bytes as they are. It prints all files to standard output, and what it found and did to\n"
     "standard error.\n"
     "\n"
@@ -37,12 +42,23 @@ const char rewrite_help[] =
     "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
     "                       StatefulSet\n"
     "  --image IMAGE        of rdzvd (" IMAGE ")\n"
-    "  --diff               print a unified diff instead of the files\n"
+    "  --set rdzv.A=B       a setting of emit for the pod of the store, such as "
+    "rdzv.priority=high,\n"
+    "                       rdzv.imagePullSecrets[0].name=pull, rdzv.nodeSelector.pool=cpu\n"
+    "  --diff               print a unified diff instead of the files, and write none\n"
+    "  --plan               print what to delete, to apply and to wait for, in that order\n"
     "  --in-place           write the files that change, and keep each old one as FILE.bak\n"
     "  --show               print what rewrite sees in the files, as JSON, and rewrite nothing\n"
     "\n"
-    "Exit codes: 0 rewritten; 1 there is nothing to rewrite, and the output is the input; 2 the\n"
-    "files or the arguments are wrong, or rewrite cannot edit them safely, and writes nothing.\n";
+    "  --exit-code          1 when there is nothing to rewrite, instead of 0\n"
+    "\n"
+    "It is a post-renderer of helm (--post-renderer rdzv-manifest --post-renderer-args rewrite), "
+    "and\n"
+    "a KRM function: of a ResourceList it takes its options from functionConfig, and adds "
+    "results.\n"
+    "\n"
+    "Exit codes: 0 rewritten, or nothing to rewrite: then the output is the input; 2 the files or\n"
+    "the arguments are wrong, or rewrite cannot edit them safely, and writes nothing.\n";
 
 /* --- Arguments. --- */
 
@@ -66,16 +82,27 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
         options_error(d, "there is no wiring %s: write torchrun or agent-store", word);
 }
 
-static void read_options(int argc, char **argv, struct rewrite_options *o, struct diag *d)
+static void read_options(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
 {
     static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'}, {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},   {"wiring", required_argument, NULL, 'w'},
-        {"rdzv", required_argument, NULL, 'r'},   {"etcd", required_argument, NULL, 'e'},
-        {"keep-kind", no_argument, NULL, 'K'},    {"image", required_argument, NULL, 'i'},
-        {"diff", no_argument, NULL, 'd'},         {"in-place", no_argument, NULL, 'p'},
-        {"show", no_argument, NULL, 's'},         {0},
+        {"keep-backend", no_argument, NULL, 'k'},
+        {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},
+        {"wiring", required_argument, NULL, 'w'},
+        {"rdzv", required_argument, NULL, 'r'},
+        {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},
+        {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},
+        {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},
+        {"set", required_argument, NULL, 'S'},
+        {"plan", no_argument, NULL, 'P'},
+        {"exit-code", no_argument, NULL, 'x'},
+        {0},
     };
+    struct yaml_node *wishes = NULL;
+    struct diag *d = w->diag;
     int option;
 
     optind = 0;
@@ -85,21 +112,33 @@ static void read_options(int argc, char **argv, struct rewrite_options *o, struc
         o->diff = o->diff || option == 'd';
         o->in_place = o->in_place || option == 'p';
         o->show = o->show || option == 's';
+        o->plan = o->plan || option == 'P';
+        o->exit_code = o->exit_code || option == 'x';
         if (option == 'e')
             o->etcd = optarg;
         else if (option == 'i')
             o->image = optarg;
         else if (option == 'b' || option == 'f' || option == 'w' || option == 'r')
             read_choice(o, option, optarg, d);
+        else if (option == 'S')
+            userfile_set(&w->arena, &wishes, optarg, d);
     }
+    o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;
     o->paths = argv + optind;
     o->path_count = (size_t)(argc - optind);
 }
 
-static void read_arguments(int argc, char **argv, struct rewrite_options *o, struct diag *d)
+static void read_arguments(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
 {
+    static char *stream[] = {"-"};
+    struct diag *d = w->diag;
+
     *o = (struct rewrite_options){.image = IMAGE};
-    read_options(argc, argv, o, d);
+    read_options(argc, argv, w, o);
+    if (o->path_count == 0 && isatty(STDIN_FILENO) == 0) {
+        o->paths = stream; /* behind helm */
+        o->path_count = 1;
+    }
     if (o->path_count == 0)
         options_error(d, "no file is given: name manifests, or - for the standard input");
     if (o->relay && o->keep_backend)
@@ -169,16 +208,23 @@ static void save(struct rewrite *w)
     save_fini(list, count);
 }
 
-static int run(struct rewrite *w)
+static void print(struct rewrite *w)
+{
+    if (w->options->plan)
+        rewrite_steps_print(stdout, w);
+    else if (w->options->diff)
+        print_diffs(w);
+    else if (rewrite_is_function(w))
+        rewrite_function_print(stdout, w);
+    else if (!w->options->in_place)
+        print_files(w);
+}
+
+/* Rewrites what was read; returns whether a file changes. */
+static bool change(struct rewrite *w)
 {
     bool changed = false;
 
-    if (!rewrite_read(w))
-        return 2;
-    if (w->options->show) {
-        job_show(stdout, &w->jobs);
-        return 0;
-    }
     if (rewrite_run(w) == 0 && w->diag->errors == 0)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
@@ -189,15 +235,30 @@ static int run(struct rewrite *w)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "the image " IMAGE " is a placeholder: build one from deploy/Containerfile, push "
                   "it, and name it with --image");
-    if (w->diag->errors == 0 && w->options->in_place)
+    return changed;
+}
+
+static int run(struct rewrite *w, struct rewrite_options *o)
+{
+    bool changed;
+
+    if (!rewrite_read(w))
+        return 2;
+    if (o->show) {
+        job_show(stdout, &w->jobs);
+        return 0;
+    }
+    if (rewrite_is_function(w))
+        rewrite_function_options(w, o);
+    changed = w->diag->errors == 0 && change(w);
+    if (w->diag->errors == 0 && o->in_place && !o->diff && !o->plan)
         save(w);
+    if (w->diag->errors > 0 && rewrite_is_function(w))
+        rewrite_function_print(stdout, w);
     if (w->diag->errors > 0)
         return 2;
-    if (w->options->diff)
-        print_diffs(w);
-    else if (!w->options->in_place)
-        print_files(w);
-    return changed ? 0 : 1;
+    print(w);
+    return changed || !o->exit_code ? 0 : 1;
 }
 
 int verb_rewrite(int argc, char **argv)
@@ -207,9 +268,9 @@ int verb_rewrite(int argc, char **argv)
     struct rewrite w = {.diag = &d, .options = &options};
     int code = 2;
 
-    read_arguments(argc, argv, &options, &d);
+    read_arguments(argc, argv, &w, &options);
     if (d.errors == 0)
-        code = run(&w);
+        code = run(&w, &options);
     diag_print(&d, stderr);
     rewrite_free(&w);
     diag_free(&d);

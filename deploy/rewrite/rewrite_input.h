@@ -16,6 +16,9 @@ struct rewrite_options {
     const char *image;
     char **paths;
     size_t path_count;
+    bool exit_code;                 /* 1 when there is nothing to rewrite */
+    bool plan;                      /* print what to do on the cluster */
+    const struct yaml_node *wishes; /* settings of rdzv.* for the pod of the store, or NULL */
 };
 
 struct rewrite_file {

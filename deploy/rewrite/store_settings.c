@@ -1,6 +1,8 @@
 /* Writes settings as a user file has them; the templates make the manifests. */
 #include "deploy/rewrite/store_settings.h"
 
+#include "deploy/template/merge.h"
+#include "deploy/template/schema.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
@@ -39,6 +41,52 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     set_number(w, rdzv, "etcdPort", s->etcd_port);
     rewrite_put(w, rdzv, "expect", s->of_one_job && s->expect == 0 ? "false" : NULL, true);
     set_number(w, rdzv, "expect", s->expect);
+    return merge_values(&w->arena, rdzv, w->options->wishes);
+}
+
+/* What is no business of the pod follows from the manifests. */
+static bool is_wish(const char *key)
+{
+    static const char *const wishes[] = {"affinity",           "annotations",      "durable",
+                                         "imagePullPolicy",    "imagePullSecrets", "labels",
+                                         "nodeSelector",       "openshift",        "pdb",
+                                         "priority",           "relayResources",   "resources",
+                                         "serviceAccountName", "spaceIdleTimeout", "storageClass",
+                                         "tolerations"};
+
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        if (strcmp(wishes[i], key) == 0)
+            return true;
+    }
+    return false;
+}
+
+const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings)
+{
+    static struct embedded data; /* its nodes live as long as the settings */
+    struct schema s = {&w->arena, w->diag};
+    const struct yaml_node *known, *rdzv;
+
+    if (settings == NULL)
+        return NULL;
+    known = embedded_load(&data, "", "settings", NULL, w->diag);
+    settings = known == NULL ? NULL : schema_check(&s, known, NULL, settings, NULL);
+    if (w->diag->errors > 0)
+        return NULL;
+    rdzv = yaml_get(settings, "rdzv");
+    for (size_t i = 0; i < settings->count; i++) {
+        if (strcmp(settings->pairs[i].key->text, "rdzv") != 0)
+            rewrite_error(w, settings->pairs[i].value,
+                          "%s: rewrite makes no job: --set is for rdzv.* alone",
+                          settings->pairs[i].key->text);
+    }
+    for (size_t i = 0; rdzv != NULL && i < rdzv->count; i++) {
+        if (!is_wish(rdzv->pairs[i].key->text))
+            rewrite_error(w, rdzv->pairs[i].value,
+                          "rdzv.%s: this follows from the manifests: leave it out, or see `rewrite "
+                          "--help` for an option",
+                          rdzv->pairs[i].key->text);
+    }
     return rdzv;
 }
 

@@ -58,8 +58,8 @@ def same(got, want, what):
 
 def rewrite(args, data=None, code=None, cwd=INPUTS):
     """stdout and stderr as bytes. Without `code` the exit code may be 0 or 1."""
-    done = subprocess.run([MANIFEST, "rewrite"] + args, input=data, capture_output=True,
-                          check=False, cwd=cwd)
+    done = subprocess.run([MANIFEST, "rewrite", "--exit-code"] + args, input=data,
+                          capture_output=True, check=False, cwd=cwd)
     wanted = (0, 1) if code is None else (code,)
     check(done.returncode in wanted, "rewrite %s ended with %d" % (" ".join(args), done.returncode),
           done.stderr.decode(errors="replace"))
@@ -429,7 +429,7 @@ def arguments(_):
     for args, said in ((["--rdzv=task", "-"], "write service or relay"),
                        (["--rdzv=relay", "--keep-backend", "-"], "leave out --keep-backend, or --rdzv"),
                        (["--rdzv=relay", os.path.join(INPUTS, "volcano-c10d.yaml")], "on the host network"),
-                       (["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"), ([], "no file is given"),
+                       (["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"),
                        (["--backend=raft", "-"], "write c10d or etcd-v2"),
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),

@@ -9,8 +9,8 @@ The tool is $RDZV_MANIFEST, else the one in build/. Needs python3-yaml and pytho
 
 import json
 import os
+import pty
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -238,7 +238,148 @@ def sarif_is_for_code_scanning():
         check(uri == {"uri": "file://" + folder + "/jobs/deep/er/other.yml"}, repr(uri))
 
 
-TESTS = [folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
+# ---- rewrite
+
+ETCD = """\
+apiVersion: v1
+kind: Service
+metadata: {name: etcd-client, namespace: ml}
+spec:
+  ports: [{name: client, port: 2379}]
+  selector: {app: etcd}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: etcd-server, namespace: ml, labels: {app: etcd}}
+spec:
+  containers:
+  - name: etcd
+    image: quay.io/coreos/etcd:v3.4.9
+    command: [/usr/local/bin/etcd, --enable-v2, --listen-client-urls=http://0.0.0.0:2379, --advertise-client-urls=http://etcd-client:2379]
+    ports: [{containerPort: 2379}]
+"""
+TRAIN = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train, namespace: ml}
+spec:
+  elasticPolicy: {rdzvBackend: etcd-v2, rdzvHost: etcd-client, rdzvPort: 2379, rdzvId: train, minReplicas: 1, maxReplicas: 2}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            image: t:1
+            command: [torchrun, t.py]
+"""
+PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+
+
+def exit_codes_are_for_pipes():
+    """0 although there is nothing to rewrite, and the output is the input; --exit-code for scripts."""
+    out, err = run("rewrite", "-", stdin=PLAIN.encode(), code=0)
+    check(out == PLAIN.encode() and "nothing to rewrite" in err, err)
+    run("rewrite", "--exit-code", "-", stdin=PLAIN.encode(), code=1)
+    run("rewrite", "--exit-code", "-", stdin=(ETCD + "---\n" + TRAIN).encode(), code=0)
+    # helm's post-renderer gets no file, and pipes what it rendered.
+    out, _ = run("rewrite", stdin=(ETCD + "---\n" + TRAIN).encode(), code=0)
+    check(b"kind: StatefulSet" in out and b"rdzvBackend: c10d" in out, out.decode())
+    # Nobody types a manifest.
+    leader, terminal = pty.openpty()
+    done = subprocess.run([TOOL, "rewrite"], stdin=terminal, capture_output=True, timeout=60)
+    os.close(leader)
+    os.close(terminal)
+    check(done.returncode == 2 and b"no file is given" in done.stderr, done.stderr.decode())
+
+
+def diff_writes_nothing():
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "all.yaml", ETCD + "---\n" + TRAIN)
+        for flags in (["--diff"], ["--diff", "--in-place"], ["--plan", "--in-place"]):
+            out, _ = run("rewrite", *flags, "all.yaml", cwd=folder, code=0)
+            with open(os.path.join(folder, "all.yaml"), encoding="utf-8") as f:
+                check(f.read() == ETCD + "---\n" + TRAIN and os.listdir(folder) == ["all.yaml"], repr(flags))
+        out, _ = run("rewrite", "--diff", "all.yaml", cwd=folder, code=0)
+        subprocess.run(["patch", "-p0"], input=out, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(folder, "all.yaml"), "rb") as f:
+            patched = f.read()
+        whole, _ = run("rewrite", "-", stdin=(ETCD + "---\n" + TRAIN).encode(), code=0)
+        check(patched == whole, "the diff and the file differ")
+
+
+def plan_is_in_order():
+    """What ends first, what no apply can change, the files, and what to wait for; what is the same is not in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "all.yaml", ETCD + "---\n" + TRAIN + "---\n" + PLAIN)
+        out, _ = run("rewrite", "--plan", "all.yaml", cwd=folder, code=0)
+        commands = [line for line in out.decode().split("\n") if line and not line.startswith("#")]
+        check(commands == ["kubectl delete pytorchjob.kubeflow.org/train -n ml", "kubectl delete pod/etcd-server -n ml",
+                           "kubectl apply -f all.yaml", "kubectl rollout status statefulset.apps/etcd-server -n ml"],
+              "\n".join(commands))
+        # The jobs stay as they are, but their store does not: they begin again, too.
+        out, _ = run("rewrite", "--plan", "--keep-backend", "all.yaml", cwd=folder, code=0)
+        check(b"kubectl delete pytorchjob.kubeflow.org/train -n ml\n" in out and
+              out.index(b"pytorchjob") < out.index(b"pod/etcd-server") < out.index(b"kubectl apply"), out.decode())
+        out, _ = run("rewrite", "--plan", stdin=(ETCD.replace("kind: Pod", "kind: Pod # it's") + "---\n" + TRAIN.replace(
+            "name: train,", "name: \"t'$(x)\",")).encode(), code=0)
+        check(b"kubectl delete 'pytorchjob.kubeflow.org/t'\\''$(x)' -n ml\n" in out and
+              b"kubectl apply -f -\n" in out, out.decode())
+
+
+def resource_lists_are_functions():
+    """A ResourceList in, one out: items changed, results in the words of the notes, options from functionConfig."""
+    items = [d for d in yaml.safe_load_all(ETCD + "---\n" + TRAIN) if d]
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "f"}, "data": {
+        "image": "registry.example/mine/rdzvd:7", "rdzv": "relay"}}
+    whole = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}
+    for text in (yaml.safe_dump(whole), yaml.safe_dump(whole, sort_keys=False), json.dumps(whole), json.dumps(whole, indent=1),
+                 yaml.safe_dump(whole).rstrip("\n") + " # the end", yaml.safe_dump(whole).replace("\n", "\r\n")):
+        out, _ = run("rewrite", stdin=text.encode(), code=0)
+        got = yaml.safe_load(out)
+        if text[0] == "{":
+            json.loads(out)
+        kinds = [i["kind"] for i in got["items"]]
+        check(got["kind"] == "ResourceList" and got["functionConfig"] == config and "StatefulSet" in kinds and
+              "Pod" not in kinds, repr(kinds))
+        check("registry.example/mine/rdzvd:7" in repr(got["items"]) and "--upstream=" in repr(got["items"]), "options")
+        check(got["results"] and all(set(r) <= {"message", "severity", "resourceRef"} and r["severity"] == "info" and
+                                     r["message"] for r in got["results"]), repr(got.get("results")))
+        refs = [r["resourceRef"] for r in got["results"] if "resourceRef" in r]
+        check({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "train", "namespace": "ml"} in refs, repr(refs))
+        # Once more: nothing is left to do, and the results of the first stay alone.
+        again, _ = run("rewrite", stdin=out, code=0)
+        check(yaml.safe_load(again) == got, "again")
+    bad = dict(whole, functionConfig=dict(config, data={"imag": "x"}))
+    out, err = run("rewrite", stdin=yaml.safe_dump(bad).encode(), code=2)
+    got = yaml.safe_load(out)
+    check(got["items"] == items and [r["severity"] for r in got["results"]] == ["error"] and
+          "functionConfig takes" in got["results"][0]["message"] and "imag" in err, out.decode()[-500:])
+
+
+def stores_get_what_the_user_asks():
+    """--set rdzv.* of the pod that rewrite makes, checked as emit does."""
+    wishes = ["--set", "rdzv.priority=high,rdzv.imagePullSecrets[0].name=pull,rdzv.nodeSelector.pool=cpu",
+              "--set", "rdzv.labels.team=vision,rdzv.serviceAccountName=store",
+              "--set", "rdzv.tolerations[0].key=infra,rdzv.tolerations[0].operator=Exists,rdzv.resources.requests.memory=1Gi"]
+    out, _ = run("rewrite", *wishes, stdin=(ETCD + "---\n" + TRAIN).encode(), code=0)
+    store = [d for d in yaml.safe_load_all(out) if d["kind"] == "StatefulSet"][0]["spec"]["template"]
+    spec = store["spec"]
+    check((spec["priorityClassName"], spec["imagePullSecrets"], spec["nodeSelector"], spec["serviceAccountName"],
+           spec["tolerations"]) == ("high", [{"name": "pull"}], {"pool": "cpu"}, "store",
+                                    [{"key": "infra", "operator": "Exists"}]), repr(spec))
+    check(store["metadata"]["labels"]["team"] == "vision" and
+          spec["containers"][0]["resources"]["limits"]["memory"] == "1Gi", repr(store))
+    for flag, said in (("rdzv.priorty=x", "did you mean"), ("rdzv.endpoint=a:1", "this follows from the manifests"),
+                       ("jobName=x", "--set is for rdzv.* alone"), ("rdzv.nodeSelector.pool=a b", "is not the value of a label")):
+        _, err = run("rewrite", "--set", flag, stdin=ETCD.encode(), code=2)
+        check(said in err, "%s: %s" % (flag, err))
+
+
+TESTS = [exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+         stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 
 def main():

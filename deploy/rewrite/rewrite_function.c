@@ -1,0 +1,187 @@
+/* Reads functionConfig, and writes FunctionResults. */
+#include "deploy/rewrite/rewrite_function.h"
+
+#include "deploy/rewrite/store_settings.h"
+#include "deploy/yaml/yaml_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct yaml_node *root_of(const struct rewrite *w)
+{
+    return w->file_count == 1 && w->files[0].yaml.count > 0 ? w->files[0].yaml.docs[0].root : NULL;
+}
+
+bool rewrite_is_function(const struct rewrite *w)
+{
+    const struct yaml_node *root = root_of(w);
+
+    return strncmp(kube_text(root, "apiVersion"), "config.kubernetes.io/", 21) == 0 &&
+           strcmp(kube_text(root, "kind"), "ResourceList") == 0;
+}
+
+/* --- Options. --- */
+
+static bool take_flag(const struct yaml_node *value, bool *flag)
+{
+    bool set;
+
+    if (!yaml_to_bool(value, &set)) {
+        if (!yaml_is(value, "true") && !yaml_is(value, "false")) /* of a ConfigMap, in quotes */
+            return false;
+        set = yaml_is(value, "true");
+    }
+    *flag = set;
+    return true;
+}
+
+static bool take_word(struct rewrite_options *o, const char *key, const char *word)
+{
+    if (strcmp(key, "image") == 0)
+        o->image = word;
+    else if (strcmp(key, "etcd") == 0)
+        o->etcd = word;
+    else if (strcmp(key, "rdzv") == 0 &&
+             (strcmp(word, "relay") == 0 || strcmp(word, "service") == 0))
+        o->relay = word[0] == 'r';
+    else if (strcmp(key, "backend") == 0 &&
+             (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
+        o->keep_backend = word[0] == 'e';
+    else if (strcmp(key, "from") == 0 && (strcmp(word, "etcd") == 0 || strcmp(word, "c10d") == 0))
+        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
+    else if (strcmp(key, "wiring") == 0 &&
+             (strcmp(word, "agent-store") == 0 || strcmp(word, "torchrun") == 0))
+        o->agent_store = word[0] == 'a';
+    else
+        return false;
+    return true;
+}
+
+void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
+{
+    const struct yaml_node *config = yaml_get(root_of(w), "functionConfig");
+    const struct yaml_node *data = yaml_get(config, "data");
+
+    if (data == NULL)
+        data = yaml_get(config, "spec");
+    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
+        const char *key = data->pairs[i].key->text, *word = yaml_text(data->pairs[i].value);
+        bool taken = word != NULL && take_word(o, key, word);
+
+        if (strcmp(key, "keep-backend") == 0)
+            taken = take_flag(data->pairs[i].value, &o->keep_backend);
+        else if (strcmp(key, "keep-kind") == 0)
+            taken = take_flag(data->pairs[i].value, &o->keep_kind);
+        if (!taken)
+            rewrite_error(w, data->pairs[i].key,
+                          "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, "
+                          "keep-backend and keep-kind, with the values of rewrite's options",
+                          key);
+    }
+}
+
+/* --- Results. --- */
+
+static void put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text)
+{
+    if (*text != '\0')
+        rewrite_put(w, mapping, key, text, false);
+}
+
+/* The object at a place of the input, or NULL. */
+static const struct kube_object *object_at(const struct rewrite *w, const struct diag_entry *e)
+{
+    const struct kube_object *found = NULL;
+
+    for (size_t i = 0; e->mark.line > 0 && i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o->node->start.offset <= e->mark.offset && e->mark.offset < o->node->end.offset)
+            found = o; /* the innermost: a wrapper stands before its parts */
+    }
+    return found;
+}
+
+static struct yaml_node *result_of(struct rewrite *w, const struct diag_entry *e)
+{
+    const struct kube_object *o = object_at(w, e);
+    struct yaml_node *result = yaml_new(&w->arena, YAML_MAPPING), *ref;
+
+    put(w, result, "message", e->text);
+    put(w, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
+    if (o == NULL)
+        return result;
+    ref = yaml_new(&w->arena, YAML_MAPPING);
+    put(w, ref, "apiVersion", kube_text(o->node, "apiVersion"));
+    put(w, ref, "kind", o->kind);
+    put(w, ref, "name", o->name);
+    put(w, ref, "namespace", o->namespace);
+    yaml_put(&w->arena, result, "resourceRef", ref);
+    return result;
+}
+
+static struct yaml_node *results_of(struct rewrite *w)
+{
+    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < w->diag->count; i++) {
+        const struct diag_entry *e = &w->diag->entries[i];
+
+        if (w->diag->errors == 0 || e->kind == DIAG_ERROR)
+            yaml_append(&w->arena, list, result_of(w, e));
+    }
+    return list;
+}
+
+/* On one line: tabs are no blanks of YAML, which others read this as. In strings they are escaped.
+ */
+static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
+{
+    char *text = NULL;
+    const char *copy;
+    size_t size = 0, len = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    yaml_write_json(out, tree);
+    if (fclose(out) != 0)
+        abort();
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] != '\n' && text[i] != '\t')
+            text[len++] = text[i];
+    }
+    copy = arena_copy(&w->arena, text, len);
+    free(text);
+    return copy;
+}
+
+/* Puts the results behind the last key of the list; those that an earlier function left there stay
+ * alone. */
+void rewrite_function_print(FILE *out, struct rewrite *w)
+{
+    struct rewrite_file *f = &w->files[0];
+    const struct yaml_file *now =
+        w->diag->errors == 0 && f->result.count > 0 ? &f->again : &f->yaml;
+    const struct yaml_node *root = now->docs[0].root, *list = results_of(w);
+    struct yaml_node *both;
+    size_t at = root->end.offset;
+
+    if (list->count == 0 || yaml_get(root, "results") != NULL) {
+        fwrite(now->bytes, 1, now->len, out);
+        return;
+    }
+    if (root->style == YAML_FLOW) {
+        at--; /* before the closing brace */
+        fwrite(now->bytes, 1, at, out);
+        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", json_text(w, list));
+    } else {
+        while (at < now->len && now->bytes[at - 1] != '\n') /* a comment may stand there */
+            at++;
+        both = yaml_new(&w->arena, YAML_MAPPING);
+        yaml_put(&w->arena, both, "results", (struct yaml_node *)list);
+        fwrite(now->bytes, 1, at, out);
+        fprintf(out, "%s%s", now->bytes[at - 1] == '\n' ? "" : f->eol, rewrite_text(w, both));
+    }
+    fwrite(now->bytes + at, 1, now->len - at, out);
+}

@@ -1,0 +1,208 @@
+/* Compares the objects before and after the rewrite, and knows which of them an apply cannot
+ * change. */
+#include "deploy/rewrite/rewrite_steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum step { STEP_STOP, STEP_DELETE, STEP_WAIT };
+
+struct steps {
+    struct rewrite *w;
+    FILE *out;
+    struct kube_bundle after;
+    const struct kube_object **sorted; /* those of `after`, by kind, namespace and name */
+    size_t printed;                    /* in this step */
+};
+
+static struct yaml_file *file_now(struct rewrite_file *f)
+{
+    return f->result.count > 0 ? &f->again : &f->yaml;
+}
+
+/* --- Objects before and after. --- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct kube_object *x = *(const struct kube_object *const *)a;
+    const struct kube_object *y = *(const struct kube_object *const *)b;
+    int order = strcmp(x->kind, y->kind);
+
+    if (order == 0)
+        order = strcmp(kube_text(x->node, "apiVersion"), kube_text(y->node, "apiVersion"));
+    if (order == 0)
+        order = strcmp(x->namespace, y->namespace);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
+{
+    const struct kube_object **found =
+        bsearch(&o, s->sorted, s->after.count, sizeof(struct kube_object *), by_name);
+
+    return found == NULL ? NULL : *found;
+}
+
+/* The bytes of an object in its file. */
+static const char *text_of(const struct steps *s, const struct yaml_node *n, bool now, size_t *len)
+{
+    for (size_t i = 0; i < s->w->file_count; i++) {
+        struct rewrite_file *f = &s->w->files[i];
+        struct yaml_file *file = now ? file_now(f) : &f->yaml;
+
+        if (file->name != n->file)
+            continue;
+        *len = n->end.offset - n->start.offset;
+        return file->bytes + n->start.offset;
+    }
+    *len = 0;
+    return "";
+}
+
+static bool is_changed(const struct steps *s, const struct kube_object *o,
+                       const struct kube_object *new)
+{
+    size_t old_len, new_len;
+    const char *before = text_of(s, o->node, false, &old_len);
+    const char *now = text_of(s, new->node, true, &new_len);
+
+    return old_len != new_len || memcmp(before, now, old_len) != 0;
+}
+
+static bool is_job(const struct kube_object *o)
+{
+    return o->type == KUBE_JOB || o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB ||
+           o->type == KUBE_PYTORCHJOB || o->type == KUBE_TRAINJOB || o->type == KUBE_APPWRAPPER ||
+           o->type == KUBE_MCAD;
+}
+
+static bool is_moved(const struct steps *s, const struct kube_object *o)
+{
+    for (size_t i = 0; i < s->w->moved_count; i++) {
+        if (kube_top(s->w->moved[i]) == o)
+            return true;
+    }
+    return false;
+}
+
+/* A job that changes, or whose store is replaced, begins anew. */
+static bool is_stopped(const struct steps *s, const struct kube_object *o)
+{
+    const struct kube_object *new = twin(s, o);
+
+    return is_moved(s, o) || (is_job(o) && (new == NULL || is_changed(s, o, new)));
+}
+
+/* An API server refuses most changes of a Pod, of a StatefulSet, of a Deployment's selector, and of
+ * the kind of address that a Service has. */
+static bool is_deleted(const struct steps *s, const struct kube_object *o)
+{
+    const struct kube_object *new = twin(s, o);
+
+    if (is_stopped(s, o))
+        return false; /* in the step before */
+    if (new == NULL)
+        return true;
+    if (o->type == KUBE_SERVICE)
+        return strcmp(kube_text(o->spec, "clusterIP"), kube_text(new->spec, "clusterIP")) != 0;
+    return (o->type == KUBE_POD || o->type == KUBE_STATEFULSET || o->type == KUBE_DEPLOYMENT) &&
+           is_changed(s, o, new);
+}
+
+static bool is_awaited(const struct kube_object *o)
+{
+    return strcmp(o->kind, "StatefulSet") == 0 || strcmp(o->kind, "Deployment") == 0;
+}
+
+/* --- Commands. --- */
+
+static void put_word(FILE *out, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/@%+=:,";
+    bool quoted = *word == '\0' || word[strspn(word, plain)] != '\0';
+
+    if (quoted)
+        fputc('\'', out);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc((unsigned char)*word < ' ' ? '?' : *word, out);
+    }
+    if (quoted)
+        fputc('\'', out);
+}
+
+/* `job.batch.volcano.sh/train -n ml`: the group tells Jobs of different makers apart. */
+static void put_object(struct steps *s, const struct kube_object *o)
+{
+    const char *version = kube_text(o->node, "apiVersion"), *slash = strchr(version, '/');
+    char *kind = arena_copy(&s->w->arena, o->kind, strlen(o->kind));
+
+    for (char *p = kind; *p != '\0'; p++)
+        *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+    put_word(s->out, slash == NULL ? arena_text(&s->w->arena, "%s/%s", kind, o->name)
+                                   : arena_text(&s->w->arena, "%s.%.*s/%s", kind,
+                                                (int)(slash - version), version, o->name));
+    if (*o->namespace != '\0') {
+        fputs(" -n ", s->out);
+        put_word(s->out, o->namespace);
+    }
+    fputc('\n', s->out);
+}
+
+static void print_step(struct steps *s, enum step step, const char *why)
+{
+    const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
+
+    s->printed = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct kube_object *o = b->objects[i];
+
+        if (o->wrapper != NULL || *o->name == '\0')
+            continue;
+        if (step == STEP_STOP     ? !is_stopped(s, o)
+            : step == STEP_DELETE ? !is_deleted(s, o)
+                                  : !is_awaited(o))
+            continue;
+        if (s->printed++ == 0)
+            fprintf(s->out, "%s\n", why);
+        fputs(step == STEP_WAIT ? "kubectl rollout status " : "kubectl delete ", s->out);
+        put_object(s, o);
+    }
+}
+
+static void print_apply(struct steps *s)
+{
+    const struct rewrite *w = s->w;
+    bool stream = w->file_count == 1 && strcmp(w->files[0].path, "-") == 0;
+
+    fputs(stream ? "# Apply what rewrite prints.\n"
+                 : "# Apply the files that `rewrite --in-place` writes.\n",
+          s->out);
+    fputs("kubectl apply", s->out);
+    for (size_t i = 0; i < w->file_count; i++) {
+        fputs(" -f ", s->out);
+        put_word(s->out, w->files[i].path);
+    }
+    fputc('\n', s->out);
+}
+
+void rewrite_steps_print(FILE *out, struct rewrite *w)
+{
+    struct steps s = {.w = w, .out = out};
+
+    for (size_t i = 0; i < w->file_count; i++)
+        kube_add_file(&s.after, file_now(&w->files[i]));
+    s.sorted = arena_alloc(&w->arena, (s.after.count + 1) * sizeof *s.sorted);
+    for (size_t i = 0; i < s.after.count; i++)
+        s.sorted[i] = s.after.objects[i];
+    if (s.after.count > 0)
+        qsort(s.sorted, s.after.count, sizeof *s.sorted, by_name);
+    print_step(&s, STEP_STOP, "# These jobs end, and begin again from their last checkpoint.");
+    print_step(&s, STEP_DELETE, "# The new files have no such object, or no apply can change it.");
+    print_apply(&s);
+    print_step(&s, STEP_WAIT, "# Agents wait for their store; see that it runs.");
+    kube_free(&s.after);
+}
