@@ -2,7 +2,9 @@
  * store. */
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/line_diff.h"
 #include "deploy/yaml/options.h"
+#include "deploy/yaml/text_diff.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
@@ -24,7 +26,10 @@ const char emit_help[] =
     "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has\n"
     "  --release NAME        the name of the release, for the values of the LitGPT chart\n"
     "  --input-format NAME   see `rdzv-manifest list formats`; by default the settings decide\n"
+    "  --suffix NAME         the same as --set nameSuffix=NAME; `hash` makes one of the settings\n"
     "  -o, --output FORMAT   yaml (the default) or json\n"
+    "  --diff FILE           print how the manifest in FILE differs, as `diff -u` does; the exit\n"
+    "                        code is 1 if it does\n"
     "\n"
     "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes go to\n"
     "standard error. After an error there is no output, and the exit code is 2.\n";
@@ -34,6 +39,8 @@ struct emit_arguments {
     size_t file_count, set_count, profile_count;
     struct emit_options job;
     bool json;
+    const char *compared; /* the file of --diff, or NULL */
+    bool differs;         /* that file */
 };
 
 /* --output and --shape: each accepts few words. */
@@ -62,6 +69,8 @@ static void read_flags(struct emit_arguments *o, int argc, char **argv, struct d
         {"release", required_argument, NULL, 'R'},
         {"output", required_argument, NULL, 'o'},
         {"input-format", required_argument, NULL, 'F'},
+        {"suffix", required_argument, NULL, 'x'},
+        {"diff", required_argument, NULL, 'd'},
         {0},
     };
     int option;
@@ -86,6 +95,10 @@ static void read_flags(struct emit_arguments *o, int argc, char **argv, struct d
             o->job.release = optarg;
         else if (option == 'F')
             o->job.input_format = optarg;
+        else if (option == 'x')
+            o->job.suffix = optarg;
+        else if (option == 'd')
+            o->compared = optarg;
     }
     o->job.profiles = o->profiles;
     o->job.profile_count = o->profile_count;
@@ -100,42 +113,70 @@ static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv,
         options_error(d, "there are no settings: give a file with -f FILE");
 }
 
-static void print_json_list(const struct emit_job *job, struct arena *a)
+static void print_json_list(FILE *out, const struct emit_job *job, struct arena *a)
 {
     struct yaml_node *list = job->documents;
 
     if (list->count == 1) {
-        yaml_write_json(stdout, list->items[0]);
+        yaml_write_json(out, list->items[0]);
         return;
     }
     list = yaml_new(a, YAML_MAPPING);
     yaml_put(a, list, "apiVersion", yaml_new_text(a, "v1", 2));
     yaml_put(a, list, "kind", yaml_new_text(a, "List", 4));
     yaml_put(a, list, "items", job->documents);
-    yaml_write_json(stdout, list);
+    yaml_write_json(out, list);
 }
 
-static void print(struct emit_job *job, bool json)
+static void print(FILE *out, struct emit_job *job, bool json)
 {
     if (json) {
-        print_json_list(job, &job->arena);
+        print_json_list(out, job, &job->arena);
         return;
     }
     for (size_t i = 0; i < job->documents->count; i++) {
         if (i > 0)
-            puts("---");
-        yaml_write(stdout, job->documents->items[i]);
+            fputs("---\n", out);
+        yaml_write(out, job->documents->items[i]);
     }
 }
 
-static void emit(const struct emit_arguments *o, struct diag *d)
+/* Prints how the file differs from what emit would write there. */
+static void print_diff(struct emit_arguments *o, struct emit_job *job, struct diag *d)
+{
+    struct yaml_file old;
+    struct text_result new;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out;
+
+    if (!yaml_file_read(&old, o->compared, YAML_SIZE_MAX, d))
+        return;
+    out = open_memstream(&text, &len);
+    if (out == NULL)
+        abort();
+    print(out, job, o->json);
+    if (fclose(out) != 0)
+        abort();
+    new = line_diff(&job->arena, old.bytes, old.len, text, len);
+    o->differs = new.count > 0;
+    text_diff_print(stdout, old.name, old.name, old.bytes, old.len, &new);
+    free(text);
+    yaml_file_free(&old);
+}
+
+static void emit(struct emit_arguments *o, struct diag *d)
 {
     struct userfile user;
     struct emit_job job = {0};
 
     if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
-        emit_job_make(&job, &user, &o->job, d))
-        print(&job, o->json);
+        emit_job_make(&job, &user, &o->job, d)) {
+        if (o->compared != NULL)
+            print_diff(o, &job, d);
+        else
+            print(stdout, &job, o->json);
+    }
     emit_job_free(&job);
     userfile_free(&user);
 }
@@ -156,7 +197,7 @@ int verb_emit(int argc, char **argv)
     if (d.errors == 0)
         emit(&o, &d);
     diag_print(&d, stderr);
-    code = diag_exit(&d);
+    code = d.errors == 0 && o.differs ? 1 : diag_exit(&d);
     diag_free(&d);
     free(o.files);
     free(o.sets);

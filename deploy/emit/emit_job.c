@@ -6,7 +6,9 @@
 #include "deploy/template/expr.h"
 #include "deploy/template/merge.h"
 #include "deploy/template/schema.h"
+#include "deploy/yaml/yaml_write.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct job_maker {
@@ -379,6 +381,42 @@ static bool load(struct job_maker *m)
     return true;
 }
 
+/* Eight letters and digits of all settings: other settings, another name. */
+static const char *hash_of(struct job_maker *m)
+{
+    uint64_t h = 14695981039346656037u;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    yaml_write(out, m->settings);
+    if (fclose(out) != 0)
+        abort();
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    free(text);
+    return arena_text(m->arena, "%08x", (unsigned)(h ^ h >> 32));
+}
+
+/* A name for each run: what a GitOps controller applies under a new name is a new job. */
+static void add_suffix(struct job_maker *m)
+{
+    const struct yaml_node *suffix = yaml_get(m->settings, "nameSuffix");
+    struct yaml_node *name = yaml_get(m->settings, "jobName"), *longer;
+    const char *text;
+
+    if (suffix == NULL)
+        return;
+    text = arena_text(m->arena, "%s-%s", name->text,
+                      yaml_is(suffix, "hash") ? hash_of(m) : suffix->text);
+    longer = yaml_new_text(m->arena, text, strlen(text));
+    longer->file = name->file;
+    longer->start = name->start;
+    yaml_put(m->arena, m->settings, "jobName", longer);
+}
+
 static bool make(struct job_maker *m)
 {
     const struct emit_options *o = m->options;
@@ -389,12 +427,14 @@ static bool make(struct job_maker *m)
     set_option(m, "--rdzv", "rdzv.placement", o->placement);
     set_option(m, "--backend", "rdzv.protocol", o->protocol);
     set_option(m, "--release", "release", o->release);
+    set_option(m, "--suffix", "nameSuffix", o->suffix);
     if (!translate(m) || !apply_profiles(m))
         return false;
     m->absent.vars = input_format_nulls(m->arena, m->known);
     if (!choose_platform(m) || !check_settings(m, m->known, m->known))
         return false;
     note_unused(m);
+    add_suffix(m);
     return make_variables(m) && run_all_checks(m, "checks", false) && make_documents(m) &&
            run_all_checks(m, "notes", true);
 }

@@ -6,7 +6,8 @@
 #include "deploy/template/userfile.h"
 
 struct emit_options {
-    const char *input_format, *platform, *placement, *protocol, *release; /* NULL: not said */
+    const char *input_format, *platform, *placement, *protocol, *release,
+        *suffix; /* NULL: not said */
     const char *const *profiles;
     size_t profile_count;
 };

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -378,7 +379,53 @@ def stores_get_what_the_user_asks():
         check(said in err, "%s: %s" % (flag, err))
 
 
-TESTS = [exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+# ---- emit
+
+USER = "jobName: train\ncontainerImage: b:1\nplatform: job\nnumPods: 2\nmainProgram: t.py\n"
+
+
+def emit_shows_what_changes():
+    """--diff FILE is what diff -u says of the file and of what would be there; the exit code is that of diff."""
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "u.yaml", USER)
+        out, _ = run("emit", "-f", "u.yaml", cwd=folder, code=0)
+        put(folder, "m.yaml", out.decode())
+        same, _ = run("emit", "-f", "u.yaml", "--diff", "m.yaml", cwd=folder, code=0)
+        check(same == b"", same.decode())
+        for flags in (["--set", "numPods=70"], ["--rdzv", "relay"], ["--platform", "volcano"], ["-o", "json"],
+                      ["--set", "containerImage=b:2", "--suffix", "two"]):
+            diff, _ = run("emit", "-f", "u.yaml", *flags, "--diff", "m.yaml", cwd=folder, code=1)
+            want, _ = run("emit", "-f", "u.yaml", *flags, cwd=folder, code=0)
+            shutil.copy(os.path.join(folder, "m.yaml"), os.path.join(folder, "p.yaml"))
+            subprocess.run(["patch", "p.yaml"], input=diff, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            with open(os.path.join(folder, "p.yaml"), "rb") as f:
+                check(f.read() == want, "%r: %s" % (flags, diff.decode()))
+            put(folder, "w.yaml", want.decode())
+            shortest = subprocess.run(["diff", "-u", "m.yaml", "w.yaml"], cwd=folder, capture_output=True).stdout
+            edits = [sum(line[:1] in b"+-" for line in d.split(b"\n")[2:]) for d in (diff, shortest)]
+            check(edits[0] <= edits[1], "%r: %d lines differ, diff finds %d" % (flags, *edits))
+        run("emit", "-f", "u.yaml", "--diff", "none.yaml", cwd=folder, code=2)
+
+
+def runs_have_names():
+    """A suffix is in every name that jobName is in; `hash` is the same for the same settings, and another for others."""
+    out, _ = run("emit", "-f", "-", "--suffix", "r7", stdin=USER.encode(), code=0)
+    names = {d["kind"]: d["metadata"]["name"] for d in yaml.safe_load_all(out)}
+    check(names["Job"] == "train-r7" and names["Service"] == "train-r7-rdzv", repr(names))
+
+    def name(*flags):
+        out, _ = run("emit", "-f", "-", *flags, stdin=USER.encode(), code=0)
+        return [d["metadata"]["name"] for d in yaml.safe_load_all(out) if d["kind"] == "Job"][0]
+
+    first = name("--suffix", "hash")
+    check(re.fullmatch("train-[0-9a-f]{8}", first) and name("--set", "nameSuffix=hash") == first, first)
+    others = {name("--suffix", "hash", "--set", s) for s in ("numPods=3", "mainProgram=u.py", "rdzv.port=6000")}
+    check(len(others) == 3 and first not in others, repr(others))
+    _, err = run("emit", "-f", "-", "--suffix", "x" * 60, stdin=USER.encode(), code=2)
+    check("make it shorter" in err, err)
+
+
+TESTS = [emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 
