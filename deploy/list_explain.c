@@ -2,6 +2,7 @@
  * of check. */
 #include "deploy/check/check_print.h"
 #include "deploy/template/embedded.h"
+#include "deploy/template/json_schema.h"
 #include "deploy/template/schema.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/text_wrap.h"
@@ -12,6 +13,7 @@ const char list_help[] =
     "rdzv-manifest list shows what emit knows, and the rules of check.\n"
     "\n"
     "  rdzv-manifest list [platforms|profiles|placements|formats|settings|rules]\n"
+    "  rdzv-manifest list schema       the settings as JSON Schema, for editors\n"
     "\n"
     "Without a word it lists all of these. `rdzv-manifest explain NAME` explains one setting or\n"
     "rule.\n";
@@ -147,6 +149,17 @@ static void list_rules(void)
     check_print_rules(stdout);
 }
 
+/* Settings once more, for editors. */
+static void list_schema(struct diag *d)
+{
+    struct embedded data = {0};
+    const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
+
+    if (settings != NULL)
+        json_schema_print(stdout, settings);
+    embedded_free(&data);
+}
+
 int verb_list(int argc, char **argv)
 {
     static const char *const kinds[] = {"platforms", "profiles", "placements",
@@ -154,6 +167,10 @@ int verb_list(int argc, char **argv)
     struct diag d = {0};
     bool known = argc == 1;
 
+    if (argc == 2 && strcmp(argv[1], "schema") == 0) {
+        list_schema(&d);
+        return end_verb(&d);
+    }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc <= 2; i++) {
         if (argc == 2 && strcmp(argv[1], kinds[i]) != 0)
             continue;
@@ -167,8 +184,8 @@ int verb_list(int argc, char **argv)
     }
     if (!known)
         diag_error(&d, NULL, (struct yaml_mark){0},
-                   "%s: nothing to list: write platforms, profiles, placements, formats, settings "
-                   "or rules",
+                   "%s: nothing to list: write platforms, profiles, placements, formats, settings, "
+                   "rules or schema",
                    argv[argc - 1]);
     return end_verb(&d);
 }

@@ -9,6 +9,7 @@ struct value_type {
     bool (*fits)(const char *text, size_t len);
     const char *what; /* "is not ..." */
     const char *remedy;
+    const char *pattern; /* the same as a regular expression of ECMA 262; it may accept more */
 };
 
 /* NULL: no type of that name. */

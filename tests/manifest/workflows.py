@@ -425,7 +425,93 @@ def runs_have_names():
     check("make it shorter" in err, err)
 
 
-TESTS = [emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+# ---- editors
+
+def schema_and_parser_agree():
+    """What the JSON Schema refuses, emit refuses at the same setting; what emit accepts, it accepts; and the other
+    way round, where emit's error is about the form of one setting."""
+    try:
+        import jsonschema
+    except ImportError as e:
+        raise Skip("python3-jsonschema is not there") from e
+    sys.path.insert(0, os.path.join(HERE, "emit"))
+    import walk
+    schema = json.loads(run("list", "schema", code=0)[0])
+    jsonschema.Draft7Validator.check_schema(schema)
+    judge = jsonschema.Draft7Validator(schema)
+    for name, setting in walk.SETTINGS.items():
+        check(schema["properties"][name]["description"] == setting["about"], name)
+    check(set(schema["properties"]) == set(walk.SETTINGS), "other settings")
+
+    def emit(job):
+        """(whether emit takes it, the setting that it refuses for its form or None, what it says)"""
+        done = subprocess.run([TOOL, "emit", "-f", "-", "--input-format", "own"], capture_output=True,
+                              input=json.dumps(job).encode(), timeout=60)
+        said = [t for t in done.stderr.decode().split("\n") if t and ": note: " not in t]
+        form = [m.group(1) for m in (re.search(
+            r"^\S+: ([\w.-]+?)[.\[\w\]-]*: .*( is not |is too |there is no |did you mean|a .* is not)", t) for t in said) if m]
+        return done.returncode == 0, form, said
+
+    seen = {"both": 0, "neither": 0, "rule": 0}
+    base = {"jobName": "train", "containerImage": "b:1", "mainProgram": "t.py", "platform": "job"}
+    rng = __import__("random").Random(int(os.environ.get("RDZV_SEED", "1")))
+    odd = [0, -1, 1.5, True, "", " ", "a b", "A", "-a", "x" * 64, [], {}, [None], ["a"], {"a": 1}, {"A b": "x"}, [{"name": 7}], "1e3",
+           "0.0", "/a/../b", "/a:b", "1x", "90s", "$(A)", "CAP_X", "h:99999999", "[::1]:1", "yes", "50m", 10 ** 12]
+    for name, setting in walk.SETTINGS.items():
+        values = [walk.value(rng, setting, name) for _ in range(4)] + rng.sample(odd, 9)
+        for value in values:
+            job = dict(base, **{name: value})
+            accepted, form, said = emit(job)
+            valid = judge.is_valid(job)
+            check(valid or not accepted, "%s: emit takes %r, and the schema does not" % (name, value))
+            check(not valid or accepted or name not in form or isinstance(value, (bool, float, int)) or "path" in repr(said) or
+                  "the id of" in repr(said), "%s: the schema takes %r, and emit does not: %s" % (name, value, said))
+            if not valid:
+                check(name in "\n".join(said), "%s: %r: emit complains of another setting: %s" % (name, value, said))
+            seen["both" if accepted else "neither" if not valid else "rule"] += 1
+    check(seen["both"] > 150 and seen["neither"] > 300, repr(seen))
+    check(not judge.is_valid({"jobName": "a"}) and not judge.is_valid(dict(base, numPod=2)), "what is missing, what is not known")
+    check(judge.is_valid(dict(base, queueName=None, numPods=None)), "null switches off")
+
+
+def the_story_of_a_repository():
+    """deploy/README.md, A repository in CI: its files and commands, in a repository; and a change that it is to catch."""
+    with open(os.path.join(ROOT, "deploy", "README.md"), encoding="utf-8") as f:
+        story = re.search(r"^### A repository in CI\n(.*?)^## ", f.read(), re.M | re.S).group(1)
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", story, re.M | re.S)
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "bin"))
+        os.symlink(TOOL, os.path.join(folder, "bin", "rdzv-manifest"))
+        env = dict(os.environ, PATH=os.path.join(folder, "bin") + ":" + os.environ["PATH"])
+
+        def shell(command):
+            return subprocess.run(["sh", "-ec", command], cwd=folder, env=env, capture_output=True, timeout=120)
+
+        for kind, text in blocks:
+            name = re.match(r"# (\S+\.yaml)\n", text)
+            if kind == "yaml":
+                put(folder, name.group(1), text)
+            else:
+                done = shell(text)
+                check(done.returncode == 0, "%s: %s" % (text, done.stderr.decode()))
+        with open(os.path.join(folder, ".github/workflows/manifests.yaml"), encoding="utf-8") as f:
+            steps = [s["run"] for s in yaml.safe_load(f)["jobs"]["manifests"]["steps"] if "run" in s]
+        check(len(steps) == 2, repr(steps))
+        for step in steps:
+            done = shell(step)
+            check(done.returncode == 0 and not done.stdout, "%s: %s%s" % (step, done.stdout.decode(), done.stderr.decode()))
+        with open(os.path.join(folder, "deploy/train.yaml"), encoding="utf-8") as f:
+            made = f.read()
+        put(folder, "deploy/train.yaml", made.replace("is_host=0,", ""))
+        codes = [shell(step).returncode for step in steps]
+        check(codes == [1, 1], "a broken manifest: %r" % codes)
+        put(folder, "deploy/train.yaml", made)
+        put(folder, "jobs/train.yaml", blocks[0][1].replace("numPods: 4", "numPods: 8"))
+        codes = [shell(step).returncode for step in steps]
+        check(codes == [1, 0], "another user file: %r" % codes)
+
+
+TESTS = [the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 

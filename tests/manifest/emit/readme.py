@@ -1,6 +1,6 @@
 """What deploy/README.md shows: its files, its emit commands, and what they print, line for line.
 
-In the section Five stories a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
+In the section Six stories a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
 block of sh runs with the files above it, and the next block that begins with `# after` holds lines
 of its output, in their order; `...` stands for others.
 """
@@ -14,7 +14,7 @@ import tool
 
 
 def blocks():
-    section = re.search(r"^## Five stories\n(.*?)^## ", read("deploy", "README.md"), re.M | re.S).group(1)
+    section = re.search(r"^## Six stories\n(.*?)^## ", read("deploy", "README.md"), re.M | re.S).group(1)
     return re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S)
 
 
