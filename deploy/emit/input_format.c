@@ -2,6 +2,7 @@
 #include "deploy/emit/input_format.h"
 
 #include "deploy/template/merge.h"
+#include "deploy/template/schema.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,13 +37,15 @@ static bool is_recognised(const struct yaml_node *user, const struct yaml_node *
     return false;
 }
 
-/* Most of the keys are no settings of ours: an error for each of them would say nothing. */
+/* Most of the keys are no settings of ours, nor misspelt ones: an error for each of them would say
+ * nothing. */
 static bool is_foreign(const struct yaml_node *user, const struct yaml_node *settings)
 {
     size_t ours = 0;
 
     for (size_t i = 0; i < user->count; i++)
-        ours += yaml_get(settings, user->pairs[i].key->text) != NULL;
+        ours += yaml_get(settings, user->pairs[i].key->text) != NULL ||
+                schema_nearest(settings, user->pairs[i].key->text) != NULL;
     return user->count > 1 && 2 * ours < user->count;
 }
 

@@ -405,6 +405,12 @@ def emit_shows_what_changes():
             edits = [sum(line[:1] in b"+-" for line in d.split(b"\n")[2:]) for d in (diff, shortest)]
             check(edits[0] <= edits[1], "%r: %d lines differ, diff finds %d" % (flags, *edits))
         run("emit", "-f", "u.yaml", "--diff", "none.yaml", cwd=folder, code=2)
+        # Too long for the shortest answer, and right all the same.
+        large = ["emit", "-f", "u.yaml", "--platform", "pods", "--set", "numPods=120"]
+        put(folder, "m.yaml", run(*large, cwd=folder, code=0)[0].decode())
+        diff, _ = run(*large, "--set", "containerImage=b:2", "--diff", "m.yaml", cwd=folder, code=1)
+        subprocess.run(["patch", "m.yaml"], input=diff, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        run(*large, "--set", "containerImage=b:2", "--diff", "m.yaml", cwd=folder, code=0)
 
 
 def runs_have_names():

@@ -115,6 +115,8 @@ CASES = [
     (None, "just words", "1:1", "lines of `key: value`"),
     (None, "jobName: a\ncontainerImage: 'b c'", "2:17", "is not the name of an image"),
     (None, "cluster: {nNodes: 8, nodePool: np1}\nworkload: {image: i, dataDir: d}", "1:1", "--release"),
+    (None, "jobname: a\ncontainerimage: b:1", "1:1", "did you mean jobName?"),
+    (None, "queue: a\ngcsMounts: []\nstorage: {}", "1:1", "of no format that emit knows"),
     (None, "cluster: {nNodes: 0, nodePool: np1}\nworkload: {image: i, dataDir: d}\nrelease: r", "1:19",
      "too small"),
     (None, "cluster: {nNode: 8, nodePool: np1}\nworkload: {image: i, dataDir: d}\nrelease: r", "1:11",
