@@ -464,7 +464,7 @@ def schema_and_parser_agree():
     odd = [0, -1, 1.5, True, "", " ", "a b", "A", "-a", "x" * 64, [], {}, [None], ["a"], {"a": 1}, {"A b": "x"}, [{"name": 7}], "1e3",
            "0.0", "/a/../b", "/a:b", "1x", "90s", "$(A)", "CAP_X", "h:99999999", "[::1]:1", "yes", "50m", 10 ** 12]
     for name, setting in walk.SETTINGS.items():
-        values = [walk.value(rng, setting, name) for _ in range(4)] + rng.sample(odd, 9)
+        values = [walk.value(rng, setting, name) for _ in range(3)] + rng.sample(odd, 5)
         for value in values:
             job = dict(base, **{name: value})
             accepted, form, said = emit(job)
@@ -475,7 +475,7 @@ def schema_and_parser_agree():
             if not valid:
                 check(name in "\n".join(said), "%s: %r: emit complains of another setting: %s" % (name, value, said))
             seen["both" if accepted else "neither" if not valid else "rule"] += 1
-    check(seen["both"] > 150 and seen["neither"] > 300, repr(seen))
+    check(seen["both"] > 100 and seen["neither"] > 150, repr(seen))
     check(not judge.is_valid({"jobName": "a"}) and not judge.is_valid(dict(base, numPod=2)), "what is missing, what is not known")
     check(judge.is_valid(dict(base, queueName=None, numPods=None)), "null switches off")
 
