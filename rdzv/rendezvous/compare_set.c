@@ -139,7 +139,7 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
     else if (shown_joining(s, a, &text))
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     else
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
         cas_queue_release(s);
     else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
@@ -149,7 +149,7 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
 static void answer(struct step *s, struct agent *a, const struct wish *wish)
 {
     if (wish->answer.ptr == NULL) {
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
     } else {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);

@@ -183,7 +183,7 @@ bool crowd_write(struct step *s, const struct policy_event *event)
     }
     if (!carry_out(s, event)) {
         a->sees_crowd = false;
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
         cas_queue_grant(s, a);
         return true;
     }

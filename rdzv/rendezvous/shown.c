@@ -13,8 +13,9 @@
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
  * participant that has not seen the complete round yet when another one is lost sees it once as it
  * was completed, and takes its rank from that: of one that is not below the number of nodes torch
- * makes an IndexError. An agent that is none of the run's nodes, and does not know it (presence.c),
- * is shown a complete round for which a node waits: then it joins anew.
+ * 1.13 makes an IndexError. So does one that was frozen, and writes by what it knew before. An
+ * agent that is none of the run's nodes, and does not know it (presence.c), is shown a complete
+ * round for which a node waits: then it joins anew.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -332,6 +333,8 @@ struct slice shown_make(struct step *s, struct agent *a)
     free(text);
     if (!ok)
         return (struct slice){0};
+    if (place == PLACE_COMPLETED)
+        a->saw_completed = v->completions;
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;
@@ -339,7 +342,7 @@ struct slice shown_make(struct step *s, struct agent *a)
 
 /* --- Answers. --- */
 
-void shown_answer_whole(struct step *s, struct agent *a)
+static void answer_whole(struct step *s, struct agent *a)
 {
     struct slice text;
 
@@ -367,7 +370,31 @@ void shown_answer(struct step *s, struct agent *a)
         return;
     }
     shown_drop(a);
-    shown_answer_whole(s, a);
+    answer_whole(s, a);
+}
+
+/* It has written relative to a round that was not complete, or that it took for over, since it was
+ * frozen meanwhile: it finds its rank in the answer, whatever it was shown before. */
+static bool is_about_to_read_rank(struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = own_node(s, a);
+
+    if (!v->state.complete || own == NULL || !own->participant ||
+        a->has_ranks_of == v->completions || a->saw_completed == v->completions)
+        return false;
+    a->has_seen = 0;
+    return place_of(s, a, own) == PLACE_COMPLETED;
+}
+
+void shown_answer_newest(struct step *s, struct agent *a)
+{
+    if (is_about_to_read_rank(s, a)) {
+        shown_answer(s, a);
+    } else {
+        note_seen(s, a);
+        answer_whole(s, a);
+    }
 }
 
 bool shown_joining(struct step *s, struct agent *a, struct slice *text)

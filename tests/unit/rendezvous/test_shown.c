@@ -449,19 +449,54 @@ static void a_rank_is_read_in_the_round_as_it_was_completed(void **state)
 
     (void)state;
     scene_init(&s);
-    scene_meet(&s, 3);
+    scene_meet(&s, 4);
     scene_disconnect(&s, &s.agents[0]);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
     st = scene_state(look(&s, 2));
     assert_true(st.complete);
-    assert_int_equal(torch_state_participants(&st), 3);
+    assert_int_equal(torch_state_participants(&st), 4);
     assert_int_equal(st.round, 0);
     torch_state_free(&st);
     scene_pass(&s, 1100);
     st = scene_state(look(&s, 2));
-    assert_int_equal(torch_state_participants(&st), 2);
+    assert_int_equal(torch_state_participants(&st), 3);
     torch_state_free(&st);
     scene_fini(&s);
+}
+
+/* The same of an agent that was frozen since before the round was complete, or before it could use
+ * what it was shown of that: it sends a heartbeat first, or what else it meant, and reads its rank
+ * in the answer. */
+static void a_rank_is_read_in_the_answer_to_a_write(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        const char *seen, *answer;
+        struct torch_state st;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 4);
+        st = scene_state(scene_get(&s, ""));
+        st.complete = false;
+        seen = scene_text(&s, &st);
+        if (how & 2)
+            look(&s, 2);
+        scene_pass(&s, 12000);
+        scene_disconnect(&s, &s.agents[0]);
+        answer = scene_cas(&s, &s.agents[2], seen,
+                           how & 1 ? beating(&s, seen, "c") : leaving(&s, seen, "c"));
+        st = scene_state(answer);
+        assert_true(st.complete);
+        assert_int_equal(torch_state_participants(&st), 4);
+        assert_int_equal(scene_node(&st, "c")->rank, 2);
+        assert_int_equal(scene_node(&st, "c")->heartbeat_us, scene_now_us(&s));
+        torch_state_free(&st);
+        st = scene_state(scene_cas(&s, &s.agents[2], seen, beating(&s, seen, "c")));
+        assert_int_equal(torch_state_participants(&st), 3);
+        torch_state_free(&st);
+        scene_fini(&s);
+    }
 }
 
 static void one_closes_the_run(void **state)
@@ -939,6 +974,7 @@ int main(void)
         cmocka_unit_test(one_leaves_and_waits),
         cmocka_unit_test(the_last_to_leave_begins_the_next_round),
         cmocka_unit_test(a_rank_is_read_in_the_round_as_it_was_completed),
+        cmocka_unit_test(a_rank_is_read_in_the_answer_to_a_write),
         cmocka_unit_test(one_closes_the_run),
         cmocka_unit_test(one_may_not_close_it_alone),
         cmocka_unit_test(what_is_not_understood_is_refused),
