@@ -146,13 +146,15 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
         cas_queue_grant(s, a);
 }
 
-static void answer(struct step *s, struct agent *a, const struct wish *wish)
+static void answer(struct step *s, struct agent *a, const struct wish *wish, bool merged)
 {
-    if (wish->answer.ptr == NULL) {
-        shown_answer_newest(s, a);
-    } else {
+    if (wish->answer.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
+    } else if (merged) {
+        shown_answer_newest(s, a);
+    } else {
+        shown_answer_whole(s, a);
     }
 }
 
@@ -189,7 +191,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     } else {
         s->out->counters.writes_merged += merged && !matches;
         compare_set_written(s, a);
-        answer(s, a, wish);
+        answer(s, a, wish, merged);
     }
     cas_queue_yield(s, a);
 }

@@ -8,8 +8,8 @@
  * collective until that times out. What torch's agents do look at is whether a node waits to be let
  * in: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
  * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
- * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have ended
- * well: the others are about to. */
+ * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
+ * ended well: the others are about to. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"

@@ -20,8 +20,10 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
 struct slice shown_make(struct step *s, struct agent *a);
 /* Answers the agent: with that, or with the value. */
 void shown_answer(struct step *s, struct agent *a);
-/* Answers what it has written, or could not: with the value, in its own clock if that is wrong; or,
- * if that one has no rank for it, with the round as it was completed. */
+/* Answers it with the value, in its own clock if that is wrong. */
+void shown_answer_whole(struct step *s, struct agent *a);
+/* Answers a write that was not put as it is: the same; or, if the agent is about to read its rank
+ * in a round that has lost a node since, with the round as it was completed. */
 void shown_answer_newest(struct step *s, struct agent *a);
 /* The agent looks at the state. */
 void shown_look(struct step *s, struct agent *a);

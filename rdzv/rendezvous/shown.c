@@ -342,22 +342,23 @@ struct slice shown_make(struct step *s, struct agent *a)
 
 /* --- Answers. --- */
 
-static void answer_whole(struct step *s, struct agent *a)
-{
-    struct slice text;
-
-    step_put_beats(s);
-    if (skew_show(s, a, &text))
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
-    else
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
-}
-
 /* It is answered. */
 static void note_seen(const struct step *s, struct agent *a)
 {
     if (s->run->view.is_state && s->run->view.state.complete)
         a->has_seen = s->run->view.completions;
+}
+
+void shown_answer_whole(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    note_seen(s, a);
+    step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    else
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
 }
 
 void shown_answer(struct step *s, struct agent *a)
@@ -370,7 +371,7 @@ void shown_answer(struct step *s, struct agent *a)
         return;
     }
     shown_drop(a);
-    answer_whole(s, a);
+    shown_answer_whole(s, a);
 }
 
 /* It has written relative to a round that was not complete, or that it took for over, since it was
@@ -389,12 +390,10 @@ static bool is_about_to_read_rank(struct step *s, struct agent *a)
 
 void shown_answer_newest(struct step *s, struct agent *a)
 {
-    if (is_about_to_read_rank(s, a)) {
+    if (is_about_to_read_rank(s, a))
         shown_answer(s, a);
-    } else {
-        note_seen(s, a);
-        answer_whole(s, a);
-    }
+    else
+        shown_answer_whole(s, a);
 }
 
 bool shown_joining(struct step *s, struct agent *a, struct slice *text)
