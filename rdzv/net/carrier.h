@@ -4,6 +4,7 @@
  * in when it has sent something. */
 #pragma once
 
+#include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
 #include "store/blob.h"
 #include "store/result.h"
@@ -57,4 +58,6 @@ struct carrier {
     const struct carrier_functions *functions;
     const char *via;    /* who carries it, for logs; NULL: nobody */
     const char *reason; /* why the connection ends; static. NULL: it does not */
+    bool is_dropped;    /* conn_drop() ended it, for */
+    enum drop_reason why;
 };
