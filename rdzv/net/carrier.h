@@ -39,7 +39,7 @@ struct carrier_functions {
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
-    /* After its last turn, of a connection that is still open. */
+    /* After its last turn, of a connection that is still open, or is dropped only then. */
     void (*done)(struct conn *c, const struct carrier_result *result);
     /* What the session waited for has come. False: the client is not told now. */
     bool (*woken)(struct conn *c);

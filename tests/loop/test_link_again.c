@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -284,6 +285,60 @@ static void records_of_dropped_sessions_have_a_bound(void **state)
     loop_close(&loop);
 }
 
+/* The request `number` of session 11 is sent while there is room for so many bytes more, and
+ * nothing of what comes of it reaches the relay. */
+static void send_into_little_memory(int fd, const struct deed *row, uint64_t number, size_t room)
+{
+    account_set_limit(account.total + room + ACCOUNT_KEPT_MIN);
+    hand_request(fd, 1, number, row->request, row->len);
+    for (int i = 0; i < 4; i++)
+        loop_iterate(&loop);
+    account_set_limit(0);
+    close(fd);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == 0);
+}
+
+/* Sends it again, unless the store says that it has been carried out. */
+static void send_again(int fd, const struct deed *row, uint64_t number)
+{
+    struct relay_frame frame;
+
+    hand_send_open(fd, 5, 11, true);
+    frame = hand_next(fd);
+    assert_int_equal(frame.kind, RELAY_OPENED);
+    if (frame.number < number || frame.flags & RELAY_ARRIVED)
+        hand_request(fd, 5, number, row->request, row->len);
+    hand_expect_carried_out(fd);
+    hand_open(fd, 6, 12);
+    hand_request(fd, 6, 1, row->look, row->look_len);
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 6, 1, row->seen, row->seen_len);
+}
+
+static void each_request_counts_once_whatever_memory_there_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        print_message("  %s\n", changes[i].name);
+        for (size_t room = 0; room < 3000; room += 40) {
+            uint64_t number = changes[i].before == NULL ? 1 : 2;
+            int fd;
+
+            loop_open(&loop, NULL);
+            fd = hand_connect();
+            hand_open(fd, 1, 11);
+            if (changes[i].before != NULL) {
+                hand_request(fd, 1, 1, changes[i].before, changes[i].before_len);
+                hand_expect_carried_out(fd);
+            }
+            send_into_little_memory(fd, &changes[i], number, room);
+            fd = hand_connect();
+            send_again(fd, &changes[i], number);
+            hand_lose_link(fd);
+            loop_close(&loop);
+        }
+    }
+}
+
 /* --- Waiting, across links. --- */
 
 /* The key comes and goes while the relay is away: the WAIT has ended all the same. */
@@ -551,6 +606,7 @@ int main(void)
         cmocka_unit_test(the_same_after_a_start),
         cmocka_unit_test(the_record_of_a_dropped_session_ends_in_time),
         cmocka_unit_test(records_of_dropped_sessions_have_a_bound),
+        cmocka_unit_test(each_request_counts_once_whatever_memory_there_is),
         cmocka_unit_test(a_wait_goes_on_without_its_link),
         cmocka_unit_test(a_wait_that_is_sent_again_waits_on),
         cmocka_unit_test(a_wait_that_is_not_sent_again_has_ended),
