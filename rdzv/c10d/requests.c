@@ -247,21 +247,21 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
         reply_wait(c, keymap_wait(c10d_keys(c), req->items, req->count, c, w));
 }
 
-static void await_barrier(struct conn *c, const struct c10d_request *req)
+static enum store_status await_barrier(struct conn *c, const struct c10d_request *req)
 {
     enum store_status status =
         keymap_barrier_wait(c10d_keys(c), req->key, c, &c10d_session(c)->waiter);
 
-    if (status != STORE_OK)
-        c10d_reject(c, status, req->key);
-    else
+    if (status == STORE_OK)
         begin_wait(c, req->number);
+    return status;
 }
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
     struct store_result result;
+    enum store_status status;
 
     if (c10d_session(c)->waiter != NULL) {
         conn_drop(c, DROP_MALFORMED, "a BARRIER while a WAIT is open", req->key);
@@ -273,13 +273,23 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    await_barrier(c, req);
+    status = await_barrier(c, req);
+    if (status == STORE_OK)
+        return;
+    if (c->carrier != NULL)
+        carried_note_arrived(c, req);
+    c10d_reject(c, status, req->key);
 }
 
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req)
 {
-    if (watchers_left(c))
-        await_barrier(c, req);
+    enum store_status status;
+
+    if (!watchers_left(c))
+        return;
+    status = await_barrier(c, req);
+    if (status != STORE_OK)
+        c10d_reject(c, status, req->key);
 }
 
 static void handle_check(struct conn *c, const struct c10d_request *req)

@@ -8,7 +8,8 @@
  * --session-timeout, the session ends as a client that has left. If the link was not merely silent
  * but closed by the relay's side, the relay has probably ended, and its clients with it: an agent
  * is taken for dead after RELAY_RETURN_MS, and lives again when its session is opened anew. What
- * the engine keeps of a session (engine_session_find()) outlives the process, too. */
+ * the engine keeps of a session (engine_session_find()) outlives the process, too; and the session
+ * itself, if the store has dropped it and the relay may not know (link_session.h). */
 #pragma once
 
 #include "rdzv/relay/links.h"

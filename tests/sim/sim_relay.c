@@ -19,6 +19,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/transport.h"
+#include "rdzv/relay/link_session.h"
 #include "rdzv/server.h"
 #include "store/session.h"
 #include "tests/sim/relay_client.h"
@@ -45,8 +46,10 @@ static struct {
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
+    bool breaks; /* a link, soon after memory has failed in the store */
     bool begun[CLIENTS];
     unsigned faults, ids;
+    uint64_t empty_ns; /* the relays have had no session since then */
     struct process processes[PROCESSES];
     struct scripted clients[CLIENTS + 1];
 } world;
@@ -215,6 +218,17 @@ static void note_memory(void)
     world.may_end[STORE] = world.may_end[STORE] || memory_failed() > 0;
 }
 
+/* What it costs a client, its relay may not hear of. */
+static void fail_memory(void)
+{
+    int process = chance(2) ? STORE : (int)draw(PROCESSES);
+
+    note_memory();
+    memory_fail(process, draw(150), 1 + (chance(3) ? draw(20) : 0));
+    sums.no_memory++;
+    world.breaks = process == STORE && chance(2);
+}
+
 static void break_store(void)
 {
     if (chance(4)) {
@@ -269,9 +283,7 @@ static void cause_fault(void)
         if (world.processes[STORE].up)
             stop_store();
     } else if (what < 35) {
-        note_memory();
-        memory_fail((int)draw(PROCESSES), draw(150), 1 + (chance(3) ? draw(20) : 0));
-        sums.no_memory++;
+        fail_memory();
     } else if (what < 36) {
         kill_relay(relay);
     } else if (world.always && world.processes[STORE].up) {
@@ -279,6 +291,15 @@ static void cause_fault(void)
         world.may_end[STORE] = true; /* it takes no changes then */
         sim_disk_fail(world_disk, chance(2) ? SIM_EIO : SIM_SHORT, 1 + draw(10), 1 + draw(4));
     }
+}
+
+static void break_after_failure(void)
+{
+    if (!world.breaks || memory_failed() == 0 || !chance(8))
+        return;
+    world.breaks = false;
+    for (int p = RELAY_A; p <= RELAY_B; p++)
+        sums.breaks += net_sim_break(p);
 }
 
 static void rejoin(int p)
@@ -431,6 +452,7 @@ static void step(void)
         world_fail("it comes to no end");
     if (!world.heals && world.faults > 0 && chance(70))
         cause_fault();
+    break_after_failure();
     rejoin(RELAY_A);
     rejoin(RELAY_B);
     for (uint64_t i = 0; i < 4 && !moved; i++)
@@ -497,14 +519,43 @@ static bool store_is_empty(void)
     return true;
 }
 
-static bool nothing_is_left(void)
+static bool relays_are_empty(void)
 {
     for (int p = 0; p < PROCESSES; p++) {
-        if (!world.processes[p].up)
+        if (!world.processes[p].up ||
+            (p != STORE && world.processes[p].server.relay.relay.session_count != 0))
             return false;
     }
-    return store_is_empty() && world.processes[RELAY_A].server.relay.relay.session_count == 0 &&
-           world.processes[RELAY_B].server.relay.relay.session_count == 0;
+    return true;
+}
+
+/* Sessions, dropped or not, that a relay has not closed, and which it may still speak of. */
+static size_t sessions_in_links(void)
+{
+    const struct relay_links *links = &world.processes[STORE].server.store.links;
+    const struct relay_session *s;
+    size_t count = links->sessions.count;
+
+    TAILQ_FOREACH(s, &links->detached, entry)
+        count--;
+    TAILQ_FOREACH(s, &links->dropped, returns)
+        count -= s->link == NULL;
+    return count;
+}
+
+/* A store keeps no session for a relay that is there and has none. */
+static void check_links(void)
+{
+    if (!relays_are_empty() || sessions_in_links() == 0)
+        world.empty_ns = world_now_ns;
+    else if (world_now_ns - world.empty_ns > 3000 * MS)
+        world_fail("%zu sessions stay that no relay has any more", sessions_in_links());
+}
+
+static bool nothing_is_left(void)
+{
+    return relays_are_empty() && store_is_empty() &&
+           world.processes[STORE].server.store.links.sessions.count == 0;
 }
 
 static void begin_world(uint64_t seed, uint64_t at)
@@ -573,7 +624,7 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
         if (world.clients[i].state == CLIENT_DONE)
             scripted_leave(&world.clients[i]);
     }
-    while (!nothing_is_left())
+    for (world.empty_ns = world_now_ns; !nothing_is_left(); check_links())
         step();
     end_world();
     return calls;
