@@ -129,10 +129,11 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;       /* it is being forgotten on request: no node is missed */
-    bool has_absent;   /* all agents that come back after a start have done so; who they are, they
-                          have yet to say */
-    bool reached_max;  /* the last round was completed by the node that made it MAX */
+    bool ending;        /* it is being forgotten on request: no node is missed */
+    bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
+    bool has_absent;    /* all agents that come back after a start have done so; who they are, they
+                           have yet to say */
+    bool reached_max;   /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
