@@ -149,6 +149,12 @@ static bool is_new(struct step *s, struct agent *a, const struct torch_node *own
     return explain_role(was) == NULL || (is_known && was->waiting);
 }
 
+/* To complete a round, all others have to live now, and not only a second ago. */
+static bool may_complete(const struct step *s, const struct torch_state *to)
+{
+    return !to->complete || !presence_is_one_silent(s);
+}
+
 static bool carry_out(struct step *s, const struct policy_event *event)
 {
     const struct torch_node *own;
@@ -158,7 +164,8 @@ static bool carry_out(struct step *s, const struct policy_event *event)
     if (torch_state_read(event->desired, &to) != TORCH_STATE_OK)
         return false;
     own = joining_node(s, &to);
-    if (own != NULL && is_new(s, event->agent, own) && step_read_state(s, &next)) {
+    if (own != NULL && may_complete(s, &to) && is_new(s, event->agent, own) &&
+        step_read_state(s, &next)) {
         ok = join(s, own, &to, event->desired.len, &next);
         torch_state_free(&next);
     }

@@ -127,7 +127,8 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 bool presence_misses_heartbeats(const struct step *s);
 /* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
-/* A participant has one, as of the last second. */
+/* A participant has one; the second: as of the last second. */
+bool presence_is_one_silent(const struct step *s);
 bool presence_is_any_silent(struct step *s);
 /* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
