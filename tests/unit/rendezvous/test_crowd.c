@@ -154,7 +154,14 @@ static void one_that_joins_is_shown_it_unless(void **state)
 
 /* --- One that waits, when the round that it waits for has begun. --- */
 
-enum place { IS_WAITING, IS_SPARE, HAS_JOINED, HAS_NO_HEARTBEAT };
+enum place {
+    IS_WAITING,
+    IS_SPARE,
+    HAS_JOINED,
+    HAS_NO_HEARTBEAT,
+    WAITS_AND_IS_SPARE, /* torch writes neither of these */
+    WAITS_AND_HAS_JOINED,
+};
 
 /* "c" waits, and all but it have left the round; so many of them have joined the next one. */
 static void begin_with_waiting(struct scene *s, size_t joined, enum place place)
@@ -175,9 +182,9 @@ static void begin_with_waiting(struct scene *s, size_t joined, enum place place)
     st.complete = false;
     for (size_t i = 0; i < 2; i++)
         scene_node(&st, scene_name(i))->participant = i < joined;
-    scene_node(&st, "c")->waiting = place == IS_WAITING || place == HAS_NO_HEARTBEAT;
-    scene_node(&st, "c")->redundant = place == IS_SPARE;
-    scene_node(&st, "c")->participant = place == HAS_JOINED;
+    scene_node(&st, "c")->waiting = place != IS_SPARE && place != HAS_JOINED;
+    scene_node(&st, "c")->redundant = place == IS_SPARE || place == WAITS_AND_IS_SPARE;
+    scene_node(&st, "c")->participant = place == HAS_JOINED || place == WAITS_AND_HAS_JOINED;
     scene_node(&st, "c")->has_heartbeat = place != HAS_NO_HEARTBEAT;
     put_state(s, &st);
 }
@@ -206,7 +213,8 @@ static void one_that_waits_sees_itself_among_them(void **state)
 
 static void one_in_another_place_sees_the_state(void **state)
 {
-    static const enum place places[] = {IS_SPARE, HAS_NO_HEARTBEAT};
+    static const enum place places[] = {IS_SPARE, HAS_NO_HEARTBEAT, WAITS_AND_IS_SPARE,
+                                        WAITS_AND_HAS_JOINED};
 
     (void)state;
     for (size_t i = 0; i < COUNT(places); i++) {
@@ -465,9 +473,15 @@ static void two_who_join(struct torch_state *st)
     scene_beat(st, "d", 1);
 }
 
+static void two_who_join_for_one_of_the_crowd(struct torch_state *st)
+{
+    st->nodes[st->count - 1].participant = false; /* "c" is the first */
+    two_who_join(st);
+}
+
 static void another_of_the_crowd(struct torch_state *st)
 {
-    struct torch_node who = st->nodes[st->count - 1], *at; /* "c" is the first */
+    struct torch_node who = st->nodes[st->count - 1], *at;
 
     who.pid = 77;
     assert_true(torch_state_insert(st, &who, &at));
@@ -530,6 +544,7 @@ static void what_else_it_says_is_refused(void **state)
         another_round,
         a_close,
         two_who_join,
+        two_who_join_for_one_of_the_crowd,
         another_of_the_crowd,
         one_of_the_crowd_less,
         one_of_the_crowd_that_lives,
@@ -572,6 +587,20 @@ static void what_is_no_state_is_refused(void **state)
     seen = scene_look(&s, &s.agents[2]);
     assert_true(names(scene_cas(&s, &s.agents[2], seen, "no state"), "a"));
     assert_string_equal(scene_get(&s, ""), before);
+    scene_fini(&s);
+}
+
+/* It says what it may say, but not that it was shown the crowd. */
+static void what_expects_anything_else_is_refused(void **state)
+{
+    const char *seen;
+    struct scene s;
+
+    (void)state;
+    begin_crowd(&s, 3);
+    seen = scene_look(&s, &s.agents[2]);
+    scene_cas(&s, &s.agents[2], joining(&s, seen, "d", false), joining(&s, seen, "c", false));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
     scene_fini(&s);
 }
 
@@ -703,6 +732,7 @@ static void only_c_has_joined(const struct torch_state *before, const struct tor
     assert_int_equal(after->count, before->count + 1);
     assert_non_null(c);
     assert_true(c->participant && c->has_heartbeat && !c->waiting && !c->redundant);
+    assert_true(after->complete || c->rank == 0);
     for (size_t i = 0; i < before->count; i++) {
         const struct torch_node *was = &before->nodes[i], *is = torch_state_find(after, was);
 
@@ -1037,6 +1067,7 @@ int main(void)
         cmocka_unit_test(one_with_a_predecessor_in_the_crowd_sees_the_state),
         cmocka_unit_test(what_else_it_says_is_refused),
         cmocka_unit_test(what_is_no_state_is_refused),
+        cmocka_unit_test(what_expects_anything_else_is_refused),
         cmocka_unit_test(who_was_shown_the_state_since_is_refused),
         cmocka_unit_test(it_waits_for_the_write_slot),
         cmocka_unit_test(a_full_space_takes_none),
