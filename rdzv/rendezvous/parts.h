@@ -65,8 +65,8 @@ bool skew_show(struct step *s, struct agent *a, struct slice *text);
 /* Moves back what the agent has made of such a text. False: it has seen other times than those that
  * there are, and is to be refused. */
 bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
-/* The agent has written the state. */
-void skew_note_deadline(struct step *s, const struct agent *a);
+/* A deadline that the agent has set, by our clock. */
+int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
 
 /* --- closing.c --- */
 
@@ -158,7 +158,8 @@ void owed_keys_put(struct step *s);
 
 /* Ends the last call if no node is missing. */
 void last_call_end(struct step *s);
-/* That agent has set the deadline: --regroup-wait may shorten it. */
+/* That agent has written the state, and may have set the deadline: it is put by our clock, and
+ * --regroup-wait may shorten it. */
 void last_call_begun(struct step *s, const struct agent *by);
 
 /* --- repair.c --- */

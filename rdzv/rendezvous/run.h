@@ -141,7 +141,6 @@ struct run {
     struct turn completer;     /* who is to complete the round */
     struct turn pruner;        /* who is to presume the silent dead */
     size_t skewed;             /* how many agents have a skew */
-    int64_t deadline_skew_us;  /* of the agent that has set the deadline */
     uint64_t beats_since_ms;   /* view.has_beats: since then */
     bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;

@@ -629,29 +629,58 @@ static void times_are_moved_back(void **state)
     scene_fini(&s);
 }
 
+/* "a" joins by a clock that is two minutes ahead, and sets a deadline in 30 s. */
+static void join_and_set_deadline(struct scene *s)
+{
+    struct torch_state st;
+    const char *seen;
+
+    scene_cas(s, scene_connect(s, true), "", SENTINEL);
+    join_by_clock(s, 0, 2 * MINUTE, false);
+    st = scene_state(scene_get(s, ""));
+    seen = scene_copy(scene_get(s, ""));
+    st.has_deadline = true;
+    st.deadline_us = scene_now_us(s) + 2 * MINUTE + 30 * SECOND;
+    scene_cas(s, &s->agents[0], seen, scene_text(s, &st));
+}
+
+static int64_t deadline_seen(struct scene *s, size_t i)
+{
+    struct torch_state st = scene_state(look(s, i));
+    int64_t us = st.deadline_us - scene_now_us(s);
+
+    assert_true(st.has_deadline);
+    torch_state_free(&st);
+    return us;
+}
+
 static void a_deadline_is_seen_by_each_clock(void **state)
 {
-    static const int64_t ahead_us[] = {2 * MINUTE, 0};
-    struct torch_state st;
     struct scene s;
-    const char *seen;
 
     (void)state;
     scene_init(&s);
-    for (size_t i = 0; i < 2; i++) {
-        scene_connect(&s, true);
-        scene_cas(&s, &s.agents[i], "", SENTINEL);
-    }
-    join_by_clock(&s, 0, ahead_us[0], false);
-    st = scene_state(scene_get(&s, ""));
-    seen = scene_copy(scene_get(&s, ""));
-    st.has_deadline = true;
-    st.deadline_us = scene_now_us(&s) + 2 * MINUTE + 30 * SECOND;
-    scene_cas(&s, &s.agents[0], seen, scene_text(&s, &st));
-    st = scene_state(look(&s, 1)); /* has not joined, so it sees all */
-    assert_true(st.has_deadline);
-    assert_int_equal(st.deadline_us, scene_now_us(&s) + 30 * SECOND);
-    torch_state_free(&st);
+    join_and_set_deadline(&s);
+    scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    assert_int_equal(deadline_seen(&s, 1), 30 * SECOND); /* has not joined, so it sees all */
+    scene_pass(&s, 31000);
+    assert_int_equal(deadline_seen(&s, 0), 2 * MINUTE - SECOND); /* is to complete the round */
+    scene_fini(&s);
+}
+
+/* The daemon has forgotten whose clock it was. */
+static void a_deadline_stays_what_it_is_after_a_start(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.drop_disconnected = false;
+    join_and_set_deadline(&s);
+    scene_disconnect(&s, &s.agents[0]);
+    scene_event(&s, RUN_RESTORED, NULL);
+    scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    assert_int_equal(deadline_seen(&s, 1), 30 * SECOND);
     scene_fini(&s);
 }
 
@@ -798,6 +827,7 @@ int main(void)
         cmocka_unit_test(clocks_may_be_wrong),
         cmocka_unit_test(times_are_moved_back),
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
+        cmocka_unit_test(a_deadline_stays_what_it_is_after_a_start),
         cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
         cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
