@@ -79,7 +79,6 @@ void compare_set_written(struct step *s, struct agent *a)
     if (!s->run->view.is_state)
         return;
     learn_node(s, a);
-    skew_note_deadline(s, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
@@ -87,7 +86,7 @@ void compare_set_written(struct step *s, struct agent *a)
     }
     if (state->complete && !(before->complete && before->round == state->round))
         complete_round(s, a);
-    else if (state->has_deadline && !before->has_deadline)
+    else
         last_call_begun(s, a);
     if (!s->run->view.state.complete || s->run->view.state.closed)
         loss_clear_mark(s);

@@ -136,8 +136,8 @@ static bool join(struct step *s, const struct torch_node *own, const struct torc
     return step_put_state(s, next, sent);
 }
 
-/* The agent says which node it is. False: that one is in the state already, of its predecessor, and
- * so it is one of those that it has counted. */
+/* The agent says which node it is: one that waits, if it was shown that. False: that one is in the
+ * state already, of its predecessor, and so it is one of those that it has counted. */
 static bool is_new(struct step *s, struct agent *a, const struct torch_node *own)
 {
     const struct torch_node *was = torch_state_find(&s->run->view.state, own);
@@ -146,7 +146,13 @@ static bool is_new(struct step *s, struct agent *a, const struct torch_node *own
     if (!is_known)
         run_remember_node(s->run, a, own);
     skew_learn(s, a, own->heartbeat_us);
-    return explain_role(was) == NULL || (is_known && was->waiting);
+    return is_known || explain_role(was) == NULL;
+}
+
+/* To complete a round, all others have to live now, and not only a second ago. */
+static bool may_complete(const struct step *s, const struct torch_state *to)
+{
+    return !to->complete || !presence_is_one_silent(s);
 }
 
 static bool carry_out(struct step *s, const struct policy_event *event)
@@ -158,7 +164,8 @@ static bool carry_out(struct step *s, const struct policy_event *event)
     if (torch_state_read(event->desired, &to) != TORCH_STATE_OK)
         return false;
     own = joining_node(s, &to);
-    if (own != NULL && is_new(s, event->agent, own) && step_read_state(s, &next)) {
+    if (own != NULL && may_complete(s, &to) && is_new(s, event->agent, own) &&
+        step_read_state(s, &next)) {
         ok = join(s, own, &to, event->desired.len, &next);
         torch_state_free(&next);
     }

@@ -68,8 +68,8 @@ bool skew_show(struct step *s, struct agent *a, struct slice *text);
 /* Moves back what the agent has made of such a text. False: it has seen other times than those that
  * there are, and is to be refused. */
 bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
-/* The agent has written the state. */
-void skew_note_deadline(struct step *s, const struct agent *a);
+/* A deadline that the agent has set, by our clock. */
+int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
 
 /* --- closing.c --- */
 
@@ -130,7 +130,8 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 bool presence_misses_heartbeats(const struct step *s);
 /* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
-/* A participant has one, as of the last second. */
+/* A participant has one; the second: as of the last second. */
+bool presence_is_one_silent(const struct step *s);
 bool presence_is_any_silent(struct step *s);
 /* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
@@ -160,7 +161,8 @@ void owed_keys_put(struct step *s);
 
 /* Ends the last call if no node is missing. */
 void last_call_end(struct step *s);
-/* That agent has set the deadline: --regroup-wait may shorten it. */
+/* That agent has written the state, and may have set the deadline: it is put by our clock, and
+ * --regroup-wait may shorten it. */
 void last_call_begun(struct step *s, const struct agent *by);
 
 /* --- repair.c --- */

@@ -130,10 +130,11 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;       /* it is being forgotten on request: no node is missed */
-    bool has_absent;   /* all agents that come back after a start have done so; who they are, they
-                          have yet to say */
-    bool reached_max;  /* the last round was completed by the node that made it MAX */
+    bool ending;        /* it is being forgotten on request: no node is missed */
+    bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
+    bool has_absent;    /* all agents that come back after a start have done so; who they are, they
+                           have yet to say */
+    bool reached_max;   /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
@@ -141,7 +142,6 @@ struct run {
     struct turn completer;     /* who is to complete the round */
     struct turn pruner;        /* who is to presume the silent dead */
     size_t skewed;             /* how many agents have a skew */
-    int64_t deadline_skew_us;  /* of the agent that has set the deadline */
     uint64_t beats_since_ms;   /* view.has_beats: since then */
     bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;

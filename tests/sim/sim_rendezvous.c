@@ -324,7 +324,8 @@ static bool is_put_back(const struct pod *p)
 }
 
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
- * round may do that to another one that trains. */
+ * round may do that to another one that trains, also while that one has yet to come back after a
+ * start of the daemon. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
 {
     const struct run_view *v = &p->job->run->run.view;
@@ -338,7 +339,8 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
         const struct pod *other = &p->job->pods[i];
 
         if (other == p || other->link == NULL || !other->training || other->agent.errs ||
-            other->agent.phase != MODEL_TRAINING || other->link->agent.nodes == 0)
+            other->agent.phase != MODEL_TRAINING ||
+            (other->link->agent.nodes == 0 && !agent_is_forgotten(&other->link->agent)))
             continue;
         if (other->link->agent.gone) {
             dead = true; /* it is taken for that, and goes on in vain */
