@@ -143,7 +143,7 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
     const struct run_view *v = &s->run->view;
 
     if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed || !is_crowd(s) ||
-        (own == NULL && v->waiting != 0) || presence_is_any_silent(s))
+        presence_is_any_silent(s))
         return PLACE_WHOLE;
     return own == NULL || (own->has_heartbeat && !own->participant && !own->redundant)
                ? PLACE_JOINING

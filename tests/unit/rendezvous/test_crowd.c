@@ -131,7 +131,7 @@ static void one_that_joins_is_shown_it_unless(void **state)
         bool is_crowd;
     } cases[] = {
         {change_nothing, true}, {stay_unknown, false},  {have_successor, false},
-        {close_it, false},      {be_few, false},        {have_one_waiting, false},
+        {close_it, false},      {be_few, false},        {have_one_waiting, true},
         {be_silent, false},     {have_no_views, false}, {merge_nothing, false},
         {be_complete, false}, /* then it is to wait, and is no participant that looks for its rank
                                */
@@ -992,6 +992,10 @@ static struct torch_state any_state(struct scene *s, size_t nodes, int64_t round
     if (draw(4) == 0) {
         scene_node(&st, node_name(90))->redundant = true;
         scene_beat(&st, node_name(90), scene_now_us(s));
+    }
+    for (uint64_t i = draw(3); i > 0; i--) {
+        scene_node(&st, node_name(90 + i))->waiting = true;
+        scene_beat(&st, node_name(90 + i), scene_now_us(s));
     }
     return st;
 }
