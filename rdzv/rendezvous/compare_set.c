@@ -50,15 +50,33 @@ static void complete_round(struct step *s, struct agent *a)
     s->run->reached_max = reached_max(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
+    crowd_drop(s->run);
     worker_store_on_completed(s, a);
+}
+
+/* The node whose heartbeat the agent has written; NULL: none. It stays the same node while it is in
+ * the state, whatever else has a newer heartbeat: that of a node whose clock has just turned out to
+ * be wrong, or right, was moved. */
+static const struct torch_node *writer(const struct run_view *v, const struct agent *a)
+{
+    const struct torch_node *own = a->has_node ? torch_state_find(&v->state, &a->node) : NULL;
+    const struct torch_node *was = a->has_node ? torch_state_find(&v->before, &a->node) : NULL;
+
+    if (!a->has_node)
+        return torch_merge_first_writer(&v->before, &v->state);
+    if (explain_role(own) == NULL)
+        return torch_merge_writer(&v->before, &v->state);
+    return own->has_heartbeat &&
+                   (was == NULL || !was->has_heartbeat || own->heartbeat_us > was->heartbeat_us)
+               ? own
+               : NULL;
 }
 
 /* Which node the agent is, and what time it is there. */
 static void learn_node(struct step *s, struct agent *a)
 {
-    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    const struct torch_node *node =
-        a->has_node ? torch_merge_writer(before, state) : torch_merge_first_writer(before, state);
+    const struct torch_state *state = &s->run->view.state;
+    const struct torch_node *node = writer(&s->run->view, a);
 
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);

@@ -64,9 +64,64 @@ static bool write_crowd(struct step *s, size_t others, const struct torch_node *
     return ok;
 }
 
-bool crowd_show_joining(struct step *s, const struct torch_node *own, struct slice *text)
+/* --- One text for all who are about to join, until another one has. --- */
+
+void crowd_fini(struct crowd_text *crowd)
 {
-    return write_crowd(s, s->run->view.participants, own, NULL, text);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)crowd->text.ptr);
+    *crowd = (struct crowd_text){0};
+}
+
+void crowd_drop(struct run *run)
+{
+    crowd_fini(&run->crowd);
+}
+
+void crowd_forget(struct run *run, const struct agent *a)
+{
+    if (run->crowd.agent == a)
+        crowd_drop(run);
+}
+
+static bool is_kept(const struct crowd_text *kept, const struct crowd_text *wanted)
+{
+    return kept->text.ptr != NULL && kept->changes == wanted->changes &&
+           kept->agent == wanted->agent && kept->heartbeat_us == wanted->heartbeat_us;
+}
+
+/* Without memory it is made again for the next one. */
+static void keep(struct run *run, struct crowd_text made)
+{
+    uint8_t *copy =
+        account_heap_request(ACCOUNT_RUNS, account_class_of(made.text.len), made.text.len);
+
+    crowd_drop(run);
+    if (copy == NULL)
+        return;
+    memcpy(copy, made.text.ptr, made.text.len);
+    made.text.ptr = copy;
+    run->crowd = made;
+}
+
+bool crowd_show_joining(struct step *s, const struct agent *a, const struct torch_node *own,
+                        struct slice *text)
+{
+    struct run *run = s->run;
+    struct crowd_text wanted = {.changes = run->view.changes};
+
+    if (own != NULL) {
+        wanted.agent = a;
+        wanted.heartbeat_us = own->heartbeat_us;
+    }
+    if (is_kept(&run->crowd, &wanted)) {
+        *text = run->crowd.text;
+        return true;
+    }
+    if (!write_crowd(s, run->view.participants, own, NULL, text))
+        return false;
+    wanted.text = *text;
+    keep(run, wanted);
+    return true;
 }
 
 bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text)

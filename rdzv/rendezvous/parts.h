@@ -46,9 +46,13 @@ bool shown_joining(struct step *s, struct agent *a, struct slice *text);
 
 /* What an agent is shown to which the other nodes are but a number: one that is about to join,
  * whose node is `own` if it waits, and one of the complete round that looks for its rank. The texts
- * live as long as the outputs. False: no memory. */
-bool crowd_show_joining(struct step *s, const struct torch_node *own, struct slice *text);
+ * live as long as the outputs, or until the next one. False: no memory. */
+bool crowd_show_joining(struct step *s, const struct agent *a, const struct torch_node *own,
+                        struct slice *text);
 bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text);
+/* No more agents are about to join this round; or that one does not exist any more. */
+void crowd_drop(struct run *run);
+void crowd_forget(struct run *run, const struct agent *a);
 /* True: the agent was shown the first of these, and is answered, or held. */
 bool crowd_write(struct step *s, const struct policy_event *event);
 

@@ -22,7 +22,7 @@ struct policy_settings {
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
     bool agent_views;        /* agents of a complete round are shown what concerns them */
-    size_t crowd_least; /* of so many participants agents that join are shown the number: crowd.c */
+    size_t crowd_least;      /* of so many nodes agents that join are shown the number: crowd.c */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -113,6 +113,14 @@ struct worker_endpoint {
     bool pending_open; /* the same: a worker store for the newest round */
 };
 
+/* What was last shown of a crowd, for all who are shown the same: see crowd.c. */
+struct crowd_text {
+    struct slice text;         /* owned; ptr NULL: none */
+    uint64_t changes;          /* view.changes then */
+    const struct agent *agent; /* whose node is in it; NULL: no agent's */
+    int64_t heartbeat_us;      /* of that node */
+};
+
 /* One of the agents is shown the whole state, and not all: see shown.c. */
 struct turn {
     const struct agent *agent; /* NULL: none, or it is gone */
@@ -146,6 +154,7 @@ struct run {
     bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;
     struct write_slot slot;
+    struct crowd_text crowd;
     struct worker_endpoint endpoint;
 };
 
@@ -181,6 +190,7 @@ void run_list(struct run *run, struct agent *a);
 /* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 
-/* Parts of run_init() and run_fini(), in cas_queue.c and worker_store.c. */
+/* Parts of run_init() and run_fini(), in cas_queue.c, crowd.c and worker_store.c. */
 void cas_queue_init(struct write_slot *slot);
+void crowd_fini(struct crowd_text *crowd);
 void worker_store_fini(struct worker_endpoint *e);

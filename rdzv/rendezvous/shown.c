@@ -79,9 +79,10 @@ static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
+/* Also with few participants, while all others wait for the round: the state has all of them. */
 static bool is_crowd(const struct step *s)
 {
-    return s->run->view.participants >= s->run->settings->crowd_least;
+    return s->run->view.state.count >= s->run->settings->crowd_least;
 }
 
 static enum place place_of_participant(const struct step *s, const struct agent *a,
@@ -143,7 +144,7 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
     const struct run_view *v = &s->run->view;
 
     if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed || !is_crowd(s) ||
-        (own == NULL && v->waiting != 0) || presence_is_any_silent(s))
+        presence_is_any_silent(s))
         return PLACE_WHOLE;
     return own == NULL || (own->has_heartbeat && !own->participant && !own->redundant)
                ? PLACE_JOINING
@@ -159,11 +160,9 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
         return PLACE_WHOLE;
     if (presence_is_stranger(s, a))
         return PLACE_STRANGER;
-    if (v->participants == 0)
-        return PLACE_WHOLE;
     if (!v->state.complete && (own == NULL || own->waiting))
         return place_of_joining(s, a, own);
-    if (!a->is_listed)
+    if (v->participants == 0 || !a->is_listed)
         return PLACE_WHOLE;
     if (!v->state.complete)
         return place_of_joined(s, a, own);
@@ -267,6 +266,7 @@ void shown_drop(struct agent *a)
 
 void shown_forget(struct step *s, const struct agent *a)
 {
+    crowd_forget(s->run, a);
     if (s->run->completer.agent == a)
         s->run->completer.agent = NULL;
     if (s->run->pruner.agent == a)
@@ -304,7 +304,7 @@ static struct slice make_crowd(struct step *s, struct agent *a, enum place place
                                const struct torch_node *own)
 {
     struct slice text;
-    bool ok = place == PLACE_JOINING ? crowd_show_joining(s, own, &text)
+    bool ok = place == PLACE_JOINING ? crowd_show_joining(s, a, own, &text)
                                      : crowd_show_ranked(s, own, &text);
 
     shown_drop(a);

@@ -131,7 +131,7 @@ static void one_that_joins_is_shown_it_unless(void **state)
         bool is_crowd;
     } cases[] = {
         {change_nothing, true}, {stay_unknown, false},  {have_successor, false},
-        {close_it, false},      {be_few, false},        {have_one_waiting, false},
+        {close_it, false},      {be_few, false},        {have_one_waiting, true},
         {be_silent, false},     {have_no_views, false}, {merge_nothing, false},
         {be_complete, false}, /* then it is to wait, and is no participant that looks for its rank
                                */
@@ -150,6 +150,31 @@ static void one_that_joins_is_shown_it_unless(void **state)
         s.agents[2].has_node = false;
         scene_fini(&s);
     }
+}
+
+/* It is written once for all of them, and anew when anything has changed. */
+static void all_who_join_are_shown_the_same(void **state)
+{
+    struct scene s;
+    const uint8_t *kept;
+
+    (void)state;
+    begin_crowd(&s, 4);
+    scene_look(&s, &s.agents[2]);
+    kept = s.run.crowd.text.ptr;
+    assert_non_null(kept);
+    scene_look(&s, &s.agents[3]);
+    assert_ptr_equal(s.run.crowd.text.ptr, kept);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_int_equal(s.run.view.participants, 1);
+    s.settings.crowd_least = 1;
+    scene_look(&s, &s.agents[3]);
+    assert_int_equal(s.run.crowd.changes, s.run.view.changes);
+    scene_cas(&s, &s.agents[3], scene_look(&s, &s.agents[3]),
+              joining(&s, scene_look(&s, &s.agents[3]), "d", true));
+    assert_true(s.run.view.state.complete);
+    assert_null(s.run.crowd.text.ptr);
+    scene_fini(&s);
 }
 
 /* --- One that waits, when the round that it waits for has begun. --- */
@@ -208,6 +233,30 @@ static void one_that_waits_sees_itself_among_them(void **state)
     assert_true(node_now(&s, "c").participant);
     assert_false(node_now(&s, "c").waiting);
     assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    scene_fini(&s);
+}
+
+/* All have left the round, and wait: then none of them is shown all the others. */
+static void one_that_is_to_be_the_first_sees_itself_alone(void **state)
+{
+    struct scene s;
+    const char *seen;
+    struct torch_state st;
+
+    (void)state;
+    begin_with_waiting(&s, 0, IS_WAITING);
+    st = scene_state(scene_get(&s, ""));
+    for (size_t i = 0; i < 2; i++)
+        scene_node(&st, scene_name(i))->waiting = true;
+    put_state(&s, &st);
+    seen = scene_look(&s, &s.agents[2]);
+    st = scene_state(seen);
+    assert_int_equal(st.count, 1);
+    assert_true(scene_node(&st, "c")->waiting);
+    scene_node(&st, "c")->waiting = false;
+    scene_cas(&s, &s.agents[2], seen, joining(&s, scene_text(&s, &st), "c", false));
+    assert_true(node_now(&s, "a").waiting && node_now(&s, "b").waiting);
+    assert_true(node_now(&s, "c").participant && !node_now(&s, "c").waiting);
     scene_fini(&s);
 }
 
@@ -944,6 +993,10 @@ static struct torch_state any_state(struct scene *s, size_t nodes, int64_t round
         scene_node(&st, node_name(90))->redundant = true;
         scene_beat(&st, node_name(90), scene_now_us(s));
     }
+    for (uint64_t i = draw(3); i > 0; i--) {
+        scene_node(&st, node_name(90 + i))->waiting = true;
+        scene_beat(&st, node_name(90 + i), scene_now_us(s));
+    }
     return st;
 }
 
@@ -1052,7 +1105,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_joins_is_shown_it_unless),
+        cmocka_unit_test(all_who_join_are_shown_the_same),
         cmocka_unit_test(one_that_waits_sees_itself_among_them),
+        cmocka_unit_test(one_that_is_to_be_the_first_sees_itself_alone),
         cmocka_unit_test(one_in_another_place_sees_the_state),
         cmocka_unit_test(one_that_has_joined_sees_no_crowd),
         cmocka_unit_test(one_that_looks_for_its_rank_sees_itself_among_them),
