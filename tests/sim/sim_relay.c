@@ -49,6 +49,7 @@ static struct {
     bool breaks; /* a link, soon after memory has failed in the store */
     bool begun[CLIENTS];
     unsigned faults, ids;
+    uint64_t ended_ns; /* the store has died or ended then; 0: it has not yet */
     uint64_t empty_ns; /* the relays have had no session since then */
     struct process processes[PROCESSES];
     struct scripted clients[CLIENTS + 1];
@@ -126,6 +127,8 @@ static void end_process(int p)
     world_current = p;
     world_is_over[p] = true;
     process->up = false;
+    if (p == STORE)
+        world.ended_ns = world_now_ns;
     server_fini(&process->server);
     net_sim_kill(p);
     world_current = before;
@@ -156,6 +159,16 @@ static void kill_store(void)
     world.processes[STORE].starts_ns = world_now_ns + draw(1500) * MS;
 }
 
+/* All the time that it was away is given to those whose deadlines it keeps. */
+static void check_away(const struct data_dir *d)
+{
+    uint64_t away_ms = (world_now_ns - world.ended_ns) / MS;
+
+    if (d->found && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
+        world_fail("the store was away for %" PRIu64 " ms, and knows of %" PRIu64, away_ms,
+                   d->away_ms);
+}
+
 static void start(int p)
 {
     struct process *process = &world.processes[p];
@@ -174,6 +187,8 @@ static void start(int p)
         kill_store();
     else if (result != 0)
         world_fail("process %d does not start", p);
+    else if (p == STORE)
+        check_away(&process->server.store.data);
 }
 
 static void iterate(int p)
@@ -243,6 +258,7 @@ static void break_store(void)
 static void stop_store(void)
 {
     sums.stops++;
+    world.ended_ns = world_now_ns;
     world_current = STORE;
     server_fini(&world.processes[STORE].server);
     world.processes[STORE].up = false;
