@@ -34,7 +34,7 @@ struct data_dir {
     uint64_t snapshots, snapshot_failures; /* of the writer, as far as the log knows of them */
     bool refuses;                          /* the log says that no changes are taken */
     bool found;                            /* there was something in it */
-    uint64_t away_ms; /* from the last commit of the process before to this start */
+    uint64_t away_ms; /* from when the process before has last written, to this start */
 };
 
 /* Fills the engine, which is empty, and makes the directory its journal. 0, or -1 after it logged
