@@ -113,18 +113,6 @@ static inline void write_character(struct slice text, size_t *at, uint8_t **out)
 
 _Static_assert(sizeof(struct escape) == ROOM, "an escape is copied whole");
 
-/* The last bytes, fewer than eight, behind some that were copied as they are: those before them are
- * copied once more. False: they are not plain. */
-static inline bool write_tail(struct slice text, size_t left, uint8_t *out)
-{
-    uint64_t word = bytes_get_u64(text.ptr + text.len - WORD);
-
-    if (!is_plain(word))
-        return false;
-    bytes_put_u64(out - (WORD - left), word);
-    return true;
-}
-
 size_t json_text_part(struct writer *w, struct slice text, size_t at)
 {
     uint8_t *out, *end;
@@ -134,7 +122,7 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
     out = w->ptr + w->len;
     end = w->ptr + w->cap;
     while (at < text.len && end - out >= ROOM) {
-        size_t left = text.len - at, from = at, behind;
+        size_t left = text.len - at, behind;
 
         for (; left >= WORD && end - out >= WORD; left -= WORD, at += WORD, out += WORD) {
             uint64_t word = bytes_get_u64(text.ptr + at);
@@ -142,12 +130,6 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
             if (!is_plain(word))
                 break;
             bytes_put_u64(out, word);
-        }
-        if (left > 0 && left < WORD && at != from && (size_t)(end - out) >= left &&
-            write_tail(text, left, out)) {
-            at = text.len;
-            out += left;
-            break;
         }
         behind = left < WORD ? text.len : at + WORD;
         while (at < behind && end - out >= ROOM)

@@ -161,6 +161,17 @@ bool keymap_exists(const struct keymap *m, struct slice key)
     return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
 }
 
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since)
+{
+    const struct entry *e = keymap_find(m, key);
+    const struct queue *q;
+
+    if (e != NULL && e->value != NULL && e->number <= since.changes)
+        return true;
+    q = keymap_find_queue(m, key);
+    return q != NULL && q->number <= since.pushes;
+}
+
 /* --- Changes. --- */
 
 static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)

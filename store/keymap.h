@@ -150,8 +150,7 @@ struct keymap {
     size_t present;               /* keys that have a value */
     size_t present_bytes;         /* of their names */
     uint64_t changes;             /* how often a key came or went; not 0 */
-    uint64_t picked_changes;      /* how often one of those that are in picks came, changed or went,
-                                     or perhaps did */
+    uint64_t picked_changes;      /* how often one that is in picks came, changed or went */
     uint64_t pushes;              /* how many elements came */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
     struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
@@ -183,6 +182,20 @@ struct blob *keymap_get(const struct keymap *m, struct slice key);
 
 /* True when the key has a value or a queue of that name has an element: what WAIT and CHECK ask. */
 bool keymap_exists(const struct keymap *m, struct slice key);
+
+/* A time of the keymap, for a CHECK of many turns: when each key exists, and has done so since, all
+ * existed at that time; and one of which that is not true was not there at some time since then. (A
+ * value that went after a queue of its name had come would be taken for that.) */
+struct keymap_time {
+    uint64_t changes, pushes;
+};
+
+static inline struct keymap_time keymap_time(const struct keymap *m)
+{
+    return (struct keymap_time){m->changes, m->pushes};
+}
+
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since);
 
 uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 
@@ -253,14 +266,6 @@ static inline struct blob *key_picks_taken(const struct key_picks *p, size_t i)
     return p->values[i];
 }
 
-/* True when keymap_exists() says so of the key that was picked last. */
-bool key_picks_last_exists(const struct key_picks *p);
-
-/* The moment of a CHECK: true when it does of all, as it did of each when that had just been
- * picked.
- */
-bool keymap_all_exist(const struct key_picks *p);
-
 /* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
  * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
  */
@@ -298,17 +303,17 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
 
-/* The same over many turns: for up to `count` keys, then key by key. A key counts from then on when
- * it exists, or as soon as it does. What comes of it is what comes of a WAIT at one moment: when
- * all have counted, each has existed since the first turn, so a WAIT of that time is over; and as
- * long as one is missing, it has not existed since the last turn, so a WAIT of that time is not.
+/* The same over many turns: *w is NULL at first, and each key is added, `room` is how many are
+ * left. A key counts from then on when it exists, or as soon as it does. What comes of it is what
+ * comes of a WAIT at one moment: when all have counted, each has existed since the first turn, so a
+ * WAIT of that time is over; and as long as one is missing, it has not existed since the last turn,
+ * so a WAIT of that time is not.
  *
- * The waiter is the caller's from keymap_wait_begin() on (NULL: memory is short), and is not woken
- * before keymap_wait_end(), which gives it back, or another one in its place; or NULL, when there
- * is nothing to wait for and it has ended. STORE_NO_MEMORY and STORE_FULL: the caller is to end it.
- */
-struct waiter *keymap_wait_begin(struct keymap *m, uint64_t count, void *owner);
-enum store_status keymap_wait_add(struct keymap *m, struct waiter *w, struct slice key);
+ * *w is the caller's as soon as there is one, and is not woken before keymap_wait_end(), which
+ * gives it back, or another one in its place; or NULL, when there is nothing to wait for.
+ * STORE_NO_MEMORY and STORE_FULL: the caller is to end it. */
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key);
 struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
 
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,

@@ -132,47 +132,10 @@ void keymap_end_picks(struct keymap *m)
 
 /* --- The moment. --- */
 
-/* Keys and queues have the same hash. */
-static bool exists(const struct keymap *m, const struct entry *e)
-{
-    return e->value != NULL || table_find_like(&m->queues, &e->node) != NULL;
-}
-
-bool key_picks_last_exists(const struct key_picks *p)
-{
-    return exists(p->map, p->entries[p->count - 1]);
-}
-
 /* None of the keys has changed since it was picked. */
 static bool is_unchanged(const struct key_picks *p)
 {
     return p->changes == p->map->picked_changes;
-}
-
-/* What is looked at of the keys that come soon: their entries, then the buckets of their queues,
- * and these. */
-static inline void prefetch_queue(const struct key_picks *p, size_t i)
-{
-    const struct table *queues = &p->map->queues;
-
-    if (i + 48 < p->count)
-        __builtin_prefetch(p->entries[i + 48]);
-    if (i + 32 < p->count)
-        table_prefetch_bucket(queues, p->entries[i + 32]->node.hash);
-    if (i + 16 < p->count)
-        table_prefetch_node(queues, p->entries[i + 16]->node.hash);
-}
-
-bool keymap_all_exist(const struct key_picks *p)
-{
-    if (is_unchanged(p))
-        return true;
-    for (size_t i = 0; i < p->count; i++) {
-        prefetch_queue(p, i);
-        if (!exists(p->map, p->entries[i]))
-            return false;
-    }
-    return true;
 }
 
 void key_picks_take_values(struct key_picks *p)

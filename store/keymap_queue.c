@@ -65,7 +65,6 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q)
     keymap_keep_bytes(m, 0, ELEMENT_COST + value->len);
     if (--q->len == 0) {
         keymap_keep_bytes(m, 0, ENTRY_COST + q->node.key.len);
-        m->picked_changes++;
         TAILQ_REMOVE(&m->queue_order, q, order);
         table_remove(&m->queues, &q->node);
         account_free(m->kind, q, sizeof *q + q->node.key.len);

@@ -121,6 +121,16 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     return w;
 }
 
+/* The same, which is not over before keymap_wait_end(). */
+static struct waiter *waiter_begin(struct keymap *m, uint64_t count, void *owner)
+{
+    struct waiter *w = waiter_new(m, count, owner);
+
+    if (w != NULL)
+        w->missing = 1;
+    return w;
+}
+
 /* One more registration, of a waiter that was made with room for it. */
 static void waiter_add(struct waiter *w, struct entry *e)
 {
@@ -151,87 +161,30 @@ static bool is_registered(const struct waiter *w, const struct entry *e)
     return last != NULL && last->waiter == w;
 }
 
-/* How many of the keys do not exist, and what waiting for them takes at most. */
-static uint64_t count_absent(const struct keymap *m, struct slice keys, size_t *cost)
-{
-    struct slice key;
-    uint64_t absent = 0;
-
-    *cost = 0;
-    while (c10d_next_blob(&keys, &key)) {
-        if (keymap_exists(m, key))
-            continue;
-        absent++;
-        *cost += keymap_key_cost(m, key);
-    }
-    *cost += waiter_cost(absent);
-    return absent;
-}
-
-/* Registers for a key that does not exist. False: memory is short. */
-static inline bool wait_for(struct keymap *m, struct waiter *w, struct slice key)
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key)
 {
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
+    size_t cost = sizeof(struct wait_link) + (*w == NULL ? waiter_cost(0) : 0);
 
     if ((e != NULL && e->value != NULL) || keymap_find_queue(m, key) != NULL)
-        return true;
-    if (e == NULL)
-        e = keymap_create(m, key, hash);
-    if (e != NULL && !is_registered(w, e))
-        waiter_register(m, w, e);
-    return e != NULL;
-}
-
-enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
-                              struct waiter **out)
-{
-    struct slice key;
-    size_t cost;
-    uint64_t absent = count_absent(m, keys, &cost);
-    struct waiter *w;
-
-    assert(absent <= count);
-    *out = NULL;
-    if (absent == 0)
         return STORE_OK;
-    if (!quota_may_wait(m->quota, cost))
+    if (!quota_may_wait(m->quota, cost + (e == NULL ? keymap_key_cost(m, key) : 0)))
         return STORE_FULL;
-    w = waiter_new(m, absent, owner);
-    if (w == NULL)
+    if (*w == NULL)
+        *w = waiter_begin(m, room, owner);
+    if (*w != NULL && e == NULL)
+        e = keymap_create(m, key, hash);
+    if (*w == NULL || e == NULL)
         return STORE_NO_MEMORY;
-    while (c10d_next_blob(&keys, &key)) {
-        if (!wait_for(m, w, key)) {
-            keymap_cancel(m, w);
-            return STORE_NO_MEMORY;
-        }
-    }
-    *out = w;
+    if (!is_registered(*w, e))
+        waiter_register(m, *w, e);
     return STORE_OK;
 }
 
-/* --- The same over many turns. --- */
-
 /* A waiter with so few registrations is moved when its room is far too large. */
 #define MOVED_AT_ONCE 4096
-
-struct waiter *keymap_wait_begin(struct keymap *m, uint64_t count, void *owner)
-{
-    struct waiter *w =
-        quota_may_wait(m->quota, waiter_cost(0)) ? waiter_new(m, count, owner) : NULL;
-
-    if (w != NULL)
-        w->missing = 1; /* until all are registered */
-    return w;
-}
-
-enum store_status keymap_wait_add(struct keymap *m, struct waiter *w, struct slice key)
-{
-    assert(w->count < w->cap);
-    if (!quota_may_wait(m->quota, keymap_key_cost(m, key) + sizeof(struct wait_link)))
-        return keymap_exists(m, key) ? STORE_OK : STORE_FULL;
-    return wait_for(m, w, key) ? STORE_OK : STORE_NO_MEMORY;
-}
 
 /* The other one takes its place: in the lists of the keys, too, some of which have counted. */
 static void take_over(struct keymap *m, struct waiter *w, struct waiter *old)
@@ -248,15 +201,12 @@ static void take_over(struct keymap *m, struct waiter *w, struct waiter *old)
 }
 
 /* Its room is for all keys that were asked for. If most of them are there, it is given back. */
-static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
+__attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
 {
-    struct waiter *fitting = NULL;
+    struct waiter *fitting = waiter_new(m, w->missing, w->wake.owner);
 
-    if (w->count <= MOVED_AT_ONCE && w->count < w->cap / 2)
-        fitting = waiter_new(m, w->missing, w->wake.owner);
     if (fitting == NULL)
         return w;
-    fitting->since_ms = w->since_ms;
     take_over(m, fitting, w);
     keymap_cancel(m, w);
     return fitting;
@@ -264,10 +214,30 @@ static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
 
 struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w)
 {
-    if (--w->missing != 0)
-        return waiter_fit(m, w);
-    keymap_cancel(m, w);
-    return NULL;
+    if (w == NULL)
+        return NULL;
+    if (--w->missing == 0) {
+        keymap_cancel(m, w);
+        return NULL;
+    }
+    return w->count < w->cap / 2 && w->count <= MOVED_AT_ONCE ? waiter_fit(m, w) : w;
+}
+
+enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
+                              struct waiter **out)
+{
+    enum store_status status = STORE_OK;
+    struct waiter *w = NULL;
+    struct slice key;
+
+    *out = NULL;
+    for (; status == STORE_OK && c10d_next_blob(&keys, &key); count--)
+        status = keymap_wait_add(m, &w, count, owner, key);
+    if (status == STORE_OK)
+        *out = keymap_wait_end(m, w);
+    else
+        keymap_cancel(m, w);
+    return status;
 }
 
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,

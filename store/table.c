@@ -271,7 +271,7 @@ uint64_t table_prefetch(const struct table *t, struct slice key)
 {
     uint64_t hash = hash_bytes(key, t->seed);
 
-    table_prefetch_bucket(t, hash);
+    __builtin_prefetch(&t->buckets[hash & t->mask]);
     return hash;
 }
 

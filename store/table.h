@@ -60,10 +60,6 @@ struct table_node *table_find_like(const struct table *t, const struct table_nod
 /* A key is going to be looked for soon: first the place where it would be is fetched into the
  * cache, and some time later the node that is there. */
 uint64_t table_prefetch(const struct table *t, struct slice key);
-static inline void table_prefetch_bucket(const struct table *t, uint64_t hash)
-{
-    __builtin_prefetch(&t->buckets[hash & t->mask]);
-}
 void table_prefetch_node(const struct table *t, uint64_t hash);
 
 /* Removes a node that is in the table. A large array that is nearly empty gives way to a smaller

@@ -47,11 +47,13 @@ struct c10d_watches {
     size_t room; /* of `items` */
 };
 
-/* A request with many keys: all are found before it is carried out at one moment; or, of a WAIT,
- * are counted as they are found. Or one with a large value, which is copied before. */
+/* A request with many keys: all are found before it is carried out at one moment; or, of WAIT and
+ * CHECK, are looked at as they are found. Or one with a large value, which is copied before. */
 struct c10d_job {
     struct key_picks *picks;
-    struct waiter *waiter;       /* of a WAIT, which counts its keys as they are found */
+    struct waiter *waiter;       /* of a WAIT, from the first key on that is not there */
+    struct keymap_time began;    /* of a CHECK */
+    uint64_t left;               /* keys of a WAIT */
     struct blob *copy;           /* of the value */
     struct c10d_request request; /* its slices as they were when it began */
     const uint8_t *start;        /* where it was then */
@@ -480,10 +482,8 @@ static bool prepare_job(struct conn *c, struct c10d_job *job, enum c10d_busy bus
             job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
         return job->copy != NULL;
     }
-    if (req->op == C10D_WAIT) {
-        job->waiter = keymap_wait_begin(c10d_keys(c), req->count, c);
-        return job->waiter != NULL;
-    }
+    if (req->op == C10D_WAIT || req->op == C10D_CHECK)
+        return true;
     job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
                                    req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
     return job->picks != NULL;
@@ -496,7 +496,11 @@ static bool begin_job(struct conn *c, const struct c10d_request *req, const uint
     struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
 
     if (job != NULL) {
-        *job = (struct c10d_job){.request = *req, .start = start, .size = size};
+        *job = (struct c10d_job){.request = *req,
+                                 .start = start,
+                                 .size = size,
+                                 .left = req->count,
+                                 .began = keymap_time(c10d_keys(c))};
         s->work.job = job;
         s->busy = (uint8_t)busy;
         if (prepare_job(c, job, busy))
@@ -525,24 +529,30 @@ static struct c10d_request request_of(const struct c10d_job *job, const uint8_t 
 }
 
 /* `rest` is what follows the key. */
-static enum store_status take_key(struct keymap *m, struct c10d_job *job, struct slice key,
+static enum store_status take_key(struct conn *c, struct c10d_job *job, struct slice key,
                                   struct slice *rest)
 {
+    struct keymap *m = c10d_keys(c);
     struct slice value;
-    bool taken;
+    bool taken = true;
 
-    if (job->waiter != NULL)
-        return keymap_wait_add(m, job->waiter, key);
-    if (job->request.op == C10D_MULTI_SET)
-        taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
-    else
+    switch (job->request.op) {
+    case C10D_WAIT:
+        return keymap_wait_add(m, &job->waiter, job->left--, c, key);
+    case C10D_CHECK:
+        job->refuted = !keymap_exists_since(m, key, job->began);
+        break;
+    case C10D_MULTI_GET:
         taken = keymap_pick(job->picks, key);
-    job->refuted = taken && job->request.op == C10D_CHECK && !key_picks_last_exists(job->picks);
+        break;
+    default: /* C10D_MULTI_SET */
+        taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
+    }
     return taken ? STORE_OK : STORE_NO_MEMORY;
 }
 
 /* Some keys more. */
-static enum store_status take_keys(struct keymap *m, struct c10d_job *job, struct slice items)
+static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct slice items)
 {
     struct slice rest = slice_from(items, job->done), key;
     const uint8_t *end = rest.ptr + PICKED_BYTES_AT_A_TIME;
@@ -551,7 +561,7 @@ static enum store_status take_keys(struct keymap *m, struct c10d_job *job, struc
     for (size_t i = 0; i < PICKED_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
         if (status != STORE_OK || !c10d_next_blob(&rest, &key))
             break;
-        status = take_key(m, job, key, &rest);
+        status = take_key(c, job, key, &rest);
     }
     job->done = items.len - rest.len;
     return status;
@@ -581,7 +591,7 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
 
     switch (req->op) {
     case C10D_CHECK:
-        reply_u8(c, keymap_all_exist(p) ? C10D_READY : C10D_NOT_READY);
+        reply_u8(c, job->refuted ? C10D_NOT_READY : C10D_READY);
         break;
     case C10D_MULTI_GET:
         return answer_some(c, job);
@@ -599,15 +609,13 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
 static void run_picks(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
-    enum store_status status = take_keys(c10d_keys(c), job, req->items);
+    enum store_status status = take_keys(c, job, req->items);
 
     if (status != STORE_OK) {
         c10d_reject(c, status, (struct slice){0});
         return;
     }
-    if (job->refuted)
-        reply_u8(c, C10D_NOT_READY);
-    else if (job->done < req->items.len || !finish_job(c, req))
+    if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
         return;
     if (c->protocol != NULL)
         c10d_end_work(c);

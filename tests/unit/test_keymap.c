@@ -532,6 +532,42 @@ static void what_becomes_of_large_values_is_work(void **state)
     fixture_fini(&w);
 }
 
+/* Of a CHECK that takes its time: what it says was true at one moment of it. */
+static void what_has_existed_since_a_time_existed_then(void **state)
+{
+    struct keymap_time then;
+    struct blob *popped = NULL;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/stays", "1");
+    set(&w, "/returns", "1");
+    set(&w, "/goes", "1");
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_int_equal(keymap_queue_push(&w.m, s("/flaps"), s("v")), STORE_OK);
+    then = keymap_time(&w.m);
+    assert_true(keymap_exists_since(&w.m, s("/goes"), then));
+    assert_true(keymap_exists_since(&w.m, s("/flaps"), then));
+    set(&w, "/stays", "a value of another length");
+    set(&w, "/comes", "1");
+    assert_int_equal(keymap_delete(&w.m, s("/goes")), STORE_OK);
+    assert_int_equal(keymap_delete(&w.m, s("/returns")), STORE_OK);
+    set(&w, "/returns", "1");
+    assert_int_equal(keymap_queue_pop(&w.m, s("/flaps"), &popped, &(uint64_t){0}), STORE_OK);
+    blob_unref(popped);
+    assert_int_equal(keymap_queue_push(&w.m, s("/flaps"), s("v")), STORE_OK);
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_true(keymap_exists_since(&w.m, s("/stays"), then));
+    assert_true(keymap_exists_since(&w.m, s("/queue"), then));
+    assert_false(keymap_exists_since(&w.m, s("/comes"), then));
+    assert_false(keymap_exists_since(&w.m, s("/goes"), then));
+    assert_false(keymap_exists_since(&w.m, s("/returns"), then));
+    assert_false(keymap_exists_since(&w.m, s("/flaps"), then));
+    assert_false(keymap_exists_since(&w.m, s("/absent"), then));
+    fixture_fini(&w);
+}
+
 static void an_append_keeps_to_its_limit(void **state)
 {
     struct command c = {
@@ -582,6 +618,7 @@ int main(void)
         cmocka_unit_test(the_list_has_each_key_once),
         cmocka_unit_test(a_number_gives_back_the_room_of_a_long_text),
         cmocka_unit_test(what_becomes_of_large_values_is_work),
+        cmocka_unit_test(what_has_existed_since_a_time_existed_then),
         cmocka_unit_test(an_append_keeps_to_its_limit),
         cmocka_unit_test(a_number_is_looked_for_in_the_first_bytes),
     };

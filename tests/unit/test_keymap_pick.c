@@ -138,42 +138,6 @@ static void values_change_before_they_are_taken(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
-/* All were there when they were picked. */
-static void all_exist_or_not(void **state)
-{
-    const char *const keys[] = {"/key", "/queue", NULL};
-    struct fixture w;
-    struct key_picks *p;
-    struct blob *popped = NULL;
-
-    (void)state;
-    fixture_init(&w, 0);
-    p = begin(&w, keys, false);
-    assert_false(key_picks_last_exists(p));
-    keymap_pick_end(p);
-    set(&w, "/key", "1");
-    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
-    for (int gone = 0; gone < 3; gone++) {
-        p = begin(&w, keys, false);
-        assert_true(key_picks_last_exists(p));
-        assert_true(keymap_all_exist(p));
-        set(&w, "/key", "of another length than before");
-        assert_true(keymap_all_exist(p));
-        if (gone == 1)
-            delete_key(&w, "/key");
-        if (gone == 2) {
-            assert_int_equal(keymap_queue_pop(&w.m, s("/queue"), &popped, &(uint64_t){0}),
-                             STORE_OK);
-            blob_unref(popped);
-        }
-        assert_true(keymap_all_exist(p) == (gone == 0));
-        keymap_pick_end(p);
-        set(&w, "/key", "1");
-    }
-    keymap_clear(&w.m);
-    fixture_fini(&w);
-}
-
 static enum store_status set_picked(struct fixture *w, struct key_picks *p)
 {
     const struct command c = {.kind = COMMAND_KEY_MULTI_SET, .picks = p};
@@ -301,7 +265,6 @@ int main(void)
         cmocka_unit_test(values_are_those_of_the_last_moment),
         cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(values_change_before_they_are_taken),
-        cmocka_unit_test(all_exist_or_not),
         cmocka_unit_test(many_values_are_set_at_once),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),

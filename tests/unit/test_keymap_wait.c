@@ -728,16 +728,16 @@ static void a_large_waiter_is_freed_bit_by_bit(void **state)
 
 /* --- Over many turns. --- */
 
-static struct waiter *begin_wait(struct fixture *w, uint64_t count, const char *names)
+/* The keys of a WAIT for `room` of them that are found in its first turns. */
+static struct waiter *begin_wait(struct fixture *w, uint64_t room, const char *names)
 {
-    struct waiter *waiter = keymap_wait_begin(&w->m, count, w);
+    struct waiter *waiter = NULL;
     uint8_t buf[1024];
     uint64_t listed;
     struct slice list = list_of(names, &listed, buf, sizeof buf), key;
 
-    assert_non_null(waiter);
     while (c10d_next_blob(&list, &key))
-        assert_int_equal(keymap_wait_add(&w->m, waiter, key), STORE_OK);
+        assert_int_equal(keymap_wait_add(&w->m, &waiter, room--, w, key), STORE_OK);
     return waiter;
 }
 
@@ -752,13 +752,14 @@ static void a_wait_of_many_turns_counts_each_key_once(void **state)
     fixture_init(&w, 0);
     set(&w, "/there", "1");
     assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_null(begin_wait(&w, 2, "/there /queue"));
     waiter = begin_wait(&w, 6, "/there /queue /comes /absent /absent");
     assert_int_equal(keymap_delete(&w.m, s("/there")), STORE_OK);
     set(&w, "/comes", "1");
     assert_int_equal(keymap_delete(&w.m, s("/comes")), STORE_OK);
     set(&w, "/absent", "1");
     expect_woken(&w, NULL); /* there may be more */
-    assert_int_equal(keymap_wait_add(&w.m, waiter, s("/last")), STORE_OK);
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 1, &w, s("/last")), STORE_OK);
     waiter = keymap_wait_end(&w.m, waiter);
     assert_int_equal(waiter->missing, 1);
     assert_int_equal(w.m.waiters, 1);
@@ -768,8 +769,9 @@ static void a_wait_of_many_turns_counts_each_key_once(void **state)
     waiter = begin_wait(&w, 2, "/last /comes");
     set(&w, "/comes", "1");
     assert_null(keymap_wait_end(&w.m, waiter));
+    assert_null(keymap_wait_end(&w.m, NULL));
     expect_woken(&w, NULL);
-    keymap_cancel(&w.m, begin_wait(&w, 2, "/last /absent /other"));
+    keymap_cancel(&w.m, begin_wait(&w, 3, "/last /absent /other"));
     fixture_fini(&w);
     assert_int_equal(account.bytes[ACCOUNT_WAITERS], 0);
 }
@@ -803,24 +805,26 @@ static void a_wait_gives_back_the_room_that_it_does_not_need(void **state)
 
 static void a_wait_of_many_turns_keeps_to_the_limits(void **state)
 {
-    struct waiter *waiter;
+    struct waiter *waiter, *other = NULL;
     struct fixture w;
 
     (void)state;
     fixture_init(&w, sizeof(struct waiter) + sizeof(struct entry) + sizeof(struct wait_link) + 10);
     set(&w, "/t", "");
     waiter = begin_wait(&w, 100000, "/absent"); /* counts for what it waits for */
-    assert_int_equal(keymap_wait_add(&w.m, waiter, s("/other")), STORE_FULL);
-    assert_int_equal(keymap_wait_add(&w.m, waiter, s("/t")), STORE_OK);
-    assert_null(keymap_wait_begin(&w.m, 1, &w));
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 9, &w, s("/other")), STORE_FULL);
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 8, &w, s("/t")), STORE_OK);
+    assert_int_equal(keymap_wait_add(&w.m, &other, 8, &w, s("/absent")), STORE_FULL);
+    assert_null(other);
     keymap_cancel(&w.m, waiter);
     fixture_fini(&w);
 
     fixture_init(&w, 0);
     waiter = begin_wait(&w, 2, "/absent");
     account_set_limit(1);
-    assert_null(keymap_wait_begin(&w.m, 1, &w));
-    assert_int_equal(keymap_wait_add(&w.m, waiter, s("/other")), STORE_NO_MEMORY);
+    assert_int_equal(keymap_wait_add(&w.m, &other, 1, &w, s("/absent")), STORE_NO_MEMORY);
+    assert_null(other);
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 1, &w, s("/other")), STORE_NO_MEMORY);
     account_set_limit(0);
     keymap_cancel(&w.m, waiter);
     fixture_fini(&w);
