@@ -22,10 +22,10 @@
 static bool expire_some(struct server *s)
 {
     const struct store *store = &s->engine.store;
-    uint64_t told = store->ready.told;
+    uint64_t beside = store->ready.work;
     bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
 
-    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.told - told) * TOLD_COST);
+    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.work - beside) * TOLD_COST);
     return more;
 }
 

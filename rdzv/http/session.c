@@ -701,7 +701,7 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
                         size_t size)
 {
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
-    uint64_t told = e->store.ready.told;
+    uint64_t beside = e->store.ready.work;
 
     session_of(c)->in_body = false;
     handle(c, head, body);
@@ -711,7 +711,7 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
         session_of(c)->later = false;
         return false;
     }
-    conn_charge(c, REQUEST_COST + size + (e->store.ready.told - told) * TOLD_COST);
+    conn_charge(c, REQUEST_COST + size + (e->store.ready.work - beside) * TOLD_COST);
     return true;
 }
 
