@@ -85,13 +85,10 @@ static bool is_crowd(const struct step *s)
     return s->run->view.state.count >= s->run->settings->crowd_least;
 }
 
-static enum place place_of_participant(const struct step *s, const struct agent *a,
-                                       const struct torch_node *own)
+static enum place place_of_participant(const struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
-    if (a->has_seen != v->completions && has_lost_one(v, own))
-        return PLACE_COMPLETED;
     if (waits_in_vain(s, waiting_node(v)))
         return PLACE_WHOLE;
     if (a->has_ranks_of == v->completions)
@@ -151,12 +148,23 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
                : PLACE_WHOLE;
 }
 
+/* It is to read its rank in the round as it was, also without agent_views. */
+static bool missed_the_completion(const struct run_view *v, const struct agent *a,
+                                  const struct torch_node *own)
+{
+    return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
+           !own->redundant && a->has_seen != v->completions && has_lost_one(v, own);
+}
+
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
-    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
-        !v->is_state)
+    if (v->unread || !v->is_state)
+        return PLACE_WHOLE;
+    if (missed_the_completion(v, a, own))
+        return PLACE_COMPLETED;
+    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats)
         return PLACE_WHOLE;
     if (presence_is_stranger(s, a))
         return PLACE_STRANGER;
@@ -169,7 +177,7 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
     if (own != NULL && own->redundant)
         return PLACE_WHOLE;
     if (own != NULL && own->participant)
-        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a, own);
+        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a);
     if (v->state.closed || is_to_prune(s, a))
         return PLACE_WHOLE;
     if (own != NULL && own->waiting)
