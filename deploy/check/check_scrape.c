@@ -149,7 +149,7 @@ static bool has_labels(const struct kube_object *o, const struct yaml_node *want
 {
     const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
 
-    for (size_t i = 0; wanted != NULL && wanted->type == YAML_MAPPING && i < wanted->count; i++) {
+    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
         const struct yaml_node *value = yaml_get(labels, yaml_text(wanted->pairs[i].key));
 
         if (value == NULL || yaml_text(wanted->pairs[i].value) == NULL ||

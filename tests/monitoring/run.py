@@ -205,12 +205,14 @@ def traffic(peer):
 
     def go_on():
         for i in itertools.count():
-            if stop.is_set():
+            try:
+                peer.set(b"/key/%d" % (i % 100), b"value")
+                peer.add(b"/sum", 1)
+                peer.get(b"/sum")
+            except (AssertionError, OSError):
+                return  # the case has failed, and its daemon has ended
+            if stop.wait(0.02):
                 return
-            peer.set(b"/key/%d" % (i % 100), b"value")
-            peer.add(b"/sum", 1)
-            peer.get(b"/sum")
-            stop.wait(0.02)
 
     threading.Thread(target=go_on, daemon=True).start()
     return stop
