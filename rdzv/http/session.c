@@ -465,6 +465,8 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         reply_later(r);
         return;
     }
+    if (r->http->request_watch->tell != NULL)
+        r->http->request_watch->tell(r->http->request_watch->arg, r);
     if (route->flags & ROUTE_USES_STORE)
         engine_use_began(r->http->engine);
     else

@@ -370,6 +370,8 @@ def an_iteration_that_takes_long():
 def more_connections_than_there_may_be():
     with Watched("--connection-limit=20") as w:
         peers = [socket.create_connection(("127.0.0.1", w.port)) for _ in range(25)]
+        for p in peers:
+            p.sendall(ag.VALIDATE)
         w.fires("RdzvdConnectionsRefused", "RdzvdConnectionsNearLimit")
         for p in peers:
             p.close()
