@@ -508,9 +508,11 @@ def a_store_that_does_not_answer_its_relay():
 def a_relay_that_does_not_come_back():
     with Watched() as store:
         with Rdzvd("--upstream=127.0.0.1:%d" % store.port) as relay:
-            ag.Peer(relay.port).add(b"/sum", 1)
+            peer = ag.Peer(relay.port)
+            peer.add(b"/sum", 1)
             store.sees('rdzvd_relay_sessions{} == 1', "a session")
             relay.stop(signal.SIGKILL)
+            peer.close()
         store.fires("RdzvdRelayIsAway")
 
 

@@ -4,7 +4,6 @@ monitor. The names of metrics are documents.py's, alerts are tests/monitoring's.
     observe.py [NAME...]     all cases, or those with one of these words in their name
 """
 
-import base64
 import http.client
 import json
 import os
@@ -74,7 +73,7 @@ def put_run(port, count, complete):
     state.participants = {ts.Node("a", 1, 0): 0}
     state.complete = complete
     state.last_heartbeats = {ts.Node("a", 1, 0): ts.now()}
-    value = urllib.parse.quote(base64.b64encode(ts.dumps(state)).decode())
+    value = urllib.parse.quote(ts.dumps(state))
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for i in range(count):
         c.request("PUT", "/v2/keys/torch/elastic/rendezvous/run-%d?value=%s" % (i, value))
