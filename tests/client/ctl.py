@@ -230,7 +230,7 @@ def status_watches_what_is_new():
         with running(daemon, "status", "JOB", "-w") as process:
             line_with(process, "JOB")
             agents[0].close()
-            line_with(process, "missing")
+            line_with(process, "connection ended")
             daemon.stop()
             process.wait(60)
             check(process.returncode == UNREACHABLE, process.returncode)
