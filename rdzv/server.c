@@ -191,7 +191,9 @@ static bool add_events(struct server *s)
 /* What every role serves in the same way. */
 static void init_http(struct server *s)
 {
-    s->http = (struct http){.config = s->config, .engine = &s->engine, .backoff = &s->backoff,
+    s->http = (struct http){.config = s->config,
+                            .engine = &s->engine,
+                            .backoff = &s->backoff,
                             .request_watch = &s->request_watch};
     s->http_protocol = http_protocol(&s->http);
     s->protocols[0] = s->http_protocols[0] = &s->http_protocol;

@@ -98,8 +98,8 @@ enum ctl_exit run_monitor(const struct ctl *ctl)
     enum ctl_exit code;
 
     if (ctl->output <= OUTPUT_WIDE)
-        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION", "BYTES",
-               "KEY");
+        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
+               "BYTES", "KEY");
     fflush(stdout);
     code = http_stream(ctl, "/rdzv/v1/monitor", on_event, &m);
     say_more(&m, true);

@@ -16,7 +16,7 @@
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
 
-#define LATENCY_COUNT 20
+#define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
 #define PREFLIGHT_TIMEOUT_MS 60000
 #define PREFLIGHT_TRY_MS     3000

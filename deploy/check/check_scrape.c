@@ -67,8 +67,7 @@ static bool lets_strangers_in(const struct check *c, const struct yaml_node *rul
     for (size_t i = 0; i < yaml_length(peers); i++) {
         const struct yaml_node *peer = peers->items[i];
 
-        if (kube_get(peer, "ipBlock") != NULL ||
-            yaml_get_pair(peer, "namespaceSelector") != NULL ||
+        if (kube_get(peer, "ipBlock") != NULL || yaml_get_pair(peer, "namespaceSelector") != NULL ||
             is_for_others(c, kube_get(peer, "podSelector")))
             return true;
     }

@@ -71,12 +71,18 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
 static void read_options(int argc, char **argv, struct rewrite_options *o, struct diag *d)
 {
     static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'}, {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},   {"wiring", required_argument, NULL, 'w'},
-        {"rdzv", required_argument, NULL, 'r'},   {"etcd", required_argument, NULL, 'e'},
-        {"keep-kind", no_argument, NULL, 'K'},    {"image", required_argument, NULL, 'i'},
-        {"diff", no_argument, NULL, 'd'},         {"in-place", no_argument, NULL, 'p'},
-        {"show", no_argument, NULL, 's'},         {"metrics", required_argument, NULL, 'm'},
+        {"keep-backend", no_argument, NULL, 'k'},
+        {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},
+        {"wiring", required_argument, NULL, 'w'},
+        {"rdzv", required_argument, NULL, 'r'},
+        {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},
+        {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},
+        {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},
+        {"metrics", required_argument, NULL, 'm'},
         {0},
     };
     int option;

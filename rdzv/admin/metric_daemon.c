@@ -130,10 +130,8 @@ static void write_requests(FILE *out, const struct stats *stats, const struct ht
     write_http_requests(out, name, stats, routes);
     metric_head(out, durations, "histogram",
                 "How long requests took at most, without what they wait for: of some each second.");
-    metric_durations(out, durations, "protocol=\"c10d\"", &stats->c10d_durations,
-                     REQUEST_FIRST_NS);
-    metric_durations(out, durations, "protocol=\"http\"", &stats->http_durations,
-                     REQUEST_FIRST_NS);
+    metric_durations(out, durations, "protocol=\"c10d\"", &stats->c10d_durations, REQUEST_FIRST_NS);
+    metric_durations(out, durations, "protocol=\"http\"", &stats->http_durations, REQUEST_FIRST_NS);
     metric_head(out, replies, "counter", "Responses over HTTP, by their status.");
     for (int status = 0; status < STATS_STATUSES; status++) {
         if (status == 200 || stats->http_replies[status] != 0)

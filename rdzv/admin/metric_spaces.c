@@ -401,8 +401,7 @@ static void write_times(FILE *out, const struct metric_spaces *m)
         const struct listed_run *run = &m->runs[i];
 
         write_labels(out, name, run);
-        fprintf(out, ",state=\"%s\"} %.3f\n", states[run->state],
-                run->figures.state_s[run->state]);
+        fprintf(out, ",state=\"%s\"} %.3f\n", states[run->state], run->figures.state_s[run->state]);
     }
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_CLOSED && s->other_runs != 0; state++)

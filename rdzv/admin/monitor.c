@@ -36,7 +36,7 @@ struct sample {
     const char *protocol;
     const char *operation;
     struct slice key; /* the first; of HTTP, the path */
-    uint64_t keys; /* how many it names */
+    uint64_t keys;    /* how many it names */
     uint64_t bytes;
 };
 

@@ -37,7 +37,7 @@ struct journal_writer_options {
     size_t pending_max;        /* bytes; 0: 64 MiB */
     uint64_t retry_ms;         /* after a fault; 0: 1000 */
     const struct clock *clock; /* monotonic_ns() is called in the thread, too */
-    const char *path;          /* of the directory, for journal_writer_disk(); outlives the writer */
+    const char *path; /* of the directory, for journal_writer_disk(); outlives the writer */
 };
 
 struct journal_writer_stats {

@@ -60,9 +60,9 @@ struct stats {
     uint64_t iterations_ns;                    /* all of them */
     uint64_t longest_iteration_ns;
     struct durations c10d_durations, http_durations; /* of some requests: see net/pace.h */
-    uint64_t relay_links;       /* now */
-    uint64_t sessions_attached; /* of relays' clients, now */
-    uint64_t sessions_detached; /* the same, without their relay */
+    uint64_t relay_links;                            /* now */
+    uint64_t sessions_attached;                      /* of relays' clients, now */
+    uint64_t sessions_detached;                      /* the same, without their relay */
     uint64_t sessions_resumed;
     uint64_t sessions_timed_out;
     uint64_t hashes_computed;  /* of passwords */

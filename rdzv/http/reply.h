@@ -34,9 +34,9 @@ struct http {
     struct status_feeds *status_feeds; /* of a store; else NULL */
     struct monitor *monitor;           /* the same */
     struct request_watch *request_watch;
-    const struct upstream *upstream;   /* of a relay; else NULL */
-    uint64_t member_id, cluster_id;    /* as etcd derives them */
-    struct relay_http *relay;          /* of a relay: passes requests on to its store; else NULL */
+    const struct upstream *upstream; /* of a relay; else NULL */
+    uint64_t member_id, cluster_id;  /* as etcd derives them */
+    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;

@@ -374,8 +374,8 @@ bool listen_queue(const struct listener *l, struct listen_queue *out)
         getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_len) < 0)
         return false;
     /* Of a socket that listens, the latter is so: tcp_get_info() in the kernel's net/ipv4/tcp.c. */
-    *out = (struct listen_queue){.overflows = meminfo[SK_MEMINFO_DROPS],
-                                 .length = info.tcpi_unacked};
+    *out =
+        (struct listen_queue){.overflows = meminfo[SK_MEMINFO_DROPS], .length = info.tcpi_unacked};
     return true;
 }
 

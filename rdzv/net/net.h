@@ -30,7 +30,7 @@ struct net {
     const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
     struct listener_list listeners;
-    uint64_t overflows_ended; /* see listen_queue(): of temporary ones that are closed */
+    uint64_t overflows_ended;  /* see listen_queue(): of temporary ones that are closed */
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 

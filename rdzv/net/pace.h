@@ -15,7 +15,7 @@
 struct pace {
     const struct clock *clock;
     struct stats *stats;
-    uint64_t began_ns; /* 0: nothing has been called in this iteration */
+    uint64_t began_ns;   /* 0: nothing has been called in this iteration */
     uint64_t look_at_ns; /* pace_end() looks closer at an iteration that took longer */
     unsigned samples;    /* so many more iterations are among those whose requests are counted */
     uint64_t c10d_requests, http_requests; /* that there had been before; while there are samples */

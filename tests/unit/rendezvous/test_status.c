@@ -443,8 +443,8 @@ static uint64_t count_of(const struct durations *d)
     return sum;
 }
 
-/* From the first loss to the next complete round; what is lost while the first round forms, or after
- * the run was closed, is no fault that a round makes good. */
+/* From the first loss to the next complete round; what is lost while the first round forms, or
+ * after the run was closed, is no fault that a round makes good. */
 static void a_recovery_lasts_from_the_loss_to_the_round(void **state)
 {
     struct stats stats = {0};
