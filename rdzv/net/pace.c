@@ -11,7 +11,7 @@ void pace_begin(struct pace *p)
     p->began_ns = clock_monotonic_ns(p->clock);
 }
 
-#define SAMPLES 32
+#define SAMPLES 8
 
 /* All iterations that took any time are looked at while there are samples. Else those that are not
  * among the shortest, and before there was one of these, the longest. */
