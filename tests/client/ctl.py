@@ -205,7 +205,8 @@ def line_with(process, words):
     found = []
     while not found or words not in found[-1]:
         found.append(process.stdout.readline())
-        check(found[-1], "no %r in %s%s" % (words, found, process.stderr.read()))
+        if not found[-1]:
+            raise AssertionError("no %r in %s%s" % (words, found, process.stderr.read()))
     return found
 
 
