@@ -3,6 +3,7 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metrics.h"
+#include "rdzv/admin/monitor.h"
 #include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
 #include "rdzv/admin/status.h"
@@ -33,6 +34,7 @@ const struct http_route http_routes[] = {
      NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
     {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
     {.path = NULL},
 };
 

@@ -196,6 +196,8 @@ else
     step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 4 --seconds 2
 fi
 step process $PYTHON tests/process/run.py
+step observe $PYTHON tests/process/observe.py
+step monitoring $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep
 else

@@ -37,6 +37,8 @@ const char rewrite_help[] =
     "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
     "                       StatefulSet\n"
     "  --image IMAGE        of rdzvd (" IMAGE ")\n"
+    "  --metrics annotations|servicemonitor\n"
+    "                       let Prometheus find the store's metrics, as rdzv.metrics of emit\n"
     "  --diff               print a unified diff instead of the files\n"
     "  --in-place           write the files that change, and keep each old one as FILE.bak\n"
     "  --show               print what rewrite sees in the files, as JSON, and rewrite nothing\n"
@@ -69,12 +71,19 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
 static void read_options(int argc, char **argv, struct rewrite_options *o, struct diag *d)
 {
     static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'}, {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},   {"wiring", required_argument, NULL, 'w'},
-        {"rdzv", required_argument, NULL, 'r'},   {"etcd", required_argument, NULL, 'e'},
-        {"keep-kind", no_argument, NULL, 'K'},    {"image", required_argument, NULL, 'i'},
-        {"diff", no_argument, NULL, 'd'},         {"in-place", no_argument, NULL, 'p'},
-        {"show", no_argument, NULL, 's'},         {0},
+        {"keep-backend", no_argument, NULL, 'k'},
+        {"backend", required_argument, NULL, 'b'},
+        {"from", required_argument, NULL, 'f'},
+        {"wiring", required_argument, NULL, 'w'},
+        {"rdzv", required_argument, NULL, 'r'},
+        {"etcd", required_argument, NULL, 'e'},
+        {"keep-kind", no_argument, NULL, 'K'},
+        {"image", required_argument, NULL, 'i'},
+        {"diff", no_argument, NULL, 'd'},
+        {"in-place", no_argument, NULL, 'p'},
+        {"show", no_argument, NULL, 's'},
+        {"metrics", required_argument, NULL, 'm'},
+        {0},
     };
     int option;
 
@@ -89,6 +98,8 @@ static void read_options(int argc, char **argv, struct rewrite_options *o, struc
             o->etcd = optarg;
         else if (option == 'i')
             o->image = optarg;
+        else if (option == 'm')
+            o->metrics = optarg;
         else if (option == 'b' || option == 'f' || option == 'w' || option == 'r')
             read_choice(o, option, optarg, d);
     }
@@ -107,6 +118,9 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
                       "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
         options_error(d, "--image %s: this is no name of an image", o->image);
+    if (o->metrics != NULL && strcmp(o->metrics, "annotations") != 0 &&
+        strcmp(o->metrics, "servicemonitor") != 0)
+        options_error(d, "--metrics %s: write annotations or servicemonitor", o->metrics);
     for (size_t i = 0; i < o->path_count; i++) {
         if (o->in_place && strcmp(o->paths[i], "-") == 0)
             options_error(d, "the standard input cannot be written in place: leave out --in-place");

@@ -791,7 +791,7 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
-    engine->stats.c10d_requests++;
+    engine->stats.c10d_requests[req->op]++;
     if (verdict == C10D_PROCEED)
         handle(c, req, start, size);
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +

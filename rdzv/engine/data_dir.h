@@ -75,6 +75,7 @@ const char *data_dir_refuses(const struct data_dir *d);
 
 /* For /metrics. There is a directory. */
 const struct journal_writer_stats *data_dir_stats(const struct data_dir *d);
+void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out);
 
 /* All changes are committed; waits until they are kept. After it the engine has no journal. */
 void data_dir_close(struct data_dir *d);

@@ -117,6 +117,8 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
 
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
 {
+    assert(reply->status < STATS_STATUSES);
+    r->http->engine->stats.http_replies[reply->status]++;
     writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
     json_u64(w, reply->status);
     writer_u8(w, ' ');

@@ -11,10 +11,18 @@
 struct backoff;
 struct hasher;
 struct http_job;
+struct http_request;
 struct http_route;
+struct monitor;
 struct status_feeds;
 struct upstream;
 struct watch;
+
+/* Who is told of each request, before it is carried out. */
+struct request_watch {
+    void (*tell)(void *arg, const struct http_request *r); /* NULL: nobody is */
+    void *arg;
+};
 
 /* What all HTTP sessions share. */
 struct http {
@@ -24,9 +32,11 @@ struct http {
     struct backoff *backoff;           /* of wrong passwords and tokens */
     struct hasher *hasher;             /* of passwords */
     struct status_feeds *status_feeds; /* of a store; else NULL */
-    const struct upstream *upstream;   /* of a relay; else NULL */
-    uint64_t member_id, cluster_id;    /* as etcd derives them */
-    struct relay_http *relay;          /* of a relay: passes requests on to its store; else NULL */
+    struct monitor *monitor;           /* the same */
+    struct request_watch *request_watch;
+    const struct upstream *upstream; /* of a relay; else NULL */
+    uint64_t member_id, cluster_id;  /* as etcd derives them */
+    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;

@@ -95,6 +95,7 @@ TAILQ_HEAD(agent_list, agent);
 struct write_slot {
     struct agent *holder; /* knows the newest state and is about to write; NULL: no agent */
     struct agent_list queue;
+    size_t queued; /* how many */
     uint64_t granted_ms;
     uint64_t deadline_ms; /* the holder loses the slot then */
     uint64_t usual_us;    /* what agents of this run need */
