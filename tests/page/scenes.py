@@ -18,28 +18,29 @@ def node(i):
     return ts.Node(name_of(i), 4000 + i, 0)
 
 
+def run_key(run, key):
+    """A key of the agents of a run over c10d, as its clients write it."""
+    return ("/torch.rendezvous.%s.0/%s" % (run, key)).encode()
+
+
 class Crowd:
-    """A run of many nodes, all written by one agent: rdzvd takes them as it takes those that have
-    come through agents before it was started."""
+    """A run of many nodes, whose state one client sets, as whoever restores one would."""
 
     def __init__(self, port, run, count):
         self.agent = Agent(port, run, name_of(0), pid=4000)
-        self.agent.write(lambda state: self.fill(state, count))
-
-    @staticmethod
-    def fill(state, count):
+        self.state = ts.State()
         for i in range(count):
-            state.participants[node(i)] = i
-            state.last_heartbeats[node(i)] = ts.now()
-        state.complete = True
+            self.state.participants[node(i)] = i
+        self.state.complete = True
+        self.change()
 
-    def change(self, wait=(), beat=True):
-        """These nodes wait for the next round beside it; all that are there have a new heartbeat."""
-        def write(state):
-            state.wait_list.update(node(i) for i in wait)
-            for n in list(state.participants) + list(state.wait_list):
-                state.last_heartbeats[n] = ts.now()
-        self.agent.write(write)
+    def change(self, wait=()):
+        """These nodes wait for the next round; all that are there have a new heartbeat."""
+        self.state.wait_list.update(node(i) for i in wait)
+        for n in list(self.state.participants) + list(self.state.wait_list):
+            self.state.last_heartbeats[n] = ts.now()
+        self.agent.set(self.agent.key, ts.dumps(self.state))
+        self.agent.ping()
 
     def close(self):
         self.agent.close()

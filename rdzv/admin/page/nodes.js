@@ -44,6 +44,7 @@ class Nodes {
 
   setForm(form) {
     this.form = form;
+    this.legend.className = `legend ${form}`;
     this.chose = false;
     setText(this.chosen, '');
     if (form === 'plot') {
@@ -180,7 +181,10 @@ class Nodes {
   }
 }
 
-/* Many nodes as a picture: a square for each, whose shape says what it is. */
+const EDGE = 3; /* pixels around the picture, for marks that are larger than their place */
+const COLORS = {w: 'waits', r: 'spare', s: 'silent', m: 'missing', u: 'unseen', p: 'here', at: 'focus', ground: 'card'};
+
+/* Many nodes as a picture: a mark for each, whose shape says what it is. */
 class Plot {
   constructor(choose) {
     this.choose = choose;
@@ -188,7 +192,6 @@ class Plot {
     this.root = el('div', {class: 'plot', role: 'slider', tabindex: '0', 'aria-label': 'Nodes, by rank', 'aria-valuemin': '1'},
       this.canvas);
     this.cells = [];
-    this.drawn = [];
     this.at = 0;
     this.root.addEventListener('keydown', (event) => this.onKey(event));
     this.root.addEventListener('pointerdown', (event) => this.onPointer(event));
@@ -214,10 +217,10 @@ class Plot {
 
   /* The largest squares with which all of it has a good height. */
   layOut() {
-    const width = this.root.clientWidth;
+    const width = this.root.clientWidth - 2 * EDGE;
     const height = Math.max(300, Math.min(innerHeight * 0.55, 460));
     let pitch = 20;
-    if (width === 0 || this.cells.length === 0) return;
+    if (width <= 0 || this.cells.length === 0) return;
     while (pitch > 4 && Math.ceil(this.cells.length / Math.floor(width / pitch)) * pitch > height) pitch--;
     this.pitch = pitch;
     this.columns = Math.max(1, Math.floor(width / pitch));
@@ -227,73 +230,71 @@ class Plot {
   redraw() {
     if (this.pitch === undefined) return;
     const scale = devicePixelRatio || 1;
-    const rows = Math.ceil(this.cells.length / this.columns);
+    const width = this.columns * this.pitch + 2 * EDGE;
+    const height = Math.ceil(this.cells.length / this.columns) * this.pitch + 2 * EDGE;
     const style = getComputedStyle(document.documentElement);
     this.colors = {};
-    for (const [kind, name] of Object.entries({p: 'here', w: 'waits', r: 'spare', s: 'silent', m: 'missing', u: 'unseen',
-      at: 'focus', ground: 'card'})) {
-      this.colors[kind] = style.getPropertyValue(`--${name}`).trim();
-    }
-    this.canvas.width = Math.round(this.columns * this.pitch * scale);
-    this.canvas.height = Math.round(rows * this.pitch * scale);
-    this.canvas.style.width = `${this.columns * this.pitch}px`;
-    this.canvas.style.height = `${rows * this.pitch}px`;
-    this.pen = this.canvas.getContext('2d', {alpha: true});
-    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
-    this.drawn = [];
+    for (const [kind, name] of Object.entries(COLORS)) this.colors[kind] = style.getPropertyValue(`--${name}`).trim();
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.pen = this.canvas.getContext('2d');
+    this.pen.setTransform(scale, 0, 0, scale, EDGE * scale, EDGE * scale);
     this.draw();
   }
 
-  /* Only what looks different from before. */
   draw() {
     if (this.pen === undefined) return;
-    for (let i = 0; i < this.cells.length; i++) {
-      const look = i === this.at && this.focused ? `${this.cells[i].kind}*` : this.cells[i].kind;
-      if (this.drawn[i] !== look) this.drawCell(i, this.cells[i].kind, look.length > 1);
-      this.drawn[i] = look;
+    const others = [];
+    this.pen.clearRect(-EDGE, -EDGE, this.canvas.width, this.canvas.height);
+    this.pen.fillStyle = this.colors.p;
+    const size = this.pitch - (this.pitch > 8 ? 2 : 1);
+    this.cells.forEach((cell, i) => {
+      if (cell.kind === 'p') this.pen.fillRect(this.x(i), this.y(i), size, size);
+      else others.push(i);
+    });
+    /* Few that are no plain participants are drawn large enough to be seen, over their neighbours. */
+    const large = others.length * 10 < this.cells.length ? Math.max(size, 9) : size;
+    for (const i of others) this.drawMark(this.cells[i].kind, this.x(i) + (size - large) / 2, this.y(i) + (size - large) / 2, large, large > size);
+    if (this.focused) {
+      this.pen.strokeStyle = this.colors.at;
+      this.pen.lineWidth = 2;
+      this.pen.strokeRect(this.x(this.at) - 2, this.y(this.at) - 2, size + 4, size + 4);
     }
   }
 
-  drawCell(at, kind, chosen) {
+  x(at) { return at % this.columns * this.pitch; }
+  y(at) { return Math.floor(at / this.columns) * this.pitch; }
+
+  drawMark(kind, x, y, size, isOver) {
     const pen = this.pen;
-    const gap = this.pitch > 8 ? 2 : 1;
-    const size = this.pitch - gap;
-    const x = at % this.columns * this.pitch;
-    const y = Math.floor(at / this.columns) * this.pitch;
-    const stroke = size > 8 ? 2 : 1;
-    pen.clearRect(x, y, this.pitch, this.pitch);
+    const line = size > 8 ? 2 : 1;
+    if (isOver) {
+      pen.fillStyle = this.colors.ground;
+      pen.fillRect(x - 1.5, y - 1.5, size + 3, size + 3);
+    }
     pen.fillStyle = pen.strokeStyle = this.colors[kind];
-    pen.lineWidth = stroke;
-    if (kind === 'p') {
-      pen.fillRect(x, y, size, size);
-    } else if (kind === 's') { /* a triangle */
-      pen.beginPath();
+    pen.lineWidth = line;
+    pen.beginPath();
+    if (kind === 's') { /* a triangle */
       pen.moveTo(x, y + size);
       pen.lineTo(x + size / 2, y);
       pen.lineTo(x + size, y + size);
       pen.fill();
     } else if (kind === 'm') { /* a cross */
-      pen.lineWidth = size > 8 ? 2.5 : 1.5;
-      pen.beginPath();
+      pen.lineWidth = line + 0.5;
       pen.moveTo(x + 0.5, y + 0.5);
       pen.lineTo(x + size - 0.5, y + size - 0.5);
       pen.moveTo(x + size - 0.5, y + 0.5);
       pen.lineTo(x + 0.5, y + size - 0.5);
       pen.stroke();
     } else if (kind === 'r') { /* a dot */
-      pen.beginPath();
-      pen.arc(x + size / 2, y + size / 2, Math.max(1.2, size / 3.2), 0, 2 * Math.PI);
+      pen.arc(x + size / 2, y + size / 2, Math.max(1.2, size / 3), 0, 2 * Math.PI);
       pen.fill();
-    } else if (kind === 'u') { /* a small hollow one */
-      const inset = size > 8 ? 3 : 1;
-      pen.strokeRect(x + inset + 0.5, y + inset + 0.5, size - 2 * inset - 1, size - 2 * inset - 1);
-    } else {
-      pen.strokeRect(x + stroke / 2, y + stroke / 2, size - stroke, size - stroke);
-    }
-    if (chosen) {
-      pen.strokeStyle = this.colors.at;
-      pen.lineWidth = 2;
-      pen.strokeRect(x + 1, y + 1, this.pitch - 2, this.pitch - 2);
+    } else { /* hollow; a small one has not been seen yet */
+      const inset = kind === 'u' ? Math.round(size / 5) : 0;
+      pen.strokeRect(x + inset + line / 2, y + inset + line / 2, size - 2 * inset - line, size - 2 * inset - line);
     }
   }
 
@@ -312,9 +313,9 @@ class Plot {
 
   onPointer(event) {
     const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left) / this.pitch);
-    const at = Math.floor((event.clientY - box.top) / this.pitch) * this.columns + column;
-    if (column < this.columns && at >= 0 && at < this.cells.length) this.move(at);
+    const column = Math.floor((event.clientX - box.left - EDGE) / this.pitch);
+    const at = Math.floor((event.clientY - box.top - EDGE) / this.pitch) * this.columns + column;
+    if (column >= 0 && column < this.columns && at >= 0 && at < this.cells.length) this.move(at);
   }
 
   move(at) {

@@ -97,14 +97,14 @@ class Glance {
     this.show('waiters', 'Open waits', number(sum('waiters')));
     this.show('clients', 'c10d clients', number(sum('c10d_clients')));
     this.show('keys', 'Keys', number(sum('keys') + sum('etcd_nodes')), bytes(sum('bytes')));
-    this.rate(event, 'c10d_requests', 'c10d requests');
-    this.rate(event, 'http_requests', 'HTTP requests');
+    this.rate(event, 'c10d_requests', 'c10d per second');
+    this.rate(event, 'http_requests', 'HTTP per second');
     this.last = event;
   }
 
   rate(event, name, title) {
     if (event[name] === undefined) return;
-    const item = this.show(name, title, item0(this.rates[name]), 'per second');
+    const item = this.show(name, title, newest(this.rates[name]));
     if (item.line === undefined) {
       item.line = el('canvas', {width: '160', height: '18', 'aria-hidden': 'true'});
       item.root.append(el('dd', {'aria-hidden': 'true'}, item.line));
@@ -114,12 +114,12 @@ class Glance {
     const values = this.rates[name];
     values.push((event[name] - this.last[name]) / seconds);
     if (values.length > RATES) values.shift();
-    this.show(name, title, item0(values), 'per second');
+    this.show(name, title, newest(values));
     drawLine(item.line, values);
   }
 }
 
-const item0 = (values) => values.length === 0 ? '–' : number(Math.round(values[values.length - 1]));
+const newest = (values) => values.length === 0 ? '–' : number(Math.round(values[values.length - 1]));
 
 function drawLine(canvas, values) {
   const pen = canvas.getContext('2d');
@@ -203,6 +203,7 @@ class Page {
   /* --- With and without a connection. --- */
 
   connected() {
+    if (document.body.classList.contains('lost')) this.news.say('link', 'Connected again');
     document.body.classList.remove('lost');
     $('link').dataset.state = 'live';
     setText($('link-text'), 'Live');
@@ -241,11 +242,7 @@ class Page {
 
   status(status) {
     setClock(status.now);
-    if (status.ready === $('unready').hidden) {
-      /* nothing is new */
-    } else {
-      this.askReady();
-    }
+    if (status.ready !== $('unready').hidden) this.askReady();
     this.glance.status(status.spaces);
     this.showSpaces(status.spaces);
     this.about(status);
@@ -304,7 +301,7 @@ class Page {
 
   showSpace(space, keys, isTitled) {
     const shown = this.spaces.get(space.name) || this.makeSpace(space.name);
-    shown.title.hidden = !isTitled;
+    shown.title.classList.toggle('hidden', !isTitled);
     for (const run of space.runs) {
       const key = JSON.stringify([space.name, run.backend, run.id]);
       let card = this.cards.get(key);

@@ -85,8 +85,8 @@ class Run {
     this.change('tone', [tone, this.isOpen], () => {
       this.root.className = `run ${tone}${this.isOpen ? ' open' : ''}`;
     });
-    this.change('badge', state, () => {
-      this.badge.className = `badge ${state.tone}`;
+    this.change('badge', [state, tone], () => {
+      this.badge.className = `badge ${tone === 'bad' ? 'calm' : state.tone}`;
       setText(this.badge, state.name);
     });
     this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
@@ -148,7 +148,7 @@ class Run {
     this.change('call', run.state === 'last_call' && run.last_call_ends, () => this.showCall());
     this.change('hints', run.hints, () => {
       p.hints.hidden = run.hints.length === 0;
-      p.hints.replaceChildren(...run.hints.map((hint) => el('p', {class: 'hint'}, named(hint))));
+      p.hints.replaceChildren(...run.hints.map((hint) => el('p', {class: 'hint'}, named(hint.charAt(0).toUpperCase() + hint.slice(1)))));
     });
     this.change('nodes', [run.nodes, run.node_map, run.missing, run.missing_count, run.state], () => p.nodes.update(run));
     this.change('missing', [run.missing, run.missing_count], () => this.showMissing());
@@ -190,7 +190,7 @@ class Run {
     this.parts.missing.root.hidden = run.missing_count === 0;
     this.parts.missing.inner.replaceChildren(
       ...(rows.length > 0 ? [tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, 'Missing nodes')] : []),
-      ...(rest > 0 ? [el('p', {class: 'more'}, rows.length > 0 ? `${number(rest)} more, which rdzvd cannot name.`
+      ...(rest > 0 ? [el('p', {class: 'more'}, rows.length > 0 ? `${number(rest)} more ${rest === 1 ? 'is' : 'are'} missing; rdzvd does not know the name.`
         : `${many(rest, 'node')} of those expected ${rest === 1 ? 'has' : 'have'} not come yet: look whether ${rest === 1 ?
           'it was' : 'they were'} started, and can reach this address.`)] : []));
   }
@@ -249,7 +249,7 @@ async function getJson(path) {
 function tableOf(heads, rows, name) {
   return el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name},
     el('table', null, el('thead', null, el('tr', null, ...heads.map((text) => el('th', {scope: 'col'}, text)))),
-      el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell) => el('td', null, cell)))))));
+      el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell, i) => el('td', {'data-head': heads[i]}, cell || null)))))));
 }
 
 function showBarriers(part, barriers) {
