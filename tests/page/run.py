@@ -298,7 +298,7 @@ def judge(b, program, where):
       const done = arguments[arguments.length - 1];
       axe.run(document).then((r) => done(r.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.target + ': ' +
         n.any.concat(n.all, n.none).map((c) => c.message).join('; '))])), (e) => done([['critical', String(e), []]]));""")
-    check(not found, "%s: axe finds %s" % (where, found))
+    check(not found, "%s: axe finds %s" % (where, str(found)[:3000]))
 
 
 @case
