@@ -44,7 +44,7 @@ class Nodes {
 
   setForm(form) {
     this.form = form;
-    this.legend.className = `legend ${form}`;
+    this.legend.className = form === 'plot' ? 'legend plot' : 'legend';
     this.chose = false;
     setText(this.chosen, '');
     if (form === 'plot') {

@@ -30,7 +30,9 @@ function missingWords(run) {
   const words = [el('strong', null, run.missing_count === 1 ? '1 node is missing' : `${number(run.missing_count)} nodes are missing`)];
   gone.forEach((node, i) => {
     words.push(i === 0 ? ': ' : ', ', named(fullName(node)), ` — ${WHY[node.why] || node.why}`);
-    if (node.since !== undefined) words.push(', ', ticking('ago', node.since), ' ago');
+    if (node.since === undefined) return;
+    if (node.why === 'silent') words.push(' for ', ticking('ago', node.since));
+    else words.push(' ', ticking('ago', node.since), ' ago');
   });
   const rest = run.missing_count - gone.length;
   if (rest > 0 && gone.length > 0) words.push(`, and ${number(rest)} more`);
