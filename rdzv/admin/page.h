@@ -1,5 +1,5 @@
-/* The status page, GET /: one HTML file that shows /rdzv/v1/status as it changes. Its sources are in
- * page/; a relay has it, too, so that it opens while the store is away. */
+/* The status page, GET /: one HTML file that shows /rdzv/v1/status as it changes. Its sources are
+ * in page/; a relay has it, too, so that it opens while the store is away. */
 #pragma once
 
 #include "rdzv/http/reply.h"

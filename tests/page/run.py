@@ -24,7 +24,8 @@ from agents import Agent, wait_request
 
 import cases
 from cases import case, check
-from servers import Rdzvd, free_port
+import servers
+from servers import free_port
 
 AXE = "4.10.3"
 JOIN_S = 1.0       # from a join to the page that shows it
@@ -34,6 +35,15 @@ WATCH_ERRORS = """
   window.refused = [];
   addEventListener('securitypolicyviolation', (e) => refused.push(e.effectiveDirective));
 """
+
+
+class Rdzvd(servers.Rdzvd):
+    """It has ended well, or as this test has ended it."""
+
+    def __exit__(self, *exc):
+        code = self.process.poll() if self.process.poll() is not None else self.stop()
+        if exc[0] is None:
+            check(code in (0, -signal.SIGKILL), "rdzvd ended with %d:\n%s" % (code, self.log()))
 
 
 class Window:
