@@ -6,6 +6,7 @@ The jobs are scripted agents; tests/torch/status.py looks at the page of real on
 by axe-core, of npm, at a fixed version; where npm does not reach it, that case is skipped.
 """
 
+import functools
 import http.client
 import os
 import re
@@ -23,8 +24,8 @@ import webdriver
 from agents import Agent, wait_request
 
 import cases
-from cases import case, check
 import servers
+from cases import case, check
 from servers import free_port
 
 AXE = "4.10.3"
@@ -67,6 +68,14 @@ class Window:
     def close(cls):
         if cls.browser is not None:
             cls.browser.close()
+
+
+def in_browser(function):
+    """A case that is skipped where there is no browser."""
+    @functools.wraps(function)
+    def run():
+        return webdriver.missing() or function()
+    return case(run)
 
 
 def request(port, method="GET", path="/", **headers):
@@ -132,7 +141,7 @@ def a_page_that_is_known_is_not_sent_again():
 # ------------------------------------------------------------ what is shown
 
 
-@case
+@in_browser
 def it_begins_with_how_to_begin():
     with Rdzvd() as server:
         b = Window.open(server.url)
@@ -141,7 +150,7 @@ def it_begins_with_how_to_begin():
         is_quiet(b)
 
 
-@case
+@in_browser
 def it_names_who_is_missing():
     with Rdzvd("--expect=4") as server:
         agents = three_of_four(server)
@@ -156,7 +165,7 @@ def it_names_who_is_missing():
         is_quiet(b)
 
 
-@case
+@in_browser
 def it_says_who_waits_for_which_key():
     with Rdzvd() as server:
         agents = three_of_four(server)
@@ -171,7 +180,7 @@ def it_says_who_waits_for_which_key():
         is_quiet(b)
 
 
-@case
+@in_browser
 def a_join_shows_within_a_second():
     with Rdzvd() as server:
         first = Agent(server.port, "job", "first.train", pid=1)
@@ -190,7 +199,7 @@ def a_join_shows_within_a_second():
         is_quiet(b)
 
 
-@case
+@in_browser
 def names_are_text_and_no_markup():
     with Rdzvd() as server:
         agent = Agent(server.port, HOSTILE, HOSTILE, pid=1)
@@ -208,7 +217,7 @@ def names_are_text_and_no_markup():
         is_quiet(b)
 
 
-@case
+@in_browser
 def the_policy_holds():
     with Rdzvd() as server:
         b = Window.open(server.url)
@@ -232,7 +241,7 @@ def the_policy_holds():
 # ------------------------------------------------------------ with the keyboard, and read aloud
 
 
-@case
+@in_browser
 def everything_is_within_reach_of_the_keyboard():
     with Rdzvd("--expect=4") as server:
         agents = three_of_four(server)
@@ -261,7 +270,7 @@ def everything_is_within_reach_of_the_keyboard():
         is_quiet(b)
 
 
-@case
+@in_browser
 def what_changes_is_read_aloud_and_not_too_much():
     with Rdzvd() as server:
         agents = three_of_four(server)
@@ -311,7 +320,7 @@ def judge(b, program, where):
     check(not found, "%s: axe finds %s" % (where, str(found)[:3000]))
 
 
-@case
+@in_browser
 def axe_finds_nothing():
     program = axe()
     if program is None:
@@ -342,7 +351,7 @@ def axe_finds_nothing():
 # ------------------------------------------------------------ many
 
 
-@case
+@in_browser
 def ten_thousand_nodes_stay_smooth():
     with Rdzvd() as server:
         crowd = scenes.Crowd(server.port, "crowd", 10000)
@@ -403,7 +412,7 @@ class Forward:
             pass
 
 
-@case
+@in_browser
 def operators_find_runs_of_all_spaces():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rdzvd.sock")
@@ -430,7 +439,7 @@ def operators_find_runs_of_all_spaces():
 # ------------------------------------------------------------ without a connection
 
 
-@case
+@in_browser
 def it_says_since_when_there_is_no_connection_and_comes_back():
     port = free_port()
     address = "127.0.0.1:%d" % port
@@ -452,7 +461,7 @@ def it_says_since_when_there_is_no_connection_and_comes_back():
         b.wait("return document.getElementById('news').textContent === 'Connected again'")
 
 
-@case
+@in_browser
 def a_relay_says_that_it_is_one():
     port = free_port()
     store = Rdzvd(listen=("127.0.0.1:%d" % port,))
@@ -475,11 +484,6 @@ def a_relay_says_that_it_is_one():
 
 
 if __name__ == "__main__":
-    lacks = webdriver.missing()
-    if lacks is not None:
-        print("skip: %s" % lacks)
-        print("0 passed, 0 failed, 1 skipped")
-        sys.exit(0)
     try:
         result = cases.run("tests/page/run.py")
     finally:

@@ -256,7 +256,10 @@ class Plot {
     });
     /* Few that are no plain participants are drawn large enough to be seen, over their neighbours. */
     const large = others.length * 10 < this.cells.length ? Math.max(size, 9) : size;
-    for (const i of others) this.drawMark(this.cells[i].kind, this.x(i) + (size - large) / 2, this.y(i) + (size - large) / 2, large, large > size);
+    const inset = (size - large) / 2;
+    this.pen.fillStyle = this.colors.ground;
+    if (large > size) for (const i of others) this.pen.fillRect(this.x(i) + inset - 1.5, this.y(i) + inset - 1.5, large + 3, large + 3);
+    for (const i of others) this.drawMark(this.cells[i].kind, this.x(i) + inset, this.y(i) + inset, large);
     if (this.focused) {
       this.pen.strokeStyle = this.colors.at;
       this.pen.lineWidth = 2;
@@ -267,13 +270,9 @@ class Plot {
   x(at) { return at % this.columns * this.pitch; }
   y(at) { return Math.floor(at / this.columns) * this.pitch; }
 
-  drawMark(kind, x, y, size, isOver) {
+  drawMark(kind, x, y, size) {
     const pen = this.pen;
     const line = size > 8 ? 2 : 1;
-    if (isOver) {
-      pen.fillStyle = this.colors.ground;
-      pen.fillRect(x - 1.5, y - 1.5, size + 3, size + 3);
-    }
     pen.fillStyle = pen.strokeStyle = this.colors[kind];
     pen.lineWidth = line;
     pen.beginPath();

@@ -349,9 +349,10 @@ class Page {
     const port = location.port || '80';
     $('empty').replaceChildren(el('h3', null, 'No runs yet'),
       el('p', null, 'Point torchrun at this rdzvd, and its run appears here as soon as the first node joins.'),
-      el('pre', {tabindex: '0', 'aria-label': 'Example'}, `torchrun --nnodes=2:4 --nproc-per-node=8 \\
-    --rdzv-backend=c10d --rdzv-endpoint=${isLocal ? 'THIS_HOST' : name}:${isLocal ? '29400' : port} \\
-    --rdzv-id=my-run train.py`),
+      el('pre', null, `torchrun --nnodes=2:4 --nproc-per-node=8 \\
+  --rdzv-backend=c10d --rdzv-id=my-run \\
+  --rdzv-endpoint=${isLocal ? 'THIS_HOST' : name}:${isLocal ? '29400' : port} \\
+  train.py`),
       el('p', null, isLocal ? 'THIS_HOST is the address at which nodes reach rdzvd. ' : '',
         'With --expect=N rdzvd also says how many nodes have not come yet.'));
   }

@@ -137,7 +137,7 @@ class Run {
       rounds: part('Rounds'),
     };
     const p = this.parts;
-    this.body.append(p.call, p.hints, p.nodes.root, p.missing.root, p.barriers.root, p.waits.root, p.rounds.root, p.numbers);
+    this.body.append(p.call, p.hints, p.missing.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
     p.nodes.query = this.query || '';
   }
 
