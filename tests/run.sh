@@ -85,9 +85,10 @@ joined()
     [ "$status" -eq 0 ] || { echo "0 passed, 1 failed"; exit 1; }
 }
 
-install_torch()
+install_more()
 {
     install_venv
+    install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
     [ "$ALL" = no ] || install_trees
 }
 
@@ -154,7 +155,7 @@ fi
 SAN="-Db_sanitize=address,undefined -Db_lundef=false"
 build gcc gcc
 joined
-aside install-torch install_torch
+aside install-more install_more
 build asan clang $SAN
 if [ "$ALL" = yes ]; then
     build clang clang
@@ -216,6 +217,7 @@ fi
 step client-library $PYTHON tests/client/library.py
 step client-install env RDZVD="$PLAIN" $PYTHON tests/client/library.py installed
 step client-ctl $PYTHON tests/client/ctl.py
+step page $PYTHON tests/page/run.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"

@@ -82,7 +82,7 @@ static void write_counters(struct writer *w, const struct status_scope *scope)
 
     writer_str(w, "{\"now\":");
     json_time_us(w, engine_wall_ns(scope->net->engine) / 1000);
-    if (scope->space == NULL) {
+    if (scope->has_requests) {
         json_member_u64(w, "c10d_requests", stats_c10d_requests(stats));
         json_member_u64(w, "http_requests", stats->http_requests);
     }

@@ -87,6 +87,7 @@ struct reply {
     const char *allow;     /* of a 405; NULL: none */
     bool nosniff;          /* X-Content-Type-Options: nosniff, as Go's http.Error() sets it */
     bool no_store;         /* Cache-Control: no-store */
+    const char *headers;   /* more of them, whole lines; NULL: none */
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
@@ -101,7 +102,7 @@ void reply_send(const struct http_request *r, const struct reply *reply);
 
 /* The status line and all headers but Content-Length and Location; for reply.c and session.c. They
  * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
-#define REPLY_HEAD_ROOM 1024
+#define REPLY_HEAD_ROOM 1280
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
 /* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False,

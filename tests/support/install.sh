@@ -2,11 +2,12 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [venv] [trees] [all]     (no name: build, test and venv)
+#   install.sh [build] [run] [test] [browser] [venv] [trees] [all]     (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
 #   run     what deploy/quickstart.sh needs beside the build and torch
 #   test    fuzzers, valgrind, real etcd and its clients, Debian's torch 1.13.1
+#   browser Chromium and its driver (100 MB of packages), and npm for axe-core
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   all     everything above
@@ -24,6 +25,7 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libpro
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
     etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff zsh fish prometheus"
+BROWSER_PACKAGES="chromium chromium-driver"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }
@@ -87,6 +89,12 @@ apt_install()
 install_build() { apt_install $BUILD_PACKAGES; }
 install_run() { apt_install $RUN_PACKAGES; }
 install_test() { apt_install $TEST_PACKAGES; }
+
+install_browser()
+{
+    apt_install $BROWSER_PACKAGES
+    command -v npm >/dev/null || apt_install npm # which a machine may have from elsewhere
+}
 
 # One at a time per cache: two test runs that start together build each part once.
 cache_lock()
@@ -199,6 +207,7 @@ install_all()
 {
     install_build
     install_test
+    install_browser
     torch_venv
     install_trees
 }
@@ -207,7 +216,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | venv | trees | all) "install_$part" ;;
+        build | run | test | browser | venv | trees | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done
