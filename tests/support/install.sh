@@ -23,7 +23,7 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libpro
     libcurl4-openssl-dev python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
-    etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff zsh fish"
+    etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff man-db zsh fish systemd"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }
