@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import cases  # noqa: E402
 from agents import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import free_port, rdzvd_binary  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 FOLDER = tempfile.TemporaryDirectory()
@@ -290,6 +290,56 @@ def the_service_is_kept_in():
     done = run("systemd-analyze", "security", "--offline=true", "--threshold=" + SECURITY_MOST, "--no-pager",
                unit("rdzvd.service"))
     check(done.returncode == 0, done.stdout[-400:] + done.stderr)
+
+
+def system_calls(filters):
+    """The names of what SystemCallFilter= lines admit, one after the other."""
+    sets, name = {}, None
+    for line in run("systemd-analyze", "syscall-filter", "--no-pager").stdout.splitlines():
+        word = line.split("#")[0].strip()
+        if line.startswith("@"):
+            name = word
+            sets[name] = []
+        elif word and name:
+            sets[name].append(word)
+
+    def expand(word):
+        return {word} if word[0] != "@" else set().union(*map(expand, sets[word]))
+
+    admitted = set()
+    for line in filters:
+        words = set().union(*map(expand, line.lstrip("~").split()))
+        admitted = admitted - words if line.startswith("~") else admitted | words
+    return admitted
+
+
+@case
+def the_service_may_do_what_rdzvd_does():
+    """Each system call of a store with a journal, passwords and a relay is one that the unit admits."""
+    if not shutil.which("strace") or not shutil.which("systemd-analyze"):
+        return "there is no strace, or no systemd-analyze"
+    filters = re.findall(r"^SystemCallFilter=(.*)$", read("lib/systemd/system/rdzvd.service"), re.M)
+    admitted = system_calls(filters)
+    check("epoll_wait" in admitted and "fdatasync" in admitted and not {"mount", "ptrace", "sched_setscheduler"} & admitted, str(admitted))
+    with tempfile.TemporaryDirectory() as folder:
+        trace = ["strace", "-D", "-f", "-q", "--seccomp-bpf", "-e", "signal=none", "-o"]
+        with Rdzvd("--data-dir=" + folder + "/data", "--sync=always", wrapper=trace + [folder + "/store"],
+                   binary=at("bin", "rdzvd")) as store:
+            with Rdzvd("--upstream=localhost:%d" % store.port, wrapper=trace + [folder + "/relay"],
+                       binary=at("bin", "rdzvd")) as relay:
+                check(Peer(relay.port).add(b"/n", 1) == 1, "served")
+                for path, body in (("/v2/auth/users/root", '{"user": "root", "password": "x"}'), ("/v2/keys/a", "value=1")):
+                    done = run("curl", "-sf", "-X", "PUT", "-d", body, store.url + path)
+                    check(done.returncode == 0, path + done.stdout)
+                for path in ("/metrics", "/readyz", "/rdzv/v1/status"):
+                    check(run("curl", "-sf", store.url + path).returncode == 0, path)
+        for name in ("store", "relay"):
+            while "+++ exited with 0 +++" not in read_file(os.path.join(folder, name)):
+                pass  # strace writes it, and goes on a moment longer than rdzvd
+            calls = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", read_file(os.path.join(folder, name)), re.M))
+            check({"epoll_wait", "accept4"} <= calls, str(calls))
+            # That of strace and of the kernel before rdzvd runs.
+            check(calls - {"execve"} <= admitted, "%s: not admitted: %s" % (name, calls - admitted))
 
 
 @case

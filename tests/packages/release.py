@@ -37,8 +37,8 @@ from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port  # noqa: E402
 
 ARCHITECTURES = ("amd64", "arm64")
-IMAGE_MOST = 2_000_000  # bytes that a machine fetches
-PROGRAM_MOST = 2 * 1024 * 1024
+IMAGE_MOST = 2_000_000  # bytes that a machine fetches; it has 1 MB
+PROGRAM_MOST = 2_250_000  # bytes of rdzvd, of which glibc and libcrypt are more than half
 USER = 65532
 EMULATOR = "/usr/bin/qemu-aarch64-static"
 RDZVD = "/usr/local/bin/rdzvd"

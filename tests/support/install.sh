@@ -24,7 +24,7 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libpro
     libcurl4-openssl-dev python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
-    etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff man-db zsh fish systemd"
+    etcd-client python3-etcd python3-torch python3-yaml iproute2 git groff man-db zsh fish systemd strace"
 PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
     debootstrap util-linux unzip"
 TREE_PACKAGES="debootstrap util-linux"
