@@ -37,7 +37,7 @@ const char rewrite_help[] =
     "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
     "                       StatefulSet\n"
     "  --image IMAGE        of rdzvd (" IMAGE ")\n"
-    "  --metrics annotations|servicemonitor\n"
+    "  --metrics annotations\n"
     "                       let Prometheus find the store's metrics, as rdzv.metrics of emit\n"
     "  --diff               print a unified diff instead of the files\n"
     "  --in-place           write the files that change, and keep each old one as FILE.bak\n"
@@ -118,9 +118,9 @@ static void read_arguments(int argc, char **argv, struct rewrite_options *o, str
                       "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
         options_error(d, "--image %s: this is no name of an image", o->image);
-    if (o->metrics != NULL && strcmp(o->metrics, "annotations") != 0 &&
-        strcmp(o->metrics, "servicemonitor") != 0)
-        options_error(d, "--metrics %s: write annotations or servicemonitor", o->metrics);
+    if (o->metrics != NULL && strcmp(o->metrics, "annotations") != 0)
+        options_error(d, "--metrics %s: write annotations; emit makes a ServiceMonitor, too",
+                      o->metrics);
     for (size_t i = 0; i < o->path_count; i++) {
         if (o->in_place && strcmp(o->paths[i], "-") == 0)
             options_error(d, "the standard input cannot be written in place: leave out --in-place");
