@@ -199,7 +199,7 @@ else
 fi
 step process $PYTHON tests/process/run.py
 step observe $PYTHON tests/process/observe.py
-step monitoring $PYTHON tests/monitoring/run.py
+step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep
 else

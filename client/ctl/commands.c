@@ -117,7 +117,7 @@ const struct ctl_command ctl_commands[] = {
      1u << OPTION_COUNT,
      "who asks the store for what, just now",
      "Prints requests as the store carries them out: time, client, space, operation, length and "
-     "key; of HTTP, method and path. It never shows values. This is a sample, of at most 2000 "
+     "key; of HTTP, method and path. It never shows values. This is a sample, of at most 500 "
      "requests a second, and of each client the first few that come together; how many more there "
      "were is said. It costs the store less than a tenth of its throughput, and nothing when it "
      "has ended. -o json prints one object a line. For operators: use a Unix socket, or "

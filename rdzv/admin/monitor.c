@@ -13,7 +13,7 @@
 
 /* A sample takes at most so many bytes: a byte of a key, six. */
 #define SAMPLE_MAX (MONITOR_KEY_MAX * 6 + 1024)
-#define TEXT_MAX   (256u << 10)
+#define TEXT_MAX   (128u << 10)
 
 struct monitor_client {
     struct http_job job; /* the first member */

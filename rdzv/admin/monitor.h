@@ -11,7 +11,7 @@
 
 #include "rdzv/http/reply.h"
 
-#define MONITOR_SAMPLES 200
+#define MONITOR_SAMPLES 50
 #define MONITOR_AT_ONCE 8
 #define MONITOR_CLIENTS 8
 #define MONITOR_KEY_MAX 200 /* bytes of a key that are shown */

@@ -160,6 +160,17 @@ def a_store_expects_the_pods_that_its_job_has(_):
             same([a for a in args if a.startswith("--expect")], expected, replicas)
 
 
+def a_store_is_scraped_where_that_is_asked_for(_):
+    """At a port of its own; and check finds nothing that keeps Prometheus out."""
+    for name in ("volcano-etcd.yaml", "pytorchjob-etcd.yaml"):
+        out, _ = rewrite(["--metrics=annotations", os.path.join(INPUTS, name)], code=0)
+        check('prometheus.io/port: "29401"' in out.decode(), name)
+        check("--listen-metrics-urls=http://0.0.0.0:29401" in next(store_arguments(documents(out))), name)
+        done = subprocess.run([MANIFEST, "check", "--rule=scrape-blocked", "-"], input=out,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        same(done.returncode, 0, done.stdout)
+
+
 def arguments_are_rdzvds(_):
     """Every argument list that comes out is one that the daemon takes."""
     count = 0
@@ -434,6 +445,7 @@ def arguments(_):
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),
                        (["--image=", "-"], "no name of an image"),
+                       (["--metrics=servicemonitor", "-"], "write annotations; emit"),
                        (["untouched.yaml", "untouched.yaml"], "named twice"),
                        (["missing.yaml"], "missing.yaml: cannot be read")):
         out, err = rewrite(args, data=b"", code=2)
@@ -735,7 +747,7 @@ def validator(_):
 
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
-         a_store_expects_the_pods_that_its_job_has, words, continued_lines, shapes, refusals,
+         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 
