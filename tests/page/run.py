@@ -147,6 +147,7 @@ def it_begins_with_how_to_begin():
         b = Window.open(server.url)
         b.wait_text("No runs yet")
         check("--rdzv-endpoint=" in b.text(), b.text())
+        b.wait_text("c10d per second")
         is_quiet(b)
 
 
@@ -177,6 +178,31 @@ def it_says_who_waits_for_which_key():
         b.wait_text("agents/wait/for/this")
         b.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         check(peer.name in b.text() and "a.train (pid 40), rank 0" in b.text(), b.text())
+        is_quiet(b)
+
+
+@in_browser
+def earlier_rounds_are_shown_when_they_are_asked_for():
+    def begin(state):
+        state.round += 1
+        state.complete = False
+        state.participants.clear()
+
+    with Rdzvd() as server:
+        agents = three_of_four(server)
+        for _ in range(7):
+            agents["a"].read()
+            agents["a"].write(begin)
+            for name in "abc":
+                agents[name].read()
+                agents[name].join(complete=name == "c")
+        b = Window.open(server.url)
+        b.wait_text("Show earlier rounds")
+        rounds = "return [...document.querySelectorAll('.rounds b')].map((e) => e.textContent)"
+        check(b.run(rounds) == ["Round %d" % i for i in (7, 6, 5, 4, 3)], b.run(rounds))
+        b.run("document.querySelector('.plain').click()")
+        b.wait_text("Round 0")
+        check(b.run(rounds) == ["Round %d" % i for i in range(7, -1, -1)], b.run(rounds))
         is_quiet(b)
 
 
@@ -424,6 +450,9 @@ def operators_find_runs_of_all_spaces():
             b = Window.open(server.url)
             b.wait_text("a.train")
             check("team-b" not in b.text() and "b.train" not in b.text(), "a listener shows its own space alone")
+            b = Window.open("http://127.0.0.1:%d" % server.ports[1])
+            b.wait_text("Open waits")  # of the first event of counters
+            check("b.train" in b.text() and "per second" not in b.text(), "what is asked for elsewhere is counted here")
             forward = Forward(path)
             b = Window.open("http://127.0.0.1:%d/#run=job&space=team-b" % forward.port)
             b.wait_text("Space team-b")

@@ -51,7 +51,10 @@ function leadOf(run) {
   if (run.state === 'joining') {
     return [here, run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
   }
-  return [run.waiting > 0 ? `${here}${many(run.waiting, 'node waits', 'nodes wait')} for the next round.` : here.trim()];
+  const lines = [here];
+  if (run.waiting > 0) lines.push(`${many(run.waiting, 'node waits', 'nodes wait')} for the next round. `);
+  if (run.waits_count > 0) lines.push(`${many(run.waits_count, 'client waits', 'clients wait')} for keys that nobody has written.`);
+  return lines;
 }
 
 class Run {
@@ -94,7 +97,8 @@ class Run {
     this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
       ...(run.round !== undefined ? [`round ${run.round} · `] : []), run.backend,
       ...(run.since !== undefined ? [' · for ', ticking('ago', run.since)] : [])));
-    this.change('lead', [run.state, run.missing, run.missing_count, thereOf(run), run.waiting, run.expect, run.min],
+    this.change('lead', [run.state, run.missing, run.missing_count, thereOf(run), run.waiting, run.expect, run.min,
+      run.waits_count],
       () => this.lead.replaceChildren(...leadOf(run)));
     if (this.isOpen) this.updateBody();
   }
