@@ -216,12 +216,19 @@ static void mark(struct journal_writer *w)
     pthread_mutex_lock(&w->lock);
 }
 
+/* Mode batch: what was written before a write failed has been answered, and is synced in time all
+ * the same. */
+static bool may_sync(const struct journal_writer *w)
+{
+    return w->mode == JOURNAL_WRITER_BATCH && (!w->failed || !journal_is_tainted(w->journal));
+}
+
 static bool step_journal(struct journal_writer *w)
 {
     int error = 0;
 
-    if (w->failed || (w->mode == JOURNAL_WRITER_BATCH && !sync_is_due(w)) ||
-        (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL))
+    if (w->mode == JOURNAL_WRITER_BATCH ? !may_sync(w) || !sync_is_due(w)
+                                        : w->failed || w->unwritten == NULL)
         return false;
     if (w->mode == JOURNAL_WRITER_ALWAYS)
         error = write_gathered(w, journal_append);
@@ -356,7 +363,8 @@ static bool step_disk(struct journal_writer *w)
 
 static void wait_for_work(struct journal_writer *w)
 {
-    uint64_t until = w->failed ? w->retry_at_ns : w->sync_at_ns;
+    uint64_t sync = may_sync(w) ? w->sync_at_ns : 0;
+    uint64_t until = w->failed && (sync == 0 || w->retry_at_ns < sync) ? w->retry_at_ns : sync;
     const struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
 
     if (until == 0)

@@ -2,7 +2,8 @@
  * memory and chance in its hands (world.h): the store dies at any call of its disk, loses power, is
  * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
  * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
- * once and in order, and forgets nothing (relay_model.h); none of them is ended without a reason;
+ * once and in order, and forgets nothing (relay_model.h), or after a power cut in mode batch no
+ * more than the last --sync-interval; none of them is ended without a reason;
  * and at the end nothing is left of them.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
@@ -31,6 +32,8 @@
 #define ACTIVE_STEPS 500
 #define STEPS_MOST   200000
 #define MS           UINT64_C(1000000)
+#define COMMITS      4000
+#define SYNC_MS      50 /* a sync takes no longer */
 
 struct process {
     struct server server;
@@ -44,6 +47,8 @@ struct process {
 static struct {
     uint64_t seed, at;
     bool always;             /* --sync=always: power may be cut */
+    bool loses;              /* --sync=batch, and power may be cut: what comes then is not judged */
+    bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
@@ -51,10 +56,15 @@ static struct {
     bool begun[CLIENTS];
     unsigned faults, ids;
     uint64_t empties_ns; /* a full disk is emptied then */
+    uint64_t lived_ns;   /* the store has done something then */
     uint64_t ended_ns;   /* the store has died or ended then; 0: it has not yet */
     uint64_t empty_ns;   /* the relays have had no session since then */
     struct process processes[PROCESSES];
+    size_t commit_count;
     struct scripted clients[CLIENTS + 1];
+    struct {
+        uint64_t number, at_ns;
+    } commits[COMMITS]; /* of a world that loses */
 } world;
 
 static struct scripted *const auditor = &world.clients[CLIENTS];
@@ -139,8 +149,9 @@ static void end_process(int p)
 /* The store's files as they are after its death. */
 static void end_disk(void)
 {
-    if (world.always && chance(2)) {
+    if ((world.always || world.loses) && chance(2)) {
         sums.powers++;
+        world.has_lost = world.loses;
         sim_disk_cut_power(world_disk);
     } else {
         sim_disk_kill(world_disk);
@@ -161,6 +172,42 @@ static void kill_store(void)
     world.processes[STORE].starts_ns = world_now_ns + draw(1500) * MS;
 }
 
+/* When answers might go that depend on this batch, and those before it. */
+static void note_commits(void)
+{
+    uint64_t number = world.processes[STORE].server.engine.committed;
+    size_t count = world.commit_count;
+
+    if (!world.loses || (count > 0 && world.commits[count - 1].number >= number))
+        return;
+    if (count == COMMITS)
+        world_fail("more than %d commits", COMMITS);
+    world.commits[count].number = number;
+    world.commits[count].at_ns = world_now_ns;
+    world.commit_count++;
+}
+
+/* What a power cut has taken in mode batch was not older than --sync-interval, and a sync, when the
+ * last process to run ended; what that has found at its start is as old as that. Nobody judges what
+ * clients would be answered from now on: they go. */
+static void check_lost(uint64_t kept)
+{
+    for (size_t i = 0; i < world.commit_count; i++) {
+        uint64_t age_ms = (world.lived_ns - world.commits[i].at_ns) / MS;
+
+        if (world.commits[i].number > kept && age_ms > configs[0][STORE].sync_interval_ms + SYNC_MS)
+            world_fail("batch %" PRIu64 " was answered %" PRIu64 " ms before its end, and "
+                       "the last one that is left is %" PRIu64,
+                       world.commits[i].number, age_ms, kept);
+    }
+    world.is_over = true;
+    for (unsigned i = 0; i <= CLIENTS; i++) {
+        if (world.clients[i].state != CLIENT_NONE && world.clients[i].state != CLIENT_ENDED)
+            scripted_leave(&world.clients[i]);
+        world.clients[i].state = CLIENT_NONE;
+    }
+}
+
 /* All the time that it was away is given to those whose deadlines it keeps. */
 static void check_away(const struct data_dir *d)
 {
@@ -169,6 +216,16 @@ static void check_away(const struct data_dir *d)
     if (d->found && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
         world_fail("the store was away for %" PRIu64 " ms, and knows of %" PRIu64, away_ms,
                    d->away_ms);
+}
+
+static void check_start(const struct server *s)
+{
+    check_away(&s->store.data);
+    if (world.has_lost)
+        check_lost(s->engine.committed);
+    world.has_lost = false;
+    world.commit_count = 0;
+    note_commits(); /* all that is here */
 }
 
 static void start(int p)
@@ -192,7 +249,7 @@ static void start(int p)
     else if (result != 0)
         world_fail("process %d does not start", p);
     else if (p == STORE)
-        check_away(&process->server.store.data);
+        check_start(&process->server);
 }
 
 static void iterate(int p)
@@ -210,6 +267,10 @@ static void iterate(int p)
     world_current = OUTSIDE;
     if (p == STORE && world_is_over[STORE])
         kill_store();
+    else if (p == STORE)
+        note_commits();
+    if (p == STORE && process->up)
+        world.lived_ns = world_now_ns;
 }
 
 /* True: it had something to do. */
@@ -393,7 +454,7 @@ static bool step_client(unsigned i)
     }
     if (c == auditor)
         return moved;
-    if (c->state == CLIENT_NONE && !world.heals && chance(20))
+    if (c->state == CLIENT_NONE && !world.heals && !world.is_over && chance(20))
         begin_client(i);
     if (c->state > CLIENT_GREETS && !c->steady && !world.heals && chance(400)) {
         sums.leaves++;
@@ -534,14 +595,15 @@ static void audit(void)
     int home = (int)draw(PROCESSES);
 
     do {
-        while (auditor->state == CLIENT_NONE) {
+        while (auditor->state == CLIENT_NONE && !world.is_over) {
             if (store_takes_changes())
                 scripted_audit(auditor, IDS - 1, home, world.ids);
             step();
         }
         step();
-    } while (auditor->state != CLIENT_DONE);
-    scripted_leave(auditor);
+    } while (auditor->state != CLIENT_DONE && !world.is_over);
+    if (auditor->state != CLIENT_NONE)
+        scripted_leave(auditor);
 }
 
 static void heal(void)
@@ -623,6 +685,7 @@ static void begin_world(uint64_t seed, uint64_t at)
     for (int p = 0; p < PROCESSES; p++)
         world_is_over[p] = true;
     world.always = chance(2);
+    world.loses = !world.always && chance(4);
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
     disk_new(draw(UINT64_MAX));
     if (at != 0 && at != UINT64_MAX)
@@ -667,7 +730,8 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
     if (chance(2) && world.processes[STORE].up)
         kill_store();
     audit();
-    model_judge();
+    if (!world.is_over)
+        model_judge();
     for (unsigned i = 0; i < CLIENTS; i++) {
         if (world.clients[i].state == CLIENT_DONE)
             scripted_leave(&world.clients[i]);
