@@ -105,7 +105,8 @@ static void tell_survivors(struct step *s, const char *why)
 
 /* --- A node whose connection has ended. --- */
 
-/* Another connection of the same node: a clone of the agent's store, or its successor. */
+/* Another connection of the same node: a clone of the agent's store, or its successor. One that is
+ * away, or has another clock, was its predecessor, and nobody has heard of it since. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     struct agent *a;
@@ -113,7 +114,8 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
     if (!gone->is_listed)
         return true;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a != gone && a->has_node && torch_node_compare(&a->node, &gone->node) == 0)
+        if (a != gone && a->has_node && !a->away && skew_is_same(a, gone) &&
+            torch_node_compare(&a->node, &gone->node) == 0)
             return run_list_again(run, gone, a);
     }
     return false;

@@ -64,6 +64,8 @@ struct wish;
 void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The same, if there is one in what it wants to write. */
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
+/* They may be on one machine. */
+bool skew_is_same(const struct agent *a, const struct agent *b);
 /* The agent no longer exists. */
 void skew_forget(struct step *s, struct agent *a);
 /* True: the agent is to see this text and not the value, which has times of other clocks. It lives

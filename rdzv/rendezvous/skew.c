@@ -30,6 +30,11 @@ static bool is_near(int64_t a, int64_t b)
     return !__builtin_sub_overflow(a, b, &apart) && apart <= SKEW_STEP_US && apart >= -SKEW_STEP_US;
 }
 
+bool skew_is_same(const struct agent *a, const struct agent *b)
+{
+    return is_near(a->skew_us, b->skew_us);
+}
+
 static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
 {
     s->run->skewed -= a->skew_us != 0;

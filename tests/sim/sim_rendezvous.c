@@ -35,7 +35,7 @@
 #define SETTLE_MS   150000
 #define STEADY_MS   1500
 #define SPLIT_MS    4000  /* how long a node takes to notice that it was replaced */
-#define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
+#define QUEUED_MS   8000  /* how long a request is held by the queue, at most */
 #define WORKERS_MS  2000  /* how long workers load torch before they come */
 #define GONE_MS     30000 /* when the daemon notices that a host is gone */
 #define SESSION_MS  60000 /* for how long the daemon keeps the session of a relay that is away */
