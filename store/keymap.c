@@ -113,7 +113,7 @@ static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *v
     e->value = value;
 }
 
-struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
+static inline struct blob *exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
@@ -126,6 +126,11 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
     keymap_keep_bytes(m, value->len, old->len);
     e->value = value;
     return old;
+}
+
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
+{
+    return exchange(m, e, value);
 }
 
 /* A value that was there. */
@@ -141,7 +146,7 @@ static inline void let_go(struct keymap *m, struct blob *old)
 
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
-    struct blob *old = keymap_exchange(m, e, value);
+    struct blob *old = exchange(m, e, value);
 
     if (old != NULL)
         let_go(m, old);

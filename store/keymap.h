@@ -106,12 +106,12 @@ struct key_picks {
     uint64_t changes;     /* keymap.picked_changes when it began */
     size_t room;
     size_t count;
-    size_t freed;     /* so many are let go of */
-    size_t cost;      /* of keys and values, as if none were there */
-    size_t more;      /* of values, for keys that had one */
-    size_t less;      /* of the values that these had */
-    bool has_shared;  /* one of the keys was picked before, perhaps by the same request */
-    bool has_grouped; /* one of the keys begins as those that are found in groups */
+    size_t freed;    /* so many are let go of */
+    size_t cost;     /* of keys and values, as if none were there */
+    size_t more;     /* of values, for keys that had one */
+    size_t less;     /* of the values that these had */
+    bool has_shared; /* one of the keys was picked before, perhaps by the same request */
+    size_t grouped;  /* so many keys begin as those that are found in groups */
     bool is_buried;
     bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
     bool is_ended;           /* by keymap_pick_end(), but is held */

@@ -76,8 +76,7 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
     p->more += e->value == NULL ? 0 : value.len;
     p->less += entry_value(e).len;
     p->has_shared = p->has_shared || e->pins > 1;
-    p->has_grouped =
-        p->has_grouped || (m->groups_of != NULL && slice_starts_with(key, m->groups_of->prefix));
+    p->grouped += m->groups_of != NULL && slice_starts_with(key, m->groups_of->prefix);
     return true;
 }
 

@@ -30,6 +30,10 @@
 #define PICKED_AT_A_TIME       256u
 #define PICKED_BYTES_AT_A_TIME (256u << 10)
 
+/* So many keys of elastic jobs may be in one MULTI_SET: of each it is found, at its one moment,
+ * whose it is. torch's agents set one at a time, and workers have a store of their own. */
+#define RUN_KEYS_AT_ONCE 4096u
+
 /* So many values of a MULTI_GET are answered in one costly turn. */
 #define ANSWERED_AT_A_TIME 4096u
 
@@ -557,6 +561,8 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
         break;
     default: /* C10D_MULTI_SET */
         taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
+        if (job->picks->grouped > RUN_KEYS_AT_ONCE)
+            return STORE_TOO_MANY;
     }
     return taken ? STORE_OK : STORE_NO_MEMORY;
 }
@@ -621,10 +627,13 @@ static void run_picks(struct conn *c, const struct c10d_request *req)
     struct c10d_job *job = c10d_session(c)->work.job;
     enum store_status status = take_keys(c, job, req->items);
 
-    if (status != STORE_OK) {
+    if (status == STORE_TOO_MANY)
+        conn_drop(c, DROP_LIMIT, "more than 4,096 keys of elastic jobs in one MULTI_SET",
+                  (struct slice){0});
+    else if (status != STORE_OK)
         c10d_reject(c, status, (struct slice){0});
+    if (status != STORE_OK)
         return;
-    }
     if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
         return;
     if (c->protocol != NULL)

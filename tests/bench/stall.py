@@ -741,12 +741,14 @@ def set_many(s):
 
 @case()
 def set_many_of_run(s):
-    """The same of keys that begin as those of one run, new ones and then old ones."""
-    peer, count = s.peer(), s.of(KEYS_MAX)
-    peer.set(RUN + b"job", b"state")
-    keys = [RUN + b"job/%d/%d" % (k % 1000, k) for k in range(count)]
-    yield "3 MULTI_SETs of %d keys of one run" % count
-    for _ in range(3):
+    """The same of as many keys of a run as it may have, each of which looks as if it were of three
+    others, too; new ones and then old ones."""
+    peer, count, state = s.peer(), s.of(4096), ts.State()
+    state.participants[ts.Node("node", 1, 0)] = 0
+    peer.set(RUN + b"job", ts.dumps(state))
+    keys = [RUN + b"job.0/%d.1/%d.2/%d.3/" % (k % 1000, k, k) for k in range(count)]
+    yield "10 MULTI_SETs of %d keys of one run" % count
+    for _ in range(10):
         cold(s)
         peer.send(b"\x0b" + struct.pack("<Q", count) +
                   b"".join(agents.text(key) + agents.text(b"value") for key in keys))
