@@ -94,6 +94,14 @@ def helm_takes_the_chart():
 
 
 @case
+def packed_it_is_the_same():
+    with tempfile.TemporaryDirectory() as folder:
+        run(os.path.join(ROOT, "deploy", "release.sh"), folder, "chart")
+        (packed,) = [os.path.join(folder, n) for n in os.listdir(folder) if n.endswith(".tgz")]
+        check(helm("template", "my-job", packed) == helm("template", "my-job", CHART), "other objects")
+
+
+@case
 def with_relays_it_is_the_store_that_emit_writes():
     same(job(placement="relay"), {"jobSelector": JOB, "expect": 2})
 
