@@ -7,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Of runs at places of one name, in as many namespaces, so many are compared with each other. */
+#define PLACE_USERS_MAX 50
+
 static bool is_etcd(const struct job_run *r)
 {
     return strncmp(r->backend, "etcd", 4) == 0;
@@ -111,6 +114,23 @@ static bool is_one_job(struct check *c, const struct kube_object *a, const struc
                                           strcmp(job_name(c, a), job_name(c, b)) == 0);
 }
 
+/* The same text for all runs that may meet in one place under one id. */
+static const char *meeting_place(struct check *c, const struct job_run *r)
+{
+    struct job_setting space = {0};
+    struct job_upstream u = {0};
+
+    if (is_at_relay(r)) {
+        job_relay_space(&c->jobs, r->store, &space);
+        job_relay_upstream(&c->jobs, r->store, 0, &u);
+        return arena_text(&c->bundle.arena, "%s %s %s", check_value(r, TORCHRUN_RDZV_ID),
+                          u.setting.value.text == NULL ? "" : u.setting.value.text,
+                          space.value.text);
+    }
+    return arena_text(&c->bundle.arena, "%s %s %ld", check_value(r, TORCHRUN_RDZV_ID), r->host,
+                      r->port);
+}
+
 /* Both runs meet in one space of one store. */
 static bool is_same_place(struct check *c, const struct job_run *a, const struct job_run *b)
 {
@@ -138,22 +158,41 @@ static bool share_an_id(struct check *c, const struct job_run *a, const struct j
            is_same_place(c, a, b) && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
+/* Of the runs before this one that may meet with it, one that does; of every place the index has
+ * the first run of each of its first jobs. */
+static const struct job_run *earlier_user(struct check *c, struct kube_index *places, size_t i)
+{
+    const struct job_run *r = c->jobs.runs[i];
+    const char *place = meeting_place(c, r);
+    struct kube_hits hits = kube_index_find(places, "", place, strlen(place));
+    bool is_new = true;
+
+    for (size_t j = 0; j < hits.count; j++) {
+        const struct job_run *other = c->jobs.runs[hits.list[j]];
+
+        if (share_an_id(c, r, other))
+            return other;
+        is_new = is_new && !is_one_job(c, job_run_object(r), job_run_object(other));
+    }
+    if (is_new && hits.count < PLACE_USERS_MAX)
+        kube_index_add(&c->bundle.arena, places, "", place, i);
+    return NULL;
+}
+
 void check_id_shared(struct check *c)
 {
+    struct kube_index places = {0};
+
     for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+        const struct job_run *r = c->jobs.runs[i], *other;
 
         if (!job_is_dynamic(r) || !has_id(r))
             continue;
-        for (size_t j = 0; j < i; j++) {
-            if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {
-                check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                             "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                             check_value(r, TORCHRUN_RDZV_ID),
-                             check_title(c, job_run_object(c->jobs.runs[j])));
-                break;
-            }
-        }
+        other = earlier_user(c, &places, i);
+        if (other != NULL)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
+                         "the rendezvous id `%s` is also used by %s, at the same endpoint",
+                         check_value(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
     }
 }
 
@@ -164,10 +203,11 @@ static const struct job_store *idle_store(const struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
+        struct job_view_runs runs = job_runs_at(&c->jobs, s);
         bool used = s->kind == JOB_STORE_RELAY;
 
-        for (size_t j = 0; j < c->jobs.count && !used; j++)
-            used = job_is_dynamic(c->jobs.runs[j]) && c->jobs.runs[j]->store == s;
+        for (size_t j = 0; j < runs.count && !used; j++)
+            used = job_is_dynamic(runs.list[j]);
         if (!used)
             return s;
     }
@@ -396,22 +436,20 @@ void check_flag_unknown(struct check *c)
 /* --- Nodes. --- */
 
 /* The number of pods of the object that start torch; -1 if one of the numbers is unknown. */
-static long training_pods(const struct check *c, const struct kube_object *o)
+static long training_pods(struct check *c, const struct kube_object *o)
 {
-    const struct kube_pods *last = NULL;
     long sum = 0;
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct kube_pods *p = c->jobs.runs[i]->container->pods;
+    if (c->pods_of == o)
+        return c->pods_known;
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
 
-        if (p->object != o || p == last)
-            continue;
-        if (p->replicas < 0)
-            return -1;
-        sum += p->replicas;
-        last = p;
+        if (job_runs_in(&c->jobs, p).count > 0)
+            sum = p->replicas < 0 ? -1 : sum + p->replicas;
     }
-    return sum;
+    c->pods_of = o;
+    return c->pods_known = sum;
 }
 
 /* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */

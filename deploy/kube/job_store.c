@@ -140,6 +140,8 @@ void job_find_stores(struct job_view *v)
             if (v->first_store[i] == 0)
                 v->first_store[i] = v->store_count;
         }
+        if (job_server_in(v, p) != NULL)
+            kube_index_labels(a, &v->servers, p);
     }
 }
 
@@ -159,6 +161,31 @@ const struct job_store *job_server_in(const struct job_view *v, const struct kub
             return s;
     }
     return NULL;
+}
+
+const struct job_store *job_server_behind(const struct job_view *v,
+                                          const struct kube_object *service)
+{
+    const struct kube_pods *p = kube_next_among(v->bundle, &v->servers, service, NULL);
+
+    return p == NULL ? NULL : job_server_in(v, p);
+}
+
+bool job_is_selected(struct job_view *v, const struct kube_pods *p)
+{
+    const struct kube_bundle *b = v->bundle;
+
+    if (v->selected == NULL) {
+        v->selected = arena_alloc(&v->bundle->arena, b->pod_count + 1);
+        for (size_t i = 0; i < b->count; i++) {
+            const struct kube_pods *some = NULL;
+
+            while (b->objects[i]->type == KUBE_SERVICE &&
+                   (some = kube_next_among(b, &v->servers, b->objects[i], some)) != NULL)
+                v->selected[some->index] = true;
+        }
+    }
+    return v->selected[p->index];
 }
 
 /* --- Options. --- */

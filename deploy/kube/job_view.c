@@ -300,7 +300,7 @@ static void find_in_variables(struct job_scope *scope)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         wanted = wanted || is_assigned(scope, names[i]) ||
                  job_variable(v, scope->container, names[i]) != NULL;
-    if (!wanted)
+    if (!wanted && o->type != KUBE_ELASTIC_JOB)
         return;
     job_read_settings(scope, new_run(v, scope->container));
 }
@@ -353,6 +353,67 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
     }
 }
 
+/* --- Who meets where. --- */
+
+/* The runs of each of the pods are adjacent. */
+static void group_by_pods(struct job_view *v)
+{
+    v->of_pods =
+        arena_alloc(&v->bundle->arena, (v->bundle->pod_count + 1) * sizeof *v->of_pods);
+    for (size_t i = 0; i < v->count; i++) {
+        struct job_view_runs *group = &v->of_pods[v->runs[i]->container->pods->index];
+
+        if (group->count++ == 0)
+            group->list = &v->runs[i];
+    }
+}
+
+static void group_by_store(struct job_view *v)
+{
+    struct arena *a = &v->bundle->arena;
+
+    v->of_store = arena_alloc(a, (v->store_count + 1) * sizeof *v->of_store);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < v->count; i++) {
+            const struct job_store *s = v->runs[i]->store;
+
+            if (s == NULL)
+                continue;
+            if (pass == 1)
+                v->of_store[s - v->stores].list[v->of_store[s - v->stores].count] = v->runs[i];
+            v->of_store[s - v->stores].count++;
+        }
+        for (size_t i = 0; i < v->store_count && pass == 0; i++) {
+            v->of_store[i].list = arena_alloc(a, (v->of_store[i].count + 1) * sizeof(void *));
+            v->of_store[i].count = 0;
+        }
+    }
+}
+
+struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p)
+{
+    return v->of_pods[p->index];
+}
+
+struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o)
+{
+    struct job_view_runs out = {0};
+
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct job_view_runs *group = &v->of_pods[o->first_pods + i];
+
+        if (out.count == 0)
+            out.list = group->list;
+        out.count += group->count;
+    }
+    return out;
+}
+
+struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s)
+{
+    return v->of_store[s - v->stores];
+}
+
 void job_find(struct job_view *v, struct kube_bundle *bundle)
 {
     *v = (struct job_view){.bundle = bundle};
@@ -370,4 +431,6 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
         if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
             find_scripts(v, bundle->objects[i]);
     }
+    group_by_pods(v);
+    group_by_store(v);
 }
