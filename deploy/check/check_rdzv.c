@@ -32,7 +32,10 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
 
 static bool meets_elsewhere(struct check *c, const struct job_run *r)
 {
-    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(c, r);
+    bool known = is_etcd(r) || strchr(r->host, '$') == NULL;
+
+    return job_is_dynamic(r) && known && (is_etcd(r) || job_is_multi_node(r)) &&
+           !is_kept_apart(c, r);
 }
 
 static bool has_id(const struct job_run *r)
@@ -276,8 +279,8 @@ void check_is_host(struct check *c)
         struct rdzv_conf_entry e;
 
         if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-            r->hosted || (r->local && r->store == NULL))
-            continue;
+            r->hosted || (r->local && r->store == NULL) || strchr(r->host, '$') != NULL)
+            continue; /* the last: where it leads, nobody knows before it is applied */
         if (!rdzv_conf_find(text, "is_host", &e)) {
             if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {
                 if (!check_is_opaque(r))
@@ -300,6 +303,19 @@ void check_is_host(struct check *c)
     }
 }
 
+void check_host_no_pod(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_pods *p = r->container->pods;
+
+        if (job_is_dynamic(r) && r->misnamed)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                         "%s is no pod of %s: its first one is %s0.%s", r->host,
+                         check_title(c, job_run_object(r)), p->host_prefix, p->host_domain);
+    }
+}
+
 void check_hosted_by_worker(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
@@ -308,7 +324,7 @@ void check_hosted_by_worker(struct check *c)
                                       ? TORCHRUN_RDZV_ENDPOINT
                                       : TORCHRUN_RDZV_BACKEND;
 
-        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted)
+        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && !r->misnamed)
             check_report(c, job_run_object(r), check_at_setting(r, at),
                          "the store is in a training pod%s%s", *r->host == '\0' ? "" : ", ",
                          r->host);
@@ -474,6 +490,30 @@ void check_nodes_missing(struct check *c)
             check_report(c, job_run_object(r), check_at_run(r),
                          "no --nnodes: each of the %ld pods assumes that it is the only node",
                          pods);
+    }
+}
+
+/* Volcano places these pods together or not at all. */
+static bool is_in_gang(const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+    long least = kube_int(o->spec, "minAvailable", -1);
+
+    return o->type == KUBE_VOLCANO_JOB && r->container->pods->replicas > 1 &&
+           (least == 0 || least > 1 || kube_get(o->spec, "minAvailable") == NULL);
+}
+
+void check_gang_alone(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
+            !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
+            !check_is_set(r, TORCHRUN_MASTER_ADDR))
+            check_report(c, job_run_object(r), check_at_run(r),
+                         "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
+                         r->container->pods->replicas);
     }
 }
 

@@ -75,6 +75,28 @@ void check_volcano_minimum(struct check *c)
     }
 }
 
+void check_volcano_min_above(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+        long least = kube_int(o->spec, "minAvailable", 0), sum = 0;
+
+        if (o->type != KUBE_VOLCANO_JOB)
+            continue;
+        for (size_t j = 0; j < yaml_length(tasks) && sum >= 0; j++) {
+            long some = kube_get(tasks->items[j], "replicas") == NULL
+                            ? 1
+                            : kube_int(tasks->items[j], "replicas", -1);
+
+            sum = some < 0 ? -1 : sum + some;
+        }
+        if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
+            check_report(c, o, check_at_first(o->spec, "minAvailable"),
+                         "minAvailable is %ld, but all tasks together have %ld pods", least, sum);
+    }
+}
+
 static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
 {
     struct job_view_runs runs = job_runs_of(&c->jobs, o);

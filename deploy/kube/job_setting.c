@@ -319,6 +319,18 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r)
     return false;
 }
 
+/* The host is under the domain that only pods of this job have, though none of them has the name. */
+static bool names_own_pod(const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+    const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
+    size_t len = strlen(domain);
+
+    return (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
+           r->container->pods->host_prefix != NULL && strncmp(dot + 1, domain, len) == 0 &&
+           (dot[1 + len] == '\0' || dot[1 + len] == '.');
+}
+
 static void find_store(struct job_view *v, struct job_run *r)
 {
     const char *written = setting_text(r, TORCHRUN_RDZV_ENDPOINT);
@@ -336,8 +348,10 @@ static void find_store(struct job_view *v, struct job_run *r)
     if (r->local || *r->host == '\0')
         return;
     r->found = kube_find_host(v->bundle, r->container->pods->object, r->host, &r->target);
-    if (!r->found)
+    if (!r->found) {
+        r->hosted = r->misnamed = names_own_pod(r);
         return;
+    }
     if (r->target.pods != NULL)
         r->hosted = r->target.pods->object == r->container->pods->object &&
                     job_server_in(v, r->target.pods) == NULL;
@@ -347,6 +361,8 @@ static void find_store(struct job_view *v, struct job_run *r)
 
 static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)
 {
+    if (job_run_object(r)->type == KUBE_CONFIG_MAP && !r->found)
+        return NULL; /* it is not known whose pods run the script */
     if (r->local)
         return job_store_in(v, r->container->pods);
     if (!r->found)

@@ -32,6 +32,63 @@ struct store_words {
     size_t count;
 };
 
+static bool has_word(const struct arg_word *words, size_t count, const char *start)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(words[i].text, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
+ * one. */
+static const char *behind_name(const char *word, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (word[0] != '-')
+        return NULL;
+    word += word[1] == '-' ? 2 : 1; /* Go accepts one dash, too */
+    return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
+                                                                                    : NULL;
+}
+
+/* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
+static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
+{
+    static const char *const own[] = {"linger",  "upstream",      "space",  "exit-when-idle",
+                                      "advertise", "elastic-fixes", "expect", "space-idle-timeout"};
+    bool listens = false, is_own = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (words[i].text[0] == '-')
+            listens = listens || behind_name(words[i].text, "listen") != NULL;
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+            is_own = is_own || behind_name(words[i].text, own[k]) != NULL;
+    }
+    return listens && is_own;
+}
+
+/* The first word that is not a wrapper of the program, or one of its arguments. */
+static size_t program_of(const struct arg_word *words, size_t count)
+{
+    static const char *const wrappers[] = {"exec", "env", "tini", "dumb-init", "nohup", "--", "-g"};
+    size_t i = 0, k = 0;
+
+    while (i < count && k < sizeof wrappers / sizeof *wrappers) {
+        bool assigns = words[i].text[0] != '-' && strchr(words[i].text, '=') != NULL;
+
+        if (assigns || strcmp(kube_base_name(words[i].text), wrappers[k]) == 0) {
+            i++;
+            k = 0;
+        } else {
+            k++;
+        }
+    }
+    return i;
+}
+
 /* The first command of a script that is a store. */
 static struct store_words words_in_script(struct arena *a, const struct arg_word *script)
 {
@@ -40,15 +97,12 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
     shell_read(a, script->text, script->len, &s);
     for (size_t i = 0; i < s.count; i++) {
         const struct shell_command *c = &s.commands[i];
-        size_t first = c->count > 1 && strcmp(c->words[0].text, "exec") == 0;
-        enum job_store_kind kind = program_kind(c->words[first].text);
-        struct arg_word *words;
+        struct arg_word *words = arena_alloc(a, (c->count + 1) * sizeof *words);
+        enum job_store_kind kind;
+        size_t first;
 
-        if (kind == JOB_STORE_NONE)
-            continue;
-        words = arena_alloc(a, c->count * sizeof *words);
-        for (size_t j = first; j < c->count; j++)
-            words[j - first] = (struct arg_word){
+        for (size_t j = 0; j < c->count; j++)
+            words[j] = (struct arg_word){
                 .text = c->words[j].text,
                 .len = c->words[j].len,
                 .node = script->node,
@@ -58,18 +112,14 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
                 .shell = true,
                 .expands = c->words[j].expands,
             };
-        return (struct store_words){kind, words, c->count - first};
+        first = program_of(words, c->count);
+        kind = first == c->count ? JOB_STORE_NONE : program_kind(words[first].text);
+        if (kind == JOB_STORE_RDZVD && has_word(words, c->count, "--upstream"))
+            kind = JOB_STORE_RELAY;
+        if (kind != JOB_STORE_NONE)
+            return (struct store_words){kind, words + first, c->count - first};
     }
     return (struct store_words){0};
-}
-
-static bool has_word(const struct arg_word *words, size_t count, const char *start)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(words[i].text, start, strlen(start)) == 0)
-            return true;
-    }
-    return false;
 }
 
 static bool has_entry(const struct yaml_node *env, const char *name)
@@ -86,19 +136,23 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
     size_t count, script;
     const struct arg_word *words = job_words(a, c, &count, &script);
     struct store_words out = {.words = words, .count = count};
+    size_t first;
 
     if (c->init && !c->sidecar)
         return (struct store_words){0}; /* it waits for a store, or prepares one */
     if (script < count)
         return words_in_script(a, &words[script]);
-    if (kube_field(c, "command") != NULL)
-        out.kind = count > 0 ? program_kind(words[0].text) : JOB_STORE_NONE;
+    first = program_of(words, count);
+    if (kube_field(c, "command") != NULL || (first < count && words[first].text[0] != '-'))
+        out.kind = first < count ? program_kind(words[first].text) : JOB_STORE_NONE;
     else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
         out.kind = JOB_STORE_ETCD; /* of an image with another name */
     else
         out.kind = image_kind(a, c->image);
     if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
         out.kind = JOB_STORE_ETCD;
+    if (out.kind == JOB_STORE_NONE && first == 0 && listens_as_rdzvd(words, count))
+        out.kind = JOB_STORE_RDZVD;
     if (out.kind == JOB_STORE_RDZVD && has_word(words, count, "--upstream"))
         out.kind = JOB_STORE_RELAY;
     return out;
@@ -189,19 +243,6 @@ bool job_is_selected(struct job_view *v, const struct kube_pods *p)
 }
 
 /* --- Options. --- */
-
-/* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
- * one. */
-static const char *behind_name(const char *word, const char *name)
-{
-    size_t len = strlen(name);
-
-    if (word[0] != '-')
-        return NULL;
-    word += word[1] == '-' ? 2 : 1; /* Go accepts one dash, too */
-    return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
-                                                                                    : NULL;
-}
 
 static struct job_setting store_setting(struct job_view *v, const struct kube_container *c,
                                         struct arg_text text, bool empty)

@@ -156,7 +156,8 @@ static size_t read_assignments(struct job_scope *scope, const struct arg_word *w
 
 static bool may_hold_torchrun(const char *text)
 {
-    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL;
+    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL ||
+           strstr(text, "accelerate") != NULL || strstr(text, "hyperpodrun") != NULL;
 }
 
 /* Replaces `$FLAGS` by its words, if FLAGS is known and holds options or a command. */
@@ -207,12 +208,17 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     struct job_view *v = scope->view;
     struct job_run *r = new_run(v, scope->container);
     struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
+    bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
     args->opaque = args->opaque || !torchrun;
+    args->is_other = !torchrun;
     for (size_t i = 0; i < args->count && !torchrun; i++) {
-        if (args->flags[i].option == TORCHRUN_UNKNOWN)
-            args->flags[i].option = TORCHRUN_OTHER; /* an option of the launcher */
+        struct torchrun_flag *f = &args->flags[i];
+
+        f->option = accelerate ? f->of_accelerate : f->option;
+        if (f->option == TORCHRUN_UNKNOWN)
+            f->option = TORCHRUN_OTHER; /* an option of the launcher */
     }
     r->args = args;
     job_read_settings(scope, r);
@@ -228,6 +234,11 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
         return true;
     }
     first = torchrun_find_option(words, count);
+    for (size_t i = 0; first == count && i < count && torchrun_is_accelerate(words, count); i++) {
+        if (strcmp(words[i].text, "launch") == 0 ||
+            strcmp(words[i].text, "accelerate.commands.launch") == 0)
+            first = i + 1;
+    }
     if (first < count)
         add_run(scope, words, count, first, false);
     return first < count;
@@ -235,9 +246,11 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 
 static bool is_talk(const struct arg_word *words, size_t count)
 {
-    static const char *const talkers[] = {"echo", "printf", "which",   "type",  "pip",
-                                          "pip3", "apt",    "apt-get", "conda", "grep",
-                                          "cat",  "ls",     "["};
+    static const char *const talkers[] = {"echo", "printf", "which",   "type", "pip", "pip3",
+                                          "apt",  "apt-get", "grep", "cat",  "ls",  "["};
+
+    if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
+        return strcmp(words[1].text, "run") != 0; /* it installs something */
 
     for (size_t i = 0; i < sizeof talkers / sizeof *talkers && count > 0; i++) {
         if (strcmp(words[0].text, talkers[i]) == 0)

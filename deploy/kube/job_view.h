@@ -62,6 +62,7 @@ struct job_run {
     bool found;                    /* it is something there */
     bool local;                    /* localhost */
     bool hosted;                   /* a training pod of this job serves the store */
+    bool misnamed;                 /* or is meant to, but no pod has that name */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
