@@ -97,13 +97,28 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
     return false;
 }
 
+/* The store has the labels with which emit and rewrite give one to a job. */
+static bool is_for_this_job(struct check *c, const struct job_run *r)
+{
+    const struct job_store *store = job_store_behind(&c->jobs, r->store);
+    const struct kube_object *o = job_run_object(r);
+    const struct yaml_node *labels;
+
+    if (store == NULL || !kube_same_namespace(store->container->pods->object, o))
+        return false;
+    labels = yaml_path(store->container->pods->object->node, "metadata.labels");
+    return strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
+           strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
+}
+
 void check_id_fixed(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
+        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
+            !is_for_this_job(c, r))
             check_report(
                 c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                 "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",

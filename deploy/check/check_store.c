@@ -50,53 +50,20 @@ static bool wants_v2(struct check *c, const struct job_store *s)
     return false;
 }
 
-/* The tag of an image: "" if there is none, NULL if only a digest says what it is. */
-static const char *image_tag(struct check *c, const char *image)
-{
-    const char *base = kube_base_name(arena_copy(&c->bundle.arena, image, strcspn(image, "@")));
-    const char *colon = strchr(base, ':');
-
-    if (colon != NULL)
-        return colon + 1;
-    return strchr(image, '@') != NULL ? NULL : "";
-}
-
-/* Whether the tag is of etcd 3.6 or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`. */
-static bool is_v3_6(const char *tag)
-{
-    char *end;
-    long major, minor = 0;
-
-    tag += *tag == 'v';
-    major = strtol(tag, &end, 10);
-    if (end == tag)
-        return false;
-    if (*end == '.')
-        minor = strtol(end + 1, NULL, 10);
-    else if (*end != '\0')
-        return false;
-    else
-        minor = major == 3 ? 6 : 0; /* `3` is the newest 3.x */
-    return major > 3 || (major == 3 && minor >= 6);
-}
-
 void check_etcd_no_v2(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        const char *tag, *base = kube_base_name(s->container->image);
+        const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
 
-        if (s->kind != JOB_STORE_ETCD || strncmp(base, "etcd", 4) != 0 ||
-            (base[4] != '\0' && base[4] != ':' && base[4] != '@') || !wants_v2(c, s))
-            continue;
-        tag = image_tag(c, s->container->image);
-        if (tag == NULL)
+        if (s->kind != JOB_STORE_ETCD || tag == NULL || !job_etcd_is_since(tag, 6) ||
+            !wants_v2(c, s))
             continue;
         if (*tag == '\0' || strcmp(tag, "latest") == 0)
             check_report(c, store_object(s), check_at_first(s->container->node, "image"),
                          "%s is the newest etcd, which has no v2 API any more",
                          s->container->image);
-        else if (is_v3_6(tag))
+        else
             check_report(c, store_object(s), check_at_first(s->container->node, "image"),
                          "etcd %s has no v2 API any more", tag);
     }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* --- The words of the store's own command. --- */
 
@@ -293,6 +294,45 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
                       const char *variable, struct job_setting *out)
 {
     return job_store_nth_option(v, c, name, variable, 0, out);
+}
+
+/* --- Versions. --- */
+
+const char *job_etcd_tag(struct arena *a, const struct kube_container *c)
+{
+    const char *base = kube_base_name(arena_copy(a, c->image, strcspn(c->image, "@")));
+
+    if (strncmp(base, "etcd", 4) != 0 || (base[4] != '\0' && base[4] != ':'))
+        return NULL;
+    if (base[4] == ':')
+        return base + 5;
+    return strchr(c->image, '@') != NULL ? NULL : "";
+}
+
+bool job_etcd_is_since(const char *tag, long least)
+{
+    char *end;
+    long major, minor;
+
+    if (*tag == '\0' || strcmp(tag, "latest") == 0)
+        return true;
+    tag += *tag == 'v';
+    major = strtol(tag, &end, 10);
+    if (end == tag || (*end != '.' && *end != '\0'))
+        return false;
+    minor = *end == '.' ? strtol(end + 1, NULL, 10) : least; /* `3` is the newest 3.x */
+    return major > 3 || (major == 3 && minor >= least);
+}
+
+bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
+{
+    const char *tag = job_etcd_tag(&v->bundle->arena, s->container);
+    struct job_setting found;
+
+    if (tag == NULL || !job_etcd_is_since(tag, 4))
+        return false;
+    return !job_store_option(v, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) ||
+           strcasecmp(found.value.text, "false") == 0;
 }
 
 /* --- Where they listen. --- */

@@ -163,6 +163,14 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
                           const char *variable, size_t index, struct job_setting *out);
 
+/* The tag of an image whose name is etcd: "" if it has none; NULL if it is another image, or only a
+ * digest says what it is. */
+const char *job_etcd_tag(struct arena *a, const struct kube_container *c);
+/* Whether the tag is of etcd 3.MINOR or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`, `latest`, "". */
+bool job_etcd_is_since(const char *tag, long minor);
+/* Whether it is known that this etcd has no v2 API: 3.4 turned it off, unless --enable-v2 is set. */
+bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
+
 /* A listener of a store. */
 struct job_listener {
     bool local; /* on loopback only */

@@ -202,6 +202,12 @@ static bool ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
+/* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
+static const char *given_namespace(const struct kube_object *wrapper)
+{
+    return wrapper == NULL ? "" : wrapper->type == KUBE_MCAD ? "default" : wrapper->namespace;
+}
+
 static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
 {
     struct kube_object *o;
@@ -224,7 +230,7 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         .spec = kube_get(node, "spec"),
         .kind = kind,
         .name = kube_text(node, "metadata.name"),
-        .namespace = *namespace == '\0' && at.wrapper != NULL ? at.wrapper->namespace : namespace,
+        .namespace = *namespace == '\0' ? given_namespace(at.wrapper) : namespace,
         .wrapper = at.wrapper,
         .entry = at.entry,
         .doc = at.doc,

@@ -38,7 +38,7 @@ enum kube_type {
 struct kube_object {
     enum kube_type type;
     const struct yaml_node *node, *spec;
-    const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, that of the wrapper */
+    const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, what that gives it */
     const struct kube_object *wrapper;   /* the AppWrapper that contains it, or NULL */
     const struct yaml_node *entry;       /* its entry there, in components or GenericItems */
     const struct yaml_doc *doc;          /* that it stands in */

@@ -51,6 +51,7 @@ static bool look(struct rewrite *w)
         kube_find_pods(&w->bundle);
     if (!w->bundle.overflow)
         job_find(&w->jobs, &w->bundle);
+    w->edited = arena_alloc(&w->arena, w->bundle.count + 1);
     w->moved = arena_alloc(&w->arena, (2 * w->bundle.count + 1) * sizeof(struct kube_object *));
     return !w->bundle.overflow;
 }

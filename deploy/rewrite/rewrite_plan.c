@@ -111,7 +111,7 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
     for (size_t i = 0; i < j->count; i++) {
         const char *backend = j->runs[i]->backend;
 
-        if (strncmp(backend, "etcd", 4) != 0)
+        if (strncmp(backend, "etcd", 4) != 0 || j->runs[i]->found)
             continue;
         rewrite_note(
             w, j->object->node,
@@ -170,31 +170,71 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
     }
 }
 
-void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
+/* Counts the job at each etcd that its runs name; returns the first of these. */
+static struct etcd *join(struct etcd *etcds, size_t count, const struct rewrite_job *j)
+{
+    struct etcd *first = NULL;
+
+    for (size_t k = 0; k < count; k++) {
+        if (!is_served(&etcds[k], j))
+            continue;
+        for (size_t i = 0; i < j->count; i++) {
+            if (etcd_serves(&etcds[k], j->runs[i]))
+                etcd_want(&etcds[k], j->runs[i]);
+        }
+        etcds[k].nodes += rewrite_job_nodes(j);
+        if (first == NULL)
+            first = &etcds[k];
+    }
+    return first;
+}
+
+/* Why a job cannot leave etcd's protocol, or NULL. */
+static const char *why_fixed(const struct rewrite_job *j)
+{
+    return j->object->type == KUBE_ELASTIC_JOB ? "its controller knows no other"
+           : kube_is_template(j->object)       ? "it is a template within another object"
+                                               : NULL;
+}
+
+static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd *e, bool c10d)
+{
+    const char *fixed = why_fixed(j);
+    bool relayed;
+
+    if (c10d && fixed != NULL)
+        rewrite_note(w, j->object->node, "%s meets at this etcd: rewrite leaves it on etcd-v2: %s",
+                     rewrite_title(w, j->object), fixed);
+    else
+        rewrite_note(w, j->object->node, "%s meets at this etcd: %s", rewrite_title(w, j->object),
+                     c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
+    e->fixed += fixed != NULL;
+    if (fixed != NULL) {
+        e->direct++;
+        return;
+    }
+    relayed = relays_to_etcd(w, j, e);
+    e->direct += !relayed;
+    e->moved += c10d;
+    if (c10d)
+        move_runs(w, j, e, relayed ? "localhost" : NULL);
+    else
+        note_shared_store(w, j);
+    add_moved(w, j->object);
+}
+
+void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d)
 {
     struct rewrite_job j;
     size_t at = 0;
-    bool relayed;
 
     while (rewrite_next_job(w, &at, &j)) {
-        if (!is_served(e, &j)) {
-            note_unknown_endpoint(w, &j);
-            continue;
-        }
-        rewrite_note(w, j.object->node, "%s meets at this etcd: %s", rewrite_title(w, j.object),
-                     c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
-        for (size_t i = 0; i < j.count; i++) {
-            if (etcd_serves(e, j.runs[i]))
-                etcd_want(e, j.runs[i]);
-        }
-        e->nodes += rewrite_job_nodes(&j);
-        relayed = relays_to_etcd(w, &j, e);
-        e->direct += !relayed;
-        if (c10d)
-            move_runs(w, &j, e, relayed ? "localhost" : NULL);
+        struct etcd *e = join(etcds, count, &j);
+
+        if (e != NULL)
+            move_one(w, &j, e, c10d);
         else
-            note_shared_store(w, &j);
-        add_moved(w, j.object);
+            note_unknown_endpoint(w, &j);
     }
 }
 
@@ -221,18 +261,31 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
+    static const char *const kinds[] = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy"};
+    size_t len = strlen(name);
+    bool taken = kube_index_find(&w->stores, job->namespace, name, len).count > 0 ||
+                 kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
+                                 name, len)
+                         .count > 0;
 
-        if (o->type == KUBE_SERVICE && strcmp(o->name, name) == 0 && kube_same_namespace(o, job)) {
-            rewrite_error(
-                w, o->node,
-                "the store of %s needs the name %s, and this Service has it: rename the Service",
-                rewrite_title(w, job), name);
-            return true;
-        }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, len);
+
+        for (size_t k = 0; k < hits.count; k++)
+            taken = taken || kube_same_namespace(w->bundle.objects[hits.list[k]], job);
     }
-    return false;
+    return taken;
+}
+
+/* JOB-rdzv, or the first of JOB-rdzv-2 and so on that nobody has. */
+static const char *free_name(struct rewrite *w, const struct kube_object *job)
+{
+    const char *name = arena_text(&w->arena, "%s-rdzv", job->name);
+
+    for (int i = 2; is_taken(w, job, name); i++)
+        name = arena_text(&w->arena, "%s-rdzv-%d", job->name, i);
+    kube_index_add(&w->arena, &w->stores, job->namespace, name, 0);
+    return name;
 }
 
 static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
@@ -262,12 +315,13 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
-    const char *name = arena_text(&w->arena, "%s-rdzv", o->name);
+    const char *name = free_name(w, o);
     bool host = is_on_host_network(j);
     struct emit_job job = {0};
     struct store_settings s = {
         .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
         .placement = w->options->relay ? "relay" : "service",
+        .name = name,
         .service = name,
         .nodes = rewrite_job_nodes(j),
         .of_one_job = true,
@@ -281,7 +335,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
                       "this job has no name: give it one (the store cannot use generateName)");
     if (w->options->relay)
         can_have_relays(w, j);
-    if (w->diag->errors > 0 || is_taken(w, o, name))
+    if (w->diag->errors > 0)
         return;
     if (rewrite_open_store(w, o, &s, &job)) {
         put_in_front(w, o, emit_job_part(&job, "documents"));
