@@ -98,16 +98,13 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
 }
 
 /* The store has the labels with which emit and rewrite give one to a job. */
-static bool is_for_this_job(struct check *c, const struct job_run *r)
+static bool is_labelled_for(const struct job_store *store, const struct kube_object *o)
 {
-    const struct job_store *store = job_store_behind(&c->jobs, r->store);
-    const struct kube_object *o = job_run_object(r);
-    const struct yaml_node *labels;
+    const struct yaml_node *labels =
+        yaml_path(store->container->pods->object->node, "metadata.labels");
 
-    if (store == NULL || !kube_same_namespace(store->container->pods->object, o))
-        return false;
-    labels = yaml_path(store->container->pods->object->node, "metadata.labels");
-    return strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
+    return kube_same_namespace(store->container->pods->object, o) &&
+           strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
            strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
 }
 
@@ -115,10 +112,11 @@ void check_id_fixed(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
+        const struct job_store *store = job_store_behind(&c->jobs, r->store);
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
         if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
-            !is_for_this_job(c, r))
+            (store == NULL || !is_labelled_for(store, job_run_object(r))))
             check_report(
                 c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                 "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
@@ -232,6 +230,16 @@ static const struct job_store *idle_store(const struct check *c)
     return NULL;
 }
 
+/* The store has the labels of the job, or there is no other job. */
+static bool is_meant_for(struct check *c, const struct job_store *s, const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+
+    return kube_same_namespace(s->container->pods->object, o) &&
+           (is_labelled_for(s, o) || job_runs_of(&c->jobs, kube_top(o)).count == c->jobs.count ||
+            job_runs_of(&c->jobs, o).count == c->jobs.count);
+}
+
 void check_backend_missing(struct check *c)
 {
     const struct job_store *idle = idle_store(c);
@@ -243,7 +251,7 @@ void check_backend_missing(struct check *c)
         if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
             check_is_opaque(r) || !job_is_multi_node(r))
             continue;
-        if (store == NULL)
+        if (store == NULL && idle != NULL && is_meant_for(c, idle, r))
             store = idle;
         if (store != NULL)
             check_report(c, job_run_object(r), check_at_run(r),

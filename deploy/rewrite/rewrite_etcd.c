@@ -156,11 +156,8 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
 {
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
-        bool meets = false;
 
-        for (size_t k = 0; k < w->jobs.all_count && !meets; k++)
-            meets = job_run_object(w->jobs.runs[k]) == o;
-        if (o == e->object || meets || o->type == KUBE_SERVICE || o->type == KUBE_NETWORK_POLICY ||
+        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE || o->type == KUBE_NETWORK_POLICY ||
             o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD || !kube_same_namespace(o, e->object))
             continue;
         for (size_t k = 0; k < e->service_count; k++) {

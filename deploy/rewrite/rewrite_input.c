@@ -51,6 +51,9 @@ static bool look(struct rewrite *w)
         kube_find_pods(&w->bundle);
     if (!w->bundle.overflow)
         job_find(&w->jobs, &w->bundle);
+    w->trains = arena_alloc(&w->arena, w->bundle.count + 1);
+    for (size_t i = 0; i < w->jobs.all_count; i++)
+        w->trains[job_run_object(w->jobs.runs[i])->index] = true;
     w->edited = arena_alloc(&w->arena, w->bundle.count + 1);
     w->moved = arena_alloc(&w->arena, (2 * w->bundle.count + 1) * sizeof(struct kube_object *));
     return !w->bundle.overflow;

@@ -36,6 +36,7 @@ struct rewrite {
     struct job_view jobs;
     const struct kube_object **moved; /* jobs that meet at rdzvd after the rewrite */
     size_t moved_count;
+    bool *trains;             /* by index of objects: those with runs */
     bool *edited;             /* by index of objects: Services and policies that have their edits */
     struct kube_index stores; /* names of stores that jobs got, by namespace */
 };

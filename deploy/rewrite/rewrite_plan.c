@@ -5,6 +5,7 @@
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
 #include "deploy/rewrite/store_settings.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,13 +241,49 @@ void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c
 
 /* --- From worker 0. --- */
 
+static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
+{
+    char *text = NULL;
+    const char *copy;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    yaml_write_json(out, tree);
+    if (fclose(out) != 0)
+        abort();
+    while (size > 0 && text[size - 1] == '\n')
+        size--;
+    copy = arena_copy(&w->arena, text, size);
+    free(text);
+    return copy;
+}
+
+/* One object in JSON, and nothing else in the file: it becomes the last item of a List. */
+static void make_list(struct rewrite *w, const struct kube_object *o,
+                      const struct yaml_node *documents)
+{
+    const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
+
+    for (size_t i = 0; i < yaml_length(documents); i++)
+        text = arena_text(&w->arena, "%s%s,\n", text, json_text(w, documents->items[i]));
+    edit_wrap(w, o->node, text, "]}");
+}
+
 /* Adds documents before the one that has the object, or items before it in a List. */
 static void put_in_front(struct rewrite *w, const struct kube_object *o,
                          const struct yaml_node *documents)
 {
+    const struct rewrite_file *f = rewrite_file_of(w, o->node);
     const char *text = "";
 
     o = kube_top(o);
+    if (o->list == NULL && f->yaml.count == 1 && o->node->style == YAML_FLOW &&
+        f->yaml.bytes[strspn(f->yaml.bytes, " \t\r\n")] == '{') {
+        make_list(w, o, documents);
+        return;
+    }
     for (size_t i = 0; i < yaml_length(documents); i++) {
         const char *one = rewrite_text(w, documents->items[i]);
 
