@@ -35,8 +35,28 @@ static bool is_moved(const struct rewrite *w, const struct kube_object *o)
     return false;
 }
 
-/* Every place with the node is in pods of moved jobs that start torch: what one of them needs, all
- * need. */
+/* The uses of the node that belong to containers that start torch. */
+static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
+                         const struct yaml_node *anchored)
+{
+    struct job_view_runs runs = job_runs_in(&w->jobs, p);
+    const struct kube_container *last = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct kube_container *c = runs.list[i]->container;
+
+        if (count_uses(c->node, anchored) > 0) /* all of the container, or more */
+            return count_uses(anchored, p->part);
+        if (c != last)
+            count += count_uses(anchored, c->node);
+        last = c;
+    }
+    return count;
+}
+
+/* Every place with the node is in containers of moved jobs that start torch: what one of them needs,
+ * all need. */
 static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file *f,
                               const struct yaml_node *anchored)
 {
@@ -47,9 +67,8 @@ static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file
     for (size_t i = 0; i < w->bundle.pod_count; i++) {
         const struct kube_pods *p = w->bundle.pods[i];
 
-        if (is_moved(w, p->object) && job_runs_in(&w->jobs, p).count > 0 &&
-            p->part->file == anchored->file)
-            good += count_uses(anchored, p->part);
+        if (is_moved(w, p->object) && p->part->file == anchored->file)
+            good += count_good(w, p, anchored);
     }
     return uses == good;
 }

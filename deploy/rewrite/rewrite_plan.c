@@ -255,9 +255,21 @@ static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
         abort();
     while (size > 0 && text[size - 1] == '\n')
         size--;
+    for (size_t i = 0; i < size; i++) { /* in texts they are escaped; YAML has none between values */
+        if (text[i] == '\t')
+            text[i] = ' ';
+    }
     copy = arena_copy(&w->arena, text, size);
     free(text);
     return copy;
+}
+
+static bool is_json(const struct rewrite_file *f)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *p = f->yaml.bytes + strspn(f->yaml.bytes, blanks);
+
+    return *p == '{' && p[1 + strspn(p + 1, blanks)] == '"';
 }
 
 /* One object in JSON, and nothing else in the file: it becomes the last item of a List. */
@@ -279,8 +291,7 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
     const char *text = "";
 
     o = kube_top(o);
-    if (o->list == NULL && f->yaml.count == 1 && o->node->style == YAML_FLOW &&
-        f->yaml.bytes[strspn(f->yaml.bytes, " \t\r\n")] == '{') {
+    if (o->list == NULL && f->yaml.count == 1 && is_json(f)) {
         make_list(w, o, documents);
         return;
     }
