@@ -51,6 +51,7 @@ static bool look(struct rewrite *w)
         kube_find_pods(&w->bundle);
     if (!w->bundle.overflow)
         job_find(&w->jobs, &w->bundle);
+    w->store_of = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->store_of);
     w->trains = arena_alloc(&w->arena, w->bundle.count + 1);
     for (size_t i = 0; i < w->jobs.all_count; i++)
         w->trains[job_run_object(w->jobs.runs[i])->index] = true;

@@ -38,7 +38,7 @@ struct rewrite {
     size_t moved_count;
     bool *trains;             /* by index of objects: those with runs */
     bool *edited;             /* by index of objects: Services and policies that have their edits */
-    struct kube_index stores; /* names of stores that jobs got, by namespace */
+    const char **store_of;    /* by index of objects: the name of the store that a job got */
 };
 
 /* Reads and parses the files. False: there is an error in diag. */

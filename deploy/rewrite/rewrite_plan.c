@@ -54,6 +54,18 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
     return why == NULL;
 }
 
+/* The pods are an alias of earlier ones, which get what these need. */
+static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
+{
+    const struct yaml_node *spec = j->runs[i]->container->pods->spec;
+
+    for (size_t k = 0; spec->alias && k < i; k++) {
+        if (j->runs[k]->container->pods->spec->pairs == spec->pairs)
+            return true;
+    }
+    return false;
+}
+
 /* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
 static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                         struct emit_job *job, const char *store)
@@ -63,7 +75,8 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
 
-        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last)
+        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last ||
+            is_alias_of_earlier(j, i))
             continue;
         last = r->container->pods;
         rewrite_add_to_pod(w, last, "initContainers", true,
@@ -311,8 +324,7 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
 {
     static const char *const kinds[] = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy"};
     size_t len = strlen(name);
-    bool taken = kube_index_find(&w->stores, job->namespace, name, len).count > 0 ||
-                 kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
+    bool taken = kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
                                  name, len)
                          .count > 0;
 
@@ -325,6 +337,25 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
     return taken;
 }
 
+/* A store with the label that the job's store would have: the new Service would select it, too. */
+static bool has_store_already(struct rewrite *w, const struct kube_object *job)
+{
+    for (size_t i = 0; i < w->jobs.store_count; i++) {
+        const struct kube_pods *p = w->jobs.stores[i].container->pods;
+        const struct yaml_node *labels = kube_get(p->meta, "labels");
+
+        if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
+            strcmp(kube_text(labels, "rdzvd"), job->name) != 0)
+            continue;
+        rewrite_error(w, p->object->node,
+                      "%s has a store already, this one, and does not use it: lead the job there, "
+                      "or remove it",
+                      rewrite_title(w, job));
+        return true;
+    }
+    return false;
+}
+
 /* JOB-rdzv, or the first of JOB-rdzv-2 and so on that nobody has. */
 static const char *free_name(struct rewrite *w, const struct kube_object *job)
 {
@@ -332,8 +363,20 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
 
     for (int i = 2; is_taken(w, job, name); i++)
         name = arena_text(&w->arena, "%s-rdzv-%d", job->name, i);
-    kube_index_add(&w->arena, &w->stores, job->namespace, name, 0);
     return name;
+}
+
+/* The store that an earlier object of the same kind and name got, which is the same job; or NULL. */
+static const char *given_before(struct rewrite *w, const struct kube_object *job)
+{
+    for (size_t i = 0; i < w->moved_count; i++) {
+        const struct kube_object *o = w->moved[i];
+
+        if (o->type == job->type && strcmp(o->name, job->name) == 0 &&
+            kube_same_namespace(o, job) && w->store_of[o->index] != NULL)
+            return w->store_of[o->index];
+    }
+    return NULL;
 }
 
 static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
@@ -363,7 +406,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
-    const char *name = free_name(w, o);
+    const char *before = given_before(w, o), *name = before != NULL ? before : free_name(w, o);
     bool host = is_on_host_network(j);
     struct emit_job job = {0};
     struct store_settings s = {
@@ -383,10 +426,12 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
                       "this job has no name: give it one (the store cannot use generateName)");
     if (w->options->relay)
         can_have_relays(w, j);
-    if (w->diag->errors > 0)
+    if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))
         return;
+    w->store_of[o->index] = name;
     if (rewrite_open_store(w, o, &s, &job)) {
-        put_in_front(w, o, emit_job_part(&job, "documents"));
+        if (before == NULL)
+            put_in_front(w, o, emit_job_part(&job, "documents"));
         note_store(w, j, name, host);
         for (size_t i = 0; i < j->count; i++) {
             const struct job_run *r = j->runs[i];
