@@ -260,7 +260,8 @@ static size_t expand_one(struct expansion *e, const char *text, size_t len, bool
         a = by_kubernetes ? NULL : assigned(e->scope, name, name_len);
         variable = a == NULL ? variable_named(e, name, name_len) : NULL;
     }
-    if (!by_kubernetes && !shell && name_len > 0 && e->scope->container->pods->object->templated)
+    if (!by_kubernetes && !shell && (name_len > 0 || (len > 1 && text[1] == '{')) &&
+        e->scope->container->pods->object->templated)
         put_unknown(e, text, size); /* a placeholder: what comes in its place is not known */
     else if (a != NULL)
         expand(e, a->value.text, strlen(a->value.text), a->value.shell && a->value.expands);

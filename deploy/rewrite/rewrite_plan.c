@@ -366,15 +366,21 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
     return name;
 }
 
-/* The store that an earlier object of the same kind and name got, which is the same job; or NULL. */
+/* The store that an earlier object of the same kind and name got, which is the same job; or NULL. An
+ * object of another kind is another job, but its store would have the same labels. */
 static const char *given_before(struct rewrite *w, const struct kube_object *job)
 {
     for (size_t i = 0; i < w->moved_count; i++) {
         const struct kube_object *o = w->moved[i];
 
-        if (o->type == job->type && strcmp(o->name, job->name) == 0 &&
-            kube_same_namespace(o, job) && w->store_of[o->index] != NULL)
-            return w->store_of[o->index];
+        if (strcmp(o->name, job->name) != 0 || !kube_same_namespace(o, job) ||
+            w->store_of[o->index] == NULL)
+            continue;
+        if (o->type != job->type)
+            rewrite_error(w, job->node,
+                          "%s has the name of %s, and the stores of both would have it: rename one",
+                          rewrite_title(w, job), rewrite_title(w, o));
+        return w->store_of[o->index];
     }
     return NULL;
 }
