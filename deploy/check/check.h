@@ -35,7 +35,7 @@ const struct check_rule *check_rule_named(const char *id);
 struct check_finding {
     const struct check_rule *rule;
     const struct kube_object *object;
-    const char *file; /* as in messages */
+    const char *file;  /* as in messages */
     size_t file_index; /* among the bundle's files */
     struct yaml_mark mark;
     const char *text;
@@ -63,15 +63,15 @@ struct check {
     struct kube_bundle bundle;
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
-    const struct check_rule *rule; /* the one that runs now */
-    struct kube_index reported;    /* the places of its findings */
-    bool *endpoints;               /* by index of objects: see check_is_endpoint() */
-    const struct kube_object *pods_of; /* whose training pods were counted last */
-    long pods_known;                   /* how many they are; -1: unknown */
-    const struct job_run **users;      /* by number of a store: one that meets there */
+    const struct check_rule *rule;        /* the one that runs now */
+    struct kube_index reported;           /* the places of its findings */
+    bool *endpoints;                      /* by index of objects: see check_is_endpoint() */
+    const struct kube_object *pods_of;    /* whose training pods were counted last */
+    long pods_known;                      /* how many they are; -1: unknown */
+    const struct job_run **users;         /* by number of a store: one that meets there */
     const struct job_run **users_on_host; /* by index of pods: one on the host network */
     struct kube_index rdzvds;             /* stores by "of" and their namespace */
-    bool *behind_relays;           /* by number of a store: see check_is_behind_relays() */
+    bool *behind_relays;                  /* by number of a store: see check_is_behind_relays() */
     struct check_finding *findings;
     size_t count, cap;
 };

@@ -239,8 +239,7 @@ static void look_at_pod_name(struct check *c, const struct job_run *r)
     const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
     bool published;
 
-    if (o->type == KUBE_VOLCANO_JOB &&
-        !has_argument(svc, "--publish-not-ready-addresses=true") &&
+    if (o->type == KUBE_VOLCANO_JOB && !has_argument(svc, "--publish-not-ready-addresses=true") &&
         !has_argument(svc, "--publish-not-ready-addresses"))
         check_report(c, o, check_at_key(plugins, "svc"),
                      "the svc plugin publishes the name %s only once its pod is Ready", r->host);

@@ -10,12 +10,29 @@
 /* Kinds without pods, of which no rule needs to know. */
 static bool has_no_pods(const char *kind)
 {
-    static const char *const kinds[] = {
-        "PersistentVolume",    "StorageClass",   "Secret",         "ServiceAccount", "Role",
-        "RoleBinding",         "ClusterRole",    "ClusterRoleBinding", "Ingress",    "Queue",
-        "PodDisruptionBudget", "PriorityClass",  "ResourceQuota",  "LimitRange",     "PodGroup",
-        "LocalQueue",          "ClusterQueue",   "ResourceFlavor", "Endpoints",      "EndpointSlice",
-        "WorkloadPriorityClass", "CustomResourceDefinition", "HorizontalPodAutoscaler"};
+    static const char *const kinds[] = {"PersistentVolume",
+                                        "StorageClass",
+                                        "Secret",
+                                        "ServiceAccount",
+                                        "Role",
+                                        "RoleBinding",
+                                        "ClusterRole",
+                                        "ClusterRoleBinding",
+                                        "Ingress",
+                                        "Queue",
+                                        "PodDisruptionBudget",
+                                        "PriorityClass",
+                                        "ResourceQuota",
+                                        "LimitRange",
+                                        "PodGroup",
+                                        "LocalQueue",
+                                        "ClusterQueue",
+                                        "ResourceFlavor",
+                                        "Endpoints",
+                                        "EndpointSlice",
+                                        "WorkloadPriorityClass",
+                                        "CustomResourceDefinition",
+                                        "HorizontalPodAutoscaler"};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i], kind) == 0)
@@ -27,8 +44,8 @@ static bool has_no_pods(const char *kind)
 /* An object of another kind, in which neither pods nor templates of known kinds were found. */
 static bool is_unknown(const struct check *c, const struct kube_object *o)
 {
-    bool has_template = o->index + 1 < c->bundle.count &&
-                        c->bundle.objects[o->index + 1]->wrapper == o;
+    bool has_template =
+        o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
     return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && !has_no_pods(o->kind);
 }
@@ -71,6 +88,7 @@ void check_print_looked(FILE *out, const struct check *c)
         diag_put(out, c->files[i].name);
         fprintf(out, ":%u:%u: note: a template (", n->start.line, n->start.column);
         diag_put(out, n->text);
-        fputs("): its placeholders count as unknown; run envsubst first to have them judged\n", out);
+        fputs("): its placeholders count as unknown; run envsubst first to have them judged\n",
+              out);
     }
 }

@@ -78,10 +78,9 @@ static void index_claims(struct check *c, struct kube_index *claims)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
-        const struct yaml_node *lists[] = {kube_get(p->spec, "volumes"),
-                                           p->object->type == KUBE_VOLCANO_JOB
-                                               ? kube_get(p->object->spec, "volumes")
-                                               : NULL};
+        const struct yaml_node *lists[] = {
+            kube_get(p->spec, "volumes"),
+            p->object->type == KUBE_VOLCANO_JOB ? kube_get(p->object->spec, "volumes") : NULL};
 
         for (size_t k = 0; k < 2; k++) {
             const char *path = k == 0 ? "persistentVolumeClaim.claimName" : "volumeClaimName";

@@ -534,9 +534,10 @@ void check_gang_alone(struct check *c)
         if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
             !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
             !check_is_set(r, TORCHRUN_MASTER_ADDR))
-            check_report(c, job_run_object(r), check_at_run(r),
-                         "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
-                         r->container->pods->replicas);
+            check_report(
+                c, job_run_object(r), check_at_run(r),
+                "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
+                r->container->pods->replicas);
     }
 }
 

@@ -59,7 +59,8 @@ const struct check_rule check_rules[] = {
      "Set --rdzv_conf=is_host=0 or PET_RDZV_CONF=is_host=0, or in elasticPolicy rdzvConf: [{key: "
      "is_host, value: \"0\"}].",
      check_is_host},
-    {"rdzv-host-no-pod", ERROR, "the endpoint is under the job's own domain, and no pod has the name",
+    {"rdzv-host-no-pod", ERROR,
+     "the endpoint is under the job's own domain, and no pod has the name",
      "The name never resolves, so no agent reaches a store. (A JobSet calls its pods "
      "JOBSET-REPLICATEDJOB-INDEX-INDEX, a Volcano Job JOB-TASK-INDEX.)",
      "Write the name that the message says; better, give the job a store of its own, as "
@@ -149,8 +150,7 @@ const struct check_rule check_rules[] = {
     {"gang-alone", ERROR, "a gang of pods, and torchrun knows of no other node",
      "The scheduler waits until all pods of the gang have a place, but without --nnodes and a "
      "backend or a master each pod trains alone: the work is done as often as there are pods.",
-     "Set --nnodes=N, --rdzv_backend=c10d and --rdzv_endpoint, or run one pod.",
-     check_gang_alone},
+     "Set --nnodes=N, --rdzv_backend=c10d and --rdzv_endpoint, or run one pod.", check_gang_alone},
     {"nnodes-too-many", ERROR, "more nodes than pods",
      "The rendezvous never completes, and each agent ends after join_timeout (600 s).",
      "Run as many pods as the minimum of --nnodes, or lower --nnodes.", check_nodes_too_many},

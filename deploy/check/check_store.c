@@ -444,7 +444,8 @@ void check_store_replicas(struct check *c)
 /* Nobody talks to the store but relays, which wait until it is back. */
 static bool may_restart(struct check *c, const struct job_store *s)
 {
-    return job_runs_at(&c->jobs, s).count == 0 && check_is_behind_relays(c, s) && place_of_data(c, s) == DATA_ON_VOLUME;
+    return job_runs_at(&c->jobs, s).count == 0 && check_is_behind_relays(c, s) &&
+           place_of_data(c, s) == DATA_ON_VOLUME;
 }
 
 void check_store_rolling_update(struct check *c)

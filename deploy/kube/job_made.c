@@ -140,7 +140,7 @@ static long all_pods(const struct kube_bundle *b, const struct kube_object *o)
 
 static long replicas_of(const struct yaml_node *replica)
 {
-    return replica == NULL                        ? 0
+    return replica == NULL                         ? 0
            : kube_get(replica, "replicas") == NULL ? 1
                                                    : kube_int(replica, "replicas", -1);
 }
@@ -257,8 +257,8 @@ static struct job_variable made(const char *name, const char *value)
 }
 
 /* VC_<TASK>_NUM and VC_<TASK>_HOSTS of the svc plugin. */
-static bool find_task_variable(struct job_view *v, const struct kube_container *c,
-                               const char *name, struct job_variable *out)
+static bool find_task_variable(struct job_view *v, const struct kube_container *c, const char *name,
+                               struct job_variable *out)
 {
     const struct kube_object *o = c->pods->object;
     size_t len = strlen(name);
@@ -274,9 +274,9 @@ static bool find_task_variable(struct job_view *v, const struct kube_container *
 
         if (role != len - (hosts ? 9 : 7))
             continue;
-        while (k < role && (p->role[k] == '-' ? '_' : p->role[k] >= 'a' && p->role[k] <= 'z'
-                                                          ? p->role[k] - 'a' + 'A'
-                                                          : p->role[k]) == name[3 + k])
+        while (k < role && (p->role[k] == '-'                        ? '_'
+                            : p->role[k] >= 'a' && p->role[k] <= 'z' ? p->role[k] - 'a' + 'A'
+                                                                     : p->role[k]) == name[3 + k])
             k++;
         if (k < role)
             continue;

@@ -319,7 +319,8 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r)
     return false;
 }
 
-/* The host is under the domain that only pods of this job have, though none of them has the name. */
+/* The host is under the domain that only pods of this job have, though none of them has the name.
+ */
 static bool names_own_pod(const struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;

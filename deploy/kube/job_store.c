@@ -58,7 +58,7 @@ static const char *behind_name(const char *word, const char *name)
 /* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
 static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
 {
-    static const char *const own[] = {"linger",  "upstream",      "space",  "exit-when-idle",
+    static const char *const own[] = {"linger",    "upstream",      "space",  "exit-when-idle",
                                       "advertise", "elastic-fixes", "expect", "space-idle-timeout"};
     bool listens = false, is_own = false;
 

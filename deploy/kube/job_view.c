@@ -246,8 +246,8 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 
 static bool is_talk(const struct arg_word *words, size_t count)
 {
-    static const char *const talkers[] = {"echo", "printf", "which",   "type", "pip", "pip3",
-                                          "apt",  "apt-get", "grep", "cat",  "ls",  "["};
+    static const char *const talkers[] = {"echo", "printf",  "which", "type", "pip", "pip3",
+                                          "apt",  "apt-get", "grep",  "cat",  "ls",  "["};
 
     if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
         return strcmp(words[1].text, "run") != 0; /* it installs something */
@@ -371,8 +371,7 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
 /* The runs of each of the pods are adjacent. */
 static void group_by_pods(struct job_view *v)
 {
-    v->of_pods =
-        arena_alloc(&v->bundle->arena, (v->bundle->pod_count + 1) * sizeof *v->of_pods);
+    v->of_pods = arena_alloc(&v->bundle->arena, (v->bundle->pod_count + 1) * sizeof *v->of_pods);
     for (size_t i = 0; i < v->count; i++) {
         struct job_view_runs *group = &v->of_pods[v->runs[i]->container->pods->index];
 

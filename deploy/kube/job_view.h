@@ -87,11 +87,11 @@ struct job_view {
     size_t all_count, cap;      /* and after these, in scripts of ConfigMaps */
     struct job_store *stores;
     size_t store_count, store_cap;
-    size_t *first_store; /* by index of pods: their first store, counted from 1; 0: none */
-    struct kube_index servers;      /* the pods with a store that is no relay, by label */
-    struct job_view_runs *of_pods;  /* by index of pods: their runs in containers */
-    struct job_view_runs *of_store; /* by number of a store: the runs that meet there */
-    bool *selected; /* by index of pods: see job_is_selected() */
+    size_t *first_store;       /* by index of pods: their first store, counted from 1; 0: none */
+    struct kube_index servers; /* the pods with a store that is no relay, by label */
+    struct job_view_runs *of_pods;   /* by index of pods: their runs in containers */
+    struct job_view_runs *of_store;  /* by number of a store: the runs that meet there */
+    bool *selected;                  /* by index of pods: see job_is_selected() */
     struct job_store_behind *behind; /* by number of a store: see job_store_behind() */
     /* The variables of the last container. */
     const struct kube_container *variables_of;
@@ -168,7 +168,8 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
 const char *job_etcd_tag(struct arena *a, const struct kube_container *c);
 /* Whether the tag is of etcd 3.MINOR or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`, `latest`, "". */
 bool job_etcd_is_since(const char *tag, long minor);
-/* Whether it is known that this etcd has no v2 API: 3.4 turned it off, unless --enable-v2 is set. */
+/* Whether it is known that this etcd has no v2 API: 3.4 turned it off, unless --enable-v2 is set.
+ */
 bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
 
 /* A listener of a store. */

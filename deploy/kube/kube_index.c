@@ -32,9 +32,8 @@ static struct kube_index_entry *find(const struct kube_index *i, uint64_t hash, 
     struct kube_index_entry *e =
         i->bucket_count == 0 ? NULL : i->buckets[hash & (i->bucket_count - 1)];
 
-    while (e != NULL &&
-           (e->hash != hash || e->name_len != name_len || memcmp(e->name, name, name_len) != 0 ||
-            strcmp(e->scope, scope) != 0))
+    while (e != NULL && (e->hash != hash || e->name_len != name_len ||
+                         memcmp(e->name, name, name_len) != 0 || strcmp(e->scope, scope) != 0))
         e = e->next;
     return e;
 }
@@ -76,8 +75,7 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
     if (e->count == e->cap) {
         size_t cap = e->cap == 0 ? 2 : e->cap * 2;
 
-        e->list =
-            arena_grow(a, e->list, e->count * sizeof *e->list, cap * sizeof *e->list);
+        e->list = arena_grow(a, e->list, e->count * sizeof *e->list, cap * sizeof *e->list);
         e->cap = cap;
     }
     e->list[e->count++] = value;

@@ -362,8 +362,8 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o,
         set_replicas(p, part, "replicas", 1);
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name,
-                                    lower(&m->bundle->arena, p->role));
+        p->host_prefix =
+            arena_text(&m->bundle->arena, "%s-%s-", o->name, lower(&m->bundle->arena, p->role));
     }
 }
 

@@ -136,8 +136,7 @@ static size_t place_of(const struct kube_hits *hits, size_t number)
 /* The next pods of a namespace that may have these labels (NULL: that are there). */
 static const struct kube_pods *next_candidate(const struct kube_bundle *b,
                                               const struct kube_index *labelled,
-                                              const char *namespace,
-                                              const struct yaml_node *labels,
+                                              const char *namespace, const struct yaml_node *labels,
                                               const struct kube_pods *after)
 {
     size_t from = after == NULL ? 0 : after->index + 1, exact, any;
@@ -298,8 +297,7 @@ static void keep(struct host_search *s, struct kube_target other, size_t index)
     bool same_kind = (best->service != NULL) == (other.service != NULL);
 
     if (none || other.reach < best->reach ||
-        (other.reach == best->reach &&
-         (same_kind ? index < s->index : other.service != NULL))) {
+        (other.reach == best->reach && (same_kind ? index < s->index : other.service != NULL))) {
         s->best = other;
         s->index = index;
     }
@@ -358,7 +356,8 @@ static void try_name(struct host_search *s, const char *name, size_t len, bool s
         struct arena scratch = {0};
 
         dots[1] = dots[0] == NULL ? NULL : strchr(dots[0] + 1, '.');
-        try_hits(s, kube_index_find(index, arena_text(&scratch, "%s.", s->from->namespace), name, len),
+        try_hits(s,
+                 kube_index_find(index, arena_text(&scratch, "%s.", s->from->namespace), name, len),
                  services);
         try_hits(s, kube_index_find(index, ".", name, len), services);
         for (size_t i = 0; i < 2 && dots[i] != NULL; i++) {
@@ -390,8 +389,8 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
         if (end || host[i - 1] == '-')
             try_name(&s, host, i, false);
     }
-    for (const char *end = dot == NULL ? NULL : dot + 1; end != NULL && *end != '\0' && end < host + 253;
-         end++) {
+    for (const char *end = dot == NULL ? NULL : dot + 1;
+         end != NULL && *end != '\0' && end < host + 253; end++) {
         if (end > dot + 1 && (*end == '.'))
             try_name(&s, dot + 1, (size_t)(end - dot - 1), true);
         if (end[1] == '\0')

@@ -25,7 +25,7 @@ enum kube_type {
     KUBE_VOLCANO_JOB,
     KUBE_PYTORCHJOB,
     KUBE_TRAINJOB,
-    KUBE_RUNTIME,    /* TrainingRuntime, ClusterTrainingRuntime */
+    KUBE_RUNTIME,       /* TrainingRuntime, ClusterTrainingRuntime */
     KUBE_DLROVER,       /* ElasticJob of DLRover */
     KUBE_ELASTIC_JOB,   /* ElasticJob of TorchElastic's controller */
     KUBE_KUBEDL_JOB,    /* PyTorchJob of KubeDL */
@@ -94,7 +94,7 @@ struct kube_bundle {
     size_t count, cap;
     struct kube_pods **pods;
     size_t pod_count, pod_cap;
-    struct kube_index named;    /* objects by their kind and name */
+    struct kube_index named; /* objects by their kind and name */
     /* With the scope "" in any namespace, with "NAMESPACE." in that one: */
     struct kube_index services; /* by name */
     struct kube_index hosts;    /* pods by host_prefix */
@@ -143,8 +143,8 @@ const struct kube_pods *kube_next_selected_by(const struct kube_bundle *b,
                                               const struct kube_object *o,
                                               const struct yaml_node *selector,
                                               const struct kube_pods *after);
-/* kube_next_selected() among some pods of the bundle: `labelled` has had kube_index_labels() for each of them, in
- * their order. */
+/* kube_next_selected() among some pods of the bundle: `labelled` has had kube_index_labels() for
+ * each of them, in their order. */
 const struct kube_pods *kube_next_among(const struct kube_bundle *b,
                                         const struct kube_index *labelled,
                                         const struct kube_object *service,

@@ -101,10 +101,10 @@ static bool may_precede(const char *text)
  * one of them. */
 static bool wraps_anything(const char *text)
 {
-    static const char *const names[] = {"nsys",       "ncu",     "numactl", "strace",  "gdb",
-                                        "uv",         "poetry",  "conda",   "mamba",   "micromamba",
-                                        "pixi",       "pipenv",  "hatch",   "pdm",     "rye",
-                                        "mpirun",     "mpiexec", "srun",    NULL};
+    static const char *const names[] = {"nsys",   "ncu",     "numactl", "strace", "gdb",
+                                        "uv",     "poetry",  "conda",   "mamba",  "micromamba",
+                                        "pixi",   "pipenv",  "hatch",   "pdm",    "rye",
+                                        "mpirun", "mpiexec", "srun",    NULL};
 
     return *text == '$' || is_one_of(kube_base_name(text), names);
 }

@@ -55,8 +55,9 @@ struct torchrun_flag {
     struct arg_text flag;  /* the word with the name, `--rdzv-id=...` */
     struct arg_text value; /* text NULL: it has none */
     bool separate;         /* the value is a word of its own */
-    enum torchrun_option of_accelerate; /* to `accelerate launch`; TORCHRUN_UNKNOWN: nothing known */
-    const char *nearest;   /* if it is unknown: the option that was probably meant, or NULL */
+    enum torchrun_option
+        of_accelerate;   /* to `accelerate launch`; TORCHRUN_UNKNOWN: nothing known */
+    const char *nearest; /* if it is unknown: the option that was probably meant, or NULL */
 };
 
 struct torchrun_args {

@@ -21,8 +21,7 @@ static size_t count_uses(const struct yaml_node *anchored, const struct yaml_nod
     if (n == NULL || is_use(anchored, n))
         return n != NULL;
     for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
-        count +=
-            count_uses(anchored, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+        count += count_uses(anchored, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
     return count;
 }
 
@@ -55,8 +54,8 @@ static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
     return count;
 }
 
-/* Every place with the node is in containers of moved jobs that start torch: what one of them needs,
- * all need. */
+/* Every place with the node is in containers of moved jobs that start torch: what one of them
+ * needs, all need. */
 static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file *f,
                               const struct yaml_node *anchored)
 {

@@ -354,8 +354,7 @@ static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struc
     edit_bytes(w, f, at, end - at, "", 0);
 }
 
-void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before,
-               const char *behind)
+void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before, const char *behind)
 {
     struct rewrite_file *f = rewrite_file_of(w, n);
 

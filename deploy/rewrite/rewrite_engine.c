@@ -27,8 +27,7 @@ static size_t plan(struct rewrite *w)
     if (count > 0)
         move_from_etcds(w, etcds, count, !o->keep_backend);
     for (size_t i = 0; i < count; i++)
-        etcd_replace(w, &etcds[i],
-                     !o->keep_backend && (etcds[i].moved > 0 || etcds[i].fixed == 0));
+        etcd_replace(w, &etcds[i], !o->keep_backend && (etcds[i].moved > 0 || etcds[i].fixed == 0));
     look = o->keep_backend || (o->from_etcd && !o->from_c10d);
     self = move_self_hosted(w, look);
     found += look ? 0 : self;

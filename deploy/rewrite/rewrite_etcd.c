@@ -110,7 +110,8 @@ static void find_services(struct rewrite *w, struct etcd *e)
 
 /* --- Whether it is torch's. --- */
 
-/* NAME, NAME.NAMESPACE... with a port behind it, or as the whole value of a variable like ETCD_HOST.
+/* NAME, NAME.NAMESPACE... with a port behind it, or as the whole value of a variable like
+ * ETCD_HOST.
  */
 static bool mentions(const struct yaml_node *n, const char *key, const char *name)
 {
@@ -120,7 +121,8 @@ static bool mentions(const struct yaml_node *n, const char *key, const char *nam
         const char *end = p + len;
         char before = p == n->text ? '\0' : p[-1];
 
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", before) != NULL &&
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", before) !=
+                NULL &&
             before != '\0')
             continue;
         if (*end == '.')
@@ -157,8 +159,9 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE || o->type == KUBE_NETWORK_POLICY ||
-            o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD || !kube_same_namespace(o, e->object))
+        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE ||
+            o->type == KUBE_NETWORK_POLICY || o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
+            !kube_same_namespace(o, e->object))
             continue;
         for (size_t k = 0; k < e->service_count; k++) {
             if (strcmp(e->services[k]->name, o->name) != 0 &&
@@ -388,8 +391,7 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
     for (size_t i = 0; c10d && e->ports[0] != C10D_PORT && i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, e->object) ||
-            w->edited[i] ||
+        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, e->object) || w->edited[i] ||
             !kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods))
             continue;
         w->edited[i] = true;

@@ -67,8 +67,7 @@ static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
     return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
            (j->object->type == KUBE_PYTORCHJOB && j->policy == NULL && r->args != NULL &&
-            !r->args->is_other &&
-            kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
+            !r->args->is_other && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
 }
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)

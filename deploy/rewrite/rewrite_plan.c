@@ -268,7 +268,8 @@ static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
         abort();
     while (size > 0 && text[size - 1] == '\n')
         size--;
-    for (size_t i = 0; i < size; i++) { /* in texts they are escaped; YAML has none between values */
+    for (size_t i = 0; i < size;
+         i++) { /* in texts they are escaped; YAML has none between values */
         if (text[i] == '\t')
             text[i] = ' ';
     }
@@ -326,7 +327,7 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
     size_t len = strlen(name);
     bool taken = kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
                                  name, len)
-                         .count > 0;
+                     .count > 0;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, len);
@@ -366,8 +367,8 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
     return name;
 }
 
-/* The store that an earlier object of the same kind and name got, which is the same job; or NULL. An
- * object of another kind is another job, but its store would have the same labels. */
+/* The store that an earlier object of the same kind and name got, which is the same job; or NULL.
+ * An object of another kind is another job, but its store would have the same labels. */
 static const char *given_before(struct rewrite *w, const struct kube_object *job)
 {
     for (size_t i = 0; i < w->moved_count; i++) {
