@@ -10,29 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char check_help[] =
-    "rdzv-manifest check finds in Kubernetes manifests what is known to break the rendezvous of\n"
-    "training jobs.\n"
-    "\n"
-    "  rdzv-manifest check [OPTION...] FILE...\n"
-    "\n"
-    "All files together are one bundle, as they are applied together; - is the standard input.\n"
-    "check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, TrainJobs, Pods,\n"
-    "StatefulSets and Services. It finds the options of torchrun in commands, in scripts, in\n"
-    "PET_* variables and in elasticPolicy.\n"
-    "\n"
-    "  -o, --output FORMAT    text (the default), json, or sarif (SARIF 2.1.0)\n"
-    "  --rule RULE            only this rule; repeatable\n"
-    "  --ignore RULE          all rules but this one; repeatable\n"
-    "  --severity LEVEL       error; warning (and errors); note (all, the default)\n"
-    "  --target WHAT[=VERSION]\n"
-    "                         also what breaks on that: kubernetes=1.28, training-operator=1.7,\n"
-    "                         volcano=1.8, jobset=0.6, istio; repeatable\n"
-    "  --show                 print what check sees in the files, as JSON, and apply no rule\n"
-    "\n"
-    "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains one.\n"
-    "\n"
-    "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.\n";
+static const struct verb_option check_options[] = {
+    {"output", 'o', true, "FORMAT", "text (the default), json, or sarif (SARIF 2.1.0)",
+     "text json sarif"},
+    {"rule", 'r', false, "RULE", "only this rule; repeatable", "@rules"},
+    {"ignore", 'i', false, "RULE", "all rules but this one; repeatable", "@rules"},
+    {"severity", 's', false, "LEVEL", "error; warning (and errors); note (all, the default)",
+     "error warning note"},
+    {"target", 't', false, "WHAT[=VERSION]",
+     "also what breaks on that: kubernetes=1.28, training-operator=1.7, volcano=1.8, jobset=0.6, "
+     "istio; repeatable",
+     "kubernetes= training-operator= volcano= jobset= istio"},
+    {"show", 'S', false, NULL, "print what check sees in the files, as JSON, and apply no rule",
+     NULL},
+    {0},
+};
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF };
 
@@ -128,20 +120,11 @@ static void choose_target(struct check *c, const char *text, struct diag *d)
 static void read_check_arguments(struct check_arguments *o, struct check *c, int argc, char **argv,
                                  struct diag *d)
 {
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"rule", required_argument, NULL, 'r'},
-        {"ignore", required_argument, NULL, 'i'},
-        {"severity", required_argument, NULL, 's'},
-        {"target", required_argument, NULL, 't'},
-        {"show", no_argument, NULL, 'S'},
-        {0},
-    };
     int option;
 
     memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
     optind = 0;
-    while ((option = options_next(argc, argv, ":o:", options, d)) >= 0) {
+    while ((option = options_next(argc, argv, check_options, d)) >= 0) {
         if (option == 'o')
             choose_format(o, optarg, d);
         else if (option == 'r' || option == 'i')
@@ -238,7 +221,7 @@ static void check_files(struct check *c, const struct check_arguments *o, struct
         print_findings(c, o->format);
 }
 
-int verb_check(int argc, char **argv)
+static int run_check(int argc, char **argv)
 {
     struct check c = {0};
     struct check_arguments o = {.wanted = calloc(check_rule_count, sizeof *o.wanted)};
@@ -257,3 +240,21 @@ int verb_check(int argc, char **argv)
     free(o.wanted);
     return code;
 }
+
+const struct verb verb_check = {
+    .name = "check",
+    .words = "[OPTION...] FILE...",
+    .summary = "finds in manifests what is known to break the rendezvous",
+    .about = "Finds in Kubernetes manifests what is known to break the rendezvous of training "
+             "jobs.\n\n"
+             "All files together are one bundle, as they are applied together; - is the standard "
+             "input. check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, TrainJobs, "
+             "Pods, StatefulSets and Services. It finds the options of torchrun in commands, in "
+             "scripts, in PET_* variables and in elasticPolicy.",
+    .more = "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains "
+            "one.\n\n"
+            "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.",
+    .options = check_options,
+    .arguments = "@files",
+    .run = run_check,
+};

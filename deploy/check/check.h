@@ -199,6 +199,8 @@ CHECK_RULE(relay_without_store);
 CHECK_RULE(relay_settings);
 CHECK_RULE(relay_space);
 CHECK_RULE(relay_listens_outside);
+/* check_scrape.c */
+CHECK_RULE(scrape_blocked);
 /* check_volcano.c */
 CHECK_RULE(volcano_minimum);
 CHECK_RULE(volcano_min_above);

@@ -425,6 +425,14 @@ const struct check_rule check_rules[] = {
      "their own, and list it among the ports of the training container, so that no two such pods "
      "come to one node.",
      check_host_network_store},
+    {"scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
+     "Annotations or a ServiceMonitor tell Prometheus to scrape the store, and the store's "
+     "NetworkPolicy admits the pods of the job alone: there are no metrics, and an alert that the "
+     "store is down.",
+     "Admit the namespace of Prometheus to the port of the metrics: a rule in spec.ingress with "
+     "from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]. Best "
+     "give the metrics a port of their own (--listen-metrics-urls), where nothing can be written.",
+     check_scrape_blocked},
     {"istio-injected", ERROR, "Istio's proxy between agents and their store",
      "The proxy holds connections back while it starts, closes idle connections, and takes an "
      "unknown protocol for HTTP. This rule looks at namespaces that the bundle labels for Istio; "

@@ -14,6 +14,7 @@ struct rewrite_options {
     bool from_etcd, from_c10d; /* only these; neither: both */
     const char *etcd;          /* NAME or NAMESPACE/NAME, or NULL */
     const char *image;
+    const char *metrics; /* as rdzv.metrics of emit; NULL: none */
     char **paths;
     size_t path_count;
 };

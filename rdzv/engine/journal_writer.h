@@ -37,12 +37,13 @@ struct journal_writer_options {
     size_t pending_max;        /* bytes; 0: 64 MiB */
     uint64_t retry_ms;         /* after a fault; 0: 1000 */
     const struct clock *clock; /* monotonic_ns() is called in the thread, too */
+    const char *path; /* of the directory, for journal_writer_disk(); outlives the writer */
 };
 
 struct journal_writer_stats {
     uint64_t batches, bytes; /* committed, payloads alone */
     uint64_t syncs;
-    uint64_t sync_ns, slowest_sync_ns;
+    uint64_t slowest_sync_ns;
     uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
     size_t pending_batches, pending_bytes; /* not known to be synced */
     uint64_t last, durable;                /* numbers: appended; synced */
@@ -76,6 +77,15 @@ const char *journal_writer_refuses(const struct journal_writer *w);
 
 /* As of the last journal_writer_poll() or commit; both also set the pending figures. */
 const struct journal_writer_stats *journal_writer_stats(const struct journal_writer *w);
+
+/* What the thread has measured. */
+struct journal_writer_disk {
+    struct durations syncs; /* from SYNC_FIRST_NS on */
+    uint64_t free, size;    /* bytes of the file system that rdzvd may use, and all; 0: not known */
+};
+
+/* As of the last sync, or of the last call: it has the thread measure again. */
+void journal_writer_disk(struct journal_writer *w, struct journal_writer_disk *out);
 
 /* Hands everything to the disk and ends the thread: with a clean end of the journal if all could be
  * kept. Waits for the disk. Frees the writer, and closes the journal. False: batches may be lost

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 
 #include "rdzv/engine/journal_writer_internal.h"
 
@@ -114,7 +115,7 @@ static int sync_journal(struct journal_writer *w)
     journal_sync_end(w->journal, &sync, result);
     took = now_ns() - began;
     w->now.syncs++;
-    w->now.sync_ns += took;
+    durations_add(&w->disk.syncs, SYNC_FIRST_NS, took, 1);
     if (took > w->now.slowest_sync_ns)
         w->now.slowest_sync_ns = took;
     journal_writer_note(w);
@@ -335,6 +336,22 @@ static bool step_snapshot(struct journal_writer *w)
     return w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING && end_snapshot(w);
 }
 
+static bool step_disk(struct journal_writer *w)
+{
+    struct statvfs fs;
+    int result;
+
+    if (!w->disk_asked)
+        return false;
+    w->disk_asked = false;
+    pthread_mutex_unlock(&w->lock);
+    result = statvfs(w->path, &fs);
+    pthread_mutex_lock(&w->lock);
+    w->disk.free = result == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
+    w->disk.size = result == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
+    return true;
+}
+
 /* --- The thread. --- */
 
 static void wait_for_work(struct journal_writer *w)
@@ -376,6 +393,7 @@ void *journal_writer_main(void *arg)
 
         done = step_journal(w) || done;
         done = step_snapshot(w) || done;
+        done = step_disk(w) || done;
         if (!done && !w->stop)
             wait_for_work(w);
     }

@@ -54,10 +54,16 @@ static void learn(struct step *s)
     slot->usual_us = (slot->usual_us * 7 + (took < SLOT_MOST_US ? took : SLOT_MOST_US)) / 8;
 }
 
+static void dequeue(struct write_slot *slot, struct agent *a)
+{
+    TAILQ_REMOVE(&slot->queue, a, queue);
+    slot->queued--;
+    a->queued = false;
+}
+
 static void resume(struct step *s, struct agent *a)
 {
-    TAILQ_REMOVE(&s->run->slot.queue, a, queue);
-    a->queued = false;
+    dequeue(&s->run->slot, a);
     step_agent(s, POLICY_RESUME, a);
 }
 
@@ -94,8 +100,7 @@ void cas_queue_leave(struct step *s, struct agent *a)
     struct write_slot *slot = &s->run->slot;
 
     if (a->queued)
-        TAILQ_REMOVE(&slot->queue, a, queue);
-    a->queued = false;
+        dequeue(slot, a);
     if (slot->holder == a)
         cas_queue_pass(s);
 }
@@ -112,8 +117,10 @@ bool cas_queue_should_hold(struct step *s, struct agent *a)
 
     if (slot->holder == NULL || slot->holder == a)
         return false;
-    if (!a->queued)
-        TAILQ_INSERT_TAIL(&slot->queue, a, queue);
+    if (a->queued)
+        return true;
+    TAILQ_INSERT_TAIL(&slot->queue, a, queue);
+    slot->queued++;
     a->queued = true;
     return true;
 }

@@ -10,7 +10,7 @@
 #include "store/xalloc.h"
 
 #define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
-#define CROWD_LEAST        16  /* of fewer participants the state is short, and says who they are */
+#define CROWD_LEAST        16  /* of fewer nodes the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {

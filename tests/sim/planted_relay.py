@@ -45,6 +45,14 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a session that its relay has ended stays", "rdzv/relay/relay_sessions.c",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_finish(s);",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_forget(s);"),
+    Bug("a session that was dropped leaves nothing", "rdzv/relay/link_dropped.c",
+        "    if (is_in_doubt(s)) {", "    if (false && is_in_doubt(s)) {"),
+    Bug("a snapshot does not say when it was written", "rdzv/engine/recovery.c",
+        "    if (snapshot_time(&e->store) > r->last_ns)", "    if (false)"),
+    Bug("a full disk is taken for one that has written", "store/fs.c",
+        "        if (n <= 0)\n", "        if (n == -ENOSPC)\n            return 0;\n        if (n <= 0)\n"),
+    Bug("a BARRIER that cannot wait is counted, and not noted", "rdzv/c10d/requests.c",
+        "    if (c->carrier != NULL)\n        carried_note_arrived(c, req);\n", ""),
 ]
 
 

@@ -1,8 +1,9 @@
 /* A store, two relays and their clients in one process, under a seed that has time, network, disk,
  * memory and chance in its hands (world.h): the store dies at any call of its disk, loses power, is
- * slow or stopped; links break at any byte or hang; relays die; memory fails. Whatever happens,
- * clients of a relay see a store that does each request once and in order, and forgets nothing
- * (relay_model.h); none of them is ended without a reason; and at the end nothing is left of them.
+ * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
+ * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
+ * once and in order, and forgets nothing (relay_model.h); none of them is ended without a reason;
+ * and at the end nothing is left of them.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
  *
@@ -19,6 +20,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/transport.h"
+#include "rdzv/relay/link_session.h"
 #include "rdzv/server.h"
 #include "store/session.h"
 #include "tests/sim/relay_client.h"
@@ -45,8 +47,12 @@ static struct {
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
+    bool breaks; /* a link, soon after memory has failed in the store */
     bool begun[CLIENTS];
     unsigned faults, ids;
+    uint64_t empties_ns; /* a full disk is emptied then */
+    uint64_t ended_ns;   /* the store has died or ended then; 0: it has not yet */
+    uint64_t empty_ns;   /* the relays have had no session since then */
     struct process processes[PROCESSES];
     struct scripted clients[CLIENTS + 1];
 } world;
@@ -56,8 +62,8 @@ static struct scripted *const auditor = &world.clients[CLIENTS];
 static struct config configs[2][PROCESSES];
 
 static struct {
-    uint64_t worlds, deaths, powers, breaks, parts, relays, no_memory, disk_faults, stops, leaves,
-        steps;
+    uint64_t worlds, deaths, fills, powers, breaks, parts, relays, no_memory, disk_faults, stops,
+        leaves, steps;
 } sums;
 
 void world_fail(const char *format, ...)
@@ -123,6 +129,8 @@ static void end_process(int p)
     world_current = p;
     world_is_over[p] = true;
     process->up = false;
+    if (p == STORE)
+        world.ended_ns = world_now_ns;
     server_fini(&process->server);
     net_sim_kill(p);
     world_current = before;
@@ -153,6 +161,16 @@ static void kill_store(void)
     world.processes[STORE].starts_ns = world_now_ns + draw(1500) * MS;
 }
 
+/* All the time that it was away is given to those whose deadlines it keeps. */
+static void check_away(const struct data_dir *d)
+{
+    uint64_t away_ms = (world_now_ns - world.ended_ns) / MS;
+
+    if (d->found && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
+        world_fail("the store was away for %" PRIu64 " ms, and knows of %" PRIu64, away_ms,
+                   d->away_ms);
+}
+
 static void start(int p)
 {
     struct process *process = &world.processes[p];
@@ -169,8 +187,12 @@ static void start(int p)
     world_current = OUTSIDE;
     if (p == STORE && world_is_over[STORE])
         kill_store();
+    else if (result != 0 && p == STORE && disk_is_full())
+        kill_store(); /* it says why, and is started again */
     else if (result != 0)
         world_fail("process %d does not start", p);
+    else if (p == STORE)
+        check_away(&process->server.store.data);
 }
 
 static void iterate(int p)
@@ -215,6 +237,17 @@ static void note_memory(void)
     world.may_end[STORE] = world.may_end[STORE] || memory_failed() > 0;
 }
 
+/* What it costs a client, its relay may not hear of. */
+static void fail_memory(void)
+{
+    int process = chance(2) ? STORE : (int)draw(PROCESSES);
+
+    note_memory();
+    memory_fail(process, draw(150), 1 + (chance(3) ? draw(20) : 0));
+    sums.no_memory++;
+    world.breaks = process == STORE && chance(2);
+}
+
 static void break_store(void)
 {
     if (chance(4)) {
@@ -229,6 +262,7 @@ static void break_store(void)
 static void stop_store(void)
 {
     sums.stops++;
+    world.ended_ns = world_now_ns;
     world_current = STORE;
     server_fini(&world.processes[STORE].server);
     world.processes[STORE].up = false;
@@ -249,10 +283,25 @@ static void kill_relay(int p)
     world.processes[p].starts_ns = world_now_ns + draw(1000) * MS;
 }
 
+/* It takes no changes then, and does not start where it finds no room. */
+static void fill_disk(void)
+{
+    sums.fills++;
+    world.may_end[STORE] = true;
+    world.empties_ns = world_now_ns + draw(5000) * MS;
+    disk_fill(draw(2000));
+}
+
+static void maybe_empty_disk(void)
+{
+    if (disk_is_full() && (world.heals || world_now_ns >= world.empties_ns))
+        disk_empty();
+}
+
 static void cause_fault(void)
 {
     int relay = RELAY_A + (int)draw(2);
-    uint64_t what = draw(40);
+    uint64_t what = draw(43);
 
     world.faults--;
     if (what < 14) {
@@ -269,16 +318,25 @@ static void cause_fault(void)
         if (world.processes[STORE].up)
             stop_store();
     } else if (what < 35) {
-        note_memory();
-        memory_fail((int)draw(PROCESSES), draw(150), 1 + (chance(3) ? draw(20) : 0));
-        sums.no_memory++;
+        fail_memory();
     } else if (what < 36) {
         kill_relay(relay);
+    } else if (what >= 40) {
+        fill_disk();
     } else if (world.always && world.processes[STORE].up) {
         sums.disk_faults++;
         world.may_end[STORE] = true; /* it takes no changes then */
         sim_disk_fail(world_disk, chance(2) ? SIM_EIO : SIM_SHORT, 1 + draw(10), 1 + draw(4));
     }
+}
+
+static void break_after_failure(void)
+{
+    if (!world.breaks || memory_failed() == 0 || !chance(8))
+        return;
+    world.breaks = false;
+    for (int p = RELAY_A; p <= RELAY_B; p++)
+        sums.breaks += net_sim_break(p);
 }
 
 static void rejoin(int p)
@@ -368,6 +426,8 @@ static void skip_time(void)
         if (process->joins_ns > world_now_ns)
             next = earliest(next, process->joins_ns);
     }
+    if (disk_is_full() && world.empties_ns > world_now_ns)
+        next = earliest(next, world.empties_ns);
     if (next == UINT64_MAX)
         world_fail("nothing will ever happen");
     if (next > world_now_ns)
@@ -431,6 +491,8 @@ static void step(void)
         world_fail("it comes to no end");
     if (!world.heals && world.faults > 0 && chance(70))
         cause_fault();
+    break_after_failure();
+    maybe_empty_disk();
     rejoin(RELAY_A);
     rejoin(RELAY_B);
     for (uint64_t i = 0; i < 4 && !moved; i++)
@@ -459,6 +521,13 @@ static bool all_are_done(void)
     return true;
 }
 
+static bool store_takes_changes(void)
+{
+    struct process *store = &world.processes[STORE];
+
+    return store->up && data_dir_refuses(&store->server.store.data) == NULL;
+}
+
 /* Runs until somebody has read everything, over a relay or not. */
 static void audit(void)
 {
@@ -466,7 +535,8 @@ static void audit(void)
 
     do {
         while (auditor->state == CLIENT_NONE) {
-            scripted_audit(auditor, IDS - 1, home, world.ids);
+            if (store_takes_changes())
+                scripted_audit(auditor, IDS - 1, home, world.ids);
             step();
         }
         step();
@@ -497,14 +567,43 @@ static bool store_is_empty(void)
     return true;
 }
 
-static bool nothing_is_left(void)
+static bool relays_are_empty(void)
 {
     for (int p = 0; p < PROCESSES; p++) {
-        if (!world.processes[p].up)
+        if (!world.processes[p].up ||
+            (p != STORE && world.processes[p].server.relay.relay.session_count != 0))
             return false;
     }
-    return store_is_empty() && world.processes[RELAY_A].server.relay.relay.session_count == 0 &&
-           world.processes[RELAY_B].server.relay.relay.session_count == 0;
+    return true;
+}
+
+/* Sessions, dropped or not, that a relay has not closed, and which it may still speak of. */
+static size_t sessions_in_links(void)
+{
+    const struct relay_links *links = &world.processes[STORE].server.store.links;
+    const struct relay_session *s;
+    size_t count = links->sessions.count;
+
+    TAILQ_FOREACH(s, &links->detached, entry)
+        count--;
+    TAILQ_FOREACH(s, &links->dropped, returns)
+        count -= s->link == NULL;
+    return count;
+}
+
+/* A store keeps no session for a relay that is there and has none. */
+static void check_links(void)
+{
+    if (!relays_are_empty() || sessions_in_links() == 0)
+        world.empty_ns = world_now_ns;
+    else if (world_now_ns - world.empty_ns > 3000 * MS)
+        world_fail("%zu sessions stay that no relay has any more", sessions_in_links());
+}
+
+static bool nothing_is_left(void)
+{
+    return relays_are_empty() && store_is_empty() &&
+           world.processes[STORE].server.store.links.sessions.count == 0;
 }
 
 static void begin_world(uint64_t seed, uint64_t at)
@@ -573,7 +672,7 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
         if (world.clients[i].state == CLIENT_DONE)
             scripted_leave(&world.clients[i]);
     }
-    while (!nothing_is_left())
+    for (world.empty_ns = world_now_ns; !nothing_is_left(); check_links())
         step();
     end_world();
     return calls;
@@ -609,10 +708,10 @@ static void print_sums(void)
     printf("sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
            " times (%" PRIu64 " of them by power) and was stopped %" PRIu64 " times; %" PRIu64
            " links broken, %" PRIu64 " hung; relays died %" PRIu64
-           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 "; %" PRIu64
-           " clients left\n",
+           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 ", and was full in %" PRIu64
+           "; %" PRIu64 " clients left\n",
            sums.worlds, sums.steps, sums.deaths, sums.powers, sums.stops, sums.breaks, sums.parts,
-           sums.relays, sums.no_memory, sums.disk_faults, sums.leaves);
+           sums.relays, sums.no_memory, sums.disk_faults, sums.fills, sums.leaves);
     fflush(stdout);
 }
 
