@@ -242,6 +242,7 @@ step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest env RDZV_SEED="$SEED" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
+step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES

@@ -37,6 +37,9 @@ struct rewrite {
     struct job_view jobs;
     const struct kube_object **moved; /* jobs that meet at rdzvd after the rewrite */
     size_t moved_count;
+    bool *trains;          /* by index of objects: those with runs */
+    bool *edited;          /* by index of objects: Services and policies that have their edits */
+    const char **store_of; /* by index of objects: the name of the store that a job got */
 };
 
 /* Reads and parses the files. False: there is an error in diag. */
