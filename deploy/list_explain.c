@@ -9,25 +9,6 @@
 
 #include <string.h>
 
-const char list_help[] =
-    "rdzv-manifest list shows what emit knows, and the rules of check.\n"
-    "\n"
-    "  rdzv-manifest list [platforms|profiles|placements|formats|settings|rules]\n"
-    "  rdzv-manifest list schema       the settings as JSON Schema, for editors\n"
-    "\n"
-    "Without a word it lists all of these. `rdzv-manifest explain NAME` explains one setting or\n"
-    "rule.\n";
-
-const char explain_help[] =
-    "rdzv-manifest explain shows all about one setting of a user file, one rule of check, or one\n"
-    "of the files behind emit.\n"
-    "\n"
-    "  rdzv-manifest explain SETTING     such as numPods, rdzv, rdzv.placement\n"
-    "  rdzv-manifest explain RULE        such as rdzv-id-fixed\n"
-    "  rdzv-manifest explain KIND/NAME   the file of a platform, profile, placement or format, "
-    "such\n"
-    "                                    as platforms/volcano: a start for one of your own\n";
-
 static bool list_kind(const char *kind, struct diag *d)
 {
     size_t at = 0;
@@ -160,7 +141,7 @@ static void list_schema(struct diag *d)
     embedded_free(&data);
 }
 
-int verb_list(int argc, char **argv)
+static int run_list(int argc, char **argv)
 {
     static const char *const kinds[] = {"platforms", "profiles", "placements",
                                         "formats",   "settings", "rules"};
@@ -224,7 +205,7 @@ static const struct yaml_node *find_setting(const struct yaml_node *settings, co
     return setting;
 }
 
-int verb_explain(int argc, char **argv)
+static int run_explain(int argc, char **argv)
 {
     struct diag d = {0};
     struct embedded data = {0};
@@ -250,3 +231,26 @@ int verb_explain(int argc, char **argv)
     embedded_free(&data);
     return end_verb(&d);
 }
+
+const struct verb verb_list = {
+    .name = "list",
+    .words = "[platforms|profiles|placements|formats|settings|rules|schema]",
+    .summary = "lists platforms, profiles, placements, formats, settings and rules",
+    .about = "Shows what emit knows, and the rules of check.\n\n"
+             "Without a word it lists all of these but schema: the settings as JSON Schema, for "
+             "editors. `rdzv-manifest explain NAME` explains one "
+             "setting or rule.",
+    .arguments = "platforms profiles placements formats settings rules schema",
+    .run = run_list,
+};
+
+const struct verb verb_explain = {
+    .name = "explain",
+    .words = "SETTING|RULE|KIND/NAME",
+    .summary = "shows all about one setting, or one rule of check",
+    .about = "Shows all about one setting of a user file (such as numPods, rdzv, rdzv.placement), "
+             "one rule of check (such as rdzv-id-fixed), or the file of a platform, profile, "
+             "placement or format (such as platforms/volcano: a start for one of your own).",
+    .arguments = "@settings @rules",
+    .run = run_explain,
+};

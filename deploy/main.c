@@ -1,24 +1,9 @@
 /* rdzv-manifest: finds the verb of the command line, and runs it. */
 #include "deploy/verbs.h"
+#include "deploy/yaml/text_wrap.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const struct verb {
-    const char *name, *help;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} verbs[] = {
-    {"emit", emit_help, verb_emit, "makes the manifests of a job and its store from a user file"},
-    {"rewrite", rewrite_help, verb_rewrite,
-     "puts rdzvd into manifests with an etcd, or with a store in worker 0"},
-    {"check", check_help, verb_check, "finds in manifests what is known to break the rendezvous"},
-    {"list", list_help, verb_list,
-     "lists platforms, profiles, placements, formats, settings and rules"},
-    {"explain", explain_help, verb_explain, "shows all about one setting, or one rule of check"},
-};
-
-#define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void print_help(FILE *out)
 {
@@ -28,11 +13,47 @@ static void print_help(FILE *out)
           "  rdzv-manifest VERB --help\n"
           "  rdzv-manifest --version\n\n",
           out);
-    for (size_t i = 0; i < VERB_COUNT; i++)
-        fprintf(out, "  %-8s  %s\n", verbs[i].name, verbs[i].summary);
+    for (size_t i = 0; i < verb_count; i++)
+        fprintf(out, "  %-8s  %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\nExit codes: 0 done; 1 nothing to do, or findings; 2 the input or the arguments are "
           "wrong.\n",
           out);
+}
+
+/* Paragraphs, an empty line in front of each. */
+static void print_paragraphs(const char *text)
+{
+    while (text != NULL) {
+        const char *end = strstr(text, "\n\n");
+        int len = end == NULL ? (int)strlen(text) : (int)(end - text);
+        char paragraph[1000];
+
+        snprintf(paragraph, sizeof paragraph, "%.*s", len, text);
+        putchar('\n');
+        text_wrap(stdout, NULL, 0, paragraph);
+        text = end == NULL ? NULL : end + 2;
+    }
+}
+
+static void print_options(const struct verb_option *o)
+{
+    for (putchar('\n'); o->name != NULL; o++) {
+        char label[64];
+
+        snprintf(label, sizeof label, "  %c%c%s--%s%s%s", o->letter ? '-' : ' ',
+                 o->letter ? o->id : ' ', o->letter ? ", " : "  ", o->name,
+                 o->value == NULL ? "" : " ", o->value == NULL ? "" : o->value);
+        text_wrap(stdout, label, 30, o->help);
+    }
+}
+
+static void print_verb(const struct verb *v)
+{
+    printf("rdzv-manifest %s %s\n", v->name, v->words);
+    print_paragraphs(v->about);
+    if (v->options != NULL)
+        print_options(v->options);
+    print_paragraphs(v->more);
 }
 
 static int end(int code)
@@ -56,16 +77,16 @@ int main(int argc, char **argv)
         printf("rdzv-manifest %s\n", RDZV_VERSION);
         return end(0);
     }
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(name, verbs[i].name) != 0)
+    for (size_t i = 0; i < verb_count; i++) {
+        if (strcmp(name, verbs[i]->name) != 0)
             continue;
         for (int j = 2; j < argc && strcmp(argv[j], "--") != 0; j++) {
             if (strcmp(argv[j], "--help") == 0 || strcmp(argv[j], "-h") == 0) {
-                fputs(verbs[i].help, stdout);
+                print_verb(verbs[i]);
                 return end(0);
             }
         }
-        return end(verbs[i].run(argc - 1, argv + 1));
+        return end(verbs[i]->run(argc - 1, argv + 1));
     }
     fprintf(stderr, "rdzv-manifest: there is no verb %s: ", name);
     fputs("see rdzv-manifest --help\n", stderr);

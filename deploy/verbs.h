@@ -1,17 +1,28 @@
-/* The verbs of rdzv-manifest. Each gets its own arguments, argv[0] being its name. It prints its
- * result to standard output and its errors and notes to standard error, and returns the exit code.
- * main() handles --help. */
+/* The verbs of rdzv-manifest. Each stands beside what it does, as one row: the parser, --help, the
+ * manual page and the completions of shells all read it. */
 #pragma once
 
-int verb_emit(int argc, char **argv);
-int verb_rewrite(int argc, char **argv);
-int verb_check(int argc, char **argv);
-int verb_list(int argc, char **argv);
-int verb_explain(int argc, char **argv);
+#include "deploy/yaml/options.h"
 
-/* What `rdzv-manifest VERB --help` prints; each text is beside its verb. */
-extern const char emit_help[];
-extern const char rewrite_help[];
-extern const char check_help[];
-extern const char list_help[];
-extern const char explain_help[];
+struct verb {
+    const char *name;
+    const char *words;   /* "[OPTION...] FILE..." */
+    const char *summary; /* with the verb in front, and without a full stop: "checks ..." */
+    const char *about;   /* paragraphs, an empty line between them */
+    const char *more;    /* the same, behind the options; NULL: nothing */
+    const struct verb_option *options; /* NULL: none */
+    const char *arguments; /* how a shell completes them, as struct verb_option's `words` */
+    /* Gets its own arguments, argv[0] being its name. It prints its result to standard output and
+     * its errors and notes to standard error, and returns the exit code. main() handles --help. */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct verb verb_emit;
+extern const struct verb verb_rewrite;
+extern const struct verb verb_check;
+extern const struct verb verb_list;
+extern const struct verb verb_explain;
+
+/* All of them, in the order in which --help lists them. */
+extern const struct verb *const verbs[];
+extern const size_t verb_count;

@@ -24,7 +24,11 @@ enum http_method {
     HTTP_OPTIONS,
     HTTP_CONNECT,
     HTTP_PATCH,
+    HTTP_METHODS, /* how many */
 };
+
+/* "GET"; "other" of HTTP_OTHER. */
+const char *http_method_name(enum http_method method);
 
 enum http_body {
     HTTP_BODY_NONE,   /* the next request follows the head */

@@ -63,8 +63,9 @@ enum relay_kind {
                         before it when the last part is here, and is as durable as promised */
     RELAY_DONE,      /* store: the request `number` and all before it are done, and none has an
                         answer left to come */
-    RELAY_CLOSE,     /* relay: the client has gone, and so the session ends. It has no answer */
-    RELAY_ENDED,     /* store: it has ended the session, and why, as text */
+    RELAY_CLOSE,     /* relay: the client has gone, and so the session ends; or it has heard
+                        ENDED. It has no answer */
+    RELAY_ENDED,     /* store: it has ended the session, and why, as text; relay: CLOSE */
     RELAY_PING,      /* either: answered by RELAY_PONG with the same number */
     RELAY_PONG,
     RELAY_KINDS,

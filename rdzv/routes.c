@@ -3,6 +3,8 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metrics.h"
+#include "rdzv/admin/monitor.h"
+#include "rdzv/admin/page.h"
 #include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
 #include "rdzv/admin/status.h"
@@ -31,8 +33,10 @@ const struct http_route http_routes[] = {
     {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
     {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
     {.path = NULL},
 };
 
@@ -42,6 +46,7 @@ const struct http_route relay_routes[] = {
     {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
     {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
     {.path = NULL},
 };

@@ -41,6 +41,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     net_spend(&s->net, 0);
+    pace_sample(&s->net.pace);
     log_tick();
     listen_tick(&s->net);
     engine_note_alive(&s->engine);
@@ -51,7 +52,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     s->role->tick(s);
     out_pool_trim(&s->net.pool);
     heap_tick(&s->heap, clock_monotonic_ns(s->engine.options.clock),
-              s->engine.stats.c10d_requests + s->engine.stats.http_requests);
+              stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
     exit_when_idle(s);
 }
 
@@ -137,7 +138,7 @@ int server_run(struct server *s)
         goes_on = end_iteration(s);
     }
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
-              log_u64("c10d_requests", stats->c10d_requests),
+              log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));
     return 0;
 }
@@ -190,7 +191,10 @@ static bool add_events(struct server *s)
 /* What every role serves in the same way. */
 static void init_http(struct server *s)
 {
-    s->http = (struct http){.config = s->config, .engine = &s->engine, .backoff = &s->backoff};
+    s->http = (struct http){.config = s->config,
+                            .engine = &s->engine,
+                            .backoff = &s->backoff,
+                            .request_watch = &s->request_watch};
     s->http_protocol = http_protocol(&s->http);
     s->protocols[0] = s->http_protocols[0] = &s->http_protocol;
     s->net.protocols = s->protocols;

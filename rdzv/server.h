@@ -24,6 +24,7 @@ struct server {
         struct relay_parts relay;
     };
 
+    struct request_watch request_watch;
     struct http http;
     struct backoff backoff;
     struct protocol http_protocol;

@@ -22,10 +22,10 @@
 static bool expire_some(struct server *s)
 {
     const struct store *store = &s->engine.store;
-    uint64_t told = store->ready.told;
+    uint64_t beside = store->ready.work;
     bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
 
-    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.told - told) * TOLD_COST);
+    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.work - beside) * TOLD_COST);
     return more;
 }
 
@@ -133,6 +133,8 @@ static void init(struct server *s)
     s->http.status_feeds = &store->status_feeds;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     store->c10d_protocol = c10d_protocol(&store->c10d);
+    monitor_init(&store->monitor, &s->net, &store->c10d_protocol, &s->request_watch);
+    s->http.monitor = &store->monitor;
     relay_entry_init(&store->relay_entry, &s->http);
     store->relay_http_protocol = relay_entry_protocol(&store->relay_entry);
     s->protocols[1] = &store->relay_http_protocol;

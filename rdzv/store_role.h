@@ -1,6 +1,7 @@
 /* A daemon that keeps the keys: the parts of the server that only a store has. */
 #pragma once
 
+#include "rdzv/admin/monitor.h"
 #include "rdzv/admin/status_feed.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
@@ -17,6 +18,7 @@ struct store_parts {
     struct hasher hasher;
     struct relay_links links;
     struct status_feeds status_feeds;
+    struct monitor monitor;
     struct relay_entry relay_entry;
     struct protocol link_protocol, c10d_protocol, relay_http_protocol;
     struct event expiry;     /* the next TTL */

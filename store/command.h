@@ -93,10 +93,11 @@ struct command {
     struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
     struct slice items;      /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
     struct key_picks *picks; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
-    int64_t number;          /* KEY_ADD: the delta. BARRIER: the world size. RUN_PUT: the round.
-                                TREE_POSTPONE: ns, more than 0 */
-    uint64_t worker_store;   /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
-                                WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
+    int64_t number;        /* KEY_ADD: the delta. KEY_APPEND: the length that the value may get; 0:
+                              any. BARRIER: the world size. RUN_PUT: the round.
+                              TREE_POSTPONE: ns, more than 0 */
+    uint64_t worker_store; /* KEY_…, QUEUE_…, BARRIER: whose keys; 0: the space's own.
+                              WORKER_STORE_DROP: which. RUN_PUT: the run's; 0: it has none */
     enum worker_store_placement placement; /* RUN_PUT */
     uint16_t port;                         /* RUN_PUT */
     uint64_t prev_index;                   /* TREE_COMPARE_…: compared when not 0 */

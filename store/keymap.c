@@ -74,11 +74,15 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
 {
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
-    size_t groups;
 
-    if (e != NULL)
-        return e;
-    groups = keymap_count_groups(m, key);
+    return e != NULL ? e : keymap_create(m, key, hash);
+}
+
+struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash)
+{
+    size_t groups = keymap_count_groups(m, key);
+    struct entry *e;
+
     e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
     if (e == NULL)
         return NULL;
@@ -109,10 +113,11 @@ static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *v
     e->value = value;
 }
 
-struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
+static inline struct blob *exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
+    m->picked_changes += e->pins != 0;
     if (old == NULL) {
         keymap_wait_bytes(m, 0, entry_allocated(e));
         entry_begin(m, e, value);
@@ -123,9 +128,28 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
     return old;
 }
 
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
+{
+    return exchange(m, e, value);
+}
+
+/* A value that was there. */
+static inline void let_go(struct keymap *m, struct blob *old)
+{
+    if (old->refs > 1) {
+        blob_leave(old, ACCOUNT_ANSWERS);
+        return;
+    }
+    m->ready->work += old->len / READY_FREED_BYTES;
+    blob_free(old);
+}
+
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
-    blob_leave(keymap_exchange(m, e, value), ACCOUNT_ANSWERS);
+    struct blob *old = exchange(m, e, value);
+
+    if (old != NULL)
+        let_go(m, old);
 }
 
 /* --- Reads. --- */
@@ -140,6 +164,17 @@ struct blob *keymap_get(const struct keymap *m, struct slice key)
 bool keymap_exists(const struct keymap *m, struct slice key)
 {
     return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
+}
+
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since)
+{
+    const struct entry *e = keymap_find(m, key);
+    const struct queue *q;
+
+    if (e != NULL && e->value != NULL && e->number <= since.changes)
+        return true;
+    q = keymap_find_queue(m, key);
+    return q != NULL && q->number <= since.pushes;
 }
 
 /* --- Changes. --- */
@@ -281,6 +316,7 @@ static void apply_append(struct keymap *m, const struct key_append *c)
         blob_leave_spare(b, append_spare(old.len, len));
         if (old.len != 0)
             memcpy(b->bytes, old.ptr, old.len);
+        m->ready->work += old.len / READY_COPIED_BYTES;
     }
     if (c->bytes.len != 0)
         memcpy(b->bytes + old.len, c->bytes.ptr, c->bytes.len);
@@ -295,6 +331,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     keymap_note_gone(m, e);
+    m->picked_changes += e->pins != 0;
     if (m->moment != NULL)
         keymap_moment_loses(m->moment, e);
     e->value = NULL;
@@ -304,7 +341,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     m->present_bytes -= e->node.key.len;
     keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
     keymap_wait_bytes(m, entry_allocated(e), 0);
-    blob_leave(old, ACCOUNT_ANSWERS);
+    let_go(m, old);
     keymap_release(m, e);
 }
 
@@ -509,6 +546,7 @@ void keymap_clear(struct keymap *m)
     table_fini(&old);
     table_fini(&m->queues);
     table_fini(&m->groups);
+    m->picked_changes++;
     bury(m);
 }
 

@@ -23,7 +23,8 @@ struct wait_link {
 struct waiter {
     struct wake wake;
     TAILQ_ENTRY(waiter) entry;
-    uint64_t missing;  /* registrations that have not counted yet; 0: fulfilled */
+    uint64_t missing;  /* registrations that have not counted yet, and one more until all are made;
+                          0: fulfilled */
     uint64_t count;    /* registrations there are */
     uint64_t cap;      /* registrations there is room for */
     uint64_t since_ms; /* the owner's: when it began to wait */
@@ -51,16 +52,16 @@ struct key_link {
 };
 
 struct entry {
-    struct table_node node;   /* the key; its bytes follow the links */
-    TAILQ_ENTRY(entry) order; /* while it has a value */
-    uint64_t number;          /* keymap.changes when it got it: they grow along that list */
-    struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
-    unsigned snapshot : 29;   /* the number of the one that has its value already */
+    struct table_node node;    /* the key; its bytes follow the links */
+    TAILQ_ENTRY(entry) order;  /* while it has a value */
+    uint64_t number;           /* keymap.changes when it got it: they grow along that list */
+    struct wait_links barrier; /* released by the count alone */
+    struct blob *value;        /* NULL: absent; it is here only since a client waits for it */
+    unsigned snapshot : 29;    /* the number of the one that has its value already */
     unsigned group_count : 3;
     uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
     struct wait_links waiting;
-    struct wait_links barrier; /* released by the count alone */
-    TAILQ_HEAD(, key_watch) watching;
+    TAILQ_HEAD(, key_watch) watching; /* what a change looks at stands together, up to here */
     struct key_link groups[];
 };
 
@@ -101,12 +102,16 @@ struct key_picks {
     TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
     struct keymap *map;
     struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. MULTI_GET: what
-                             they were when they were taken. NULL: another */
+                             it is. NULL: another */
+    uint64_t changes;     /* keymap.picked_changes when it began */
     size_t room;
     size_t count;
-    size_t freed;     /* so many are let go of */
-    size_t cost;      /* of keys and values, as if none were there */
-    bool has_grouped; /* one of the keys begins as those that are found in groups */
+    size_t freed;    /* so many are let go of */
+    size_t cost;     /* of keys and values, as if none were there */
+    size_t more;     /* of values, for keys that had one */
+    size_t less;     /* of the values that these had */
+    bool has_shared; /* one of the keys was picked before, perhaps by the same request */
+    size_t grouped;  /* so many keys begin as those that are found in groups */
     bool is_buried;
     bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
     bool is_ended;           /* by keymap_pick_end(), but is held */
@@ -145,6 +150,7 @@ struct keymap {
     size_t present;               /* keys that have a value */
     size_t present_bytes;         /* of their names */
     uint64_t changes;             /* how often a key came or went; not 0 */
+    uint64_t picked_changes;      /* how often one that is in picks came, changed or went */
     uint64_t pushes;              /* how many elements came */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
     struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
@@ -177,6 +183,20 @@ struct blob *keymap_get(const struct keymap *m, struct slice key);
 /* True when the key has a value or a queue of that name has an element: what WAIT and CHECK ask. */
 bool keymap_exists(const struct keymap *m, struct slice key);
 
+/* A time of the keymap, for a CHECK of many turns: when each key exists, and has done so since, all
+ * existed at that time; and one of which that is not true was not there at some time since then. (A
+ * value that went after a queue of its name had come would be taken for that.) */
+struct keymap_time {
+    uint64_t changes, pushes;
+};
+
+static inline struct keymap_time keymap_time(const struct keymap *m)
+{
+    return (struct keymap_time){m->changes, m->pushes};
+}
+
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since);
+
 uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
 
 /* Bytes that LIST_KEYS takes on the wire behind its count. */
@@ -206,8 +226,10 @@ bool key_list_free_chunk(struct key_list *l);
 /* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
 struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
 
-/* One more key; false: memory is short. */
+/* One more key; false: memory is short. Of one that is `with_values`, the value is held, too. */
 bool keymap_pick(struct key_picks *p, struct slice key);
+
+/* The same, for a MULTI_SET. */
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
 
 /* Lets go of them: not at once if there is a graveyard. Takes NULL. */
@@ -216,19 +238,24 @@ void keymap_pick_end(struct key_picks *p);
 /* Lets go of one, or when there is none, frees the picks: false. */
 bool key_picks_free_one(struct key_picks *p);
 
-/* The value that the key has now. Those of the next ones are fetched into the cache: entries first,
- * then values. */
-static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
+/* The key. The next ones are fetched into the cache. */
+static inline const struct entry *key_picks_entry(const struct key_picks *p, size_t i)
 {
     if (i + 32 < p->count)
         __builtin_prefetch(&p->entries[i + 32]->value);
-    if (i + 16 < p->count)
-        __builtin_prefetch(p->entries[i + 16]->value);
-    return p->entries[i]->value;
+    return p->entries[i];
 }
 
-/* Holds the values that the keys have now, for one that is `with_values`: they are answered later,
- * whatever becomes of the keys. */
+/* The value that the key has now; those of the next ones are fetched, too. */
+static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
+{
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->entries[i + 16]->value);
+    return key_picks_entry(p, i)->value;
+}
+
+/* The moment of a MULTI_GET: the values that are held are those that the keys have now. They are
+ * answered later, whatever becomes of the keys. */
 void key_picks_take_values(struct key_picks *p);
 
 /* The i-th of them; NULL: there was none. */
@@ -238,12 +265,6 @@ static inline struct blob *key_picks_taken(const struct key_picks *p, size_t i)
         __builtin_prefetch(p->values[i + 16]);
     return p->values[i];
 }
-
-/* True when keymap_exists() says so of the key that was picked last. */
-bool key_picks_last_exists(const struct key_picks *p);
-
-/* True when it does of all. */
-bool keymap_all_exist(const struct key_picks *p);
 
 /* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
  * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
@@ -281,8 +302,20 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
  * waiting takes as much as it may. A BARRIER that has to wait has been checked for that before. */
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
-enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p, void *owner,
-                                     struct waiter **out);
+
+/* The same over many turns: *w is NULL at first, and each key is added, `room` is how many are
+ * left. A key counts from then on when it exists, or as soon as it does. What comes of it is what
+ * comes of a WAIT at one moment: when all have counted, each has existed since the first turn, so a
+ * WAIT of that time is over; and as long as one is missing, it has not existed since the last turn,
+ * so a WAIT of that time is not.
+ *
+ * *w is the caller's as soon as there is one, and is not woken before keymap_wait_end(), which
+ * gives it back, or another one in its place; or NULL, when there is nothing to wait for.
+ * STORE_NO_MEMORY and STORE_FULL: the caller is to end it. */
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key);
+struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
+
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 

@@ -62,6 +62,10 @@ static bool parse_plain(struct slice text, int64_t *out)
     return true;
 }
 
+/* So much of a value is looked at. Millions of blanks, or zeros, before a number would have each
+ * ADD look at all of them. */
+#define NUMBER_TEXT_MAX 4096
+
 bool keymap_parse_number(struct slice text, int64_t *out)
 {
     char copy[CHANGE_NUMBER_MAX + 1], *end;
@@ -71,6 +75,8 @@ bool keymap_parse_number(struct slice text, int64_t *out)
     if (parse_plain(text, out))
         return true;
     /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
+    if (text.len > NUMBER_TEXT_MAX)
+        text.len = NUMBER_TEXT_MAX;
     while (start < text.len &&
            (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' && text.ptr[start] <= '\r')))
         start++;
@@ -264,8 +270,11 @@ static enum store_status check_append(const struct keymap *m, const struct comma
                                       struct change *change)
 {
     struct place at = look_up(m, c->key);
+    size_t len = entry_value(at.entry).len + c->value.len;
 
-    if (!has_room(m, &at, entry_value(at.entry).len + c->value.len))
+    if (c->number != 0 && len > (uint64_t)c->number)
+        return STORE_TOO_LONG;
+    if (!has_room(m, &at, len))
         return STORE_FULL;
     change->kind = CHANGE_KEY_APPEND;
     change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = at.entry};

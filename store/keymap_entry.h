@@ -58,6 +58,9 @@ static inline struct entry *keymap_look_up(const struct keymap *m, struct slice 
  * short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 
+/* The same, of a key that keymap_look_up() has not found. */
+struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash);
+
 /* The same, of what is held of the reserve for it. */
 struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
 
@@ -138,8 +141,8 @@ static inline size_t append_spare(size_t old_len, size_t len)
     return old_len == 0 ? 0 : len < APPEND_SPARE_MAX ? len : APPEND_SPARE_MAX;
 }
 
-/* Reads as C's strtoll(…, 10) does on a copy that ends in a NUL: leading blanks, a sign, digits;
- * what follows is ignored. False without digits and out of range. */
+/* Reads as C's strtoll(…, 10) does on a copy of the first 4 KiB that ends in a NUL: leading blanks,
+ * a sign, digits; what follows is ignored. False without digits and out of range. */
 bool keymap_parse_number(struct slice text, int64_t *out);
 
 /* Puts `value` (whose reference it takes) in the place of what was there, whose reference is the

@@ -24,34 +24,45 @@ struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_va
 
     if (p == NULL)
         return NULL;
-    *p = (struct key_picks){.map = m, .room = count};
+    *p = (struct key_picks){.map = m, .room = count, .changes = m->picked_changes};
     if (with_values)
         p->values = (struct blob **)(void *)&p->entries[count];
     TAILQ_INSERT_TAIL(&m->picks, p, entry);
     return p;
 }
 
-bool keymap_pick(struct key_picks *p, struct slice key)
+/* NULL: memory is short. */
+static struct entry *pick(struct key_picks *p, struct slice key)
 {
     struct entry *e = keymap_get_or_create(p->map, key);
 
     assert(p->count < p->room);
     if (e == NULL || e->pins == UINT32_MAX)
-        return false;
+        return NULL;
     e->pins++;
     if (p->values != NULL)
         p->values[p->count] = NULL;
     p->entries[p->count++] = e;
-    return true;
+    return e;
+}
+
+bool keymap_pick(struct key_picks *p, struct slice key)
+{
+    struct entry *e = pick(p, key);
+
+    if (e != NULL && p->values != NULL)
+        p->values[p->count - 1] = blob_ref(e->value);
+    return e != NULL;
 }
 
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value)
 {
     const struct keymap *m = p->map;
     size_t room = entry_room(value.len);
+    struct entry *e = pick(p, key);
     struct blob *b;
 
-    if (!keymap_pick(p, key))
+    if (e == NULL)
         return false;
     b = account_request(m->kind, account_class_of(room), sizeof *b + room);
     if (b == NULL)
@@ -62,8 +73,10 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
     blob_leave_spare(b, room - value.len);
     p->values[p->count - 1] = b;
     p->cost += keymap_key_cost(m, key) + value.len;
-    p->has_grouped =
-        p->has_grouped || (m->groups_of != NULL && slice_starts_with(key, m->groups_of->prefix));
+    p->more += e->value == NULL ? 0 : value.len;
+    p->less += entry_value(e).len;
+    p->has_shared = p->has_shared || e->pins > 1;
+    p->grouped += m->groups_of != NULL && slice_starts_with(key, m->groups_of->prefix);
     return true;
 }
 
@@ -118,60 +131,77 @@ void keymap_end_picks(struct keymap *m)
 
 /* --- The moment. --- */
 
-static bool exists(const struct keymap *m, const struct entry *e, const struct blob *value)
+/* None of the keys has changed since it was picked. */
+static bool is_unchanged(const struct key_picks *p)
 {
-    return value != NULL || keymap_find_queue(m, e->node.key) != NULL;
-}
-
-bool key_picks_last_exists(const struct key_picks *p)
-{
-    const struct entry *e = p->entries[p->count - 1];
-
-    return exists(p->map, e, e->value);
-}
-
-bool keymap_all_exist(const struct key_picks *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        if (!exists(p->map, p->entries[i], key_picks_value(p, i)))
-            return false;
-    }
-    return true;
+    return p->changes == p->map->picked_changes;
 }
 
 void key_picks_take_values(struct key_picks *p)
 {
-    for (size_t i = 0; i < p->count; i++)
-        p->values[i] = blob_ref(key_picks_value(p, i));
+    if (is_unchanged(p))
+        return;
+    for (size_t i = 0; i < p->count; i++) {
+        struct blob *now = key_picks_entry(p, i)->value;
+
+        if (now == p->values[i])
+            continue;
+        blob_leave(p->values[i], ACCOUNT_ANSWERS);
+        p->values[i] = blob_ref(now);
+    }
 }
 
-/* What the moment of a MULTI_SET touches of the keys that come soon: each entry is longer than a
- * line of the cache. */
-static inline void prefetch_put(const struct key_picks *p, size_t i)
+/* What the moment of a MULTI_SET touches of the keys that come soon: entries, which are longer than
+ * a line of the cache, and values. Where it is known what the values come to, those of keys that
+ * have one are not looked at. */
+static inline void prefetch_put(const struct key_picks *p, size_t i, bool is_known)
 {
     const struct entry *e;
 
+    if (i + 32 < p->count) {
+        __builtin_prefetch(&p->entries[i + 32]->value);
+        __builtin_prefetch(&p->entries[i + 32]->watching);
+    }
     if (i + 16 >= p->count)
         return;
     e = p->entries[i + 16];
-    __builtin_prefetch(&e->watching);
-    __builtin_prefetch(p->values[i + 16]);
+    if (e->value == NULL)
+        __builtin_prefetch(e);
+    else if (!is_known)
+        __builtin_prefetch(e->value);
+    if (e->value == NULL || !is_known)
+        __builtin_prefetch(p->values[i + 16]);
+}
+
+/* Puts the value of one key; gives what was there. */
+static inline struct blob *put_pick(struct keymap *m, struct entry *e, struct blob *value,
+                                    bool is_known)
+{
+    struct blob *old = e->value;
+
+    if (old == NULL || !is_known)
+        return keymap_exchange(m, e, value);
+    e->value = value;
+    return old;
 }
 
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
     struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
+    bool is_known = is_unchanged(p) && !p->has_shared;
 
+    if (is_known)
+        keymap_keep_bytes(m, p->more, p->less);
     for (size_t i = 0; i < p->count; i++) {
-        struct blob *value = p->values[i], *old = key_picks_value(p, i);
         struct entry *e = p->entries[i];
 
-        prefetch_put(p, i);
+        prefetch_put(p, i, is_known);
         if (held != NULL)
             keymap_moment_pick(m->moment, held, i);
-        keymap_notify(m, e, old == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, blob_slice(old),
-                      blob_slice(value));
-        p->values[i] = keymap_exchange(m, e, value);
+        keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
+                      blob_slice(p->values[i]));
+        p->values[i] = put_pick(m, e, p->values[i], is_known);
         keymap_wake_all(m, e);
     }
+    m->picked_changes++;
 }

@@ -15,7 +15,7 @@
 static bool count_link(struct keymap *m, struct wait_link *link)
 {
     link->at = NULL;
-    m->ready->told++;
+    m->ready->work++;
     if (--link->waiter->missing != 0 || link->waiter->wake.kind == WAKE_ENDED)
         return false;
     wake_add(m->ready, &link->waiter->wake);
@@ -106,20 +106,28 @@ static size_t waiter_cost(uint64_t count)
     return sizeof(struct waiter) + count * sizeof(struct wait_link);
 }
 
-/* A waiter with room for that many registrations. */
+/* A waiter with room for that many registrations. In the limit of bytes, it counts for those that
+ * it has. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
-    struct waiter *w =
-        account_request_zeroed(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
+    struct waiter *w = account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
 
     if (w == NULL)
         return NULL;
-    w->wake.kind = WAKE_WAITER;
-    w->wake.owner = owner;
-    w->cap = count;
+    *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = count};
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
     keymap_count_waiter(m, true);
-    keymap_wait_bytes(m, waiter_cost(count), 0);
+    keymap_wait_bytes(m, waiter_cost(0), 0);
+    return w;
+}
+
+/* The same, which is not over before keymap_wait_end(). */
+static struct waiter *waiter_begin(struct keymap *m, uint64_t count, void *owner)
+{
+    struct waiter *w = waiter_new(m, count, owner);
+
+    if (w != NULL)
+        w->missing = 1;
     return w;
 }
 
@@ -137,8 +145,15 @@ static void waiter_add(struct waiter *w, struct entry *e)
         TAILQ_INSERT_TAIL(&e->waiting, link, entry);
 }
 
-/* True when the request named the key before. Counting it once comes to the same, since nobody else
- * can have registered between; and one request cannot make a change count it 131,072 times. */
+/* The same, of a client: it counts in the limit. */
+static void waiter_register(struct keymap *m, struct waiter *w, struct entry *e)
+{
+    waiter_add(w, e);
+    keymap_wait_bytes(m, sizeof(struct wait_link), 0);
+}
+
+/* True when the request named the key before, and nobody else has registered since. Counting it
+ * once comes to the same; and one request cannot make a change count it 131,072 times. */
 static bool is_registered(const struct waiter *w, const struct entry *e)
 {
     const struct wait_link *last = TAILQ_LAST(&e->waiting, wait_links);
@@ -146,85 +161,83 @@ static bool is_registered(const struct waiter *w, const struct entry *e)
     return last != NULL && last->waiter == w;
 }
 
-/* How many of the keys do not exist, and what waiting for them takes at most. */
-static uint64_t count_absent(const struct keymap *m, struct slice keys, size_t *cost)
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key)
 {
-    struct slice key;
-    uint64_t absent = 0;
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
+    size_t cost = sizeof(struct wait_link) + (*w == NULL ? waiter_cost(0) : 0);
 
-    *cost = 0;
-    while (c10d_next_blob(&keys, &key)) {
-        if (keymap_exists(m, key))
+    if ((e != NULL && e->value != NULL) || keymap_find_queue(m, key) != NULL)
+        return STORE_OK;
+    if (!quota_may_wait(m->quota, cost + (e == NULL ? keymap_key_cost(m, key) : 0)))
+        return STORE_FULL;
+    if (*w == NULL)
+        *w = waiter_begin(m, room, owner);
+    if (*w != NULL && e == NULL)
+        e = keymap_create(m, key, hash);
+    if (*w == NULL || e == NULL)
+        return STORE_NO_MEMORY;
+    if (!is_registered(*w, e))
+        waiter_register(m, *w, e);
+    return STORE_OK;
+}
+
+/* A waiter with so few registrations is moved when its room is far too large. */
+#define MOVED_AT_ONCE 4096
+
+/* The other one takes its place: in the lists of the keys, too, some of which have counted. */
+static void take_over(struct keymap *m, struct waiter *w, struct waiter *old)
+{
+    for (uint64_t i = 0; i < old->count; i++) {
+        struct wait_link *link = &old->links[i];
+
+        if (link->at == NULL)
             continue;
-        absent++;
-        *cost += keymap_key_cost(m, key);
+        waiter_register(m, w, link->at);
+        TAILQ_REMOVE(&link->at->waiting, link, entry);
+        link->at = NULL;
     }
-    *cost += waiter_cost(absent);
-    return absent;
+}
+
+/* Its room is for all keys that were asked for. If most of them are there, it is given back. */
+__attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
+{
+    struct waiter *fitting = waiter_new(m, w->missing, w->wake.owner);
+
+    if (fitting == NULL)
+        return w;
+    take_over(m, fitting, w);
+    keymap_cancel(m, w);
+    return fitting;
+}
+
+struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w)
+{
+    if (w == NULL)
+        return NULL;
+    if (--w->missing == 0) {
+        keymap_cancel(m, w);
+        return NULL;
+    }
+    return w->count < w->cap / 2 && w->count <= MOVED_AT_ONCE ? waiter_fit(m, w) : w;
 }
 
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out)
 {
+    enum store_status status = STORE_OK;
+    struct waiter *w = NULL;
     struct slice key;
-    size_t cost;
-    uint64_t absent = count_absent(m, keys, &cost);
-    struct waiter *w;
-
-    assert(absent <= count);
-    *out = NULL;
-    if (absent == 0)
-        return STORE_OK;
-    if (!quota_may_wait(m->quota, cost))
-        return STORE_FULL;
-    w = waiter_new(m, absent, owner);
-    if (w == NULL)
-        return STORE_NO_MEMORY;
-    while (c10d_next_blob(&keys, &key)) {
-        struct entry *e;
-
-        if (keymap_exists(m, key))
-            continue;
-        e = keymap_get_or_create(m, key);
-        if (e == NULL) {
-            keymap_cancel(m, w);
-            return STORE_NO_MEMORY;
-        }
-        if (!is_registered(w, e))
-            waiter_add(w, e);
-    }
-    *out = w;
-    return STORE_OK;
-}
-
-static bool is_missing(const struct key_picks *p, size_t i)
-{
-    return key_picks_value(p, i) == NULL &&
-           keymap_find_queue(p->map, p->entries[i]->node.key) == NULL;
-}
-
-enum store_status keymap_wait_picked(struct keymap *m, const struct key_picks *p, void *owner,
-                                     struct waiter **out)
-{
-    uint64_t absent = 0;
-    struct waiter *w;
 
     *out = NULL;
-    for (size_t i = 0; i < p->count; i++)
-        absent += is_missing(p, i);
-    if (absent == 0)
-        return STORE_OK;
-    if (!quota_may_wait(m->quota, waiter_cost(absent))) /* the keys are counted already */
-        return STORE_FULL;
-    w = waiter_new(m, absent, owner);
-    if (w == NULL)
-        return STORE_NO_MEMORY;
-    for (size_t i = 0; i < p->count; i++) {
-        if (is_missing(p, i) && !is_registered(w, p->entries[i]))
-            waiter_add(w, p->entries[i]);
-    }
-    *out = w;
-    return STORE_OK;
+    for (; status == STORE_OK && c10d_next_blob(&keys, &key); count--)
+        status = keymap_wait_add(m, &w, count, owner, key);
+    if (status == STORE_OK)
+        *out = keymap_wait_end(m, w);
+    else
+        keymap_cancel(m, w);
+    return status;
 }
 
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
@@ -239,7 +252,7 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
         return STORE_NO_MEMORY;
     }
     w->barrier = true;
-    waiter_add(w, e);
+    waiter_register(m, w, e);
     *out = w;
     return STORE_OK;
 }
@@ -261,12 +274,15 @@ static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *li
 static bool free_some(struct keymap *m, struct waiter *w, uint64_t max)
 {
     if (w->count > 0) {
+        uint64_t count = w->count;
+
         for (; max > 0 && w->count > 0; max--)
             unlink_wait(m, w, &w->links[--w->count]);
+        keymap_wait_bytes(m, 0, (count - w->count) * sizeof(struct wait_link));
         return true;
     }
     TAILQ_REMOVE(&m->open_waiters, w, entry);
-    keymap_wait_bytes(m, 0, waiter_cost(w->cap));
+    keymap_wait_bytes(m, 0, waiter_cost(0));
     account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
     return false;
 }

@@ -56,3 +56,6 @@ bool snapshot_load(struct store *s, struct slice batch_bytes);
 
 /* All batches of a snapshot have been loaded. False while some are missing, and when none came. */
 bool snapshot_is_loaded(const struct store *s);
+
+/* When its last batch was written, as batch_end() was told; 0: it was not. */
+int64_t snapshot_time(const struct store *s);

@@ -117,8 +117,15 @@ bool snapshot_load(struct store *s, struct slice batch_bytes)
         ok = !s->loading.is_done && load(s, &batch.records[i]);
         s->loading.records++;
     }
+    if (batch.time_ns > s->loading.time_ns)
+        s->loading.time_ns = batch.time_ns;
     record_free(&batch);
     return ok;
+}
+
+int64_t snapshot_time(const struct store *s)
+{
+    return s->loading.time_ns;
 }
 
 bool snapshot_is_loaded(const struct store *s)

@@ -27,6 +27,7 @@ struct store {
     struct snapshot *snapshot;  /* the one that is being written; NULL: none */
     uint32_t snapshots;         /* how many there were */
     struct snapshot_loading {
+        int64_t time_ns;  /* the latest of those that batch_end() was given; 0: none */
         uint64_t records; /* so many have been loaded */
         bool is_done;     /* the last one, too */
     } loading;

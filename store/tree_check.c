@@ -32,6 +32,8 @@ bool tree_path_fits(struct slice path)
 {
     size_t depth = 0;
 
+    if (path.len <= TREE_DEPTH_MAX)
+        return true;
     for (size_t i = 1; i < path.len && path.len <= TREE_PATH_MAX; i++)
         depth += path.ptr[i] == '/';
     return path.len <= TREE_PATH_MAX && depth < TREE_DEPTH_MAX;

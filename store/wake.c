@@ -41,7 +41,7 @@ void subscription_push(struct ready_list *ready, const struct reserve *reserve,
 {
     struct delivery *d = NULL;
 
-    ready->told++;
+    ready->work++;
     if (bytes != NULL && has_room(s, reserve))
         d = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *d);
     if (d == NULL) {
@@ -58,7 +58,7 @@ void subscription_push_render(struct ready_list *ready, const struct reserve *re
 {
     struct render_wait *w = NULL;
 
-    ready->told++;
+    ready->work++;
     if (r != NULL && has_room(s, reserve))
         w = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {

@@ -27,12 +27,17 @@ struct wake {
 struct event_render;
 TAILQ_HEAD(render_list, event_render);
 
+/* For ready_list.work: bytes that go back to the kernel, or are copied to new pages, in that time.
+ */
+#define READY_FREED_BYTES  1024u
+#define READY_COPIED_BYTES 256u
+
 /* For the macros of TAILQ. */
 struct ready_list {
     struct wake *tqh_first;
     struct wake **tqh_last;
-    uint64_t
-        told; /* how often a change told somebody that it is there: what it cost beside itself */
+    uint64_t work; /* what changes have cost beside themselves, in about 0.1 us: how often they told
+                      somebody that they are there, and READY_… */
     struct render_list unfinished; /* events that somebody waits for, see event_render.h */
 };
 

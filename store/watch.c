@@ -230,6 +230,7 @@ static void forget(struct watch_hub *h, uint64_t index)
     if (*slot == h->fresh)
         h->fresh = NULL;
     h->bytes -= event_size(*slot);
+    h->ready->work += event_size(*slot) / READY_FREED_BYTES;
     tree_event_unref(*slot);
     *slot = NULL;
 }

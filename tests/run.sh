@@ -5,7 +5,8 @@
 #   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--at-once N] [--only STEP[,STEP…]] [--list]
 #
 #   --all        also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every
-#                compiler with and without sanitizers, a fresh seed, and a minute of each fuzzer
+#                compiler with and without sanitizers, a fresh seed, a minute of each fuzzer, and a
+#                whole release
 #   --seed N     the seed of every test that takes one (1; with --all a fresh one, which is printed)
 #   --fuzz N     N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
 #   --at-once N  so many steps at a time (one more than there are CPUs, at most 5)
@@ -85,10 +86,11 @@ joined()
     [ "$status" -eq 0 ] || { echo "0 passed, 1 failed"; exit 1; }
 }
 
-install_torch()
+install_more()
 {
     install_venv
-    [ "$ALL" = no ] || install_trees
+    install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
+    [ "$ALL" = no ] || { install_trees && install_packages; }
 }
 
 # meson_tests FOLDER [TEST…]: those, or all
@@ -154,7 +156,7 @@ fi
 SAN="-Db_sanitize=address,undefined -Db_lundef=false"
 build gcc gcc
 joined
-aside install-torch install_torch
+aside install-more install_more
 build asan clang $SAN
 if [ "$ALL" = yes ]; then
     build clang clang
@@ -196,6 +198,8 @@ else
     step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 4 --seconds 2
 fi
 step process $PYTHON tests/process/run.py
+step observe $PYTHON tests/process/observe.py
+step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then
     step no-memory env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep
 else
@@ -214,6 +218,10 @@ fi
 step client-library $PYTHON tests/client/library.py
 step client-install env RDZVD="$PLAIN" $PYTHON tests/client/library.py installed
 step client-ctl $PYTHON tests/client/ctl.py
+step page $PYTHON tests/page/run.py
+step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
+step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
+[ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
@@ -235,6 +243,7 @@ step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-workflows $PYTHON tests/manifest/workflows.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
+step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES

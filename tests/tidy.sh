@@ -83,7 +83,7 @@ declare -A SUBFOLDERS=(
     [rdzv/relay]='engine config net c10d http relay'
     [rdzv/rendezvous]='engine config net c10d rendezvous'
     [rdzv/etcd]='engine config net http etcd'
-    [rdzv/admin]='engine config net http etcd rendezvous relay admin'
+    [rdzv/admin]='engine config net c10d http etcd rendezvous relay admin'
 )
 # What a folder may not include, whatever stands above.
 declare -A NEVER=([store]='proto/torch/')
@@ -104,7 +104,7 @@ set_library() { # HEADER; into $library
     crypt.h) library=libcrypt ;;
     protobuf-c/*) library=protobuf-c ;;
     cmocka.h) library=cmocka ;;
-    sys/*.h | arpa/*.h | net/*.h | netinet/*.h) library=libc ;;
+    sys/*.h | arpa/*.h | net/*.h | netinet/*.h | linux/*.h) library=libc ;;
     assert.h | ctype.h | dirent.h | dlfcn.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | ftw.h | getopt.h | \
         glob.h | inttypes.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
         pwd.h | sched.h | semaphore.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdbool.h | stddef.h | \

@@ -199,7 +199,7 @@ static void print_man(FILE *out)
         fprintf(out, ".TP\n\\fB%s\\fR\n", environment[i].name);
         roff(out, environment[i].text);
     }
-    fputs(".SH SEE ALSO\n\\fBtorchrun\\fR(1), rdzvd, rdzv\\-manifest\n", out);
+    fputs(".SH SEE ALSO\n\\fBrdzvd\\fR(8), \\fBrdzv\\-manifest\\fR(1), \\fBtorchrun\\fR(1)\n", out);
 }
 
 enum ctl_exit run_help(const struct ctl *ctl)

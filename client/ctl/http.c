@@ -131,30 +131,43 @@ static bool perform(CURL *curl, struct http_answer *out, struct http_failure *fa
     return true;
 }
 
-bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
-              struct http_answer *out, struct http_failure *failure)
+/* A handle for a request, with *headers; NULL: the token cannot be read. The caller ends both. */
+static CURL *begin(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
+                   struct curl_slist **headers, struct http_failure *failure)
 {
     CURL *curl = ctl_memory(curl_easy_init());
-    struct curl_slist *headers = NULL;
     char *url = NULL;
-    bool done = false;
 
-    *out = (struct http_answer){0};
     *failure = (struct http_failure){0};
+    *headers = NULL;
     if (asprintf(&url, "http://%s%s", ctl->unix_path != NULL ? "localhost" : ctl->server, path) < 0)
         url = NULL;
     set_options(curl, ctl, method, ctl_memory(url), timeout_ms);
+    free(url);
     if (ctl->token_file != NULL)
-        headers = token_header(ctl, failure);
-    if (ctl->token_file == NULL || headers != NULL) {
-        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-        out->sent_us = wall_us();
-        done = perform(curl, out, failure);
-        out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
+        *headers = token_header(ctl, failure);
+    if (ctl->token_file == NULL || *headers != NULL) {
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *headers);
+        return curl;
     }
+    curl_easy_cleanup(curl);
+    return NULL;
+}
+
+bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
+              struct http_answer *out, struct http_failure *failure)
+{
+    struct curl_slist *headers;
+    CURL *curl = begin(ctl, method, path, timeout_ms, &headers, failure);
+    bool done;
+
+    *out = (struct http_answer){0};
+    if (curl == NULL)
+        return false;
+    done = perform(curl, out, failure);
+    out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
-    free(url);
     return done;
 }
 
@@ -220,6 +233,132 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out)
         return ctl_say(CTL_FAILED, "%s answers %s with what is no JSON: is it rdzvd?", ctl->server,
                        path);
     return CTL_FINE;
+}
+
+/* --- Server-sent events. --- */
+
+#define SILENCE_MAX_S 10L
+#define EVENT_MAX     (64u << 20)
+
+struct stream {
+    CURL *curl;
+    http_event_fn *on_event;
+    void *arg;
+    char *bytes; /* of events that are not whole yet; or of an answer that is no stream */
+    size_t len, room;
+    bool is_ended; /* by on_event */
+};
+
+static bool is_stream(CURL *curl)
+{
+    const char *type = NULL;
+    long status = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200 && type != NULL && strncmp(type, "text/event-stream", 17) == 0;
+}
+
+/* The value of a field in the lines of an event; it gets a NUL behind it. NULL: there is none. */
+static char *field(char *event, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (char *line = event; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0)
+            return line + len;
+    }
+    return NULL;
+}
+
+/* Tells of the events that are whole, and keeps the rest. */
+static void tell(struct stream *s)
+{
+    char *at = s->bytes, *end;
+
+    while (!s->is_ended && (end = strstr(at, "\n\n")) != NULL) {
+        char *name, *data;
+
+        *end = '\0';
+        name = field(at, "event: ");
+        data = field(at, "data: ");
+        if (name != NULL && data != NULL) {
+            name[strcspn(name, "\n")] = '\0';
+            data[strcspn(data, "\n")] = '\0';
+            s->is_ended = !s->on_event(s->arg, name, data);
+        }
+        at = end + 2;
+    }
+    s->len -= (size_t)(at - s->bytes);
+    memmove(s->bytes, at, s->len + 1);
+}
+
+static size_t on_stream(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct stream *s = arg;
+    size_t len = size * count;
+
+    if (len > EVENT_MAX - s->len)
+        return 0;
+    if (s->len + len + 1 > s->room) {
+        s->room = 2 * (s->len + len + 1);
+        s->bytes = ctl_memory(realloc(s->bytes, s->room));
+    }
+    memcpy(s->bytes + s->len, bytes, len);
+    s->len += len;
+    s->bytes[s->len] = '\0';
+    if (is_stream(s->curl) && strstr(s->bytes + (s->len > len ? s->len - len - 1 : 0), "\n\n"))
+        tell(s);
+    return s->is_ended ? 0 : len;
+}
+
+/* What came of a stream that has ended by itself, or was none. */
+static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode code,
+                             const char *words)
+{
+    struct http_answer answer = {.body = s->bytes == NULL ? ctl_memory(strdup("")) : s->bytes};
+    struct http_failure failure = {0};
+
+    s->bytes = answer.body;
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &answer.status);
+    if (answer.status >= 400)
+        return say_status(ctl, &answer);
+    if (code == CURLE_OK && answer.status == 200 && !is_stream(s->curl))
+        return ctl_say(CTL_FAILED, "%s answers with what is no stream: is it an rdzvd before 0.1?",
+                       ctl->server);
+    if (code == CURLE_OK)
+        return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
+    describe_connect(s->curl, code, words, &failure);
+    return say_failure(ctl, &failure);
+}
+
+enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
+                          void *arg)
+{
+    char words[CURL_ERROR_SIZE] = "";
+    struct http_failure failure;
+    struct curl_slist *headers;
+    struct stream s = {.on_event = on_event, .arg = arg};
+    enum ctl_exit result = CTL_FINE;
+    CURLcode code;
+
+    s.curl = begin(ctl, "GET", path, 0, &headers, &failure);
+    if (s.curl == NULL)
+        return say_failure(ctl, &failure);
+    curl_easy_setopt(s.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ctl_timeout(ctl, TIMEOUT_MS));
+    curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_TIME, SILENCE_MAX_S);
+    curl_easy_setopt(s.curl, CURLOPT_ERRORBUFFER, words);
+    curl_easy_setopt(s.curl, CURLOPT_WRITEFUNCTION, on_stream);
+    curl_easy_setopt(s.curl, CURLOPT_WRITEDATA, &s);
+    code = curl_easy_perform(s.curl);
+    if (!s.is_ended)
+        result = say_end(ctl, &s, code, words);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(s.curl);
+    free(s.bytes);
+    return result;
 }
 
 char *http_path(const char *head, const char *name, const char *tail)

@@ -32,6 +32,17 @@ enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *pa
 /* The JSON that http_ask() gets; the caller gives it to cJSON_Delete(). */
 enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
 
+/* --- Server-sent events. --- */
+
+/* One event; `data` is one line. False: no more are wanted. */
+typedef bool http_event_fn(void *arg, const char *event, const char *data);
+
+/* Calls `on_event` for each event until it wants no more, which is CTL_FINE. The stream of rdzvd
+ * says something each second; when nothing comes for ten, or the stream ends, that is
+ * CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
+enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
+                          void *arg);
+
 /* "/rdzv/v1/spaces/NAME/status", the name with escapes. `tail` and `name` may be NULL. The caller
  * frees it. */
 char *http_path(const char *head, const char *name, const char *tail);

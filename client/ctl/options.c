@@ -261,7 +261,7 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
 
     *out = (struct ctl){.timeout_ms = -1,
                         .interval_ms = -1,
-                        .count = 20,
+                        .count = -1,
                         .token_file = environment("RDZVCTL_TOKEN_FILE")};
     if (!take_server(&p, server != NULL && server[0] != '\0' ? server : DEFAULT_SERVER))
         return false;

@@ -11,6 +11,8 @@ enum ctl_exit run_spaces(const struct ctl *ctl);
 enum ctl_exit run_waiters(const struct ctl *ctl);
 /* run_top.c: what /metrics says */
 enum ctl_exit run_top(const struct ctl *ctl);
+/* run_monitor.c: what /rdzv/v1/monitor says */
+enum ctl_exit run_monitor(const struct ctl *ctl);
 /* run_keys.c, run_change.c: over c10d */
 enum ctl_exit run_keys(const struct ctl *ctl);
 enum ctl_exit run_get(const struct ctl *ctl);

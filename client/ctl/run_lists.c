@@ -26,27 +26,44 @@ static const cJSON *member(const cJSON *object, const char *name)
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }
 
-/* The answer of one space is made to look like that of all: {"now", "spaces": [it]}. */
+/* The caller frees it. */
+static char *status_path(const struct ctl *ctl, bool streamed)
+{
+    const char *query = streamed ? "?watch=true" : "";
+    char *tail, *path;
+
+    if (ctl->space == NULL)
+        return http_path("/rdzv/v1/status", NULL, query);
+    tail = http_path("/status", NULL, query);
+    path = http_path("/rdzv/v1/spaces/", ctl->space, tail);
+    free(tail);
+    return path;
+}
+
+/* The answer of one space, which it takes, is made to look like that of all: {"now", "spaces":
+ * [it]}. */
+static cJSON *as_all(cJSON *json)
+{
+    cJSON *all;
+
+    if (cJSON_IsArray(member(json, "spaces")))
+        return json;
+    all = ctl_memory(cJSON_CreateObject());
+    cJSON_AddStringToObject(all, "now", status_text(json, "now"));
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "spaces"), json);
+    return all;
+}
+
 static enum ctl_exit fetch(const struct ctl *ctl, cJSON **out)
 {
-    char *path = ctl->space == NULL ? http_path("/rdzv/v1/status", NULL, NULL)
-                                    : http_path("/rdzv/v1/spaces/", ctl->space, "/status");
-    cJSON *json = NULL, *all, *list;
+    char *path = status_path(ctl, false);
+    cJSON *json = NULL;
     enum ctl_exit code = http_json(ctl, path, &json);
 
     free(path);
-    if (code != CTL_FINE)
-        return code;
-    if (cJSON_IsArray(member(json, "spaces"))) {
-        *out = json;
-        return CTL_FINE;
-    }
-    all = ctl_memory(cJSON_CreateObject());
-    cJSON_AddStringToObject(all, "now", status_text(json, "now"));
-    list = cJSON_AddArrayToObject(all, "spaces");
-    cJSON_AddItemToArray(list, json);
-    *out = all;
-    return CTL_FINE;
+    if (code == CTL_FINE)
+        *out = as_all(json);
+    return code;
 }
 
 /* Runs of another name than the one that was asked for are taken out; false: none is left. */
@@ -70,14 +87,12 @@ static bool keep_run(cJSON *spaces, const char *id)
     return found;
 }
 
-static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
+/* Takes `json`. */
+static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
 {
-    cJSON *json = NULL;
     struct view view = {.ctl = ctl, .out = stdout};
-    enum ctl_exit code = fetch(ctl, &json);
+    enum ctl_exit code;
 
-    if (code != CTL_FINE)
-        return code;
     if (ctl->watch && isatty(STDOUT_FILENO))
         fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
     view.spaces = member(json, "spaces");
@@ -90,6 +105,82 @@ static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
         code = show(&view);
     cJSON_Delete(json);
     fflush(stdout);
+    return code;
+}
+
+static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
+{
+    cJSON *json = NULL;
+    enum ctl_exit code = fetch(ctl, &json);
+
+    return code == CTL_FINE ? show_all(ctl, json, show) : code;
+}
+
+/* --- Watching. --- */
+
+struct watching {
+    const struct ctl *ctl;
+    show_fn *show;
+    cJSON *newest; /* what the store has said last; NULL: nothing yet */
+};
+
+/* What a stream leaves out, since it changes by itself. */
+static void add_seconds_left(cJSON *json)
+{
+    int64_t now_us = text_time_us(status_text(json, "now"));
+    cJSON *space, *run;
+
+    cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
+    {
+        cJSON_ArrayForEach(run, cJSON_GetObjectItemCaseSensitive(space, "runs"))
+        {
+            int64_t left_us = text_time_us(status_text(run, "last_call_ends")) - now_us;
+
+            if (member(run, "last_call_ends") != NULL)
+                cJSON_AddNumberToObject(run, "seconds_left",
+                                        left_us > 0 ? (double)left_us / 1e6 : 0);
+        }
+    }
+}
+
+/* The store says what is new; and each second, what time it is, so that ages on a screen go on. */
+static bool on_event(void *arg, const char *event, const char *data)
+{
+    struct watching *w = arg;
+    cJSON *json = cJSON_Parse(data), *now, *shown;
+    bool is_news = strcmp(event, "status") == 0;
+
+    if (json != NULL && is_news) {
+        cJSON_Delete(w->newest);
+        w->newest = as_all(json);
+    } else if (json != NULL && w->newest != NULL) {
+        now = cJSON_CreateString(status_text(json, "now"));
+        cJSON_ReplaceItemInObjectCaseSensitive(w->newest, "now", ctl_memory(now));
+        cJSON_Delete(json);
+    } else {
+        cJSON_Delete(json);
+        return true;
+    }
+    if (!is_news && !isatty(STDOUT_FILENO))
+        return true;
+    shown = ctl_memory(cJSON_Duplicate(w->newest, true));
+    add_seconds_left(shown);
+    show_all(w->ctl, shown, w->show);
+    if (w->ctl->output <= OUTPUT_WIDE)
+        puts("");
+    fflush(stdout);
+    return true;
+}
+
+/* Again when something has changed, until it is ended, or until the store is gone. */
+static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
+{
+    struct watching w = {.ctl = ctl, .show = show};
+    char *path = status_path(ctl, true);
+    enum ctl_exit code = http_stream(ctl, path, on_event, &w);
+
+    free(path);
+    cJSON_Delete(w.newest);
     return code;
 }
 
@@ -216,9 +307,12 @@ static enum ctl_exit show_status(const struct view *view)
     return code;
 }
 
+/* The stream leaves out the age of heartbeats, which -o wide has. */
 enum ctl_exit run_status(const struct ctl *ctl)
 {
-    return show(ctl, show_status);
+    bool streamed = ctl->watch && ctl->interval_ms < 0 && ctl->output != OUTPUT_WIDE;
+
+    return streamed ? show_stream(ctl, show_status) : show(ctl, show_status);
 }
 
 /* --- runs --- */

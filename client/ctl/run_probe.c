@@ -16,6 +16,7 @@
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
 
+#define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
 #define PREFLIGHT_TIMEOUT_MS 60000
 #define PREFLIGHT_TRY_MS     3000
@@ -77,22 +78,23 @@ enum ctl_exit run_latency(const struct ctl *ctl)
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : LATENCY_INTERVAL_MS;
     enum ctl_exit code = CTL_FINE;
     struct rdzv_client *c = store_open(ctl, &code);
-    double *seconds = ctl_memory(calloc((size_t)ctl->count + 1, sizeof *seconds));
+    int64_t count = ctl->count > 0 ? ctl->count : LATENCY_COUNT;
+    double *seconds = ctl_memory(calloc((size_t)count + 1, sizeof *seconds));
 
     if (c == NULL) {
         free(seconds);
         return code;
     }
-    for (int64_t i = 0; i <= ctl->count && code == CTL_FINE; i++) {
+    for (int64_t i = 0; i <= count && code == CTL_FINE; i++) {
         double start = now_s();
 
         code = store_failed(c, rdzv_ping(c));
         seconds[i] = now_s() - start;
-        if (i < ctl->count)
+        if (i < count)
             usleep((useconds_t)interval * 1000);
     }
     if (code == CTL_FINE)
-        print_latency(ctl, seconds + 1, ctl->count);
+        print_latency(ctl, seconds + 1, count);
     free(seconds);
     rdzv_client_free(c);
     return code;

@@ -29,19 +29,32 @@ static enum ctl_exit take_sample(const struct ctl *ctl, struct sample *out)
     return CTL_FINE;
 }
 
-/* The value of the line that begins with `name`, labels and all; 0 if there is none. */
+/* What stands behind the last blank of the line; labels may have blanks. */
+static double value_of(const char *line)
+{
+    const char *at = line + strcspn(line, "\n");
+
+    while (at > line && at[-1] != ' ')
+        at--;
+    return strtod(at, NULL);
+}
+
+/* The sum of the lines that begin with `name`: a whole one, or one that ends behind some labels, as
+ * in `requests_total{protocol="c10d"`. */
 static double metric(const char *text, const char *name)
 {
     size_t len = strlen(name);
+    double sum = 0;
 
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, name, len) == 0 && line[len] == ' ')
-            return strtod(line + len + 1, NULL);
+        if (strncmp(line, name, len) == 0 &&
+            (line[len] == ' ' || line[len] == ',' || line[len] == '}'))
+            sum += value_of(line);
         if (*line == '\0')
             break;
     }
-    return 0;
+    return sum;
 }
 
 /* The next space that has a line of `name`, from *at on; its name goes to `space`. */
@@ -64,7 +77,7 @@ static double of_space(const char *text, const char *name, const char *space)
 {
     char line[400];
 
-    snprintf(line, sizeof line, "%s{space=\"%s\"}", name, space);
+    snprintf(line, sizeof line, "%s{space=\"%s\"", name, space);
     return metric(text, line);
 }
 
@@ -72,8 +85,8 @@ static const struct {
     const char *name, *metric;
     bool is_rate, is_bytes;
 } figures[] = {
-    {"c10d_requests_per_second", "rdzvd_requests_total{protocol=\"c10d\"}", true, false},
-    {"http_requests_per_second", "rdzvd_requests_total{protocol=\"http\"}", true, false},
+    {"c10d_requests_per_second", "rdzvd_requests_total{protocol=\"c10d\"", true, false},
+    {"http_requests_per_second", "rdzvd_requests_total{protocol=\"http\"", true, false},
     {"connections_accepted_per_second", "rdzvd_connections_accepted_total", true, false},
     {"connections_closed_per_second", "rdzvd_connections_closed_total", true, false},
     {"cpu_seconds_per_second", "process_cpu_seconds_total", true, false},

@@ -10,38 +10,6 @@
 
 #include <stdlib.h>
 
-const char check_help[] =
-    "rdzv-manifest check finds in Kubernetes manifests what is known to break the rendezvous of\n"
-    "training jobs.\n"
-    "\n"
-    "  rdzv-manifest check [OPTION...] [FILE | FOLDER]...\n"
-    "\n"
-    "All files together are one bundle, as they are applied together; - is the standard input.\n"
-    "Of a folder check takes all manifests, and skips and counts files that hold no objects.\n"
-    "check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, TrainJobs, Pods,\n"
-    "StatefulSets and Services. It finds the options of torchrun in commands, in scripts, in\n"
-    "PET_* variables and in elasticPolicy.\n"
-    "\n"
-    "  -o, --output FORMAT    text (the default), json, sarif (SARIF 2.1.0), or github (the\n"
-    "                         annotations of its workflows)\n"
-    "  --rule RULE            only this rule; repeatable\n"
-    "  --ignore RULE          all rules but this one; repeatable\n"
-    "  --severity LEVEL       error; warning (and errors); note (all, the default)\n"
-    "  --target WHAT[=VERSION]\n"
-    "                         also what breaks on that: kubernetes=1.28, training-operator=1.7,\n"
-    "                         volcano=1.8, jobset=0.6, istio; repeatable\n"
-    "  --exclude PATTERN      no file or folder of a folder that is like this; repeatable\n"
-    "  --config FILE          rules, ignore, severity, targets, exclude, files and output as\n"
-    "                         YAML; without it .rdzv-check.yaml, if that is there\n"
-    "  --no-config            no such file\n"
-    "  --show                 print what check sees in the files, as JSON, and apply no rule\n"
-    "\n"
-    "The annotation `rdzv.dev/ignore: RULE,RULE` of an object leaves out what these rules find\n"
-    "there.\n"
-    "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains one.\n"
-    "\n"
-    "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.\n";
-
 static void check_fini(struct check *c)
 {
     for (size_t i = 0; i < c->file_count; i++)
@@ -84,7 +52,7 @@ static void check_files(struct check *c, struct check_input *in, const struct ch
         print_findings(c, in, o->format, check_ignore(c, d));
 }
 
-int verb_check(int argc, char **argv)
+static int run_check(int argc, char **argv)
 {
     struct check c = {0};
     struct check_input in = {0};
@@ -108,3 +76,25 @@ int verb_check(int argc, char **argv)
     check_options_fini(&o);
     return code;
 }
+
+const struct verb verb_check = {
+    .name = "check",
+    .words = "[OPTION...] [FILE | FOLDER]...",
+    .summary = "finds in manifests what is known to break the rendezvous",
+    .about =
+        "Finds in Kubernetes manifests what is known to break the rendezvous of training "
+        "jobs.\n\n"
+        "All files together are one bundle, as they are applied together; - is the standard "
+        "input. Of a folder check takes all manifests, and skips and counts files that hold no "
+        "objects. check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, "
+        "TrainJobs, Pods, StatefulSets and Services. It finds the options of torchrun in "
+        "commands, in scripts, in PET_* variables and in elasticPolicy.",
+    .more = "The annotation `rdzv.dev/ignore: RULE,RULE` of an object leaves out what these rules "
+            "find there.\n\n"
+            "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains "
+            "one.\n\n"
+            "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.",
+    .options = check_option_table,
+    .arguments = "@files",
+    .run = run_check,
+};

@@ -35,7 +35,8 @@ const struct check_rule *check_rule_named(const char *id);
 struct check_finding {
     const struct check_rule *rule;
     const struct kube_object *object;
-    const char *file; /* as in messages */
+    const char *file;  /* as in messages */
+    size_t file_index; /* among the bundle's files */
     struct yaml_mark mark;
     const char *text;
 };
@@ -62,7 +63,15 @@ struct check {
     struct kube_bundle bundle;
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
-    const struct check_rule *rule; /* the one that runs now */
+    const struct check_rule *rule;        /* the one that runs now */
+    struct kube_index reported;           /* the places of its findings */
+    bool *endpoints;                      /* by index of objects: see check_is_endpoint() */
+    const struct kube_object *pods_of;    /* whose training pods were counted last */
+    long pods_known;                      /* how many they are; -1: unknown */
+    const struct job_run **users;         /* by number of a store: one that meets there */
+    const struct job_run **users_on_host; /* by index of pods: one on the host network */
+    struct kube_index rdzvds;             /* stores by "of" and their namespace */
+    bool *behind_relays;                  /* by number of a store: see check_is_behind_relays() */
     struct check_finding *findings;
     size_t count, cap;
 };
@@ -87,6 +96,9 @@ struct check_position check_at_option(const struct kube_container *c, const stru
 /* Reports a finding. `format` has only what was found here: why and remedy are in the table. */
 void check_report(struct check *c, const struct kube_object *o, struct check_position at,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The index of the file with this very name; the number of files if there is none. */
+size_t check_file_index(const struct check *c, const char *name);
 
 /* A --target names a release before this one. */
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor);
@@ -136,11 +148,13 @@ CHECK_RULE(id_shared);
 CHECK_RULE(backend_missing);
 CHECK_RULE(backend_unknown);
 CHECK_RULE(is_host);
+CHECK_RULE(host_no_pod);
 CHECK_RULE(hosted_by_worker);
 CHECK_RULE(conf_unknown);
 CHECK_RULE(conf_syntax);
 CHECK_RULE(flag_unknown);
 CHECK_RULE(nodes_missing);
+CHECK_RULE(gang_alone);
 CHECK_RULE(nodes_too_many);
 CHECK_RULE(nodes_world_size);
 CHECK_RULE(local_addr_missing);
@@ -185,8 +199,11 @@ CHECK_RULE(relay_without_store);
 CHECK_RULE(relay_settings);
 CHECK_RULE(relay_space);
 CHECK_RULE(relay_listens_outside);
+/* check_scrape.c */
+CHECK_RULE(scrape_blocked);
 /* check_volcano.c */
 CHECK_RULE(volcano_minimum);
+CHECK_RULE(volcano_min_above);
 CHECK_RULE(volcano_min_zero);
 CHECK_RULE(volcano_min_success);
 CHECK_RULE(volcano_gang_too_small);

@@ -153,25 +153,15 @@ void check_service_selects_nothing(struct check *c)
 /* The Service selects a store, or a job uses it as endpoint. */
 static bool leads_to_store(struct check *c, const struct kube_object *service)
 {
-    const struct kube_pods *p = NULL;
-
-    if (check_is_endpoint(c, service))
-        return true;
-    while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
-        if (job_server_in(&c->jobs, p) != NULL)
-            return true;
-    }
-    return false;
+    return check_is_endpoint(c, service) || job_server_behind(&c->jobs, service) != NULL;
 }
 
 /* The pods behind a Service; those with a store come first. */
 static const struct kube_pods *pods_behind(const struct check *c, const struct kube_object *service)
 {
-    const struct kube_pods *first = kube_next_selected(&c->bundle, service, NULL), *p = first;
+    const struct job_store *s = job_server_behind(&c->jobs, service);
 
-    while (p != NULL && job_server_in(&c->jobs, p) == NULL)
-        p = kube_next_selected(&c->bundle, service, p);
-    return p == NULL ? first : p;
+    return s == NULL ? kube_next_selected(&c->bundle, service, NULL) : s->container->pods;
 }
 
 static void look_at_target(struct check *c, const struct kube_object *service,
@@ -246,11 +236,11 @@ static bool has_argument(const struct yaml_node *list, const char *argument)
 static void look_at_pod_name(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = r->target.pods->object;
-    const struct yaml_node *plugins = kube_get(o->spec, "plugins");
+    const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
     bool published;
 
-    if (o->type == KUBE_VOLCANO_JOB &&
-        !has_argument(yaml_get(plugins, "svc"), "--publish-not-ready-addresses=true"))
+    if (o->type == KUBE_VOLCANO_JOB && !has_argument(svc, "--publish-not-ready-addresses=true") &&
+        !has_argument(svc, "--publish-not-ready-addresses"))
         check_report(c, o, check_at_key(plugins, "svc"),
                      "the svc plugin publishes the name %s only once its pod is Ready", r->host);
     if (o->type == KUBE_JOBSET &&
@@ -297,25 +287,43 @@ static bool is_replica_name(const struct kube_pods *p, const char *name)
     return *end == '\0' && index >= 0 && (p->replicas < 0 || index < p->replicas);
 }
 
+/* Whose controller makes a Service of this name: by names of Services, and by names of pods without
+ * their index. */
+static const struct kube_object *maker_of(struct check *c, const struct kube_index *made,
+                                          const struct kube_object *o)
+{
+    size_t len = strlen(o->name);
+    struct kube_hits hits = kube_index_find(made, o->namespace, o->name, len);
+    const struct kube_object *maker =
+        hits.count == 0 ? NULL : c->bundle.objects[hits.list[hits.count - 1]];
+
+    while (len > 0 && o->name[len - 1] >= '0' && o->name[len - 1] <= '9')
+        len--;
+    hits = kube_index_find(&c->bundle.hosts, arena_text(&c->bundle.arena, "%s.", o->namespace),
+                           o->name, len);
+    for (size_t i = 0; i < hits.count; i++) {
+        if (is_replica_name(c->bundle.pods[hits.list[i]], o->name))
+            return c->bundle.pods[hits.list[i]]->object;
+    }
+    return maker;
+}
+
 void check_service_name_taken(struct check *c)
 {
+    struct kube_index made = {0};
+
     for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i], *maker = NULL;
+        const struct kube_object *o = c->bundle.objects[i];
+
+        if (*kube_made_service(o) != '\0')
+            kube_index_add(&c->bundle.arena, &made, o->namespace, kube_made_service(o), i);
+    }
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i], *maker;
 
         if (o->type != KUBE_SERVICE || *o->name == '\0')
             continue;
-        for (size_t j = 0; j < c->bundle.count; j++) {
-            const struct kube_object *other = c->bundle.objects[j];
-
-            if (kube_same_namespace(o, other) && strcmp(kube_made_service(other), o->name) == 0)
-                maker = other;
-        }
-        for (size_t j = 0; j < c->bundle.pod_count; j++) {
-            const struct kube_pods *p = c->bundle.pods[j];
-
-            if (kube_same_namespace(o, p->object) && is_replica_name(p, o->name))
-                maker = p->object;
-        }
+        maker = maker_of(c, &made, o);
         if (maker != NULL)
             check_report(c, o, check_at_first(o->node, "metadata.name"),
                          "the controller of %s makes a Service %s of its own",

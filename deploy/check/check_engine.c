@@ -3,24 +3,12 @@
 
 #include <stdlib.h>
 
-static const struct check *sorting; /* qsort() passes no argument through */
-
-static size_t file_index(const struct check *c, const char *name)
-{
-    size_t i = 0;
-
-    while (i < c->file_count && c->files[i].name != name)
-        i++;
-    return i;
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct check_finding *x = a, *y = b;
-    size_t x_file = file_index(sorting, x->file), y_file = file_index(sorting, y->file);
 
-    if (x_file != y_file)
-        return x_file < y_file ? -1 : 1;
+    if (x->file_index != y->file_index)
+        return x->file_index < y->file_index ? -1 : 1;
     if (x->mark.offset != y->mark.offset)
         return x->mark.offset < y->mark.offset ? -1 : 1;
     return (x->rule > y->rule) - (x->rule < y->rule);
@@ -39,7 +27,6 @@ bool check_bundle(struct check *c, const bool *wanted)
         if (wanted == NULL || wanted[i])
             check_rules[i].run(c);
     }
-    sorting = c;
     if (c->count > 0)
         qsort(c->findings, c->count, sizeof *c->findings, by_place);
     return true;

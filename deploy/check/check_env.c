@@ -58,61 +58,18 @@ void check_option_env_conflict(struct check *c)
 
 /* --- Variables that an operator sets itself. --- */
 
-enum when { ALWAYS, WITH_MASTER, WITH_POLICY };
-
-static const struct {
-    const char *name;
-    enum when when;
-    const char *key; /* in elasticPolicy: without it the operator does not set the variable */
-} operator_variables[] = {
-    {"PET_NNODES", ALWAYS, NULL},
-    {"MASTER_ADDR", WITH_MASTER, NULL},
-    {"MASTER_PORT", WITH_MASTER, NULL},
-    {"WORLD_SIZE", WITH_MASTER, NULL},
-    {"RANK", WITH_MASTER, NULL},
-    {"PET_MASTER_ADDR", WITH_MASTER, NULL},
-    {"PET_MASTER_PORT", WITH_MASTER, NULL},
-    {"PET_NODE_RANK", WITH_MASTER, NULL},
-    {"PET_NPROC_PER_NODE", ALWAYS, "nprocPerNode"},
-    {"PET_RDZV_BACKEND", WITH_POLICY, NULL},
-    {"PET_RDZV_ENDPOINT", WITH_POLICY, NULL},
-    {"PET_RDZV_ID", WITH_POLICY, "rdzvId"},
-    {"PET_RDZV_CONF", WITH_POLICY, "rdzvConf"},
-    {"PET_MAX_RESTARTS", WITH_POLICY, "maxRestarts"},
-    {"PET_STANDALONE", WITH_POLICY, "standalone"},
-};
-
-/* The source from which the operator sets the variable, or NULL. */
-static const char *operator_source(const struct kube_object *o, const char *name)
-{
-    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
-    const struct yaml_node *master = kube_get(o->spec, "pytorchReplicaSpecs.Master");
-
-    for (size_t i = 0; i < sizeof operator_variables / sizeof *operator_variables; i++) {
-        const char *key = operator_variables[i].key;
-        enum when when = operator_variables[i].when;
-
-        if (strcmp(operator_variables[i].name, name) != 0 ||
-            (when == WITH_MASTER && master == NULL) || (when == WITH_POLICY && policy == NULL))
-            continue;
-        if (key != NULL && kube_get(when == WITH_POLICY ? policy : o->spec, key) == NULL)
-            continue;
-        return when == WITH_POLICY ? "elasticPolicy" : "the operator";
-    }
-    return NULL;
-}
-
 /* The operator sets the same value as the user. */
 static bool is_harmless(struct check *c, const struct kube_container *container,
                         const struct job_variable *v)
 {
     const char *text = yaml_text(v->value);
     const struct job_variable *winner = job_variable(&c->jobs, container, v->name);
+    struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
 
     if (winner != NULL && winner->made != NULL && text != NULL && strcmp(winner->made, text) == 0)
         return true;
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct job_run *r = runs.list[i];
 
         for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
             const struct job_setting *s = &r->settings[o];
@@ -137,8 +94,7 @@ void check_env_overwritten(struct check *c)
             const struct job_variable *list = job_variables(&c->jobs, container, &count);
 
             for (size_t k = 0; k < count && !container->init; k++) {
-                const char *source =
-                    list[k].made != NULL ? NULL : operator_source(p->object, list[k].name);
+                const char *source = job_made_by(container, list[k].name);
 
                 if (source != NULL && !is_harmless(c, container, &list[k]))
                     check_report(c, p->object, check_at_first(list[k].node, "name"),
@@ -193,10 +149,11 @@ void check_env_reserved(struct check *c)
 
 /* --- References that nothing replaces. --- */
 
-/* `$NAME` or `${NAME}`, which only a shell replaces; *at is its place. */
-static bool has_shell_variable(const char *text, size_t *at)
+/* `$NAME` or `${NAME}`, which only a shell replaces, unless it is a placeholder of a template; *at
+ * is its place. */
+static bool has_shell_variable(const struct kube_object *o, const char *text, size_t *at)
 {
-    for (const char *p = strchr(text, '$'); p != NULL; p = strchr(p + 1, '$')) {
+    for (const char *p = strchr(text, '$'); p != NULL && !o->templated; p = strchr(p + 1, '$')) {
         char next = p[1];
 
         if (next == '{' || next == '_' || (next >= 'a' && next <= 'z') ||
@@ -236,7 +193,7 @@ static void look_at_words(struct check *c, const struct job_run *r)
 
         if (value->text == NULL || value->shell)
             continue;
-        if (has_shell_variable(value->text, &at))
+        if (has_shell_variable(job_run_object(r), value->text, &at))
             check_report(c, job_run_object(r),
                          (struct check_position){value->node, value->start + at},
                          "there is no shell here, so `%s` stays as it is", value->text + at);
@@ -261,7 +218,7 @@ void check_env_not_expanded(struct check *c)
 
             if (s == NULL || s->from != JOB_FROM_ENV || yaml_text(s->node) == NULL)
                 continue;
-            if (has_shell_variable(s->node->text, &at))
+            if (has_shell_variable(job_run_object(r), s->node->text, &at))
                 check_report(c, job_run_object(r), (struct check_position){s->node, at},
                              "in a value Kubernetes replaces only $(NAME), so `%s` stays as it is",
                              s->node->text + at);

@@ -67,13 +67,20 @@ struct check_position check_at_option(const struct kube_container *c, const stru
                            : (struct check_position){s->node, s->start};
 }
 
+size_t check_file_index(const struct check *c, const char *name)
+{
+    size_t i = 0;
+
+    while (i < c->file_count && c->files[i].name != name)
+        i++;
+    return i;
+}
+
 static const struct yaml_file *file_of(const struct check *c, const struct yaml_node *node)
 {
-    for (size_t i = 0; i < c->file_count; i++) {
-        if (c->files[i].name == node->file)
-            return &c->files[i];
-    }
-    return NULL;
+    size_t i = check_file_index(c, node->file);
+
+    return i == c->file_count ? NULL : &c->files[i];
 }
 
 static struct yaml_mark position_mark(const struct check *c, struct check_position at)
@@ -88,14 +95,14 @@ static struct yaml_mark position_mark(const struct check *c, struct check_positi
 
 /* --- Reports. --- */
 
-static bool is_reported(const struct check *c, const struct check_finding *f)
+/* By rule, file and place. */
+static bool is_reported(struct check *c, const struct check_finding *f)
 {
-    for (size_t i = c->count; i > 0 && c->findings[i - 1].rule == f->rule; i--) {
-        const struct check_finding *old = &c->findings[i - 1];
+    const char *place = arena_text(&c->bundle.arena, "%s:%zu", f->file, f->mark.offset);
 
-        if (old->file == f->file && old->mark.offset == f->mark.offset)
-            return true;
-    }
+    if (kube_index_find(&c->reported, f->rule->id, place, strlen(place)).count > 0)
+        return true;
+    kube_index_add(&c->bundle.arena, &c->reported, f->rule->id, place, 0);
     return false;
 }
 
@@ -108,6 +115,7 @@ void check_report(struct check *c, const struct kube_object *o, struct check_pos
     if (at.node == NULL)
         at = check_at(o->node);
     f.file = at.node->file == NULL ? "" : at.node->file;
+    f.file_index = check_file_index(c, f.file);
     f.mark = position_mark(c, at);
     if (is_reported(c, &f)) /* several jobs share a template, or several commands a variable */
         return;
@@ -187,35 +195,43 @@ bool check_is_endpoint(struct check *c, const struct kube_object *service)
 {
     struct job_upstream u;
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->found && c->jobs.runs[i]->target.service == service)
-            return true;
-    }
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++) {
-            if (u.found && u.target.service == service)
-                return true;
+    if (c->endpoints == NULL) {
+        c->endpoints = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
+        for (size_t i = 0; i < c->jobs.count; i++) {
+            const struct job_run *r = c->jobs.runs[i];
+
+            if (r->found && r->target.service != NULL)
+                c->endpoints[r->target.service->index] = true;
+        }
+        for (size_t i = 0; i < c->jobs.store_count; i++) {
+            for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++) {
+                if (u.found && u.target.service != NULL)
+                    c->endpoints[u.target.service->index] = true;
+            }
         }
     }
-    return false;
+    return c->endpoints[service->index];
 }
 
 bool check_is_behind_relays(struct check *c, const struct job_store *store)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
+    if (c->behind_relays == NULL) {
+        c->behind_relays = arena_alloc(&c->bundle.arena, c->jobs.store_count + 1);
+        for (size_t i = 0; i < c->jobs.store_count; i++) {
+            const struct job_store *relay = &c->jobs.stores[i];
+            const struct job_store *behind =
+                relay->kind == JOB_STORE_RELAY ? job_store_behind(&c->jobs, relay) : NULL;
 
-        if (s->kind == JOB_STORE_RELAY && job_store_behind(&c->jobs, s) == store)
-            return true;
+            if (behind != NULL)
+                c->behind_relays[behind - c->jobs.stores] = true;
+        }
     }
-    return false;
+    return c->behind_relays[store - c->jobs.stores];
 }
 
 bool check_trains(const struct check *c, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->container->pods == p)
-            return true;
-    }
+    if (job_runs_in(&c->jobs, p).count > 0)
+        return true;
     return p->ends && job_store_in(&c->jobs, p) == NULL;
 }

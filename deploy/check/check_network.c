@@ -139,31 +139,45 @@ static bool concerns_ingress(const struct kube_object *policy)
     return yaml_length(types) == 0;
 }
 
+/* A run on the host network whose store is in these pods, or behind the relay there; NULL: none. To
+ * policies all of them are the same. */
+static const struct job_run *user_on_host(struct check *c, const struct kube_pods *p)
+{
+    if (c->users_on_host == NULL) {
+        c->users_on_host = arena_alloc(&c->bundle.arena,
+                                       (c->bundle.pod_count + 1) * sizeof(const struct job_run *));
+        for (size_t i = c->jobs.count; i > 0; i--) {
+            const struct job_run *r = c->jobs.runs[i - 1];
+            const struct job_store *s = job_store_behind(&c->jobs, r->store);
+
+            if (s != NULL && r->container->pods->host_network)
+                c->users_on_host[s->container->pods->index] = r;
+        }
+    }
+    return c->users_on_host[p->index];
+}
+
 static void look_at_policy(struct check *c, const struct kube_object *policy)
 {
     const struct yaml_node *selector = kube_get(policy->spec, "podSelector");
+    const struct kube_pods *p = NULL;
     size_t selected = 0, on_host = 0;
 
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        if (kube_same_namespace(policy, p->object) && kube_selects_by(selector, p)) {
-            selected++;
-            on_host += p->host_network;
-        }
+    while (on_host == selected &&
+           (p = kube_next_selected_by(&c->bundle, policy, selector, p)) != NULL) {
+        selected++;
+        on_host += p->host_network;
     }
     if (selected > 0 && on_host == selected) {
         check_report(c, policy, check_at_key(policy->spec, "podSelector"),
                      "the policy selects pods on the host network, where it has no effect");
         return;
     }
-    for (size_t i = 0; i < c->jobs.count && concerns_ingress(policy); i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *s = job_store_behind(&c->jobs, r->store);
+    for (p = NULL; (p = kube_next_selected_by(&c->bundle, policy, selector, p)) != NULL &&
+                   concerns_ingress(policy);) {
+        const struct job_run *r = user_on_host(c, p);
 
-        if (s == NULL || !r->container->pods->host_network ||
-            !kube_same_namespace(policy, s->container->pods->object) ||
-            !kube_selects_by(selector, s->container->pods) || lets_in(policy, r->container->pods))
+        if (r == NULL || lets_in(policy, r->container->pods))
             continue;
         check_report(c, policy, check_at_key(policy->spec, "ingress"),
                      "the pods of %s are on the host network, where no pod selector matches them",
@@ -254,12 +268,15 @@ void check_host_network_store(struct check *c)
 
 static bool is_injected_namespace(const struct check *c, const char *namespace)
 {
+    struct kube_hits hits;
+
     if (c->targets[CHECK_ISTIO].given)
         return true;
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
+    hits = kube_index_find(&c->bundle.named, "Namespace", namespace, strlen(namespace));
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *o = c->bundle.objects[hits.list[i]];
 
-        if (o->type == KUBE_NAMESPACE && strcmp(o->name, namespace) == 0 &&
+        if (o->type == KUBE_NAMESPACE &&
             (strcmp(kube_text(o->node, "metadata.labels.istio-injection"), "enabled") == 0 ||
              kube_get(o->node, "metadata.labels.istio\\.io/rev") != NULL))
             return true;
@@ -285,11 +302,7 @@ static bool is_excluded(const struct kube_pods *p)
 
 static bool takes_part(const struct check *c, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->container->pods == p)
-            return true;
-    }
-    return job_store_in(&c->jobs, p) != NULL;
+    return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL;
 }
 
 /* The place for the annotation, or the nearest thing that exists. */

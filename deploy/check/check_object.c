@@ -73,39 +73,45 @@ void check_quantity_fraction(struct check *c)
     }
 }
 
-/* The number of pods that mount the claim, in the namespace of the claim. */
-static long count_mounting(const struct check *c, const struct kube_object *claim)
+/* Of every claim, by namespace and name, the pods that mount it. */
+static void index_claims(struct check *c, struct kube_index *claims)
 {
-    long sum = 0;
-
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
-        const struct yaml_node *volumes = kube_get(p->spec, "volumes");
+        const struct yaml_node *lists[] = {
+            kube_get(p->spec, "volumes"),
+            p->object->type == KUBE_VOLCANO_JOB ? kube_get(p->object->spec, "volumes") : NULL};
 
-        for (size_t j = 0; j < yaml_length(volumes) && kube_same_namespace(p->object, claim); j++) {
-            if (strcmp(kube_text(volumes->items[j], "persistentVolumeClaim.claimName"),
-                       claim->name) == 0 &&
-                p->replicas > 0)
-                sum += p->replicas;
+        for (size_t k = 0; k < 2; k++) {
+            const char *path = k == 0 ? "persistentVolumeClaim.claimName" : "volumeClaimName";
+
+            for (size_t j = 0; j < yaml_length(lists[k]); j++)
+                kube_index_add(&c->bundle.arena, claims, p->object->namespace,
+                               kube_text(lists[k]->items[j], path), i);
         }
     }
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-        const struct yaml_node *volumes = kube_get(p->object->spec, "volumes");
+}
 
-        for (size_t j = 0; p->object->type == KUBE_VOLCANO_JOB && j < yaml_length(volumes) &&
-                           kube_same_namespace(p->object, claim);
-             j++) {
-            if (strcmp(kube_text(volumes->items[j], "volumeClaimName"), claim->name) == 0 &&
-                p->replicas > 0)
-                sum += p->replicas;
-        }
+static long count_mounting(const struct check *c, const struct kube_index *claims,
+                           const struct kube_object *claim)
+{
+    struct kube_hits hits =
+        kube_index_find(claims, claim->namespace, claim->name, strlen(claim->name));
+    long sum = 0;
+
+    for (size_t i = 0; i < hits.count; i++) {
+        long replicas = c->bundle.pods[hits.list[i]]->replicas;
+
+        sum += replicas > 0 ? replicas : 0;
     }
     return sum;
 }
 
 void check_pvc_access_mode(struct check *c)
 {
+    struct kube_index claims = {0};
+
+    index_claims(c, &claims);
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
         const struct yaml_node *modes = kube_get(o->spec, "accessModes");
@@ -117,7 +123,7 @@ void check_pvc_access_mode(struct check *c)
         for (size_t j = 0; j < yaml_length(modes); j++)
             many = many || yaml_is(modes->items[j], "ReadWriteMany") ||
                    yaml_is(modes->items[j], "ReadOnlyMany");
-        pods = many ? 0 : count_mounting(c, o);
+        pods = many ? 0 : count_mounting(c, &claims, o);
         if (pods > 1)
             check_report(c, o, check_at(modes->items[0]),
                          "%ld pods mount this claim, but its volume can be on one node only", pods);

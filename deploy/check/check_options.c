@@ -4,7 +4,6 @@
 
 #include "deploy/check/check_print.h"
 #include "deploy/yaml/nearest.h"
-#include "deploy/yaml/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -216,12 +215,28 @@ static void read_config(struct reading *r, const char *path)
 
 /* --- The command line. --- */
 
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'}, {"rule", required_argument, NULL, 'r'},
-    {"ignore", required_argument, NULL, 'i'}, {"severity", required_argument, NULL, 's'},
-    {"target", required_argument, NULL, 't'}, {"exclude", required_argument, NULL, 'x'},
-    {"config", required_argument, NULL, 'c'}, {"no-config", no_argument, NULL, 'n'},
-    {"show", no_argument, NULL, 'S'},         {0},
+const struct verb_option check_option_table[] = {
+    {"output", 'o', true, "FORMAT",
+     "text (the default), json, sarif (SARIF 2.1.0), or github (the annotations of its workflows)",
+     "text json sarif github"},
+    {"rule", 'r', false, "RULE", "only this rule; repeatable", "@rules"},
+    {"ignore", 'i', false, "RULE", "all rules but this one; repeatable", "@rules"},
+    {"severity", 's', false, "LEVEL", "error; warning (and errors); note (all, the default)",
+     "error warning note"},
+    {"target", 't', false, "WHAT[=VERSION]",
+     "also what breaks on that: kubernetes=1.28, training-operator=1.7, volcano=1.8, jobset=0.6, "
+     "istio; repeatable",
+     "kubernetes= training-operator= volcano= jobset= istio"},
+    {"exclude", 'x', false, "PATTERN",
+     "no file or folder of a folder that is like this; repeatable", NULL},
+    {"config", 'c', false, "FILE",
+     "rules, ignore, severity, targets, exclude, files and output as YAML; without it " CHECK_CONFIG
+     ", if that is there",
+     "@files"},
+    {"no-config", 'n', false, NULL, "no such file", NULL},
+    {"show", 'S', false, NULL, "print what check sees in the files, as JSON, and apply no rule",
+     NULL},
+    {0},
 };
 
 /* The file that the arguments name; NULL: none. Whatever is wrong with them is said later. */
@@ -232,7 +247,7 @@ static const char *config_path(int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, ":o:", options, &ignored)) >= 0) {
+    while ((option = options_next(argc, argv, check_option_table, &ignored)) >= 0) {
         if (option == 'c')
             path = optarg;
         else if (option == 'n')
@@ -247,7 +262,7 @@ static void read_arguments(struct reading *r, int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, ":o:", options, r->diag)) >= 0) {
+    while ((option = options_next(argc, argv, check_option_table, r->diag)) >= 0) {
         if (option == 'o')
             choose_format(r, optarg);
         else if (option == 'r' || option == 'i')

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "deploy/check/check.h"
+#include "deploy/yaml/options.h"
 
 /* Read from the current folder unless the command line says otherwise. */
 #define CHECK_CONFIG ".rdzv-check.yaml"
@@ -26,6 +27,9 @@ struct check_options {
     size_t path_count;
     bool show;
 };
+
+/* The options of the command line. */
+extern const struct verb_option check_option_table[];
 
 void check_options_init(struct check_options *o);
 void check_options_fini(struct check_options *o);

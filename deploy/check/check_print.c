@@ -1,6 +1,8 @@
 /* Prints findings as text, JSON, SARIF or GitHub's annotations, and the rules. */
 #include "deploy/check/check_print.h"
 
+#include "deploy/check/check_looked.h"
+
 #include "deploy/yaml/diag.h"
 #include "deploy/yaml/text_wrap.h"
 
@@ -49,6 +51,7 @@ void check_print_sum(FILE *out, const struct check *c)
             counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARNING],
             counts[CHECK_WARNING] == 1 ? "" : "s", counts[CHECK_NOTE],
             counts[CHECK_NOTE] == 1 ? "" : "s", c->bundle.count, c->bundle.count == 1 ? "" : "s");
+    check_print_looked(out, c);
 }
 
 static void print_rule(FILE *out, const struct check_rule *rule)

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Of runs at places of one name, in as many namespaces, so many are compared with each other. */
+#define PLACE_USERS_MAX 50
+
 static bool is_etcd(const struct job_run *r)
 {
     return strncmp(r->backend, "etcd", 4) == 0;
@@ -29,7 +32,10 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
 
 static bool meets_elsewhere(struct check *c, const struct job_run *r)
 {
-    return job_is_dynamic(r) && (is_etcd(r) || job_is_multi_node(r)) && !is_kept_apart(c, r);
+    bool known = is_etcd(r) || strchr(r->host, '$') == NULL;
+
+    return job_is_dynamic(r) && known && (is_etcd(r) || job_is_multi_node(r)) &&
+           !is_kept_apart(c, r);
 }
 
 static bool has_id(const struct job_run *r)
@@ -91,13 +97,26 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
     return false;
 }
 
+/* The store has the labels with which emit and rewrite give one to a job. */
+static bool is_labelled_for(const struct job_store *store, const struct kube_object *o)
+{
+    const struct yaml_node *labels =
+        yaml_path(store->container->pods->object->node, "metadata.labels");
+
+    return kube_same_namespace(store->container->pods->object, o) &&
+           strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
+           strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
+}
+
 void check_id_fixed(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
+        const struct job_store *store = job_store_behind(&c->jobs, r->store);
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text))
+        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
+            (store == NULL || !is_labelled_for(store, job_run_object(r))))
             check_report(
                 c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
                 "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
@@ -109,6 +128,23 @@ static bool is_one_job(struct check *c, const struct kube_object *a, const struc
 {
     return kube_top(a) == kube_top(b) || (a->type == KUBE_POD && b->type == KUBE_POD &&
                                           strcmp(job_name(c, a), job_name(c, b)) == 0);
+}
+
+/* The same text for all runs that may meet in one place under one id. */
+static const char *meeting_place(struct check *c, const struct job_run *r)
+{
+    struct job_setting space = {0};
+    struct job_upstream u = {0};
+
+    if (is_at_relay(r)) {
+        job_relay_space(&c->jobs, r->store, &space);
+        job_relay_upstream(&c->jobs, r->store, 0, &u);
+        return arena_text(&c->bundle.arena, "%s %s %s", check_value(r, TORCHRUN_RDZV_ID),
+                          u.setting.value.text == NULL ? "" : u.setting.value.text,
+                          space.value.text);
+    }
+    return arena_text(&c->bundle.arena, "%s %s %ld", check_value(r, TORCHRUN_RDZV_ID), r->host,
+                      r->port);
 }
 
 /* Both runs meet in one space of one store. */
@@ -138,22 +174,41 @@ static bool share_an_id(struct check *c, const struct job_run *a, const struct j
            is_same_place(c, a, b) && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
+/* Of the runs before this one that may meet with it, one that does; of every place the index has
+ * the first run of each of its first jobs. */
+static const struct job_run *earlier_user(struct check *c, struct kube_index *places, size_t i)
+{
+    const struct job_run *r = c->jobs.runs[i];
+    const char *place = meeting_place(c, r);
+    struct kube_hits hits = kube_index_find(places, "", place, strlen(place));
+    bool is_new = true;
+
+    for (size_t j = 0; j < hits.count; j++) {
+        const struct job_run *other = c->jobs.runs[hits.list[j]];
+
+        if (share_an_id(c, r, other))
+            return other;
+        is_new = is_new && !is_one_job(c, job_run_object(r), job_run_object(other));
+    }
+    if (is_new && hits.count < PLACE_USERS_MAX)
+        kube_index_add(&c->bundle.arena, places, "", place, i);
+    return NULL;
+}
+
 void check_id_shared(struct check *c)
 {
+    struct kube_index places = {0};
+
     for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+        const struct job_run *r = c->jobs.runs[i], *other;
 
         if (!job_is_dynamic(r) || !has_id(r))
             continue;
-        for (size_t j = 0; j < i; j++) {
-            if (job_is_dynamic(c->jobs.runs[j]) && share_an_id(c, r, c->jobs.runs[j])) {
-                check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                             "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                             check_value(r, TORCHRUN_RDZV_ID),
-                             check_title(c, job_run_object(c->jobs.runs[j])));
-                break;
-            }
-        }
+        other = earlier_user(c, &places, i);
+        if (other != NULL)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
+                         "the rendezvous id `%s` is also used by %s, at the same endpoint",
+                         check_value(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
     }
 }
 
@@ -164,14 +219,25 @@ static const struct job_store *idle_store(const struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
+        struct job_view_runs runs = job_runs_at(&c->jobs, s);
         bool used = s->kind == JOB_STORE_RELAY;
 
-        for (size_t j = 0; j < c->jobs.count && !used; j++)
-            used = job_is_dynamic(c->jobs.runs[j]) && c->jobs.runs[j]->store == s;
+        for (size_t j = 0; j < runs.count && !used; j++)
+            used = job_is_dynamic(runs.list[j]);
         if (!used)
             return s;
     }
     return NULL;
+}
+
+/* The store has the labels of the job, or there is no other job. */
+static bool is_meant_for(struct check *c, const struct job_store *s, const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+
+    return kube_same_namespace(s->container->pods->object, o) &&
+           (is_labelled_for(s, o) || job_runs_of(&c->jobs, kube_top(o)).count == c->jobs.count ||
+            job_runs_of(&c->jobs, o).count == c->jobs.count);
 }
 
 void check_backend_missing(struct check *c)
@@ -185,7 +251,7 @@ void check_backend_missing(struct check *c)
         if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
             check_is_opaque(r) || !job_is_multi_node(r))
             continue;
-        if (store == NULL)
+        if (store == NULL && idle != NULL && is_meant_for(c, idle, r))
             store = idle;
         if (store != NULL)
             check_report(c, job_run_object(r), check_at_run(r),
@@ -236,8 +302,8 @@ void check_is_host(struct check *c)
         struct rdzv_conf_entry e;
 
         if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-            r->hosted || (r->local && r->store == NULL))
-            continue;
+            r->hosted || (r->local && r->store == NULL) || strchr(r->host, '$') != NULL)
+            continue; /* the last: where it leads, nobody knows before it is applied */
         if (!rdzv_conf_find(text, "is_host", &e)) {
             if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {
                 if (!check_is_opaque(r))
@@ -260,6 +326,19 @@ void check_is_host(struct check *c)
     }
 }
 
+void check_host_no_pod(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_pods *p = r->container->pods;
+
+        if (job_is_dynamic(r) && r->misnamed)
+            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                         "%s is no pod of %s: its first one is %s0.%s", r->host,
+                         check_title(c, job_run_object(r)), p->host_prefix, p->host_domain);
+    }
+}
+
 void check_hosted_by_worker(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
@@ -268,7 +347,7 @@ void check_hosted_by_worker(struct check *c)
                                       ? TORCHRUN_RDZV_ENDPOINT
                                       : TORCHRUN_RDZV_BACKEND;
 
-        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted)
+        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && !r->misnamed)
             check_report(c, job_run_object(r), check_at_setting(r, at),
                          "the store is in a training pod%s%s", *r->host == '\0' ? "" : ", ",
                          r->host);
@@ -396,22 +475,20 @@ void check_flag_unknown(struct check *c)
 /* --- Nodes. --- */
 
 /* The number of pods of the object that start torch; -1 if one of the numbers is unknown. */
-static long training_pods(const struct check *c, const struct kube_object *o)
+static long training_pods(struct check *c, const struct kube_object *o)
 {
-    const struct kube_pods *last = NULL;
     long sum = 0;
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct kube_pods *p = c->jobs.runs[i]->container->pods;
+    if (c->pods_of == o)
+        return c->pods_known;
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
 
-        if (p->object != o || p == last)
-            continue;
-        if (p->replicas < 0)
-            return -1;
-        sum += p->replicas;
-        last = p;
+        if (job_runs_in(&c->jobs, p).count > 0)
+            sum = p->replicas < 0 ? -1 : sum + p->replicas;
     }
-    return sum;
+    c->pods_of = o;
+    return c->pods_known = sum;
 }
 
 /* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
@@ -436,6 +513,31 @@ void check_nodes_missing(struct check *c)
             check_report(c, job_run_object(r), check_at_run(r),
                          "no --nnodes: each of the %ld pods assumes that it is the only node",
                          pods);
+    }
+}
+
+/* Volcano places these pods together or not at all. */
+static bool is_in_gang(const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+    long least = kube_int(o->spec, "minAvailable", -1);
+
+    return o->type == KUBE_VOLCANO_JOB && r->container->pods->replicas > 1 &&
+           (least == 0 || least > 1 || kube_get(o->spec, "minAvailable") == NULL);
+}
+
+void check_gang_alone(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+
+        if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
+            !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
+            !check_is_set(r, TORCHRUN_MASTER_ADDR))
+            check_report(
+                c, job_run_object(r), check_at_run(r),
+                "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
+                r->container->pods->replicas);
     }
 }
 

@@ -17,15 +17,20 @@ static bool is_loopback(const char *host)
 /* --- Where they lead. --- */
 
 /* A store that could be meant, or NULL. */
-static const struct job_store *some_store(const struct check *c, const struct kube_object *from)
+static const struct job_store *some_store(struct check *c, const struct kube_object *from)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
+    struct kube_hits hits;
 
-        if (s->kind == JOB_STORE_RDZVD && kube_same_namespace(object_of(s), from))
-            return s;
+    if (c->rdzvds.count == 0) {
+        kube_index_add(&c->bundle.arena, &c->rdzvds, "", "", 0); /* not to be filled again */
+        for (size_t i = 0; i < c->jobs.store_count; i++) {
+            if (c->jobs.stores[i].kind == JOB_STORE_RDZVD)
+                kube_index_add(&c->bundle.arena, &c->rdzvds, "of",
+                               object_of(&c->jobs.stores[i])->namespace, i);
+        }
     }
-    return NULL;
+    hits = kube_index_find(&c->rdzvds, "of", from->namespace, strlen(from->namespace));
+    return hits.count == 0 ? NULL : &c->jobs.stores[hits.list[0]];
 }
 
 /* The host is a name of the relay's own namespace: these files can be expected to have it. */
@@ -153,11 +158,16 @@ static const char *listener_space(struct check *c, const struct job_store *store
 /* The first relay of the same job, so that all are compared with one. */
 static const struct job_store *first_relay(const struct check *c, const struct job_store *relay)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
+    const struct kube_object *o = object_of(relay);
 
-        if (s->kind == JOB_STORE_RELAY && object_of(s) == object_of(relay))
-            return s;
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+        const struct job_store *s = job_store_in(&c->jobs, p);
+
+        for (; s != NULL && s <= relay && s->container->pods == p; s++) {
+            if (s->kind == JOB_STORE_RELAY)
+                return s;
+        }
     }
     return relay;
 }

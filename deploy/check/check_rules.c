@@ -59,6 +59,13 @@ const struct check_rule check_rules[] = {
      "Set --rdzv_conf=is_host=0 or PET_RDZV_CONF=is_host=0, or in elasticPolicy rdzvConf: [{key: "
      "is_host, value: \"0\"}].",
      check_is_host},
+    {"rdzv-host-no-pod", ERROR,
+     "the endpoint is under the job's own domain, and no pod has the name",
+     "The name never resolves, so no agent reaches a store. (A JobSet calls its pods "
+     "JOBSET-REPLICATEDJOB-INDEX-INDEX, a Volcano Job JOB-TASK-INDEX.)",
+     "Write the name that the message says; better, give the job a store of its own, as "
+     "`rdzv-manifest rewrite` does.",
+     check_host_no_pod},
     {"rdzv-hosted-by-worker", WARNING, "a training pod serves the store",
      "torch's TCPStore client never reconnects. When this one pod is evicted, preempted or "
      "restarted, every agent of the job ends, and the state of the rendezvous is lost.",
@@ -140,6 +147,10 @@ const struct check_rule check_rules[] = {
      "Without --nnodes, torchrun assumes one node. Each pod trains alone, or finds the run of "
      "another pod complete.",
      "Set --nnodes=N or --nnodes=MIN:MAX.", check_nodes_missing},
+    {"gang-alone", ERROR, "a gang of pods, and torchrun knows of no other node",
+     "The scheduler waits until all pods of the gang have a place, but without --nnodes and a "
+     "backend or a master each pod trains alone: the work is done as often as there are pods.",
+     "Set --nnodes=N, --rdzv_backend=c10d and --rdzv_endpoint, or run one pod.", check_gang_alone},
     {"nnodes-too-many", ERROR, "more nodes than pods",
      "The rendezvous never completes, and each agent ends after join_timeout (600 s).",
      "Run as many pods as the minimum of --nnodes, or lower --nnodes.", check_nodes_too_many},
@@ -278,6 +289,9 @@ const struct check_rule check_rules[] = {
      "Set minAvailable of the task to the minimum of --nnodes. Set minAvailable of the job to the "
      "same, plus the pods of the other tasks.",
      check_volcano_minimum},
+    {"volcano-min-above", ERROR, "minAvailable above the number of pods",
+     "Volcano's webhook refuses the job; without the webhook, its pods wait for ever.",
+     "Lower minAvailable, or raise the replicas of the tasks.", check_volcano_min_above},
     {"volcano-min-zero", WARNING, "`minAvailable: 0`",
      "0 does not mean none: Volcano's webhook replaces it by the sum of all tasks.",
      "Write the number of pods that the job needs.", check_volcano_min_zero},
@@ -411,6 +425,14 @@ const struct check_rule check_rules[] = {
      "their own, and list it among the ports of the training container, so that no two such pods "
      "come to one node.",
      check_host_network_store},
+    {"scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
+     "Annotations or a ServiceMonitor tell Prometheus to scrape the store, and the store's "
+     "NetworkPolicy admits the pods of the job alone: there are no metrics, and an alert that the "
+     "store is down.",
+     "Admit the namespace of Prometheus to the port of the metrics: a rule in spec.ingress with "
+     "from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]. Best "
+     "give the metrics a port of their own (--listen-metrics-urls), where nothing can be written.",
+     check_scrape_blocked},
     {"istio-injected", ERROR, "Istio's proxy between agents and their store",
      "The proxy holds connections back while it starts, closes idle connections, and takes an "
      "unknown protocol for HTTP. This rule looks at namespaces that the bundle labels for Istio; "

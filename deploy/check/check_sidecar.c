@@ -37,8 +37,10 @@ static size_t count_regular(const struct kube_pods *p)
 
 static bool is_main(const struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->container == container)
+    struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
+
+    for (size_t i = 0; i < runs.count; i++) {
+        if (runs.list[i]->container == container)
             return true;
     }
     return container->pods->object->type == KUBE_PYTORCHJOB &&

@@ -37,67 +37,33 @@ static bool is_on(const char *text)
 /* The store has --enable-v2, or a job uses the v2 API there. */
 static bool wants_v2(struct check *c, const struct job_store *s)
 {
+    struct job_view_runs runs = job_runs_at(&c->jobs, s);
     struct job_setting found;
 
     if (job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) &&
         is_on(found.value.text))
         return true;
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-
-        if (strncmp(r->backend, "etcd", 4) == 0 && r->store == s)
+    for (size_t i = 0; i < runs.count; i++) {
+        if (strncmp(runs.list[i]->backend, "etcd", 4) == 0)
             return true;
     }
     return false;
-}
-
-/* The tag of an image: "" if there is none, NULL if only a digest says what it is. */
-static const char *image_tag(struct check *c, const char *image)
-{
-    const char *base = kube_base_name(arena_copy(&c->bundle.arena, image, strcspn(image, "@")));
-    const char *colon = strchr(base, ':');
-
-    if (colon != NULL)
-        return colon + 1;
-    return strchr(image, '@') != NULL ? NULL : "";
-}
-
-/* Whether the tag is of etcd 3.6 or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`. */
-static bool is_v3_6(const char *tag)
-{
-    char *end;
-    long major, minor = 0;
-
-    tag += *tag == 'v';
-    major = strtol(tag, &end, 10);
-    if (end == tag)
-        return false;
-    if (*end == '.')
-        minor = strtol(end + 1, NULL, 10);
-    else if (*end != '\0')
-        return false;
-    else
-        minor = major == 3 ? 6 : 0; /* `3` is the newest 3.x */
-    return major > 3 || (major == 3 && minor >= 6);
 }
 
 void check_etcd_no_v2(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
-        const char *tag, *base = kube_base_name(s->container->image);
+        const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
 
-        if (s->kind != JOB_STORE_ETCD || strncmp(base, "etcd", 4) != 0 ||
-            (base[4] != '\0' && base[4] != ':' && base[4] != '@') || !wants_v2(c, s))
-            continue;
-        tag = image_tag(c, s->container->image);
-        if (tag == NULL)
+        if (s->kind != JOB_STORE_ETCD || tag == NULL || !job_etcd_is_since(tag, 6) ||
+            !wants_v2(c, s))
             continue;
         if (*tag == '\0' || strcmp(tag, "latest") == 0)
             check_report(c, store_object(s), check_at_first(s->container->node, "image"),
                          "%s is the newest etcd, which has no v2 API any more",
                          s->container->image);
-        else if (is_v3_6(tag))
+        else
             check_report(c, store_object(s), check_at_first(s->container->node, "image"),
                          "etcd %s has no v2 API any more", tag);
     }
@@ -131,22 +97,15 @@ void check_etcd_advertise(struct check *c)
 /* --- Where they listen. --- */
 
 /* Other pods use the store. */
-static bool is_reached(const struct check *c, const struct job_store *s)
+static bool is_reached(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    struct job_view_runs runs = job_runs_at(&c->jobs, s);
 
-        if (!r->local && r->store == s)
+    for (size_t i = 0; i < runs.count; i++) {
+        if (!runs.list[i]->local)
             return true;
     }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (o->type == KUBE_SERVICE && kube_same_namespace(o, store_object(s)) &&
-            kube_selects(kube_get(o->spec, "selector"), s->container->pods))
-            return true;
-    }
-    return false;
+    return job_is_selected(&c->jobs, s->container->pods);
 }
 
 void check_store_listens_locally(struct check *c)
@@ -387,6 +346,23 @@ static enum data_place place_of_data(struct check *c, const struct job_store *s)
                          : place_of_volume(s->container->pods, kube_text(mount, "name"));
 }
 
+/* A run that meets at the store, or at a relay that leads to it. */
+static const struct job_run *dynamic_user(struct check *c, const struct job_store *s)
+{
+    if (c->users == NULL) {
+        c->users = arena_alloc(&c->bundle.arena,
+                               (c->jobs.store_count + 1) * sizeof(const struct job_run *));
+        for (size_t j = c->jobs.count; j > 0; j--) {
+            const struct job_run *r = c->jobs.runs[j - 1];
+            const struct job_store *behind = job_store_behind(&c->jobs, r->store);
+
+            if (job_is_dynamic(r) && behind != NULL)
+                c->users[behind - c->jobs.stores] = r;
+        }
+    }
+    return c->users[s - c->jobs.stores];
+}
+
 void check_store_in_memory(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
@@ -395,12 +371,7 @@ void check_store_in_memory(struct check *c)
 
         if (place_of_data(c, s) != DATA_IN_MEMORY)
             continue;
-        for (size_t j = 0; j < c->jobs.count && user == NULL; j++) {
-            const struct job_run *r = c->jobs.runs[j];
-
-            if (job_is_dynamic(r) && job_store_behind(&c->jobs, r->store) == s)
-                user = r;
-        }
+        user = dynamic_user(c, s);
         if (user != NULL)
             check_report(c, store_object(s), at_name(s),
                          "%s keeps its state in memory: when it restarts, %s ends",
@@ -473,11 +444,8 @@ void check_store_replicas(struct check *c)
 /* Nobody talks to the store but relays, which wait until it is back. */
 static bool may_restart(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->store == s)
-            return false;
-    }
-    return check_is_behind_relays(c, s) && place_of_data(c, s) == DATA_ON_VOLUME;
+    return job_runs_at(&c->jobs, s).count == 0 && check_is_behind_relays(c, s) &&
+           place_of_data(c, s) == DATA_ON_VOLUME;
 }
 
 void check_store_rolling_update(struct check *c)

@@ -75,11 +75,35 @@ void check_volcano_minimum(struct check *c)
     }
 }
 
+void check_volcano_min_above(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+        long least = kube_int(o->spec, "minAvailable", 0), sum = 0;
+
+        if (o->type != KUBE_VOLCANO_JOB)
+            continue;
+        for (size_t j = 0; j < yaml_length(tasks) && sum >= 0; j++) {
+            long some = kube_get(tasks->items[j], "replicas") == NULL
+                            ? 1
+                            : kube_int(tasks->items[j], "replicas", -1);
+
+            sum = some < 0 ? -1 : sum + some;
+        }
+        if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
+            check_report(c, o, check_at_first(o->spec, "minAvailable"),
+                         "minAvailable is %ld, but all tasks together have %ld pods", least, sum);
+    }
+}
+
 static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        if (c->jobs.runs[i]->container->pods->object == o && job_is_elastic(c->jobs.runs[i]))
-            return c->jobs.runs[i];
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+
+    for (size_t i = 0; i < runs.count; i++) {
+        if (job_is_elastic(runs.list[i]))
+            return runs.list[i];
     }
     return NULL;
 }
@@ -195,15 +219,16 @@ static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 /* A run that the next attempt of the job would find closed. */
 static const struct job_run *stale_run(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct job_run *r = runs.list[i];
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
         if (forgets_closed_runs(c, r))
             continue;
-        if (r->container->pods->object == o && job_is_dynamic(r) && !check_owns_store(c, r) &&
-            check_is_set(r, TORCHRUN_RDZV_ID) && !has_version(id) &&
-            (id->known || id->field_count > 0))
+        if (job_is_dynamic(r) && !check_owns_store(c, r) && check_is_set(r, TORCHRUN_RDZV_ID) &&
+            !has_version(id) && (id->known || id->field_count > 0))
             return r;
     }
     return NULL;

@@ -13,7 +13,7 @@ void check_appwrapper_blocks_completion(struct check *c)
         bool store = s != NULL && o->type == KUBE_POD && !s->container->init &&
                      !job_store_option(&c->jobs, s->container, "exit-when-idle", NULL, &found);
 
-        if (o->wrapper == NULL)
+        if (o->wrapper == NULL || kube_is_template(o))
             continue;
         if (!p->ends && o->type != KUBE_OTHER)
             check_report(c, o, check_at_first(o->node, "kind"),

@@ -10,29 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char emit_help[] =
-    "rdzv-manifest emit turns a user file into the manifest of a job that meets at rdzvd.\n"
-    "\n"
-    "  rdzv-manifest emit [-f FILE...] [OPTION...]\n"
-    "\n"
-    "  -f, --file FILE       settings; - is standard input; of several files the later ones win\n"
-    "  --set A.B=C           one setting, over all files; A[0].B=C, A={x,y}, several with commas\n"
-    "  --platform NAME       see `rdzv-manifest list platforms`; or your own file (./mine.yaml)\n"
-    "  --profile NAME        settings for a kind of cluster, below those of the files; repeatable\n"
-    "  --rdzv NAME           where rdzvd runs, see `rdzv-manifest list placements`; relay is the "
-    "one\n"
-    "                        to choose: with it no agent notices that the store restarts\n"
-    "  --backend NAME        c10d or etcd-v2\n"
-    "  --shape pods          the same as --platform pods: plain pods, as the LitGPT chart has\n"
-    "  --release NAME        the name of the release, for the values of the LitGPT chart\n"
-    "  --input-format NAME   see `rdzv-manifest list formats`; by default the settings decide\n"
-    "  --suffix NAME         the same as --set nameSuffix=NAME; `hash` makes one of the settings\n"
-    "  -o, --output FORMAT   yaml (the default) or json\n"
-    "  --diff FILE           print how the manifest in FILE differs, as `diff -u` does; the exit\n"
-    "                        code is 1 if it does\n"
-    "\n"
-    "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes go to\n"
-    "standard error. After an error there is no output, and the exit code is 2.\n";
+static const struct verb_option emit_options[] = {
+    {"file", 'f', true, "FILE",
+     "settings; - is standard input; of several files the later ones win", "@files"},
+    {"set", 's', false, "A.B=C",
+     "one setting, over all files; A[0].B=C, A={x,y}, several with commas", NULL},
+    {"platform", 'P', false, "NAME",
+     "see `rdzv-manifest list platforms`; or your own file (./mine.yaml)", "@platforms"},
+    {"profile", 'p', false, "NAME",
+     "settings for a kind of cluster, below those of the files; repeatable", "@profiles"},
+    {"rdzv", 'r', false, "NAME",
+     "where rdzvd runs, see `rdzv-manifest list placements`; relay is the one to choose: with it "
+     "no agent notices that the store restarts",
+     "@placements"},
+    {"backend", 'b', false, "NAME", "c10d or etcd-v2", "c10d etcd-v2"},
+    {"shape", 'S', false, "pods",
+     "the same as --platform pods: plain pods, as the LitGPT chart has", "pods"},
+    {"release", 'R', false, "NAME", "the name of the release, for the values of the LitGPT chart",
+     NULL},
+    {"input-format", 'F', false, "NAME",
+     "see `rdzv-manifest list formats`; by default the settings decide", "@formats"},
+    {"suffix", 'x', false, "NAME",
+     "the same as --set nameSuffix=NAME; `hash` makes one of the settings", "hash"},
+    {"output", 'o', true, "FORMAT", "yaml (the default) or json", "yaml json"},
+    {"diff", 'd', false, "FILE",
+     "print how the manifest in FILE differs, as `diff -u` does; the exit code is 1 if it does",
+     "@files"},
+    {0},
+};
 
 struct emit_arguments {
     const char **files, **sets, **profiles;
@@ -58,25 +63,10 @@ static void read_word(struct emit_arguments *o, int option, const char *word, st
 
 static void read_flags(struct emit_arguments *o, int argc, char **argv, struct diag *d)
 {
-    static const struct option options[] = {
-        {"file", required_argument, NULL, 'f'},
-        {"set", required_argument, NULL, 's'},
-        {"platform", required_argument, NULL, 'P'},
-        {"profile", required_argument, NULL, 'p'},
-        {"rdzv", required_argument, NULL, 'r'},
-        {"backend", required_argument, NULL, 'b'},
-        {"shape", required_argument, NULL, 'S'},
-        {"release", required_argument, NULL, 'R'},
-        {"output", required_argument, NULL, 'o'},
-        {"input-format", required_argument, NULL, 'F'},
-        {"suffix", required_argument, NULL, 'x'},
-        {"diff", required_argument, NULL, 'd'},
-        {0},
-    };
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, ":f:o:", options, d)) >= 0) {
+    while ((option = options_next(argc, argv, emit_options, d)) >= 0) {
         if (option == 'f')
             o->files[o->file_count++] = optarg;
         else if (option == 's')
@@ -181,7 +171,7 @@ static void emit(struct emit_arguments *o, struct diag *d)
     userfile_free(&user);
 }
 
-int verb_emit(int argc, char **argv)
+static int run_emit(int argc, char **argv)
 {
     struct diag d = {0};
     struct emit_arguments o = {
@@ -204,3 +194,14 @@ int verb_emit(int argc, char **argv)
     free(o.profiles);
     return code;
 }
+
+const struct verb verb_emit = {
+    .name = "emit",
+    .words = "[-f FILE...] [OPTION...]",
+    .summary = "makes the manifests of a job and its store from a user file",
+    .about = "Turns a user file into the manifest of a job that meets at rdzvd.",
+    .more = "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes "
+            "go to standard error. After an error there is no output, and the exit code is 2.",
+    .options = emit_options,
+    .run = run_emit,
+};

@@ -23,6 +23,10 @@ struct job_value job_scope_value(const struct job_scope *s, const struct arg_tex
 
 void job_find_stores(struct job_view *v);
 
+/* Whether the controller of the container's object sets the variable. */
+bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
+                       struct job_variable *out);
+
 /* Reads all settings of a run and derives its backend, its nodes, and the target of its
  * endpoint. */
 void job_read_settings(struct job_scope *scope, struct job_run *r);

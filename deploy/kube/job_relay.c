@@ -20,17 +20,11 @@ static bool split_address(struct arena *a, const char *text, size_t len, struct 
 static void find_target(struct job_view *v, const struct kube_object *from,
                         struct job_upstream *out)
 {
-    const struct kube_pods *p = NULL;
-
     out->found = kube_find_host(v->bundle, from, out->host, &out->target);
     if (!out->found)
         return;
-    if (out->target.pods != NULL)
-        out->store = job_server_in(v, out->target.pods);
-    else
-        while (out->store == NULL &&
-               (p = kube_next_selected(v->bundle, out->target.service, p)) != NULL)
-            out->store = job_server_in(v, p);
+    out->store = out->target.pods != NULL ? job_server_in(v, out->target.pods)
+                                          : job_server_behind(v, out->target.service);
 }
 
 bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_t index,
@@ -57,17 +51,27 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
     return true;
 }
 
+/* What is known of a relay, once somebody has asked. */
+struct job_store_behind {
+    bool known;
+    const struct job_store *store;
+};
+
 const struct job_store *job_store_behind(struct job_view *v, const struct job_store *s)
 {
+    struct job_store_behind *found;
     struct job_upstream u;
 
     if (s == NULL || s->kind != JOB_STORE_RELAY)
         return s;
-    for (size_t i = 0; job_relay_upstream(v, s, i, &u); i++) {
-        if (u.store != NULL)
-            return u.store;
-    }
-    return NULL;
+    if (v->behind == NULL)
+        v->behind = arena_alloc(&v->bundle->arena, v->store_count * sizeof *v->behind);
+    found = &v->behind[s - v->stores];
+    for (size_t i = 0; !found->known && found->store == NULL && job_relay_upstream(v, s, i, &u);
+         i++)
+        found->store = u.store;
+    found->known = true;
+    return found->store;
 }
 
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out)

@@ -51,7 +51,7 @@ static void set_from_env(struct job_view *v, struct job_run *r)
         for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
             struct job_setting s = {.from = JOB_FROM_ENV};
 
-            if (list[i].made != NULL || strcmp(list[i].name, variable_names[o]) != 0)
+            if (strcmp(list[i].name, variable_names[o]) != 0)
                 continue;
             s.node = list[i].value != NULL    ? list[i].value
                      : list[i].source != NULL ? list[i].source
@@ -66,6 +66,12 @@ static void set_from_env(struct job_view *v, struct job_run *r)
     }
 }
 
+/* Something else than Kubernetes fills it in. */
+static bool is_placeholder(const struct kube_object *o, const char *text)
+{
+    return o->templated && strchr(text, '$') != NULL;
+}
+
 static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_option option,
                           const struct yaml_node *node, const char *text)
 {
@@ -74,7 +80,7 @@ static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_o
             .from = JOB_FROM_OPERATOR,
             .node = node,
             .end = node != NULL && node->kind == YAML_SCALAR ? node->len : 0,
-            .value = {.text = text, .known = true},
+            .value = {.text = text, .known = !is_placeholder(r->container->pods->object, text)},
         });
 }
 
@@ -123,6 +129,22 @@ static void set_from_policy(struct job_view *v, struct job_run *r, const struct 
         set_from_text(v, r, TORCHRUN_STANDALONE, kube_get(policy, "standalone"), "1");
 }
 
+/* The options that TorchElastic's controller puts before the arguments. */
+static void set_from_elastic_job(struct job_view *v, struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+    const struct yaml_node *endpoint = kube_get(o->spec, "rdzvEndpoint");
+    long low = kube_int(o->spec, "minReplicas", -1), high = kube_int(o->spec, "maxReplicas", -1);
+
+    set_from_text(v, r, TORCHRUN_RDZV_BACKEND, NULL, "etcd");
+    set_from_text(v, r, TORCHRUN_RDZV_ID, NULL, o->name);
+    if (endpoint != NULL)
+        set_from_text(v, r, TORCHRUN_RDZV_ENDPOINT, endpoint, kube_text(o->spec, "rdzvEndpoint"));
+    if (low >= 0 && high >= 0)
+        set_from_text(v, r, TORCHRUN_NNODES, NULL,
+                      arena_text(&v->bundle->arena, "%ld:%ld", low, high));
+}
+
 static void set_from_operator(struct job_view *v, struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;
@@ -131,8 +153,12 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
 
     if (o->type == KUBE_PYTORCHJOB && policy != NULL)
         set_from_policy(v, r, policy);
-    if (nnodes != NULL && nnodes->made != NULL)
-        set_from_text(v, r, TORCHRUN_NNODES, NULL, nnodes->made);
+    if (o->type == KUBE_ELASTIC_JOB)
+        set_from_elastic_job(v, r);
+    if (nnodes != NULL && nnodes->is_made) {
+        set_from_text(v, r, TORCHRUN_NNODES, NULL, nnodes->made == NULL ? "" : nnodes->made);
+        r->settings[TORCHRUN_NNODES].value.known = nnodes->made != NULL;
+    }
 }
 
 static void set_from_script(struct job_scope *scope, struct job_run *r)
@@ -234,7 +260,8 @@ static void find_master(struct job_view *v, struct job_run *r)
 
     if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
         r->host = trim(&v->bundle->arena, said->value.text);
-    else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL)
+    else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL &&
+             job_run_object(r)->type != KUBE_VOLCANO_JOB) /* its plugin sets no PET_MASTER_ADDR */
         r->host = made->made;
 }
 
@@ -277,16 +304,37 @@ static bool is_local(const char *host)
            strcmp(host, "[::1]") == 0;
 }
 
-static bool is_own_training_pod(const struct job_view *v, const struct job_run *r,
-                                const struct kube_pods *p)
+/* The Service leads to a pod of the same object that is no store. */
+static bool leads_to_training(const struct job_view *v, const struct job_run *r)
 {
-    return p->object == r->container->pods->object && job_server_in(v, p) == NULL;
+    const struct kube_object *o = r->container->pods->object, *service = r->target.service;
+
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+
+        if (kube_same_namespace(o, service) && job_server_in(v, p) == NULL &&
+            kube_selects(kube_get(service->spec, "selector"), p))
+            return true;
+    }
+    return false;
+}
+
+/* The host is under the domain that only pods of this job have, though none of them has the name.
+ */
+static bool names_own_pod(const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
+    const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
+    size_t len = strlen(domain);
+
+    return (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
+           r->container->pods->host_prefix != NULL && strncmp(dot + 1, domain, len) == 0 &&
+           (dot[1 + len] == '\0' || dot[1 + len] == '.');
 }
 
 static void find_store(struct job_view *v, struct job_run *r)
 {
     const char *written = setting_text(r, TORCHRUN_RDZV_ENDPOINT);
-    const struct kube_pods *p = NULL;
 
     r->local = is_local(r->host);
     if (r->standalone)
@@ -301,29 +349,27 @@ static void find_store(struct job_view *v, struct job_run *r)
     if (r->local || *r->host == '\0')
         return;
     r->found = kube_find_host(v->bundle, r->container->pods->object, r->host, &r->target);
-    if (!r->found)
+    if (!r->found) {
+        r->hosted = r->misnamed = names_own_pod(r);
         return;
+    }
     if (r->target.pods != NULL)
-        r->hosted = is_own_training_pod(v, r, r->target.pods);
+        r->hosted = r->target.pods->object == r->container->pods->object &&
+                    job_server_in(v, r->target.pods) == NULL;
     else
-        while ((p = kube_next_selected(v->bundle, r->target.service, p)) != NULL)
-            r->hosted = r->hosted || is_own_training_pod(v, r, p);
+        r->hosted = leads_to_training(v, r);
 }
 
 static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)
 {
-    const struct job_store *store = NULL;
-    const struct kube_pods *p = NULL;
-
+    if (job_run_object(r)->type == KUBE_CONFIG_MAP && !r->found)
+        return NULL; /* it is not known whose pods run the script */
     if (r->local)
         return job_store_in(v, r->container->pods);
     if (!r->found)
         return NULL;
-    if (r->target.pods != NULL)
-        return job_server_in(v, r->target.pods);
-    while (store == NULL && (p = kube_next_selected(v->bundle, r->target.service, p)) != NULL)
-        store = job_server_in(v, p);
-    return store;
+    return r->target.pods != NULL ? job_server_in(v, r->target.pods)
+                                  : job_server_behind(v, r->target.service);
 }
 
 static bool is_yes(const char *text)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* --- The words of the store's own command. --- */
 
@@ -32,6 +33,63 @@ struct store_words {
     size_t count;
 };
 
+static bool has_word(const struct arg_word *words, size_t count, const char *start)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(words[i].text, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
+ * one. */
+static const char *behind_name(const char *word, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (word[0] != '-')
+        return NULL;
+    word += word[1] == '-' ? 2 : 1; /* Go accepts one dash, too */
+    return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
+                                                                                    : NULL;
+}
+
+/* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
+static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
+{
+    static const char *const own[] = {"linger",    "upstream",      "space",  "exit-when-idle",
+                                      "advertise", "elastic-fixes", "expect", "space-idle-timeout"};
+    bool listens = false, is_own = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (words[i].text[0] == '-')
+            listens = listens || behind_name(words[i].text, "listen") != NULL;
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+            is_own = is_own || behind_name(words[i].text, own[k]) != NULL;
+    }
+    return listens && is_own;
+}
+
+/* The first word that is not a wrapper of the program, or one of its arguments. */
+static size_t program_of(const struct arg_word *words, size_t count)
+{
+    static const char *const wrappers[] = {"exec", "env", "tini", "dumb-init", "nohup", "--", "-g"};
+    size_t i = 0, k = 0;
+
+    while (i < count && k < sizeof wrappers / sizeof *wrappers) {
+        bool assigns = words[i].text[0] != '-' && strchr(words[i].text, '=') != NULL;
+
+        if (assigns || strcmp(kube_base_name(words[i].text), wrappers[k]) == 0) {
+            i++;
+            k = 0;
+        } else {
+            k++;
+        }
+    }
+    return i;
+}
+
 /* The first command of a script that is a store. */
 static struct store_words words_in_script(struct arena *a, const struct arg_word *script)
 {
@@ -40,15 +98,12 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
     shell_read(a, script->text, script->len, &s);
     for (size_t i = 0; i < s.count; i++) {
         const struct shell_command *c = &s.commands[i];
-        size_t first = c->count > 1 && strcmp(c->words[0].text, "exec") == 0;
-        enum job_store_kind kind = program_kind(c->words[first].text);
-        struct arg_word *words;
+        struct arg_word *words = arena_alloc(a, (c->count + 1) * sizeof *words);
+        enum job_store_kind kind;
+        size_t first;
 
-        if (kind == JOB_STORE_NONE)
-            continue;
-        words = arena_alloc(a, c->count * sizeof *words);
-        for (size_t j = first; j < c->count; j++)
-            words[j - first] = (struct arg_word){
+        for (size_t j = 0; j < c->count; j++)
+            words[j] = (struct arg_word){
                 .text = c->words[j].text,
                 .len = c->words[j].len,
                 .node = script->node,
@@ -58,18 +113,14 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
                 .shell = true,
                 .expands = c->words[j].expands,
             };
-        return (struct store_words){kind, words, c->count - first};
+        first = program_of(words, c->count);
+        kind = first == c->count ? JOB_STORE_NONE : program_kind(words[first].text);
+        if (kind == JOB_STORE_RDZVD && has_word(words, c->count, "--upstream"))
+            kind = JOB_STORE_RELAY;
+        if (kind != JOB_STORE_NONE)
+            return (struct store_words){kind, words + first, c->count - first};
     }
     return (struct store_words){0};
-}
-
-static bool has_word(const struct arg_word *words, size_t count, const char *start)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(words[i].text, start, strlen(start)) == 0)
-            return true;
-    }
-    return false;
 }
 
 static bool has_entry(const struct yaml_node *env, const char *name)
@@ -86,19 +137,23 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
     size_t count, script;
     const struct arg_word *words = job_words(a, c, &count, &script);
     struct store_words out = {.words = words, .count = count};
+    size_t first;
 
     if (c->init && !c->sidecar)
         return (struct store_words){0}; /* it waits for a store, or prepares one */
     if (script < count)
         return words_in_script(a, &words[script]);
-    if (kube_field(c, "command") != NULL)
-        out.kind = count > 0 ? program_kind(words[0].text) : JOB_STORE_NONE;
+    first = program_of(words, count);
+    if (kube_field(c, "command") != NULL || (first < count && words[first].text[0] != '-'))
+        out.kind = first < count ? program_kind(words[first].text) : JOB_STORE_NONE;
     else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
         out.kind = JOB_STORE_ETCD; /* of an image with another name */
     else
         out.kind = image_kind(a, c->image);
     if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
         out.kind = JOB_STORE_ETCD;
+    if (out.kind == JOB_STORE_NONE && first == 0 && listens_as_rdzvd(words, count))
+        out.kind = JOB_STORE_RDZVD;
     if (out.kind == JOB_STORE_RDZVD && has_word(words, count, "--upstream"))
         out.kind = JOB_STORE_RELAY;
     return out;
@@ -140,6 +195,8 @@ void job_find_stores(struct job_view *v)
             if (v->first_store[i] == 0)
                 v->first_store[i] = v->store_count;
         }
+        if (job_server_in(v, p) != NULL)
+            kube_index_labels(a, &v->servers, p);
     }
 }
 
@@ -161,20 +218,32 @@ const struct job_store *job_server_in(const struct job_view *v, const struct kub
     return NULL;
 }
 
-/* --- Options. --- */
-
-/* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
- * one. */
-static const char *behind_name(const char *word, const char *name)
+const struct job_store *job_server_behind(const struct job_view *v,
+                                          const struct kube_object *service)
 {
-    size_t len = strlen(name);
+    const struct kube_pods *p = kube_next_among(v->bundle, &v->servers, service, NULL);
 
-    if (word[0] != '-')
-        return NULL;
-    word += word[1] == '-' ? 2 : 1; /* Go accepts one dash, too */
-    return strncmp(word, name, len) == 0 && (word[len] == '\0' || word[len] == '=') ? word + len
-                                                                                    : NULL;
+    return p == NULL ? NULL : job_server_in(v, p);
 }
+
+bool job_is_selected(struct job_view *v, const struct kube_pods *p)
+{
+    const struct kube_bundle *b = v->bundle;
+
+    if (v->selected == NULL) {
+        v->selected = arena_alloc(&v->bundle->arena, b->pod_count + 1);
+        for (size_t i = 0; i < b->count; i++) {
+            const struct kube_pods *some = NULL;
+
+            while (b->objects[i]->type == KUBE_SERVICE &&
+                   (some = kube_next_among(b, &v->servers, b->objects[i], some)) != NULL)
+                v->selected[some->index] = true;
+        }
+    }
+    return v->selected[p->index];
+}
+
+/* --- Options. --- */
 
 static struct job_setting store_setting(struct job_view *v, const struct kube_container *c,
                                         struct arg_text text, bool empty)
@@ -225,6 +294,45 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
                       const char *variable, struct job_setting *out)
 {
     return job_store_nth_option(v, c, name, variable, 0, out);
+}
+
+/* --- Versions. --- */
+
+const char *job_etcd_tag(struct arena *a, const struct kube_container *c)
+{
+    const char *base = kube_base_name(arena_copy(a, c->image, strcspn(c->image, "@")));
+
+    if (strncmp(base, "etcd", 4) != 0 || (base[4] != '\0' && base[4] != ':'))
+        return NULL;
+    if (base[4] == ':')
+        return base + 5;
+    return strchr(c->image, '@') != NULL ? NULL : "";
+}
+
+bool job_etcd_is_since(const char *tag, long least)
+{
+    char *end;
+    long major, minor;
+
+    if (*tag == '\0' || strcmp(tag, "latest") == 0)
+        return true;
+    tag += *tag == 'v';
+    major = strtol(tag, &end, 10);
+    if (end == tag || (*end != '.' && *end != '\0'))
+        return false;
+    minor = *end == '.' ? strtol(end + 1, NULL, 10) : least; /* `3` is the newest 3.x */
+    return major > 3 || (major == 3 && minor >= least);
+}
+
+bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
+{
+    const char *tag = job_etcd_tag(&v->bundle->arena, s->container);
+    struct job_setting found;
+
+    if (tag == NULL || !job_etcd_is_since(tag, 4))
+        return false;
+    return !job_store_option(v, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) ||
+           strcasecmp(found.value.text, "false") == 0;
 }
 
 /* --- Where they listen. --- */

@@ -70,82 +70,14 @@ static void add_env_from(struct list *l, const struct kube_bundle *b,
     for (size_t i = 0; from != NULL && from->kind == YAML_SEQUENCE && i < from->count; i++) {
         const char *name = kube_text(from->items[i], "configMapRef.name");
 
-        for (size_t j = 0; j < b->count && *name != '\0'; j++) {
-            const struct kube_object *o = b->objects[j];
+        struct kube_hits maps = kube_index_find(&b->named, "ConfigMap", name, strlen(name));
 
-            if (o->type == KUBE_CONFIG_MAP && strcmp(o->name, name) == 0 &&
-                kube_same_namespace(o, c->pods->object))
+        for (size_t j = 0; j < maps.count && *name != '\0'; j++) {
+            const struct kube_object *o = b->objects[maps.list[j]];
+
+            if (o->type == KUBE_CONFIG_MAP && kube_same_namespace(o, c->pods->object))
                 add_config_map(l, o, kube_text(from->items[i], "prefix"));
         }
-    }
-}
-
-static void add_made(struct list *l, const char *name, const char *value)
-{
-    append(l, (struct job_variable){.name = name, .made = value});
-}
-
-static const struct yaml_node *container_named(const struct yaml_node *list, const char *name)
-{
-    for (size_t i = 0; list != NULL && list->kind == YAML_SEQUENCE && i < list->count; i++) {
-        if (strcmp(kube_text(list->items[i], "name"), name) == 0)
-            return list->items[i];
-    }
-    return NULL;
-}
-
-/* The port named pytorchjob-port of a replica's container pytorch. */
-static const char *master_port(const struct yaml_node *replica)
-{
-    const struct yaml_node *c =
-        container_named(kube_get(replica, "template.spec.containers"), "pytorch");
-    const struct yaml_node *port = container_named(kube_get(c, "ports"), "pytorchjob-port");
-    const char *text = kube_text(port, "containerPort");
-
-    return *text == '\0' ? "23456" : text;
-}
-
-static void add_pytorchjob(struct list *l, const struct kube_object *o)
-{
-    const struct yaml_node *master = kube_get(o->spec, "pytorchReplicaSpecs.Master");
-    const struct yaml_node *worker = kube_get(o->spec, "pytorchReplicaSpecs.Worker");
-    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
-    long workers = worker == NULL ? 0 : kube_int(worker, "replicas", 1);
-    long all = workers + (master == NULL ? 0 : kube_int(master, "replicas", 1));
-    long per_node = kube_int(o->spec, "nprocPerNode", 1);
-
-    if (master != NULL) {
-        const char *address = arena_text(l->arena, "%s-master-0", o->name);
-
-        add_made(l, "MASTER_ADDR", address);
-        add_made(l, "MASTER_PORT", master_port(master));
-        add_made(l, "WORLD_SIZE", arena_text(l->arena, "%ld", all * per_node));
-    }
-    if (policy != NULL) {
-        long low = kube_int(policy, "minReplicas", kube_int(policy, "maxReplicas", workers));
-        long high = kube_int(policy, "maxReplicas", low);
-
-        add_made(l, "PET_NNODES", arena_text(l->arena, "%ld:%ld", low, high));
-    } else {
-        add_made(l, "PET_NNODES", arena_text(l->arena, "%ld", all));
-    }
-}
-
-/* VC_WORKER_NUM and the like. */
-static void add_volcano(struct list *l, const struct kube_bundle *b, const struct kube_object *o)
-{
-    if (yaml_get(kube_get(o->spec, "plugins"), "svc") == NULL)
-        return;
-    for (size_t i = 0; i < b->pod_count; i++) {
-        const struct kube_pods *p = b->pods[i];
-        char *name;
-
-        if (p->object != o || p->replicas < 0)
-            continue;
-        name = arena_text(l->arena, "VC_%s_NUM", p->role);
-        for (char *c = name; *c != '\0'; c++)
-            *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c == '-' ? '_' : *c);
-        add_made(l, name, arena_text(l->arena, "%ld", p->replicas));
     }
 }
 
@@ -153,18 +85,11 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
                                          size_t *count)
 {
     struct list l = {.arena = &v->bundle->arena};
-    const struct kube_object *o = c->pods->object;
 
     if (v->variables_of != c) {
         add_env_from(&l, v->bundle, c);
         add_env(&l, kube_get(c->node, "env"));
         add_env(&l, kube_get(c->over, "env"));
-        if (!c->init && o->type == KUBE_PYTORCHJOB)
-            add_pytorchjob(&l, o);
-        if (o->type == KUBE_VOLCANO_JOB)
-            add_volcano(&l, v->bundle, o);
-        if (!c->init && o->type == KUBE_TRAINJOB && c->pods->replicas >= 0)
-            add_made(&l, "PET_NNODES", arena_text(l.arena, "%ld", c->pods->replicas));
         v->variables_of = c;
         v->variables = l.items;
         v->variable_count = l.count;
@@ -178,7 +103,13 @@ const struct job_variable *job_variable(struct job_view *v, const struct kube_co
 {
     size_t count;
     const struct job_variable *list = job_variables(v, c, &count);
+    struct job_variable made, *copy;
 
+    if (job_made_variable(v, c, name, &made)) {
+        copy = arena_alloc(&v->bundle->arena, sizeof *copy);
+        *copy = made;
+        return copy;
+    }
     while (count > 0) {
         if (strcmp(list[--count].name, name) == 0)
             return &list[count];
@@ -246,7 +177,9 @@ static void put_variable(struct expansion *e, const struct job_variable *variabl
 {
     const char *path = kube_text(variable->source, "fieldRef.fieldPath"), *known;
 
-    if (variable->made != NULL) {
+    if (variable->is_made && variable->made == NULL) {
+        put_unknown(e, written, len);
+    } else if (variable->is_made) {
         put_text(e, variable->made, strlen(variable->made));
     } else if (variable->value != NULL) {
         expand(e, variable->value->text, variable->value->len, false);
@@ -327,7 +260,10 @@ static size_t expand_one(struct expansion *e, const char *text, size_t len, bool
         a = by_kubernetes ? NULL : assigned(e->scope, name, name_len);
         variable = a == NULL ? variable_named(e, name, name_len) : NULL;
     }
-    if (a != NULL)
+    if (!by_kubernetes && !shell && (name_len > 0 || (len > 1 && text[1] == '{')) &&
+        e->scope->container->pods->object->templated)
+        put_unknown(e, text, size); /* a placeholder: what comes in its place is not known */
+    else if (a != NULL)
         expand(e, a->value.text, strlen(a->value.text), a->value.shell && a->value.expands);
     else if (variable != NULL)
         put_variable(e, variable, text, size);

@@ -156,7 +156,8 @@ static size_t read_assignments(struct job_scope *scope, const struct arg_word *w
 
 static bool may_hold_torchrun(const char *text)
 {
-    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL;
+    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL ||
+           strstr(text, "accelerate") != NULL || strstr(text, "hyperpodrun") != NULL;
 }
 
 /* Replaces `$FLAGS` by its words, if FLAGS is known and holds options or a command. */
@@ -207,12 +208,17 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     struct job_view *v = scope->view;
     struct job_run *r = new_run(v, scope->container);
     struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
+    bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
     args->opaque = args->opaque || !torchrun;
+    args->is_other = !torchrun;
     for (size_t i = 0; i < args->count && !torchrun; i++) {
-        if (args->flags[i].option == TORCHRUN_UNKNOWN)
-            args->flags[i].option = TORCHRUN_OTHER; /* an option of the launcher */
+        struct torchrun_flag *f = &args->flags[i];
+
+        f->option = accelerate ? f->of_accelerate : f->option;
+        if (f->option == TORCHRUN_UNKNOWN)
+            f->option = TORCHRUN_OTHER; /* an option of the launcher */
     }
     r->args = args;
     job_read_settings(scope, r);
@@ -228,6 +234,11 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
         return true;
     }
     first = torchrun_find_option(words, count);
+    for (size_t i = 0; first == count && i < count && torchrun_is_accelerate(words, count); i++) {
+        if (strcmp(words[i].text, "launch") == 0 ||
+            strcmp(words[i].text, "accelerate.commands.launch") == 0)
+            first = i + 1;
+    }
     if (first < count)
         add_run(scope, words, count, first, false);
     return first < count;
@@ -235,9 +246,11 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 
 static bool is_talk(const struct arg_word *words, size_t count)
 {
-    static const char *const talkers[] = {"echo", "printf", "which",   "type",  "pip",
-                                          "pip3", "apt",    "apt-get", "conda", "grep",
-                                          "cat",  "ls",     "["};
+    static const char *const talkers[] = {"echo", "printf",  "which", "type", "pip", "pip3",
+                                          "apt",  "apt-get", "grep",  "cat",  "ls",  "["};
+
+    if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
+        return strcmp(words[1].text, "run") != 0; /* it installs something */
 
     for (size_t i = 0; i < sizeof talkers / sizeof *talkers && count > 0; i++) {
         if (strcmp(words[0].text, talkers[i]) == 0)
@@ -300,7 +313,7 @@ static void find_in_variables(struct job_scope *scope)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         wanted = wanted || is_assigned(scope, names[i]) ||
                  job_variable(v, scope->container, names[i]) != NULL;
-    if (!wanted)
+    if (!wanted && o->type != KUBE_ELASTIC_JOB)
         return;
     job_read_settings(scope, new_run(v, scope->container));
 }
@@ -353,6 +366,66 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
     }
 }
 
+/* --- Who meets where. --- */
+
+/* The runs of each of the pods are adjacent. */
+static void group_by_pods(struct job_view *v)
+{
+    v->of_pods = arena_alloc(&v->bundle->arena, (v->bundle->pod_count + 1) * sizeof *v->of_pods);
+    for (size_t i = 0; i < v->count; i++) {
+        struct job_view_runs *group = &v->of_pods[v->runs[i]->container->pods->index];
+
+        if (group->count++ == 0)
+            group->list = &v->runs[i];
+    }
+}
+
+static void group_by_store(struct job_view *v)
+{
+    struct arena *a = &v->bundle->arena;
+
+    v->of_store = arena_alloc(a, (v->store_count + 1) * sizeof *v->of_store);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < v->count; i++) {
+            const struct job_store *s = v->runs[i]->store;
+
+            if (s == NULL)
+                continue;
+            if (pass == 1)
+                v->of_store[s - v->stores].list[v->of_store[s - v->stores].count] = v->runs[i];
+            v->of_store[s - v->stores].count++;
+        }
+        for (size_t i = 0; i < v->store_count && pass == 0; i++) {
+            v->of_store[i].list = arena_alloc(a, (v->of_store[i].count + 1) * sizeof(void *));
+            v->of_store[i].count = 0;
+        }
+    }
+}
+
+struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p)
+{
+    return v->of_pods[p->index];
+}
+
+struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o)
+{
+    struct job_view_runs out = {0};
+
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct job_view_runs *group = &v->of_pods[o->first_pods + i];
+
+        if (out.count == 0)
+            out.list = group->list;
+        out.count += group->count;
+    }
+    return out;
+}
+
+struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s)
+{
+    return v->of_store[s - v->stores];
+}
+
 void job_find(struct job_view *v, struct kube_bundle *bundle)
 {
     *v = (struct job_view){.bundle = bundle};
@@ -370,4 +443,6 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
         if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
             find_scripts(v, bundle->objects[i]);
     }
+    group_by_pods(v);
+    group_by_store(v);
 }

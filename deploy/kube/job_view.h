@@ -43,7 +43,8 @@ struct job_variable {
     const struct yaml_node *node;   /* the entry of env, or the value in a ConfigMap */
     const struct yaml_node *value;  /* a scalar, or NULL */
     const struct yaml_node *source; /* valueFrom, or NULL */
-    const char *made;               /* the value that the platform sets; then there are no nodes */
+    bool is_made;                   /* a controller sets it; then there are no nodes */
+    const char *made;               /* to this; NULL: it is not known, or differs for each pod */
 };
 
 /* A run: a torchrun command or, if a container has none, variables that a torchrun would read. */
@@ -61,6 +62,7 @@ struct job_run {
     bool found;                    /* it is something there */
     bool local;                    /* localhost */
     bool hosted;                   /* a training pod of this job serves the store */
+    bool misnamed;                 /* or is meant to, but no pod has that name */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
@@ -72,6 +74,12 @@ struct job_store {
     const struct kube_container *container;
 };
 
+/* Runs in the order of the bundle. */
+struct job_view_runs {
+    struct job_run **list;
+    size_t count;
+};
+
 struct job_view {
     struct kube_bundle *bundle; /* of the caller; all results lie in its arena */
     struct job_run **runs;      /* in the order of the bundle; those of an object are adjacent */
@@ -79,7 +87,12 @@ struct job_view {
     size_t all_count, cap;      /* and after these, in scripts of ConfigMaps */
     struct job_store *stores;
     size_t store_count, store_cap;
-    size_t *first_store; /* by index of pods: their first store, counted from 1; 0: none */
+    size_t *first_store;       /* by index of pods: their first store, counted from 1; 0: none */
+    struct kube_index servers; /* the pods with a store that is no relay, by label */
+    struct job_view_runs *of_pods;   /* by index of pods: their runs in containers */
+    struct job_view_runs *of_store;  /* by number of a store: the runs that meet there */
+    bool *selected;                  /* by index of pods: see job_is_selected() */
+    struct job_store_behind *behind; /* by number of a store: see job_store_behind() */
     /* The variables of the last container. */
     const struct kube_container *variables_of;
     const struct job_variable *variables;
@@ -93,12 +106,17 @@ void job_find(struct job_view *v, struct kube_bundle *bundle);
 const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
                                  size_t *script);
 
-/* The variables of a container in the order in which they are set; of one name, the last wins. */
+/* The variables that are written for a container, in the order in which they are set; of one name,
+ * the last wins. */
 const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
                                          size_t *count);
-/* The one that wins, or NULL. */
+/* The one that wins, or NULL: what a controller sets wins over what is written. */
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name);
+
+/* Who sets the variable in this container, whatever is written for it: `elasticPolicy`, a plugin of
+ * Volcano, `the operator`; NULL: nobody. */
+const char *job_made_by(const struct kube_container *c, const char *name);
 
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
                                     const struct job_variable *variable);
@@ -120,9 +138,22 @@ enum job_store_kind job_store_kind(struct arena *a, const struct kube_container 
 /* The store in these pods, or NULL; a relay counts. */
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p);
 
+/* The runs in the containers of these pods, and those in the containers of the object. */
+struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p);
+struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o);
+/* The runs whose store it is. */
+struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s);
+
 /* The first one there that is no relay, or NULL: other pods reach no relay, which listens on
  * loopback. */
 const struct job_store *job_server_in(const struct job_view *v, const struct kube_pods *p);
+
+/* Whether a Service selects these pods, which have such a store. */
+bool job_is_selected(struct job_view *v, const struct kube_pods *p);
+
+/* The first such store behind a Service, or NULL. */
+const struct job_store *job_server_behind(const struct job_view *v,
+                                          const struct kube_object *service);
 
 /* The value of an option of a store: from its words, `--name=value` or `--name value`, or from the
  * variable (NULL: it has none). False: it is not set. A switch has the value "". */
@@ -131,6 +162,15 @@ bool job_store_option(struct job_view *v, const struct kube_container *c, const 
 /* The `index`-th value of an option that may be given several times. */
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
                           const char *variable, size_t index, struct job_setting *out);
+
+/* The tag of an image whose name is etcd: "" if it has none; NULL if it is another image, or only a
+ * digest says what it is. */
+const char *job_etcd_tag(struct arena *a, const struct kube_container *c);
+/* Whether the tag is of etcd 3.MINOR or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`, `latest`, "". */
+bool job_etcd_is_since(const char *tag, long minor);
+/* Whether it is known that this etcd has no v2 API: 3.4 turned it off, unless --enable-v2 is set.
+ */
+bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
 
 /* A listener of a store. */
 struct job_listener {

@@ -8,6 +8,7 @@ struct pods_maker {
     struct kube_bundle *bundle;
     struct kube_pods *pods;
     size_t label_cap;
+    bool *used; /* by index of objects: the runtimes of TrainJobs */
 };
 
 static void add_made_label(struct pods_maker *m, const char *key, const char *value)
@@ -178,7 +179,7 @@ static void find_job(struct pods_maker *m, const struct kube_object *o)
 static void find_volcano(struct pods_maker *m, const struct kube_object *o)
 {
     const struct yaml_node *tasks = kube_get(o->spec, "tasks");
-    bool svc = yaml_get(kube_get(o->spec, "plugins"), "svc") != NULL;
+    bool svc = kube_has_plugin(o, "svc");
 
     for (size_t i = 0; i < yaml_length(tasks); i++) {
         const struct yaml_node *task = tasks->items[i];
@@ -280,18 +281,23 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
     }
 }
 
+static const char *kind_of_runtime(const struct kube_object *train)
+{
+    const char *kind = kube_text(train->spec, "runtimeRef.kind");
+
+    return *kind == '\0' ? "ClusterTrainingRuntime" : kind;
+}
+
 static const struct kube_object *runtime_of(const struct kube_bundle *b,
                                             const struct kube_object *train)
 {
-    const char *kind = kube_text(train->spec, "runtimeRef.kind");
-    const char *name = kube_text(train->spec, "runtimeRef.name");
+    const char *kind = kind_of_runtime(train), *name = kube_text(train->spec, "runtimeRef.name");
+    struct kube_hits hits = kube_index_find(&b->named, kind, name, strlen(name));
 
-    if (*kind == '\0')
-        kind = "ClusterTrainingRuntime";
-    for (size_t i = 0; i < b->count; i++) {
-        const struct kube_object *o = b->objects[i];
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *o = b->objects[hits.list[i]];
 
-        if (o->type == KUBE_RUNTIME && strcmp(o->kind, kind) == 0 && strcmp(o->name, name) == 0 &&
+        if (o->type == KUBE_RUNTIME &&
             (strcmp(kind, "ClusterTrainingRuntime") == 0 || kube_same_namespace(o, train)))
             return o;
     }
@@ -320,13 +326,70 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
 /* The runtime of a TrainJob in the bundle is handled with that TrainJob. */
 static void find_runtime(struct pods_maker *m, const struct kube_object *o)
 {
-    for (size_t i = 0; i < m->bundle->count; i++) {
-        const struct kube_object *train = m->bundle->objects[i];
+    if (!m->used[o->index])
+        find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
+}
 
-        if (train->type == KUBE_TRAINJOB && runtime_of(m->bundle, train) == o)
-            return;
+/* Which runtimes the TrainJobs of the bundle use. */
+static void find_used(struct pods_maker *m)
+{
+    m->used = arena_alloc(&m->bundle->arena, m->bundle->count + 1);
+    for (size_t i = 0; i < m->bundle->count; i++) {
+        const struct kube_object *o = m->bundle->objects[i], *runtime = NULL;
+
+        if (o->type == KUBE_TRAINJOB)
+            runtime = runtime_of(m->bundle, o);
+        if (runtime != NULL)
+            m->used[runtime->index] = true;
     }
-    find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
+}
+
+/* --- Other trainers. --- */
+
+/* A map from the role to `replicas` and `template`, or a list of these with their names. */
+static void find_replicas(struct pods_maker *m, const struct kube_object *o,
+                          const struct yaml_node *specs)
+{
+    bool map = specs != NULL && specs->kind == YAML_MAPPING;
+
+    for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
+        const struct yaml_node *part = map ? specs->pairs[i].value : specs->items[i];
+        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+
+        if (p == NULL)
+            continue;
+        p->role = map ? specs->pairs[i].key->text : kube_text(part, "name");
+        set_replicas(p, part, "replicas", 1);
+        if (*kube_text(part, "restartPolicy") != '\0')
+            p->restart = kube_text(part, "restartPolicy");
+        p->host_prefix =
+            arena_text(&m->bundle->arena, "%s-%s-", o->name, lower(&m->bundle->arena, p->role));
+    }
+}
+
+/* Its groups are alike: the pods of one of them. */
+static void find_leader_workers(struct pods_maker *m, const struct kube_object *o)
+{
+    static const char *const keys[] = {"leaderTemplate", "workerTemplate"};
+    const struct yaml_node *group = kube_get(o->spec, "leaderWorkerTemplate");
+    long size = kube_get(group, "size") == NULL ? 1 : kube_int(group, "size", -1);
+    bool leader = kube_get(group, keys[0]) != NULL;
+
+    for (int i = 0; i < 2; i++) {
+        struct kube_pods *p = make_pods(m, o, group, kube_get(group, keys[i]), NULL);
+
+        if (p == NULL)
+            continue;
+        p->ends = false;
+        p->counted = true;
+        p->role = i == 0 ? "leader" : "worker";
+        p->replicas = i == 0 ? 1 : size < 0 ? -1 : size - leader;
+        add_made_label(m, "leaderworkerset.sigs.k8s.io/name", o->name);
+        add_made_label(m, "leaderworkerset.sigs.k8s.io/group-index", NULL);
+        add_made_label(m, "leaderworkerset.sigs.k8s.io/worker-index", NULL);
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        p->host_domain = o->name;
+    }
 }
 
 /* An unknown kind: any mapping that has a list of containers. */
@@ -337,6 +400,8 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
 
     if (node == NULL || node->kind == YAML_SCALAR || node->alias)
         return; /* the node behind an alias is found at its anchor */
+    if (node != o->node && kube_makes_pods(kube_type_of(node)) && kube_get(node, "spec") != NULL)
+        return; /* an object of its own: see kube_is_template() */
     if (first != NULL && first->kind == YAML_MAPPING) {
         struct kube_pods *p = add_pods(m, o, o->node, kube_get(around, "metadata"), node, NULL);
 
@@ -349,13 +414,46 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
                      node);
 }
 
-void kube_find_pods(struct kube_bundle *b)
+static void index_objects(struct kube_bundle *b)
 {
-    struct pods_maker m = {.bundle = b};
+    struct arena *a = &b->arena;
 
     for (size_t i = 0; i < b->count; i++) {
         const struct kube_object *o = b->objects[i];
 
+        kube_index_add(a, &b->named, o->kind, o->name, i);
+        if (o->type != KUBE_SERVICE)
+            continue;
+        kube_index_add(a, &b->services, "", o->name, i);
+        kube_index_add(a, &b->services, arena_text(a, "%s.", o->namespace), o->name, i);
+    }
+}
+
+static void index_pods(struct kube_bundle *b)
+{
+    struct arena *a = &b->arena;
+
+    for (size_t i = 0; i < b->pod_count; i++) {
+        const struct kube_pods *p = b->pods[i];
+
+        kube_index_labels(a, &b->labelled, p);
+        if (p->host_prefix == NULL || *p->host_prefix == '\0')
+            continue;
+        kube_index_add(a, &b->hosts, "", p->host_prefix, i);
+        kube_index_add(a, &b->hosts, arena_text(a, "%s.", p->object->namespace), p->host_prefix, i);
+    }
+}
+
+void kube_find_pods(struct kube_bundle *b)
+{
+    struct pods_maker m = {.bundle = b};
+
+    index_objects(b);
+    find_used(&m);
+    for (size_t i = 0; i < b->count; i++) {
+        struct kube_object *o = b->objects[i];
+
+        o->first_pods = b->pod_count;
         switch (o->type) {
         case KUBE_POD:
             find_pod(&m, o);
@@ -382,6 +480,17 @@ void kube_find_pods(struct kube_bundle *b)
         case KUBE_RUNTIME:
             find_runtime(&m, o);
             break;
+        case KUBE_DLROVER:
+        case KUBE_ELASTIC_JOB:
+        case KUBE_HYPERPOD_JOB:
+            find_replicas(&m, o, kube_get(o->spec, "replicaSpecs"));
+            break;
+        case KUBE_KUBEDL_JOB:
+            find_replicas(&m, o, kube_get(o->spec, "pytorchReplicaSpecs"));
+            break;
+        case KUBE_LEADER_WORKER:
+            find_leader_workers(&m, o);
+            break;
         case KUBE_OTHER:
             find_unknown(&m, o, o->node, NULL);
             break;
@@ -394,5 +503,7 @@ void kube_find_pods(struct kube_bundle *b)
         case KUBE_MCAD:
             break;
         }
+        o->pods_count = b->pod_count - o->first_pods;
     }
+    index_pods(b);
 }

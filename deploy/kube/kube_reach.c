@@ -71,19 +71,126 @@ bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p
     return true;
 }
 
+/* --- Selecting among many. --- */
+
+static const char *label_name(struct arena *a, const char *key, const char *value)
+{
+    return arena_text(a, "%s=%s", key, value);
+}
+
+void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p)
+{
+    kube_index_add(a, labelled, p->object->namespace, "", p->index);
+    for (size_t i = 0; i < p->label_count; i++) {
+        const struct kube_label *l = &p->labels[i];
+
+        kube_index_add(a, labelled, p->object->namespace,
+                       l->value == NULL ? l->key : label_name(a, l->key, l->value), p->index);
+    }
+}
+
+/* The pods that have one of the selector's labels, and those whose value of it is not known. */
+struct labelled_pods {
+    struct kube_hits exact, any;
+};
+
+/* For the label that the fewest pods have. */
+static struct labelled_pods fewest(const struct kube_index *labelled, const char *namespace,
+                                   const struct yaml_node *selector)
+{
+    struct arena scratch = {0};
+    struct labelled_pods best = {0};
+
+    for (size_t i = 0; i < selector->count; i++) {
+        const char *key = selector->pairs[i].key->text;
+        const char *value = yaml_text(selector->pairs[i].value);
+        const char *name = label_name(&scratch, key, value == NULL ? "" : value);
+        struct labelled_pods found = {
+            .exact = kube_index_find(labelled, namespace, name, strlen(name)),
+            .any = kube_index_find(labelled, namespace, key, strlen(key)),
+        };
+
+        if (i == 0 || found.exact.count + found.any.count < best.exact.count + best.any.count)
+            best = found;
+    }
+    arena_free(&scratch);
+    return best;
+}
+
+/* The first place in the list of a number that is not below this one. */
+static size_t place_of(const struct kube_hits *hits, size_t number)
+{
+    size_t low = 0, high = hits->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (hits->list[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The next pods of a namespace that may have these labels (NULL: that are there). */
+static const struct kube_pods *next_candidate(const struct kube_bundle *b,
+                                              const struct kube_index *labelled,
+                                              const char *namespace, const struct yaml_node *labels,
+                                              const struct kube_pods *after)
+{
+    size_t from = after == NULL ? 0 : after->index + 1, exact, any;
+    struct labelled_pods some = {.exact = kube_index_find(labelled, namespace, "", 0)};
+
+    if (labels != NULL && labels->count > 0)
+        some = fewest(labelled, namespace, labels);
+    exact = place_of(&some.exact, from);
+    any = place_of(&some.any, from);
+    if (exact < some.exact.count &&
+        (any == some.any.count || some.exact.list[exact] <= some.any.list[any]))
+        return b->pods[some.exact.list[exact]];
+    return any < some.any.count ? b->pods[some.any.list[any]] : NULL;
+}
+
+const struct kube_pods *kube_next_among(const struct kube_bundle *b,
+                                        const struct kube_index *labelled,
+                                        const struct kube_object *service,
+                                        const struct kube_pods *after)
+{
+    const struct yaml_node *selector = kube_get(service->spec, "selector");
+    const struct kube_pods *p = after;
+
+    if (selector == NULL || selector->kind != YAML_MAPPING)
+        return NULL;
+    while ((p = next_candidate(b, labelled, service->namespace, selector, p)) != NULL) {
+        if (kube_selects(selector, p))
+            return p;
+    }
+    return NULL;
+}
+
+const struct kube_pods *kube_next_selected_by(const struct kube_bundle *b,
+                                              const struct kube_object *o,
+                                              const struct yaml_node *selector,
+                                              const struct kube_pods *after)
+{
+    const struct yaml_node *labels = kube_get(selector, "matchLabels");
+    const struct kube_pods *p = after;
+
+    if (labels != NULL && labels->kind != YAML_MAPPING)
+        return NULL;
+    while ((p = next_candidate(b, &b->labelled, o->namespace, labels, p)) != NULL) {
+        if (kube_selects_by(selector, p))
+            return p;
+    }
+    return NULL;
+}
+
 const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
                                            const struct kube_object *service,
                                            const struct kube_pods *after)
 {
-    const struct yaml_node *selector = kube_get(service->spec, "selector");
-
-    for (size_t i = after == NULL ? 0 : after->index + 1; i < b->pod_count; i++) {
-        const struct kube_pods *p = b->pods[i];
-
-        if (kube_same_namespace(p->object, service) && kube_selects(selector, p))
-            return p;
-    }
-    return NULL;
+    return kube_next_among(b, &b->labelled, service, after);
 }
 
 /* --- Names. --- */
@@ -171,41 +278,126 @@ static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object 
     return false;
 }
 
-/* Keeps the target that is reached more surely. */
-static void keep_nearer(struct kube_target *found, struct kube_target other)
+/* --- Looking for a host name. --- */
+
+struct host_search {
+    const struct kube_bundle *bundle;
+    const struct kube_object *from;
+    const char *host;
+    struct kube_target best;
+    size_t index; /* of the best one */
+};
+
+/* Keeps the target that is reached more surely: a Service rather than pods, and the first of
+ * several. */
+static void keep(struct host_search *s, struct kube_target other, size_t index)
 {
-    if ((found->service == NULL && found->pods == NULL) || other.reach < found->reach)
-        *found = other;
+    const struct kube_target *best = &s->best;
+    bool none = best->service == NULL && best->pods == NULL;
+    bool same_kind = (best->service != NULL) == (other.service != NULL);
+
+    if (none || other.reach < best->reach ||
+        (other.reach == best->reach && (same_kind ? index < s->index : other.service != NULL))) {
+        s->best = other;
+        s->index = index;
+    }
+}
+
+static void try_service(struct host_search *s, const struct kube_object *o)
+{
+    const char *namespace;
+    size_t len;
+    enum kube_reach reach;
+
+    if ((name_matches(s->host, o->name, &namespace, &len) ||
+         is_pod_behind(s->bundle, o, s->host, &namespace, &len)) &&
+        namespace_matches(o, s->from, namespace, len, &reach))
+        keep(s, (struct kube_target){.service = o, .reach = reach}, o->index);
+}
+
+static void try_pods(struct host_search *s, const struct kube_pods *p)
+{
+    const char *namespace;
+    size_t len;
+    enum kube_reach reach;
+
+    if (pod_matches(p, s->host, &namespace, &len) &&
+        namespace_matches(p->object, s->from, namespace, len, &reach))
+        keep(s, (struct kube_target){.pods = p, .reach = reach}, p->index);
+}
+
+static void try_hits(struct host_search *s, struct kube_hits hits, bool services)
+{
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_target *best = &s->best;
+
+        if (services)
+            try_service(s, s->bundle->objects[hits.list[i]]);
+        else
+            try_pods(s, s->bundle->pods[hits.list[i]]);
+        if ((services ? best->service != NULL && best->service->index == hits.list[i]
+                      : best->pods != NULL && best->pods->index == hits.list[i]) &&
+            best->reach == KUBE_REACHED)
+            return; /* the others come later */
+    }
+}
+
+/* All that have this name: in the namespace of the one who asks, in none, in that of the host
+ * name, and, if nothing was found yet, anywhere. */
+static void try_name(struct host_search *s, const char *name, size_t len, bool services)
+{
+    const struct kube_index *index = services ? &s->bundle->services : &s->bundle->hosts;
+    struct kube_hits anywhere = kube_index_find(index, "", name, len);
+    const char *dots[] = {strchr(s->host, '.'), NULL};
+
+    if (anywhere.count == 0)
+        return;
+    if (anywhere.count > 4) {
+        struct arena scratch = {0};
+
+        dots[1] = dots[0] == NULL ? NULL : strchr(dots[0] + 1, '.');
+        try_hits(s,
+                 kube_index_find(index, arena_text(&scratch, "%s.", s->from->namespace), name, len),
+                 services);
+        try_hits(s, kube_index_find(index, ".", name, len), services);
+        for (size_t i = 0; i < 2 && dots[i] != NULL; i++) {
+            const char *namespace = dots[i] + 1;
+            char *scope = arena_text(&scratch, "%.*s.", (int)strcspn(namespace, "."), namespace);
+
+            try_hits(s, kube_index_find(index, scope, name, len), services);
+        }
+        arena_free(&scratch);
+        if (s->best.service != NULL || s->best.pods != NULL)
+            return;
+    }
+    try_hits(s, anywhere, services);
 }
 
 bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from, const char *host,
                     struct kube_target *out)
 {
-    struct kube_target found = {0};
-    enum kube_reach reach;
-    const char *namespace;
-    size_t namespace_len;
+    struct host_search s = {.bundle = b, .from = from, .host = host};
+    const char *dot = strchr(host, '.');
+    size_t len = strlen(host);
 
-    for (size_t i = 0; i < b->count; i++) {
-        const struct kube_object *o = b->objects[i];
+    /* A name has no dot in a cluster; a file may have one. */
+    for (size_t i = 1; i <= len && i <= 253; i++) {
+        bool end = host[i] == '.' || host[i] == '\0';
 
-        if (o->type == KUBE_SERVICE &&
-            (name_matches(host, o->name, &namespace, &namespace_len) ||
-             is_pod_behind(b, o, host, &namespace, &namespace_len)) &&
-            namespace_matches(o, from, namespace, namespace_len, &reach))
-            keep_nearer(&found, (struct kube_target){.service = o, .reach = reach});
+        if (end)
+            try_name(&s, host, i, true);
+        if (end || host[i - 1] == '-')
+            try_name(&s, host, i, false);
     }
-    for (size_t i = 0; i < b->pod_count; i++) {
-        const struct kube_pods *p = b->pods[i];
-
-        if (pod_matches(p, host, &namespace, &namespace_len) &&
-            namespace_matches(p->object, from, namespace, namespace_len, &reach))
-            keep_nearer(&found, (struct kube_target){.pods = p, .reach = reach});
+    for (const char *end = dot == NULL ? NULL : dot + 1;
+         end != NULL && *end != '\0' && end < host + 253; end++) {
+        if (end > dot + 1 && (*end == '.'))
+            try_name(&s, dot + 1, (size_t)(end - dot - 1), true);
+        if (end[1] == '\0')
+            try_name(&s, dot + 1, (size_t)(end + 1 - dot - 1), true);
     }
-    if (found.service == NULL && found.pods == NULL)
-        return false;
-    *out = found;
-    return true;
+    *out = s.best;
+    return s.best.service != NULL || s.best.pods != NULL;
 }
 
 long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,

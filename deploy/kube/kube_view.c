@@ -1,6 +1,8 @@
 /* Knows the kinds of objects, and opens the lists and AppWrappers around them. */
 #include "deploy/kube/kube_view.h"
 
+#include "deploy/kube/kube_template.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +106,11 @@ static const struct {
     {"jobset.x-k8s.io", "JobSet", KUBE_JOBSET},
     {"batch.volcano.sh", "Job", KUBE_VOLCANO_JOB},
     {"kubeflow.org", "PyTorchJob", KUBE_PYTORCHJOB},
+    {"training.kubedl.io", "PyTorchJob", KUBE_KUBEDL_JOB},
+    {"sagemaker.amazonaws.com", "HyperPodPyTorchJob", KUBE_HYPERPOD_JOB},
+    {"elastic.iml.github.io", "ElasticJob", KUBE_DLROVER},
+    {"elastic.pytorch.org", "ElasticJob", KUBE_ELASTIC_JOB},
+    {"leaderworkerset.x-k8s.io", "LeaderWorkerSet", KUBE_LEADER_WORKER},
     {"trainer.kubeflow.org", "TrainJob", KUBE_TRAINJOB},
     {"trainer.kubeflow.org", "TrainingRuntime", KUBE_RUNTIME},
     {"trainer.kubeflow.org", "ClusterTrainingRuntime", KUBE_RUNTIME},
@@ -124,6 +131,17 @@ static enum kube_type type_of(const char *api, const char *kind)
     return KUBE_OTHER;
 }
 
+enum kube_type kube_type_of(const struct yaml_node *object)
+{
+    return type_of(kube_text(object, "apiVersion"), kube_text(object, "kind"));
+}
+
+bool kube_is_template(const struct kube_object *o)
+{
+    return o->wrapper != NULL && o->wrapper->type != KUBE_APPWRAPPER &&
+           o->wrapper->type != KUBE_MCAD;
+}
+
 /* What a node stands in. */
 struct nesting {
     const struct yaml_doc *doc;
@@ -132,6 +150,7 @@ struct nesting {
     const struct yaml_node *list;
     size_t item;
     int depth;
+    bool templated;
 };
 
 static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at);
@@ -149,11 +168,44 @@ static void add_list(struct kube_bundle *b, const struct yaml_node *list, const 
     }
 }
 
+bool kube_makes_pods(enum kube_type type)
+{
+    return type >= KUBE_DEPLOYMENT && type != KUBE_APPWRAPPER && type != KUBE_MCAD;
+}
+
+/* Objects that a controller makes of parts of this one: the trials of a Katib Experiment and the
+ * like. Their fields hold parameters of that controller. */
+static void add_templates(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
+{
+    if (node == NULL || node->kind == YAML_SCALAR || node->alias || at.depth > NEST_MAX)
+        return;
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *part =
+            node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i];
+        enum kube_type type = kube_type_of(part);
+
+        if (kube_makes_pods(type) && kube_get(part, "spec") != NULL) {
+            struct nesting inner = at;
+
+            inner.templated = true;
+            add_node(b, part, inner);
+        } else {
+            add_templates(b, part, at);
+        }
+    }
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t len = strlen(text), end_len = strlen(end);
 
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+/* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
+static const char *given_namespace(const struct kube_object *wrapper)
+{
+    return wrapper == NULL ? "" : wrapper->type == KUBE_MCAD ? "default" : wrapper->namespace;
 }
 
 static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
@@ -173,18 +225,19 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
     }
     o = arena_alloc(&b->arena, sizeof *o);
     *o = (struct kube_object){
-        .type = type_of(kube_text(node, "apiVersion"), kind),
+        .type = kube_type_of(node),
         .node = node,
         .spec = kube_get(node, "spec"),
         .kind = kind,
         .name = kube_text(node, "metadata.name"),
-        .namespace = *namespace == '\0' && at.wrapper != NULL ? at.wrapper->namespace : namespace,
+        .namespace = *namespace == '\0' ? given_namespace(at.wrapper) : namespace,
         .wrapper = at.wrapper,
         .entry = at.entry,
         .doc = at.doc,
         .list = at.list,
         .item = at.item,
         .index = b->count,
+        .templated = at.templated,
     };
     if (b->count == b->cap) {
         size_t cap = b->cap == 0 ? 16 : b->cap * 2;
@@ -201,12 +254,17 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         add_list(b, kube_get(o->spec, "resources.GenericItems"), "generictemplate", at);
     if (o->type == KUBE_MCAD)
         add_list(b, kube_get(o->spec, "resources.Items"), "template", at);
+    if (o->type == KUBE_OTHER)
+        add_templates(b, o->spec, at);
 }
 
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file)
 {
+    bool templated = kube_find_placeholder(file) != NULL;
+
     for (size_t i = 0; i < file->count; i++)
-        add_node(b, file->docs[i].root, (struct nesting){.doc = &file->docs[i]});
+        add_node(b, file->docs[i].root,
+                 (struct nesting){.doc = &file->docs[i], .templated = templated});
 }
 
 void kube_free(struct kube_bundle *b)
@@ -215,12 +273,31 @@ void kube_free(struct kube_bundle *b)
     *b = (struct kube_bundle){0};
 }
 
+const struct yaml_node *kube_master(const struct kube_object *o)
+{
+    return kube_get(o->spec, "pytorchReplicaSpecs.Master");
+}
+
+bool kube_has_plugin(const struct kube_object *o, const char *name)
+{
+    static const char *const bringers[] = {"pytorch", "tensorflow", "mpi", "ray"};
+    const struct yaml_node *plugins = kube_get(o->spec, "plugins");
+
+    if (yaml_get(plugins, name) != NULL)
+        return true;
+    for (size_t i = 0; i < sizeof bringers / sizeof *bringers && strcmp(name, "svc") == 0; i++) {
+        if (yaml_get(plugins, bringers[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
 const char *kube_made_service(const struct kube_object *o)
 {
     const char *subdomain;
 
     if (o->type == KUBE_VOLCANO_JOB)
-        return yaml_get(kube_get(o->spec, "plugins"), "svc") != NULL ? o->name : "";
+        return kube_has_plugin(o, "svc") ? o->name : "";
     if (o->type == KUBE_JOBSET) {
         subdomain = kube_text(o->spec, "network.subdomain");
         return *subdomain != '\0' ? subdomain : o->name;

@@ -3,6 +3,7 @@
  * of the wrong type. */
 #pragma once
 
+#include "deploy/kube/kube_index.h"
 #include "deploy/yaml/arena.h"
 #include "deploy/yaml/yaml_doc.h"
 
@@ -24,21 +25,29 @@ enum kube_type {
     KUBE_VOLCANO_JOB,
     KUBE_PYTORCHJOB,
     KUBE_TRAINJOB,
-    KUBE_RUNTIME,    /* TrainingRuntime, ClusterTrainingRuntime */
-    KUBE_APPWRAPPER, /* v1beta2: components */
-    KUBE_MCAD,       /* v1beta1: GenericItems */
+    KUBE_RUNTIME,       /* TrainingRuntime, ClusterTrainingRuntime */
+    KUBE_DLROVER,       /* ElasticJob of DLRover */
+    KUBE_ELASTIC_JOB,   /* ElasticJob of TorchElastic's controller */
+    KUBE_KUBEDL_JOB,    /* PyTorchJob of KubeDL */
+    KUBE_HYPERPOD_JOB,  /* HyperPodPyTorchJob */
+    KUBE_LEADER_WORKER, /* LeaderWorkerSet */
+    KUBE_APPWRAPPER,    /* v1beta2: components */
+    KUBE_MCAD,          /* v1beta1: GenericItems */
 };
 
 struct kube_object {
     enum kube_type type;
     const struct yaml_node *node, *spec;
-    const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, that of the wrapper */
+    const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, what that gives it */
     const struct kube_object *wrapper;   /* the AppWrapper that contains it, or NULL */
     const struct yaml_node *entry;       /* its entry there, in components or GenericItems */
     const struct yaml_doc *doc;          /* that it stands in */
     const struct yaml_node *list;        /* the `items` of the List that contains it, or NULL */
     size_t item;                         /* its index there */
     size_t index;                        /* among the bundle's objects */
+    size_t first_pods, pods_count;       /* its pods among the bundle's */
+    bool templated; /* it stands in a file with placeholders, which something fills in before it is
+                       applied */
 };
 
 struct kube_label {
@@ -75,7 +84,7 @@ struct kube_pods {
     size_t index; /* among the bundle's pods */
 };
 
-/* Rules compare objects in pairs, and a few bytes with aliases make many objects. */
+/* A few bytes with aliases make many objects. */
 #define KUBE_OBJECTS_MAX 50000
 
 struct kube_bundle {
@@ -85,6 +94,11 @@ struct kube_bundle {
     size_t count, cap;
     struct kube_pods **pods;
     size_t pod_count, pod_cap;
+    struct kube_index named; /* objects by their kind and name */
+    /* With the scope "" in any namespace, with "NAMESPACE." in that one: */
+    struct kube_index services; /* by name */
+    struct kube_index hosts;    /* pods by host_prefix */
+    struct kube_index labelled; /* pods by namespace and label: see kube_next_selected() */
 };
 
 /* The caller keeps the files, longer than the bundle. */
@@ -124,6 +138,19 @@ const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
                                            const struct kube_object *service,
                                            const struct kube_pods *after);
 
+/* The same of a selector with matchLabels and matchExpressions, of an object's namespace. */
+const struct kube_pods *kube_next_selected_by(const struct kube_bundle *b,
+                                              const struct kube_object *o,
+                                              const struct yaml_node *selector,
+                                              const struct kube_pods *after);
+/* kube_next_selected() among some pods of the bundle: `labelled` has had kube_index_labels() for
+ * each of them, in their order. */
+const struct kube_pods *kube_next_among(const struct kube_bundle *b,
+                                        const struct kube_index *labelled,
+                                        const struct kube_object *service,
+                                        const struct kube_pods *after);
+void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p);
+
 bool kube_is_headless(const struct kube_object *service);
 
 /* Whether a host name without a namespace leads to an object. */
@@ -141,6 +168,21 @@ struct kube_target {
 };
 bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from, const char *host,
                     struct kube_target *out);
+
+/* The Master of a PyTorchJob, or NULL. */
+const struct yaml_node *kube_master(const struct kube_object *o);
+/* The type of an object, by its apiVersion and kind. */
+enum kube_type kube_type_of(const struct yaml_node *object);
+
+/* Whether its controller makes pods of templates in it, unlike a Service or a Pod. */
+bool kube_makes_pods(enum kube_type type);
+
+/* Whether a controller makes it of a part of another object, as often as it likes, and fills in
+ * what it likes. */
+bool kube_is_template(const struct kube_object *o);
+
+/* Whether a Volcano Job has a plugin: pytorch, tensorflow, mpi and ray bring svc. */
+bool kube_has_plugin(const struct kube_object *o, const char *name);
 
 /* The Service that a controller makes for the object, or "". */
 const char *kube_made_service(const struct kube_object *o);

@@ -97,19 +97,24 @@ static bool may_precede(const char *text)
            strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
-/* Profilers and the like, which have arguments of any kind. */
+/* Profilers, runners and the like, which have arguments of any kind, and `$LAUNCHER`, which may be
+ * one of them. */
 static bool wraps_anything(const char *text)
 {
-    static const char *const names[] = {"nsys", "ncu", "numactl", "strace", "gdb", NULL};
+    static const char *const names[] = {"nsys",   "ncu",     "numactl", "strace", "gdb",
+                                        "uv",     "poetry",  "conda",   "mamba",  "micromamba",
+                                        "pixi",   "pipenv",  "hatch",   "pdm",    "rye",
+                                        "mpirun", "mpiexec", "srun",    NULL};
 
-    return is_one_of(kube_base_name(text), names);
+    return *text == '$' || is_one_of(kube_base_name(text), names);
 }
 
 static bool is_torchrun(const char *text)
 {
     const char *base = kube_base_name(text);
 
-    return strcmp(base, "torchrun") == 0 || strcmp(base, "torchrun.py") == 0;
+    return strcmp(base, "torchrun") == 0 || strcmp(base, "torchrun.py") == 0 ||
+           strcmp(base, "hyperpodrun") == 0;
 }
 
 size_t torchrun_find(const struct arg_word *words, size_t count)
@@ -121,8 +126,11 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (is_torchrun(words[i].text))
             return i + 1;
-        if (strcmp(words[i].text, "-m") == 0 && i + 1 < count)
-            return is_one_of(words[i + 1].text, modules) ? i + 2 : 0;
+        if (strcmp(words[i].text, "-m") == 0 && i + 1 < count &&
+            is_one_of(words[i + 1].text, modules))
+            return i + 2;
+        if (strcmp(words[i].text, "-m") == 0 && !anything)
+            return 0;
         anything = anything || wraps_anything(words[i].text);
         if (!anything && !may_precede(words[i].text))
             return 0;
@@ -130,7 +138,28 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
     return 0;
 }
 
+bool torchrun_is_accelerate(const struct arg_word *words, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (strcmp(kube_base_name(words[i].text), "accelerate") == 0)
+            return strcmp(words[i + 1].text, "launch") == 0;
+        if (strcmp(words[i].text, "-m") == 0)
+            return strcmp(words[i + 1].text, "accelerate.commands.launch") == 0;
+    }
+    return false;
+}
+
 /* --- Reading options. --- */
+
+/* The names under which `accelerate launch` takes options of torchrun. */
+static enum torchrun_option accelerate_option(const char *name)
+{
+    return strcmp(name, "num_machines") == 0        ? TORCHRUN_NNODES
+           : strcmp(name, "machine_rank") == 0      ? TORCHRUN_NODE_RANK
+           : strcmp(name, "main_process_ip") == 0   ? TORCHRUN_MASTER_ADDR
+           : strcmp(name, "main_process_port") == 0 ? TORCHRUN_MASTER_PORT
+                                                    : TORCHRUN_UNKNOWN;
+}
 
 /* argparse accepts the beginning of a name, if only one name begins so. */
 static size_t option_index(const char *name, size_t len)
@@ -186,6 +215,7 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
         .flag = arg_text_of(&words[0], 0),
     };
     *used = 1;
+    out->of_accelerate = index == OPTION_COUNT ? accelerate_option(name) : out->option;
     if (index == OPTION_COUNT)
         out->nearest = nearest_option(name);
     if (equals != NULL) {

@@ -55,7 +55,9 @@ struct torchrun_flag {
     struct arg_text flag;  /* the word with the name, `--rdzv-id=...` */
     struct arg_text value; /* text NULL: it has none */
     bool separate;         /* the value is a word of its own */
-    const char *nearest;   /* if it is unknown: the option that was probably meant, or NULL */
+    enum torchrun_option
+        of_accelerate;   /* to `accelerate launch`; TORCHRUN_UNKNOWN: nothing known */
+    const char *nearest; /* if it is unknown: the option that was probably meant, or NULL */
 };
 
 struct torchrun_args {
@@ -63,8 +65,12 @@ struct torchrun_args {
     struct torchrun_flag *flags;
     size_t count;
     const struct arg_word *program; /* the training script, or NULL */
+    bool is_other;                  /* the words start another program, which starts torch itself */
     bool opaque;                    /* there is a word like $FLAGS, which may hold more options */
 };
+
+/* Whether the words start `accelerate launch`. */
+bool torchrun_is_accelerate(const struct arg_word *words, size_t count);
 
 /* The index after the word that is torchrun; 0 if the words do not start it. */
 size_t torchrun_find(const struct arg_word *words, size_t count);

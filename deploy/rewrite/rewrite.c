@@ -17,48 +17,44 @@
 
 #define IMAGE "registry.example/rdzvd:0.1.0"
 
-const char rewrite_help[] =
-    "rdzv-manifest rewrite puts rdzvd in the place of an etcd pod, or of the store in worker 0.\n"
-    "\n"
-    "  rdzv-manifest rewrite [OPTION...] FILE...\n"
-    "\n"
-    "All files together are one bundle: the etcd may be in one file, its Services and the jobs in\n"
-    "others; - is the standard input, and so is no file at all. rewrite changes what has to "
-    "change, and leaves all other\n"
-    "bytes as they are. It prints all files to standard output, and what it found and did to\n"
-    "standard error.\n"
-    "\n"
-    "  --keep-backend       leave the jobs on etcd-v2; without it they move to c10d\n"
-    "  --backend NAME       the same in the words of emit: c10d, or etcd-v2 for --keep-backend\n"
-    "  --from etcd|c10d     only the etcd and the jobs that meet there, or only the jobs whose\n"
-    "                       worker 0 is the store; without it both\n"
-    "  --wiring agent-store give a PyTorchJob that runs no torchrun an rdzvd beside its Master, "
-    "at\n"
-    "                       the port where rank 0 would listen\n"
-    "  --rdzv service|relay relay: put a relay into each pod that moves to c10d, so that the store "
-    "may\n"
-    "                       restart; it gets a volume. Without it they talk to the store itself\n"
-    "  --etcd NAME          replace this etcd, NAME or NAMESPACE/NAME, if there are several\n"
-    "  --keep-kind          leave a Pod or Deployment of that kind; without it rdzvd is a\n"
-    "                       StatefulSet\n"
-    "  --image IMAGE        of rdzvd (" IMAGE ")\n"
-    "  --set rdzv.A=B       a setting of emit for the pod of the store, such as "
-    "rdzv.priority=high,\n"
-    "                       rdzv.imagePullSecrets[0].name=pull, rdzv.nodeSelector.pool=cpu\n"
-    "  --diff               print a unified diff instead of the files, and write none\n"
-    "  --plan               print what to delete, to apply and to wait for, in that order\n"
-    "  --in-place           write the files that change, and keep each old one as FILE.bak\n"
-    "  --show               print what rewrite sees in the files, as JSON, and rewrite nothing\n"
-    "\n"
-    "  --exit-code          1 when there is nothing to rewrite, instead of 0\n"
-    "\n"
-    "It is a post-renderer of helm (--post-renderer rdzv-manifest --post-renderer-args rewrite), "
-    "and\n"
-    "a KRM function: of a ResourceList it takes its options from functionConfig, and adds "
-    "results.\n"
-    "\n"
-    "Exit codes: 0 rewritten, or nothing to rewrite: then the output is the input; 2 the files or\n"
-    "the arguments are wrong, or rewrite cannot edit them safely, and writes nothing.\n";
+static const struct verb_option rewrite_options[] = {
+    {"keep-backend", 'k', false, NULL, "leave the jobs on etcd-v2; without it they move to c10d",
+     NULL},
+    {"backend", 'b', false, "NAME",
+     "the same in the words of emit: c10d, or etcd-v2 for --keep-backend", "c10d etcd-v2"},
+    {"from", 'f', false, "etcd|c10d",
+     "only the etcd and the jobs that meet there, or only the jobs whose worker 0 is the store; "
+     "without it both",
+     "etcd c10d"},
+    {"wiring", 'w', false, "agent-store",
+     "give a PyTorchJob that runs no torchrun an rdzvd beside its Master, at the port where rank 0 "
+     "would listen",
+     "agent-store torchrun"},
+    {"rdzv", 'r', false, "service|relay",
+     "relay: put a relay into each pod that moves to c10d, so that the store may restart; it gets "
+     "a volume. Without it they talk to the store itself",
+     "service relay"},
+    {"etcd", 'e', false, "NAME", "replace this etcd, NAME or NAMESPACE/NAME, if there are several",
+     NULL},
+    {"keep-kind", 'K', false, NULL,
+     "leave a Pod or Deployment of that kind; without it rdzvd is a StatefulSet", NULL},
+    {"image", 'i', false, "IMAGE", "of rdzvd (" IMAGE ")", NULL},
+    {"set", 'S', false, "rdzv.A=B",
+     "a setting of emit for the pod of the store, such as rdzv.priority=high, "
+     "rdzv.imagePullSecrets[0].name=pull, rdzv.nodeSelector.pool=cpu",
+     NULL},
+    {"metrics", 'm', false, "annotations",
+     "let Prometheus find the store's metrics, as rdzv.metrics of emit", "annotations"},
+    {"diff", 'd', false, NULL, "print a unified diff instead of the files, and write none", NULL},
+    {"plan", 'P', false, NULL, "print what to delete, to apply and to wait for, in that order",
+     NULL},
+    {"in-place", 'p', false, NULL, "write the files that change, and keep each old one as FILE.bak",
+     NULL},
+    {"exit-code", 'x', false, NULL, "1 when there is nothing to rewrite, instead of 0", NULL},
+    {"show", 's', false, NULL, "print what rewrite sees in the files, as JSON, and rewrite nothing",
+     NULL},
+    {0},
+};
 
 /* --- Arguments. --- */
 
@@ -84,29 +80,12 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
 
 static void read_options(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
 {
-    static const struct option options[] = {
-        {"keep-backend", no_argument, NULL, 'k'},
-        {"backend", required_argument, NULL, 'b'},
-        {"from", required_argument, NULL, 'f'},
-        {"wiring", required_argument, NULL, 'w'},
-        {"rdzv", required_argument, NULL, 'r'},
-        {"etcd", required_argument, NULL, 'e'},
-        {"keep-kind", no_argument, NULL, 'K'},
-        {"image", required_argument, NULL, 'i'},
-        {"diff", no_argument, NULL, 'd'},
-        {"in-place", no_argument, NULL, 'p'},
-        {"show", no_argument, NULL, 's'},
-        {"set", required_argument, NULL, 'S'},
-        {"plan", no_argument, NULL, 'P'},
-        {"exit-code", no_argument, NULL, 'x'},
-        {0},
-    };
     struct yaml_node *wishes = NULL;
     struct diag *d = w->diag;
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, ":", options, d)) >= 0) {
+    while ((option = options_next(argc, argv, rewrite_options, d)) >= 0) {
         o->keep_backend = o->keep_backend || option == 'k';
         o->keep_kind = o->keep_kind || option == 'K';
         o->diff = o->diff || option == 'd';
@@ -118,6 +97,8 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
             o->etcd = optarg;
         else if (option == 'i')
             o->image = optarg;
+        else if (option == 'm')
+            o->metrics = optarg;
         else if (option == 'b' || option == 'f' || option == 'w' || option == 'r')
             read_choice(o, option, optarg, d);
         else if (option == 'S')
@@ -146,6 +127,9 @@ static void read_arguments(int argc, char **argv, struct rewrite *w, struct rewr
                       "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
         options_error(d, "--image %s: this is no name of an image", o->image);
+    if (o->metrics != NULL && strcmp(o->metrics, "annotations") != 0)
+        options_error(d, "--metrics %s: write annotations; emit makes a ServiceMonitor, too",
+                      o->metrics);
     for (size_t i = 0; i < o->path_count; i++) {
         if (o->in_place && strcmp(o->paths[i], "-") == 0)
             options_error(d, "the standard input cannot be written in place: leave out --in-place");
@@ -261,7 +245,7 @@ static int run(struct rewrite *w, struct rewrite_options *o)
     return changed || !o->exit_code ? 0 : 1;
 }
 
-int verb_rewrite(int argc, char **argv)
+static int run_rewrite(int argc, char **argv)
 {
     struct rewrite_options options;
     struct diag d = {0};
@@ -276,3 +260,24 @@ int verb_rewrite(int argc, char **argv)
     diag_free(&d);
     return code;
 }
+
+const struct verb verb_rewrite = {
+    .name = "rewrite",
+    .words = "[OPTION...] [FILE]...",
+    .summary = "puts rdzvd into manifests with an etcd, or with a store in worker 0",
+    .about =
+        "Puts rdzvd in the place of an etcd pod, or of the store in worker 0.\n\n"
+        "All files together are one bundle: the etcd may be in one file, its Services and the jobs "
+        "in others; - is the standard input, and so is no file at all. rewrite changes what has to "
+        "change, and leaves all other bytes as they are. It prints all files to standard output, "
+        "and what it found and did to standard error.",
+    .more = "It is a post-renderer of helm (--post-renderer rdzv-manifest --post-renderer-args "
+            "rewrite), and a KRM function: of a ResourceList it takes its options from "
+            "functionConfig, and adds results.\n\n"
+            "Exit codes: 0 rewritten, or nothing to rewrite: then the output is the input; 1 "
+            "nothing to rewrite, with --exit-code; 2 the files or the arguments are wrong, or "
+            "rewrite cannot edit them safely, and writes nothing.",
+    .options = rewrite_options,
+    .arguments = "@files",
+    .run = run_rewrite,
+};

@@ -3,8 +3,77 @@
 
 #include <string.h>
 
-/* An edit inside of an anchored node would change all places with *name; an edit around it would
- * leave these without the anchor. */
+/* --- Anchors. --- */
+
+static bool is_use(const struct yaml_node *anchored, const struct yaml_node *n)
+{
+    return n == anchored || (n->alias && n->kind == anchored->kind && n->file == anchored->file &&
+                             (n->kind == YAML_MAPPING    ? n->pairs == anchored->pairs
+                              : n->kind == YAML_SEQUENCE ? n->items == anchored->items
+                                                         : n->text == anchored->text));
+}
+
+/* How often the node stands in the tree: at its anchor and at every alias. */
+static size_t count_uses(const struct yaml_node *anchored, const struct yaml_node *n)
+{
+    size_t count = 0;
+
+    if (n == NULL || is_use(anchored, n))
+        return n != NULL;
+    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
+        count += count_uses(anchored, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+    return count;
+}
+
+static bool is_moved(const struct rewrite *w, const struct kube_object *o)
+{
+    for (size_t i = 0; i < w->moved_count; i++) {
+        if (w->moved[i] == o)
+            return true;
+    }
+    return false;
+}
+
+/* The uses of the node that belong to containers that start torch. */
+static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
+                         const struct yaml_node *anchored)
+{
+    struct job_view_runs runs = job_runs_in(&w->jobs, p);
+    const struct kube_container *last = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct kube_container *c = runs.list[i]->container;
+
+        if (count_uses(c->node, anchored) > 0) /* all of the container, or more */
+            return count_uses(anchored, p->part);
+        if (c != last)
+            count += count_uses(anchored, c->node);
+        last = c;
+    }
+    return count;
+}
+
+/* Every place with the node is in containers of moved jobs that start torch: what one of them
+ * needs, all need. */
+static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file *f,
+                              const struct yaml_node *anchored)
+{
+    size_t uses = 0, good = 0;
+
+    for (size_t i = 0; i < f->yaml.count; i++)
+        uses += count_uses(anchored, f->yaml.docs[i].root);
+    for (size_t i = 0; i < w->bundle.pod_count; i++) {
+        const struct kube_pods *p = w->bundle.pods[i];
+
+        if (is_moved(w, p->object) && p->part->file == anchored->file)
+            good += count_good(w, p, anchored);
+    }
+    return uses == good;
+}
+
+/* An edit inside of an anchored node changes all places with *name; an edit around it would leave
+ * these without the anchor. */
 static void check_shared(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *n)
 {
     if (n->alias)
@@ -13,7 +82,8 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
         const struct text_edit *e = &f->edits.list[i];
         size_t from = n->start.offset, to = n->end.offset;
 
-        if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to)) {
+        if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
+            !need_all_the_same(w, f, n)) {
             rewrite_error(w, n,
                           "&%s is shared by every *%s, and would have to be changed for one "
                           "of them: write it out",

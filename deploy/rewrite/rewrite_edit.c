@@ -354,6 +354,14 @@ static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struc
     edit_bytes(w, f, at, end - at, "", 0);
 }
 
+void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before, const char *behind)
+{
+    struct rewrite_file *f = rewrite_file_of(w, n);
+
+    edit_bytes(w, f, n->start.offset, 0, before, strlen(before));
+    edit_bytes(w, f, n->end.offset, 0, behind, strlen(behind));
+}
+
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc)
 {
     struct rewrite_file *f = rewrite_file_of(w, doc->root);

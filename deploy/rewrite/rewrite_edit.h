@@ -31,6 +31,10 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
                       const struct yaml_pair *pair);
 void edit_remove_item(struct rewrite *w, const struct yaml_node *sequence, size_t index);
 
+/* Puts text before and behind the whole node. */
+void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before,
+               const char *behind);
+
 /* Removes the document; comments around it stay. */
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc);
 /* Whole documents, joined by `---` lines, with one more `---` behind them where it is needed. */

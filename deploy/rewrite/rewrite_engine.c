@@ -17,17 +17,17 @@ bool rewrite_changed(const struct rewrite_file *f)
 static size_t plan(struct rewrite *w)
 {
     const struct rewrite_options *o = w->options;
-    struct etcd *e = o->from_c10d && !o->from_etcd ? NULL : etcd_find(w);
-    size_t found = 0, self;
+    struct etcd *etcds = NULL;
+    size_t count = o->from_c10d && !o->from_etcd ? 0 : etcd_find(w, &etcds);
+    size_t found = count, self;
     bool look;
 
     if (w->diag->errors > 0)
         return 0;
-    if (e != NULL) {
-        found++;
-        move_from_etcd(w, e, !o->keep_backend);
-        etcd_replace(w, e, !o->keep_backend);
-    }
+    if (count > 0)
+        move_from_etcds(w, etcds, count, !o->keep_backend);
+    for (size_t i = 0; i < count; i++)
+        etcd_replace(w, &etcds[i], !o->keep_backend && (etcds[i].moved > 0 || etcds[i].fixed == 0));
     look = o->keep_backend || (o->from_etcd && !o->from_c10d);
     self = move_self_hosted(w, look);
     found += look ? 0 : self;

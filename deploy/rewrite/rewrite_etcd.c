@@ -108,43 +108,139 @@ static void find_services(struct rewrite *w, struct etcd *e)
     }
 }
 
-struct etcd *etcd_find(struct rewrite *w)
+/* --- Whether it is torch's. --- */
+
+/* NAME, NAME.NAMESPACE... with a port behind it, or as the whole value of a variable like
+ * ETCD_HOST.
+ */
+static bool mentions(const struct yaml_node *n, const char *key, const char *name)
 {
-    const struct job_store *store = NULL;
-    struct etcd *e = NULL;
+    size_t len = strlen(name);
 
-    for (size_t i = 0; i < w->jobs.store_count; i++) {
-        const struct job_store *s = &w->jobs.stores[i];
-        const struct kube_object *o = s->container->pods->object;
+    for (const char *p = strstr(n->text, name); len > 0 && p != NULL; p = strstr(p + 1, name)) {
+        const char *end = p + len;
+        char before = p == n->text ? '\0' : p[-1];
 
-        if (!is_candidate(s) || !is_meant(w, o))
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", before) !=
+                NULL &&
+            before != '\0')
             continue;
-        if (e != NULL) {
-            rewrite_error(
-                w, o->node,
-                "a second etcd (%s; the first is %s in %s, line %u): name the one that is "
-                "meant, with --etcd=NAME or --etcd=NAMESPACE/NAME",
-                rewrite_title(w, o), rewrite_title(w, e->object), e->object->node->file,
-                e->object->node->start.line);
-            return NULL;
-        }
-        store = s;
-        e = arena_alloc(&w->arena, sizeof *e);
-        *e = (struct etcd){.object = o, .container = s->container};
+        if (*end == '.')
+            end += strspn(end, ".abcdefghijklmnopqrstuvwxyz0123456789-");
+        if (*end == ':' && end[1] >= '0' && end[1] <= '9')
+            return true;
+        if (*end == '\0' && before == '\0' && strcasestr(key, "etcd") != NULL)
+            return true;
     }
-    if (e == NULL && w->options->etcd != NULL)
+    return false;
+}
+
+static bool mentions_within(const struct yaml_node *n, const char *key, const char *name)
+{
+    if (n == NULL || n->alias)
+        return false;
+    if (n->kind == YAML_SCALAR)
+        return mentions(n, key, name);
+    for (size_t i = 0; i < n->count; i++) {
+        const char *inner = n->kind == YAML_SEQUENCE ? key : n->pairs[i].key->text;
+        const struct yaml_node *value = n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value;
+
+        if (strcmp(inner, "value") == 0)
+            inner = kube_text(n, "name"); /* of a variable */
+        if (mentions_within(value, inner, name))
+            return true;
+    }
+    return false;
+}
+
+/* Something of the bundle, beside jobs that meet there, that uses the etcd, too; or NULL. */
+static const struct kube_object *other_user(const struct rewrite *w, const struct etcd *e)
+{
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE ||
+            o->type == KUBE_NETWORK_POLICY || o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
+            !kube_same_namespace(o, e->object))
+            continue;
+        for (size_t k = 0; k < e->service_count; k++) {
+            if (strcmp(e->services[k]->name, o->name) != 0 &&
+                mentions_within(o->node, "", e->services[k]->name))
+                return o;
+        }
+    }
+    return NULL;
+}
+
+static bool is_met_at(const struct rewrite *w, const struct etcd *e)
+{
+    for (size_t i = 0; i < w->jobs.all_count; i++) {
+        if (etcd_serves(e, w->jobs.runs[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Why it is not an etcd of torch alone, or NULL. */
+static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
+                                  const struct job_store *s)
+{
+    const struct kube_object *other;
+
+    if (!is_met_at(w, e))
+        return "no job of these files meets there (name the files of its jobs, too)";
+    if (job_etcd_lacks_v2(&w->jobs, s))
+        return "it serves no v2 API (--enable-v2 is not set), and torch uses no other";
+    other = other_user(w, e);
+    return other == NULL
+               ? NULL
+               : arena_text(&w->arena, "%s uses it, too, which rdzvd cannot serve if it speaks v3",
+                            rewrite_title(w, other));
+}
+
+static void note_left(struct rewrite *w, const struct etcd *e, const char *why)
+{
+    const struct kube_object *o = e->object;
+
+    rewrite_note(w, o->node, "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",
+                 rewrite_title(w, o), why, o->namespace, *o->namespace == '\0' ? "" : "/", o->name);
+}
+
+size_t etcd_find(struct rewrite *w, struct etcd **out)
+{
+    size_t count = 0, meant = 0;
+
+    *out = arena_alloc(&w->arena, (w->jobs.store_count + 1) * sizeof **out);
+    for (size_t i = 0; i < w->jobs.store_count && w->diag->errors == 0; i++) {
+        const struct job_store *s = &w->jobs.stores[i];
+        struct etcd e = {.object = s->container->pods->object, .container = s->container};
+        const char *why = NULL;
+
+        if (!is_candidate(s) || !is_meant(w, e.object) || kube_is_template(e.object))
+            continue;
+        meant++;
+        find_services(w, &e);
+        if (w->options->etcd == NULL)
+            why = why_not_torchs(w, &e, s);
+        if (why != NULL)
+            note_left(w, &e, why);
+        else if (judge(w, &e, s))
+            (*out)[count++] = e;
+    }
+    if (meant == 0 && w->options->etcd != NULL)
         diag_error(w->diag, NULL, (struct yaml_mark){0}, "there is no etcd named %s",
                    w->options->etcd);
-    if (e == NULL || !judge(w, e, store))
-        return NULL;
-    find_services(w, e);
-    return e;
+    return w->diag->errors > 0 ? 0 : count;
 }
 
 bool etcd_serves(const struct etcd *e, const struct job_run *r)
 {
-    return e != NULL && r->found && r->store != NULL && r->target.reach != KUBE_ELSEWHERE &&
-           r->store->container->pods == e->container->pods;
+    if (!r->found || r->target.reach == KUBE_ELSEWHERE)
+        return false;
+    if (r->target.pods != NULL)
+        return r->target.pods == e->container->pods;
+    return kube_same_namespace(r->target.service, e->object) &&
+           kube_selects(kube_get(r->target.service->spec, "selector"), e->container->pods);
 }
 
 /* The Service of that name, or of the domain of a pod name. */
@@ -285,6 +381,9 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
     for (size_t i = 0; i < e->service_count; i++) {
         const struct kube_object *s = e->services[i];
 
+        if (w->edited[s->index])
+            continue; /* it selects an earlier etcd, too */
+        w->edited[s->index] = true;
         rewrite_service(w, e, s,
                         c10d && (yaml_length(kube_get(s->spec, "ports")) > 1 ||
                                  kube_is_headless(s) || is_wanted(e, s)));
@@ -292,9 +391,11 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
     for (size_t i = 0; c10d && e->ports[0] != C10D_PORT && i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (o->type == KUBE_NETWORK_POLICY && kube_same_namespace(o, e->object) &&
-            kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods))
-            rewrite_policy(w, e, o);
+        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, e->object) || w->edited[i] ||
+            !kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods))
+            continue;
+        w->edited[i] = true;
+        rewrite_policy(w, e, o);
     }
 }
 
@@ -389,9 +490,6 @@ static void note_losses(struct rewrite *w, const struct etcd *e)
             rewrite_note(w, n, "%s: rewrite drops its %s, which rdzvd does not need",
                          rewrite_title(w, o), lost[i]);
     }
-    if (kube_get(o->spec, "volumeClaimTemplates") != NULL)
-        rewrite_note(w, o->node, "%s: rdzvd does not take over what etcd kept on its volume",
-                     rewrite_title(w, o));
     if (o->type == KUBE_STATEFULSET)
         rewrite_note(
             w, o->node,

@@ -15,13 +15,16 @@ struct etcd {
     size_t wanted_count;
     long nodes;    /* of these jobs */
     size_t direct; /* those of them that get no relay */
+    size_t moved;  /* those of them that move to c10d */
+    size_t fixed;  /* those whose controller knows etcd alone */
 };
 
-/* NULL: there is none, or there is an error in diag: it cannot be replaced, or there are several
- * and no --etcd. */
-struct etcd *etcd_find(struct rewrite *w);
+/* The etcds to replace: those at which jobs of torch meet, and nobody else; with --etcd the one of
+ * that name. Of the others a note says why they stay. Returns their number; none after an error,
+ * which is in diag: one of them cannot be replaced. */
+size_t etcd_find(struct rewrite *w, struct etcd **out);
 
-/* Whether a run meets there. */
+/* Whether the endpoint of a run leads there. */
 bool etcd_serves(const struct etcd *e, const struct job_run *r);
 /* Marks the Service that such a run names as used. */
 void etcd_want(struct etcd *e, const struct job_run *r);

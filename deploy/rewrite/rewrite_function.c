@@ -41,6 +41,8 @@ static bool take_word(struct rewrite_options *o, const char *key, const char *wo
         o->image = word;
     else if (strcmp(key, "etcd") == 0)
         o->etcd = word;
+    else if (strcmp(key, "metrics") == 0 && strcmp(word, "annotations") == 0)
+        o->metrics = word;
     else if (strcmp(key, "rdzv") == 0 &&
              (strcmp(word, "relay") == 0 || strcmp(word, "service") == 0))
         o->relay = word[0] == 'r';
@@ -73,10 +75,11 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
         else if (strcmp(key, "keep-kind") == 0)
             taken = take_flag(data->pairs[i].value, &o->keep_kind);
         if (!taken)
-            rewrite_error(w, data->pairs[i].key,
-                          "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, "
-                          "keep-backend and keep-kind, with the values of rewrite's options",
-                          key);
+            rewrite_error(
+                w, data->pairs[i].key,
+                "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, "
+                "metrics, keep-backend and keep-kind, with the values of rewrite's options",
+                key);
     }
 }
 

@@ -1,7 +1,6 @@
 /* Reads the files, with the same view of them as check. */
 #include "deploy/rewrite/rewrite_input.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,34 +32,6 @@ const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
 
 /* --- Files. --- */
 
-/* A template, of helm or another engine, is not YAML before it is rendered. The message of the YAML
- * reader would not help the user, so this names the line with the braces. */
-static void explain_template(struct rewrite *w, const char *path)
-{
-    char *line = NULL;
-    size_t cap = 0;
-    struct yaml_mark mark = {0};
-    FILE *f = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
-
-    while (f != NULL && getline(&line, &cap, f) >= 0) {
-        const char *at = strstr(line, "{{");
-
-        mark.line++;
-        if (at == NULL)
-            at = strstr(line, "{%");
-        if (at == NULL || line[strspn(line, " ")] == '#')
-            continue;
-        mark.column = (unsigned)(at - line) + 1;
-        diag_error(w->diag, path, mark,
-                   "this is a template: render it first (helm template), and rewrite what comes "
-                   "out");
-        break;
-    }
-    free(line);
-    if (f != NULL)
-        fclose(f);
-}
-
 static void start_file(struct rewrite_file *f)
 {
     const char *nl = memchr(f->yaml.bytes, '\n', f->yaml.len);
@@ -80,6 +51,12 @@ static bool look(struct rewrite *w)
         kube_find_pods(&w->bundle);
     if (!w->bundle.overflow)
         job_find(&w->jobs, &w->bundle);
+    w->store_of = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->store_of);
+    w->trains = arena_alloc(&w->arena, w->bundle.count + 1);
+    for (size_t i = 0; i < w->jobs.all_count; i++)
+        w->trains[job_run_object(w->jobs.runs[i])->index] = true;
+    w->restarted = arena_alloc(&w->arena, w->bundle.count + 1);
+    w->edited = arena_alloc(&w->arena, w->bundle.count + 1);
     w->moved = arena_alloc(&w->arena, (2 * w->bundle.count + 1) * sizeof(struct kube_object *));
     return !w->bundle.overflow;
 }
@@ -94,12 +71,10 @@ bool rewrite_read(struct rewrite *w)
         struct rewrite_file *f = &w->files[w->file_count];
 
         f->path = o->paths[w->file_count];
-        if (yaml_file_read(&f->yaml, f->path, YAML_SIZE_MAX, w->diag)) {
+        if (yaml_file_read(&f->yaml, f->path, YAML_SIZE_MAX, w->diag))
             start_file(f);
-        } else {
-            explain_template(w, f->path);
+        else
             ok = false;
-        }
     }
     return ok && look(w);
 }

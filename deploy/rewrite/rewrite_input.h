@@ -14,6 +14,7 @@ struct rewrite_options {
     bool from_etcd, from_c10d; /* only these; neither: both */
     const char *etcd;          /* NAME or NAMESPACE/NAME, or NULL */
     const char *image;
+    const char *metrics; /* "annotations"; NULL: nothing says where metrics are */
     char **paths;
     size_t path_count;
     bool exit_code;                 /* 1 when there is nothing to rewrite */
@@ -39,6 +40,10 @@ struct rewrite {
     struct job_view jobs;
     const struct kube_object **moved; /* jobs that meet at rdzvd after the rewrite */
     size_t moved_count;
+    bool *trains;    /* by index of objects: those with runs */
+    bool *restarted; /* by index of objects: jobs that stay as they are, and lose their store */
+    bool *edited;    /* by index of objects: Services and policies that have their edits */
+    const char **store_of; /* by index of objects: the name of the store that a job got */
 };
 
 /* Reads and parses the files. False: there is an error in diag. */

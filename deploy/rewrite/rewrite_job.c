@@ -67,14 +67,14 @@ static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
     return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
            (j->object->type == KUBE_PYTORCHJOB && j->policy == NULL && r->args != NULL &&
-            kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
+            !r->args->is_other && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
 }
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
         if (j->runs[i]->hosted && is_told(j, j->runs[i]))
-            return j->object->type != KUBE_CONFIG_MAP;
+            return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
     }
     return false;
 }
@@ -197,6 +197,8 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
         if (conf->from == JOB_FROM_NOWHERE)
             setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, "is_host=0");
+        if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
+            setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
     if (old_port > 0)
         remove_port(w, r, old_port);

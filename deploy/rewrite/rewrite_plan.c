@@ -5,6 +5,7 @@
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
 #include "deploy/rewrite/store_settings.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,18 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
     return why == NULL;
 }
 
+/* The pods are an alias of earlier ones, which get what these need. */
+static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
+{
+    const struct yaml_node *spec = j->runs[i]->container->pods->spec;
+
+    for (size_t k = 0; spec->alias && k < i; k++) {
+        if (j->runs[k]->container->pods->spec->pairs == spec->pairs)
+            return true;
+    }
+    return false;
+}
+
 /* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
 static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                         struct emit_job *job, const char *store)
@@ -62,7 +75,8 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
 
-        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last)
+        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last ||
+            is_alias_of_earlier(j, i))
             continue;
         last = r->container->pods;
         rewrite_add_to_pod(w, last, "initContainers", true,
@@ -111,7 +125,7 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
     for (size_t i = 0; i < j->count; i++) {
         const char *backend = j->runs[i]->backend;
 
-        if (strncmp(backend, "etcd", 4) != 0)
+        if (strncmp(backend, "etcd", 4) != 0 || j->runs[i]->found)
             continue;
         rewrite_note(
             w, j->object->node,
@@ -170,43 +184,132 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
     }
 }
 
-void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d)
+/* Counts the job at each etcd that its runs name; returns the first of these. */
+static struct etcd *join(struct etcd *etcds, size_t count, const struct rewrite_job *j)
+{
+    struct etcd *first = NULL;
+
+    for (size_t k = 0; k < count; k++) {
+        if (!is_served(&etcds[k], j))
+            continue;
+        for (size_t i = 0; i < j->count; i++) {
+            if (etcd_serves(&etcds[k], j->runs[i]))
+                etcd_want(&etcds[k], j->runs[i]);
+        }
+        etcds[k].nodes += rewrite_job_nodes(j);
+        if (first == NULL)
+            first = &etcds[k];
+    }
+    return first;
+}
+
+/* Why a job cannot leave etcd's protocol, or NULL. */
+static const char *why_fixed(const struct rewrite_job *j)
+{
+    return j->object->type == KUBE_ELASTIC_JOB ? "its controller knows no other"
+           : kube_is_template(j->object)       ? "it is a template within another object"
+                                               : NULL;
+}
+
+static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd *e, bool c10d)
+{
+    const char *fixed = why_fixed(j);
+    bool relayed;
+
+    if (c10d && fixed != NULL)
+        rewrite_note(w, j->object->node, "%s meets at this etcd: rewrite leaves it on etcd-v2: %s",
+                     rewrite_title(w, j->object), fixed);
+    else
+        rewrite_note(w, j->object->node, "%s meets at this etcd: %s", rewrite_title(w, j->object),
+                     c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
+    e->fixed += fixed != NULL;
+    if (fixed != NULL) {
+        w->restarted[kube_top(j->object)->index] = !kube_is_template(j->object);
+        e->direct++;
+        return;
+    }
+    relayed = relays_to_etcd(w, j, e);
+    e->direct += !relayed;
+    e->moved += c10d;
+    if (c10d)
+        move_runs(w, j, e, relayed ? "localhost" : NULL);
+    else
+        note_shared_store(w, j);
+    add_moved(w, j->object);
+}
+
+void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d)
 {
     struct rewrite_job j;
     size_t at = 0;
-    bool relayed;
 
     while (rewrite_next_job(w, &at, &j)) {
-        if (!is_served(e, &j)) {
-            note_unknown_endpoint(w, &j);
-            continue;
-        }
-        rewrite_note(w, j.object->node, "%s meets at this etcd: %s", rewrite_title(w, j.object),
-                     c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
-        for (size_t i = 0; i < j.count; i++) {
-            if (etcd_serves(e, j.runs[i]))
-                etcd_want(e, j.runs[i]);
-        }
-        e->nodes += rewrite_job_nodes(&j);
-        relayed = relays_to_etcd(w, &j, e);
-        e->direct += !relayed;
-        if (c10d)
-            move_runs(w, &j, e, relayed ? "localhost" : NULL);
+        struct etcd *e = join(etcds, count, &j);
+
+        if (e != NULL)
+            move_one(w, &j, e, c10d);
         else
-            note_shared_store(w, &j);
-        add_moved(w, j.object);
+            note_unknown_endpoint(w, &j);
     }
 }
 
 /* --- From worker 0. --- */
 
+static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
+{
+    char *text = NULL;
+    const char *copy;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    yaml_write_json(out, tree);
+    if (fclose(out) != 0)
+        abort();
+    while (size > 0 && text[size - 1] == '\n')
+        size--;
+    for (size_t i = 0; i < size;
+         i++) { /* in texts they are escaped; YAML has none between values */
+        if (text[i] == '\t')
+            text[i] = ' ';
+    }
+    copy = arena_copy(&w->arena, text, size);
+    free(text);
+    return copy;
+}
+
+static bool is_json(const struct rewrite_file *f)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *p = f->yaml.bytes + strspn(f->yaml.bytes, blanks);
+
+    return *p == '{' && p[1 + strspn(p + 1, blanks)] == '"';
+}
+
+/* One object in JSON, and nothing else in the file: it becomes the last item of a List. */
+static void make_list(struct rewrite *w, const struct kube_object *o,
+                      const struct yaml_node *documents)
+{
+    const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
+
+    for (size_t i = 0; i < yaml_length(documents); i++)
+        text = arena_text(&w->arena, "%s%s,\n", text, json_text(w, documents->items[i]));
+    edit_wrap(w, o->node, text, "]}");
+}
+
 /* Adds documents before the one that has the object, or items before it in a List. */
 static void put_in_front(struct rewrite *w, const struct kube_object *o,
                          const struct yaml_node *documents)
 {
+    const struct rewrite_file *f = rewrite_file_of(w, o->node);
     const char *text = "";
 
     o = kube_top(o);
+    if (o->list == NULL && f->yaml.count == 1 && is_json(f)) {
+        make_list(w, o, documents);
+        return;
+    }
     for (size_t i = 0; i < yaml_length(documents); i++) {
         const char *one = rewrite_text(w, documents->items[i]);
 
@@ -221,18 +324,67 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
+    static const char *const kinds[] = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy"};
+    size_t len = strlen(name);
+    bool taken = kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
+                                 name, len)
+                     .count > 0;
 
-        if (o->type == KUBE_SERVICE && strcmp(o->name, name) == 0 && kube_same_namespace(o, job)) {
-            rewrite_error(
-                w, o->node,
-                "the store of %s needs the name %s, and this Service has it: rename the Service",
-                rewrite_title(w, job), name);
-            return true;
-        }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, len);
+
+        for (size_t k = 0; k < hits.count; k++)
+            taken = taken || kube_same_namespace(w->bundle.objects[hits.list[k]], job);
+    }
+    return taken;
+}
+
+/* A store with the label that the job's store would have: the new Service would select it, too. */
+static bool has_store_already(struct rewrite *w, const struct kube_object *job)
+{
+    for (size_t i = 0; i < w->jobs.store_count; i++) {
+        const struct kube_pods *p = w->jobs.stores[i].container->pods;
+        const struct yaml_node *labels = kube_get(p->meta, "labels");
+
+        if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
+            strcmp(kube_text(labels, "rdzvd"), job->name) != 0)
+            continue;
+        rewrite_error(w, p->object->node,
+                      "%s has a store already, this one, and does not use it: lead the job there, "
+                      "or remove it",
+                      rewrite_title(w, job));
+        return true;
     }
     return false;
+}
+
+/* JOB-rdzv, or the first of JOB-rdzv-2 and so on that nobody has. */
+static const char *free_name(struct rewrite *w, const struct kube_object *job)
+{
+    const char *name = arena_text(&w->arena, "%s-rdzv", job->name);
+
+    for (int i = 2; is_taken(w, job, name); i++)
+        name = arena_text(&w->arena, "%s-rdzv-%d", job->name, i);
+    return name;
+}
+
+/* The store that an earlier object of the same kind and name got, which is the same job; or NULL.
+ * An object of another kind is another job, but its store would have the same labels. */
+static const char *given_before(struct rewrite *w, const struct kube_object *job)
+{
+    for (size_t i = 0; i < w->moved_count; i++) {
+        const struct kube_object *o = w->moved[i];
+
+        if (strcmp(o->name, job->name) != 0 || !kube_same_namespace(o, job) ||
+            w->store_of[o->index] == NULL)
+            continue;
+        if (o->type != job->type)
+            rewrite_error(w, job->node,
+                          "%s has the name of %s, and the stores of both would have it: rename one",
+                          rewrite_title(w, job), rewrite_title(w, o));
+        return w->store_of[o->index];
+    }
+    return NULL;
 }
 
 static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
@@ -262,12 +414,13 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
-    const char *name = arena_text(&w->arena, "%s-rdzv", o->name);
+    const char *before = given_before(w, o), *name = before != NULL ? before : free_name(w, o);
     bool host = is_on_host_network(j);
     struct emit_job job = {0};
     struct store_settings s = {
         .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
         .placement = w->options->relay ? "relay" : "service",
+        .name = name,
         .service = name,
         .nodes = rewrite_job_nodes(j),
         .of_one_job = true,
@@ -281,10 +434,12 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
                       "this job has no name: give it one (the store cannot use generateName)");
     if (w->options->relay)
         can_have_relays(w, j);
-    if (w->diag->errors > 0 || is_taken(w, o, name))
+    if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))
         return;
+    w->store_of[o->index] = name;
     if (rewrite_open_store(w, o, &s, &job)) {
-        put_in_front(w, o, emit_job_part(&job, "documents"));
+        if (before == NULL)
+            put_in_front(w, o, emit_job_part(&job, "documents"));
         note_store(w, j, name, host);
         for (size_t i = 0; i < j->count; i++) {
             const struct job_run *r = j->runs[i];

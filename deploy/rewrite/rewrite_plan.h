@@ -3,8 +3,8 @@
 
 #include "deploy/rewrite/rewrite_etcd.h"
 
-/* Handles jobs that meet at the etcd: they move to c10d, or stay as they are. */
-void move_from_etcd(struct rewrite *w, struct etcd *e, bool c10d);
+/* Handles jobs that meet at these etcds: they move to c10d, or stay as they are. */
+void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d);
 
 /* Gives jobs whose worker 0 is the store one of their own; with `look`, only notes them. Returns
  * their number. */

@@ -71,9 +71,8 @@ static bool is_changed(const struct steps *s, const struct kube_object *o,
 
 static bool is_job(const struct kube_object *o)
 {
-    return o->type == KUBE_JOB || o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB ||
-           o->type == KUBE_PYTORCHJOB || o->type == KUBE_TRAINJOB || o->type == KUBE_APPWRAPPER ||
-           o->type == KUBE_MCAD;
+    return o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
+           (o->type >= KUBE_JOB && o->type != KUBE_RUNTIME && kube_makes_pods(o->type));
 }
 
 static bool is_moved(const struct steps *s, const struct kube_object *o)
@@ -90,7 +89,8 @@ static bool is_stopped(const struct steps *s, const struct kube_object *o)
 {
     const struct kube_object *new = twin(s, o);
 
-    return is_moved(s, o) || (is_job(o) && (new == NULL || is_changed(s, o, new)));
+    return is_moved(s, o) || s->w->restarted[o->index] ||
+           (is_job(o) && (new == NULL || is_changed(s, o, new)));
 }
 
 /* An API server refuses most changes of a Pod, of a StatefulSet, of a Deployment's selector, and of

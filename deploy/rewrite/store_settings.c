@@ -23,6 +23,12 @@ static void set_number(struct rewrite *w, struct yaml_node *mapping, const char 
         rewrite_put(w, mapping, key, arena_text(&w->arena, "%ld", number), true);
 }
 
+static bool has_pod_of_its_own(const struct store_settings *s)
+{
+    return s->endpoint == NULL &&
+           (strcmp(s->placement, "relay") == 0 || strcmp(s->placement, "service") == 0);
+}
+
 static struct yaml_node *store_part(struct rewrite *w, const struct store_settings *s)
 {
     struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
@@ -31,6 +37,8 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     rewrite_put(w, rdzv, "protocol", s->protocol, false);
     rewrite_put(w, rdzv, "wiring", s->wiring, false);
     rewrite_put(w, rdzv, "image", w->options->image, false);
+    if (has_pod_of_its_own(s))
+        rewrite_put(w, rdzv, "metrics", w->options->metrics, false);
     rewrite_put(w, rdzv, "name", s->name, false);
     rewrite_put(w, rdzv, "serviceName", s->service, false);
     rewrite_put(w, rdzv, "endpoint", s->endpoint, false);
@@ -47,12 +55,11 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 /* What is no business of the pod follows from the manifests. */
 static bool is_wish(const char *key)
 {
-    static const char *const wishes[] = {"affinity",           "annotations",      "durable",
-                                         "imagePullPolicy",    "imagePullSecrets", "labels",
-                                         "nodeSelector",       "openshift",        "pdb",
-                                         "priority",           "relayResources",   "resources",
-                                         "serviceAccountName", "spaceIdleTimeout", "storageClass",
-                                         "tolerations"};
+    static const char *const wishes[] = {
+        "affinity",     "annotations",    "durable",      "imagePullPolicy",    "imagePullSecrets",
+        "labels",       "metricsFrom",    "nodeSelector", "openshift",          "pdb",
+        "priority",     "relayResources", "resources",    "serviceAccountName", "spaceIdleTimeout",
+        "storageClass", "tolerations"};
 
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         if (strcmp(wishes[i], key) == 0)

@@ -6,13 +6,19 @@
 /* Users do not read more, and usually all errors have one cause. */
 #define ERRORS_MAX 50
 
+static bool is_same_file(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
 static bool is_repeated(const struct diag *d, const struct diag_entry *e)
 {
     for (size_t i = 0; i < d->count; i++) {
         const struct diag_entry *old = &d->entries[i];
 
         if (old->kind == e->kind && old->mark.line == e->mark.line &&
-            old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0)
+            old->mark.column == e->mark.column && is_same_file(old->file, e->file) &&
+            strcmp(old->text, e->text) == 0)
             return true;
     }
     return false;
@@ -21,7 +27,7 @@ static bool is_repeated(const struct diag *d, const struct diag_entry *e)
 static void add_entry(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
                       const char *format, va_list args)
 {
-    struct diag_entry e = {.kind = kind, .mark = mark};
+    struct diag_entry e = {.kind = kind, .file = file, .mark = mark};
 
     if (kind == DIAG_ERROR && ++d->errors > ERRORS_MAX)
         return;
@@ -54,6 +60,18 @@ void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const ch
     va_start(args, format);
     add_entry(d, DIAG_NOTE, file, mark, format, args);
     va_end(args);
+}
+
+void diag_append(struct diag *d, const struct diag *more)
+{
+    for (size_t i = 0; i < more->count; i++) {
+        const struct diag_entry *e = &more->entries[i];
+
+        if (e->kind == DIAG_ERROR)
+            diag_error(d, e->file, e->mark, "%s", e->text);
+        else
+            diag_note(d, e->file, e->mark, "%s", e->text);
+    }
 }
 
 void diag_put(FILE *out, const char *text)

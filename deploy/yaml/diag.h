@@ -37,6 +37,9 @@ void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const c
 void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Adds the entries of another one. */
+void diag_append(struct diag *d, const struct diag *more);
+
 /* Prints text of a file, with control characters escaped, so that it cannot send them to a
  * terminal. */
 void diag_put(FILE *out, const char *text);

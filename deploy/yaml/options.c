@@ -3,19 +3,37 @@
 
 #include "deploy/yaml/nearest.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool is_long(const struct option *options, int value)
+/* The table as getopt_long() wants it: `letters` begins with `:`, so that a lacking value is told
+ * from an unknown option. */
+static void make_tables(const struct verb_option *options, struct option *names, char *letters)
 {
+    *letters++ = ':';
     for (; options->name != NULL; options++) {
-        if (options->val == value)
-            return true;
+        *names++ =
+            (struct option){options->name, options->value == NULL ? no_argument : required_argument,
+                            NULL, options->id};
+        if (!options->letter)
+            continue;
+        *letters++ = (char)options->id;
+        if (options->value != NULL)
+            *letters++ = ':';
     }
-    return false;
+    *names = (struct option){0};
+    *letters = '\0';
 }
 
-static void refuse_unknown(const char *word, const char *verb, const struct option *options,
+static bool is_option(const struct verb_option *options, int id)
+{
+    while (options->name != NULL && options->id != id)
+        options++;
+    return options->name != NULL;
+}
+
+static void refuse_unknown(const char *word, const char *verb, const struct verb_option *options,
                            struct diag *d)
 {
     struct nearest n = nearest_to(word + strspn(word, "-"));
@@ -28,20 +46,25 @@ static void refuse_unknown(const char *word, const char *verb, const struct opti
         options_error(d, "%s is no option of %s: see rdzv-manifest %s --help", word, verb, verb);
 }
 
-int options_next(int argc, char **argv, const char *short_options, const struct option *options,
-                 struct diag *d)
+int options_next(int argc, char **argv, const struct verb_option *options, struct diag *d)
 {
-    char word[100];
+    struct option names[OPTIONS_MAX + 1];
+    char letters[2 * OPTIONS_MAX + 2], word[100];
+    size_t count = 0;
     bool known;
     int c;
 
+    while (options[count].name != NULL)
+        count++;
+    assert(count <= OPTIONS_MAX);
+    make_tables(options, names, letters);
     opterr = 0;
     optopt = 0; /* then set for single letters, and for long options that are known */
-    c = getopt_long(argc, argv, short_options, options, NULL);
+    c = getopt_long(argc, argv, letters, names, NULL);
     if (c != ':' && c != '?')
         return c;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
-    known = optopt != 0 && strncmp(word, "--", 2) == 0 && is_long(options, optopt);
+    known = optopt != 0 && strncmp(word, "--", 2) == 0 && is_option(options, optopt);
     if (optopt != 0 && !known)
         snprintf(word, sizeof word, "-%c", optopt);
     if (c == ':')

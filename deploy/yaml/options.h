@@ -1,15 +1,30 @@
-/* The options of a verb: getopt_long(), with its complaints as errors in a diag. */
+/* The options of a verb: one table each, which the parser, --help, the manual page and the
+ * completions of shells read. The parser is getopt_long(), with its complaints as errors in a diag.
+ */
 #pragma once
 
 #include "deploy/yaml/diag.h"
 
 #include <getopt.h>
+#include <stdbool.h>
 
-/* As getopt_long() of argv[1] and the following words, `short_options` beginning with `:`. Starts
- * anew when optind is 0. 0: the option is unknown or lacks its value, and there is an error in d
- * that names the verb, argv[0]. */
-int options_next(int argc, char **argv, const char *short_options, const struct option *options,
-                 struct diag *d);
+struct verb_option {
+    const char *name;  /* without "--"; NULL ends a table */
+    int id;            /* what options_next() returns */
+    bool letter;       /* `id` is also its letter: -f */
+    const char *value; /* "FILE"; NULL: it takes none */
+    const char *help;
+    /* How a shell completes its value: words with blanks between; "@files"; "@platforms" and so on,
+     * what `rdzv-manifest list` has under this name. NULL: not at all. */
+    const char *words;
+};
+
+#define OPTIONS_MAX 16 /* of one verb */
+
+/* The next option of argv[1] and the following words, and then -1; starts anew when optind is 0. 0:
+ * the option is unknown, lacks its value or has one too many, and there is an error in d that names
+ * the verb, argv[0]. */
+int options_next(int argc, char **argv, const struct verb_option *options, struct diag *d);
 
 /* An error of the command line: `format` has what is wrong and, after a colon, the remedy. */
 #define options_error(d, ...) diag_error(d, NULL, (struct yaml_mark){0}, __VA_ARGS__)

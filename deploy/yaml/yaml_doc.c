@@ -9,15 +9,54 @@
 #include <string.h>
 #include <unistd.h>
 
-/* f has its bytes and its name. */
+/* The first line that a template has and YAML has not: braces of helm, jinja and the like, or a
+ * line that is nothing but a placeholder of envsubst. NULL: none; *what says how to render it. */
+static const char *find_template(const struct yaml_file *f, struct yaml_mark *mark,
+                                 const char **what)
+{
+    *mark = (struct yaml_mark){.line = 1};
+    for (const char *line = f->bytes; line < f->bytes + f->len; mark->line++) {
+        const char *end = memchr(line, '\n', f->len - (size_t)(line - f->bytes));
+        size_t len = end == NULL ? f->len - (size_t)(line - f->bytes) : (size_t)(end - line);
+        const char *first = line + strspn(line, " -"), *at = memmem(line, len, "{{", 2);
+
+        *what = "helm template";
+        if (at == NULL)
+            at = memmem(line, len, "{%", 2);
+        if (at == NULL && first < line + len && first[0] == '$' && first[1] == '{') {
+            *what = "envsubst";
+            at = first + strcspn(first, "}\n ");
+            at = *at == '}' && (at[1] == '\n' || at[1] == '\r' || at[1] == '\0') ? first : NULL;
+        }
+        if (at != NULL && *first != '#') {
+            mark->column = (unsigned)(at - line) + 1;
+            mark->offset = (size_t)(at - f->bytes);
+            return at;
+        }
+        line += len + 1;
+    }
+    return NULL;
+}
+
+/* f has its bytes and its name. The reader's messages about a template would not help the user. */
 static bool finish(struct yaml_file *out, struct yaml_file *f, struct diag *d)
 {
-    if (!yaml_doc_build(f, d)) {
+    struct diag own = {0};
+    struct yaml_mark mark;
+    const char *what;
+    bool ok = yaml_doc_build(f, &own);
+
+    if (!ok && find_template(f, &mark, &what) != NULL)
+        diag_error(d, f->name, mark,
+                   "this is a template: render it first (%s), and give what comes out", what);
+    else
+        diag_append(d, &own);
+    diag_free(&own);
+    if (ok)
+        *out = *f;
+    else
         yaml_file_free(f);
-        return false;
-    }
-    *out = *f;
-    return true;
+    return ok;
 }
 
 bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes, size_t len,

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 
 #include "proto/torch/torch_state_memory.h"
+#include "proto/torch/torch_time.h"
+
+/* So many addresses more than nodes may be in memory before they are worth the reading. */
+#define INSERTED_MOST 64
 
 struct torch_memory torch_memory = {.alloc = malloc, .grow = reallocarray, .free = free};
 
@@ -16,19 +20,84 @@ void torch_state_set_memory(const struct torch_memory *memory)
 
 struct torch_block *torch_block_new(size_t size)
 {
-    return torch_memory.alloc(sizeof(struct torch_block) + size);
+    struct torch_block *block = torch_memory.alloc(sizeof *block + size);
+
+    if (block != NULL) {
+        block->next = NULL;
+        block->users = 1;
+    }
+    return block;
 }
 
 void torch_state_free(struct torch_state *s)
 {
-    while (s->memory != NULL) {
-        struct torch_block *next = s->memory->next;
+    struct torch_block *block = s->memory;
 
-        torch_memory.free(s->memory);
-        s->memory = next;
+    while (block != NULL && --block->users == 0) {
+        struct torch_block *next = block->next;
+
+        torch_memory.free(block);
+        block = next;
     }
     torch_memory.free(s->nodes);
     *s = (struct torch_state){0};
+}
+
+bool torch_state_copy(const struct torch_state *s, struct torch_state *out)
+{
+    struct torch_state copy = *s;
+
+    copy.nodes = NULL;
+    copy.cap = 0;
+    if (s->count > 0) {
+        copy.nodes = torch_memory.grow(NULL, s->count, sizeof *s->nodes);
+        if (copy.nodes == NULL)
+            return false;
+        copy.cap = s->count;
+        memcpy(copy.nodes, s->nodes, s->count * sizeof *s->nodes);
+    }
+    if (copy.memory != NULL)
+        copy.memory->users++;
+    *out = copy;
+    return true;
+}
+
+static bool is_writable(int64_t us)
+{
+    return us >= TORCH_TIME_MIN && us <= TORCH_TIME_MAX;
+}
+
+/* False: nothing would be left of it in a text. */
+static bool settle_node(struct torch_node *node)
+{
+    if (!node->participant)
+        node->rank = 0;
+    if (!node->has_heartbeat)
+        node->heartbeat_us = 0;
+    return node->participant || node->waiting || node->redundant || node->has_heartbeat;
+}
+
+bool torch_state_settle(struct torch_state *s)
+{
+    bool has_time = s->has_deadline;
+    size_t count = 0;
+
+    if (!s->has_deadline)
+        s->deadline_us = 0;
+    if (s->shares_times || !is_writable(s->deadline_us))
+        return false;
+    for (size_t i = 0; i < s->count; i++) {
+        struct torch_node node = s->nodes[i];
+
+        if (!settle_node(&node))
+            continue;
+        if (!is_writable(node.heartbeat_us))
+            return false;
+        has_time = has_time || node.has_heartbeat;
+        s->nodes[count++] = node;
+    }
+    s->count = count;
+    return has_time && count > 0 && s->inserted <= count + INSERTED_MOST;
 }
 
 int torch_node_compare(const struct torch_node *a, const struct torch_node *b)
@@ -106,6 +175,7 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who, str
         memcpy(block->bytes, who->addr.ptr, who->addr.len);
     block->next = s->memory;
     s->memory = block;
+    s->inserted++;
     *at = &s->nodes[place];
     memmove(*at + 1, *at, (s->count - place) * sizeof **at);
     **at = *who;

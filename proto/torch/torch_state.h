@@ -42,8 +42,11 @@ struct torch_state {
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;
 
+    size_t inserted; /* how many since it was read, or it or what it is a copy of was made: their
+                        addresses stay in its memory, whether the nodes do or not */
+
     size_t cap;                 /* private: of nodes */
-    struct torch_block *memory; /* private: what the addresses point into */
+    struct torch_block *memory; /* private: what the addresses point into; copies share it */
 };
 
 /* What states are kept in, instead of malloc(), reallocarray() and free(); for all that are read
@@ -67,6 +70,14 @@ enum torch_state_status {
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
 
 void torch_state_free(struct torch_state *s);
+
+/* Makes *out the same state, which ends by itself. False: no memory, *out is untouched. */
+bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
+
+/* Makes of a state what torch_state_read() would make of its text: without nodes that are in no
+ * list, and with nothing behind what is not valid. False: the text does not say all of it, so it
+ * has to be read. */
+bool torch_state_settle(struct torch_state *s);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */
 int torch_node_compare(const struct torch_node *a, const struct torch_node *b);

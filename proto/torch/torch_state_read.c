@@ -413,7 +413,6 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
     block = torch_block_new(value.len / 4 * 3);
     if (block == NULL)
         return TORCH_STATE_NO_MEMORY;
-    block->next = NULL;
     r.pickle.in.ptr = block->bytes;
     if (base64_decode(value, true, block->bytes, &r.pickle.in.len))
         done = read_state(&r, &s);

@@ -1,187 +1,34 @@
-/* The metrics that every daemon has, whatever it is. See metric_text.h. */
+/* Lines of Prometheus's text format. See metric_text.h. */
 #include "rdzv/admin/metric_text.h"
 
-#include <dirent.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "rdzv/engine/log.h"
-#include "rdzv/net/refusal.h"
-
-#define DESCRIPTORS "/proc/self/fd"
-
-/* --- The daemon. --- */
-
-static void write_dropped(FILE *out, const struct stats *stats)
+void metric_label(FILE *out, struct slice value)
 {
-    static const char *const reasons[DROP_REASONS] = {
-        [DROP_MALFORMED] = "malformed",
-        [DROP_LIMIT] = "limit",
-        [DROP_STALLED] = "stalled",
-        [DROP_SPACE_FULL] = "space_full",
-        [DROP_READ_ONLY] = "read_only",
-        [DROP_NO_MEMORY] = "no_memory",
-        [DROP_RUN] = "run",
-        [DROP_UPSTREAM] = "upstream",
-    };
+    for (size_t i = 0; i < value.len; i++) {
+        uint8_t byte = value.ptr[i];
 
-    metric_head(out, "rdzvd_connections_dropped_total", "counter",
-                "Connections that rdzvd ended before their time, by reason.");
-    for (int i = 0; i < DROP_REASONS; i++)
-        fprintf(out, "rdzvd_connections_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
-                stats->dropped[i]);
+        if (byte == '\n')
+            fputs("\\n", out);
+        else if (byte == '"' || byte == '\\')
+            fprintf(out, "\\%c", byte);
+        else
+            putc(byte, out);
+    }
 }
 
-static void write_refused(FILE *out, const struct stats *stats)
+void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+                      uint64_t first_ns)
 {
-    metric_head(out, "rdzvd_refused_total", "counter",
-                "Connections and requests that were refused, by reason.");
-    for (int i = 0; i < REFUSAL_REASONS; i++)
-        fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
-                refusal_name((enum refusal_reason)i), stats->refused[i]);
-}
-
-static void write_connections(FILE *out, const struct net *n)
-{
-    const struct stats *stats = &n->engine->stats;
-
-    metric_gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
-    metric_counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
-                   stats->accepted);
-    metric_counter(out, "rdzvd_connections_closed_total", "Connections that have ended.",
-                   stats->closed);
-    write_dropped(out, stats);
-    write_refused(out, stats);
-}
-
-static void write_memory_account(FILE *out, const struct net *n)
-{
-    metric_head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
-    for (int i = 0; i < ACCOUNT_KINDS; i++)
-        fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
-                account_kind_name((enum account_kind)i), account.bytes[i]);
-    metric_gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
-                 account.limit == SIZE_MAX ? 0 : account.limit);
-    metric_gauge(out, "rdzvd_memory_removed_bytes",
-                 "Memory of what was removed that is not given back yet, about.",
-                 n->engine->store.graveyard.bytes);
-    metric_counter(out, "rdzvd_memory_refused_total",
-                   "Times that memory was refused, to keep the limit or since there was none.",
-                   account.refused);
-}
-
-static void write_iterations(FILE *out, const struct stats *stats)
-{
-    static const char name[] = "rdzvd_loop_iteration_seconds";
+    const char *comma = *labels == '\0' ? "" : ",", *open = *labels == '\0' ? "" : "{",
+               *close = *labels == '\0' ? "" : "}";
     uint64_t count = 0;
 
-    metric_head(out, name, "histogram", "How long iterations took, without waiting for events.");
-    for (int i = 0; i < ITERATION_BOUNDS; i++) {
-        count += stats->iterations[i];
-        fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)pace_bounds_ns[i] / 1e9,
-                count);
+    for (int i = 0; i < DURATIONS_BOUNDS; i++) {
+        count += d->counts[i];
+        fprintf(out, "%s_bucket{%s%sle=\"%.9g\"} %" PRIu64 "\n", name, labels, comma,
+                (double)(first_ns << i) / 1e9, count);
     }
-    count += stats->iterations[ITERATION_BOUNDS];
-    fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n", name,
-            count, name, (double)stats->iterations_ns / 1e9, name, count);
-    metric_head(out, "rdzvd_loop_iteration_longest_seconds", "gauge",
-                "The longest one since the start.");
-    fprintf(out, "rdzvd_loop_iteration_longest_seconds %.9f\n",
-            (double)stats->longest_iteration_ns / 1e9);
-}
-
-void metrics_write_daemon(FILE *out, const struct net *n)
-{
-    const struct stats *stats = &n->engine->stats;
-
-    write_connections(out, n);
-    metric_head(out, "rdzvd_requests_total", "counter", "Requests that were carried out.");
-    fprintf(out, "rdzvd_requests_total{protocol=\"c10d\"} %" PRIu64 "\n", stats->c10d_requests);
-    fprintf(out, "rdzvd_requests_total{protocol=\"http\"} %" PRIu64 "\n", stats->http_requests);
-    metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
-                   stats->loop_iterations);
-    write_iterations(out, stats);
-    metric_counter(out, "rdzvd_log_lines_dropped_total", "Lines that could not be written in time.",
-                   log_dropped());
-    metric_counter(out, "rdzvd_log_lines_suppressed_total",
-                   "Lines held back so as not to flood the log.", log_suppressed());
-    write_memory_account(out, n);
-}
-
-/* --- The process. --- */
-
-/* How many entries the directory of descriptors has; the one that reads it is not counted. */
-static bool list_descriptors(uint64_t *count)
-{
-    DIR *dir = opendir(DESCRIPTORS);
-    const struct dirent *entry;
-
-    if (dir == NULL)
-        return false;
-    *count = 0;
-    while ((entry = readdir(dir)) != NULL)
-        *count += entry->d_name[0] != '.';
-    --*count;
-    closedir(dir);
-    return true;
-}
-
-/* How many descriptors are open. Linux counts them from 6.2 on: they are the size of the directory.
- * Before, each has to be listed, which takes milliseconds when there are many: once a second. */
-static bool count_descriptors(uint64_t now_ms, uint64_t *count)
-{
-    static uint64_t listed, listed_ms;
-    struct stat dir;
-
-    if (stat(DESCRIPTORS, &dir) == 0 && dir.st_size > 0) {
-        *count = (uint64_t)dir.st_size;
-        return true;
-    }
-    if (listed_ms == 0 || clock_elapsed_ms(listed_ms, now_ms) >= 1000) {
-        if (!list_descriptors(&listed))
-            return false;
-        listed_ms = now_ms;
-    }
-    *count = listed;
-    return true;
-}
-
-static void write_memory(FILE *out)
-{
-    FILE *statm = fopen("/proc/self/statm", "re");
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size, resident;
-
-    if (statm == NULL)
-        return;
-    if (fscanf(statm, "%" SCNu64 " %" SCNu64, &size, &resident) == 2) {
-        metric_gauge(out, "process_resident_memory_bytes", "Resident memory size in bytes.",
-                     resident * page);
-        metric_gauge(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.",
-                     size * page);
-    }
-    fclose(statm);
-}
-
-void metrics_write_process(FILE *out, const struct engine *e)
-{
-    struct rusage usage;
-    struct rlimit limit;
-    uint64_t open;
-
-    if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        metric_head(out, "process_cpu_seconds_total", "counter",
-                    "User and system CPU time in seconds.");
-        fprintf(out, "process_cpu_seconds_total %.6f\n",
-                (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
-    }
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        metric_gauge(out, "process_max_fds", "Maximum number of open file descriptors.",
-                     (uint64_t)limit.rlim_cur);
-    if (count_descriptors(engine_now_ms(e), &open))
-        metric_gauge(out, "process_open_fds", "Number of open file descriptors.", open);
-    write_memory(out);
-    metric_head(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.");
-    fprintf(out, "process_start_time_seconds %.3f\n", (double)e->started_ns / 1e9);
+    count += d->counts[DURATIONS_BOUNDS];
+    fprintf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, count);
+    fprintf(out, "%s_sum%s%s%s %.9f\n", name, open, labels, close, (double)d->sum_ns / 1e9);
+    fprintf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }

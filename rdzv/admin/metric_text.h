@@ -1,10 +1,11 @@
-/* Lines of Prometheus's text format, and those of them that every daemon has. */
+/* Lines of Prometheus's text format. */
 #pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "rdzv/net/net.h"
+#include "proto/bytes.h"
+#include "rdzv/engine/durations.h"
 
 /* The head of a metric: what it is and which kind. */
 static inline void metric_head(FILE *out, const char *name, const char *type, const char *help)
@@ -24,8 +25,10 @@ static inline void metric_gauge(FILE *out, const char *name, const char *help, u
     fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* Connections, requests, iterations, the log and memory. */
-void metrics_write_daemon(FILE *out, const struct net *n);
+/* The value of a label, without its quotes. */
+void metric_label(FILE *out, struct slice value);
 
-/* As every exporter has them. */
-void metrics_write_process(FILE *out, const struct engine *e);
+/* The lines of one histogram, behind its head. `labels` are those of all lines, as in
+ * `protocol="c10d"`, or "". */
+void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+                      uint64_t first_ns);

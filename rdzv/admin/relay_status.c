@@ -2,6 +2,7 @@
 #include "rdzv/admin/relay_status.h"
 
 #include "rdzv/admin/health.h"
+#include "rdzv/admin/metric_daemon.h"
 #include "rdzv/admin/metric_text.h"
 #include "rdzv/relay/http_relay.h"
 #include "rdzv/relay/upstream.h"
@@ -10,6 +11,11 @@
  * request. */
 #define METRICS_COST (32u << 10)
 #define CLIENT_COST  8u
+
+static bool is_ready(const struct net *n, const struct upstream *u)
+{
+    return !n->draining && health_has_listener(n) && u->relay->welcomed;
+}
 
 void relay_readyz_handle(const struct http_request *r)
 {
@@ -76,7 +82,9 @@ static void write_http(FILE *out, const struct relay_http_stats *s)
 
 void relay_metrics_handle(const struct http_request *r)
 {
+    const struct net *n = conn_net(r->conn);
     const struct upstream *u = r->http->upstream;
+    const struct daemon_state state = {.role = "relay", .is_ready = is_ready(n, u)};
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
@@ -86,7 +94,7 @@ void relay_metrics_handle(const struct http_request *r)
     if (ok) {
         write_relay(out, u);
         write_http(out, &r->http->relay->stats);
-        metrics_write_daemon(out, conn_net(r->conn));
+        metrics_write_daemon(out, n, r->http->routes, &state);
         metrics_write_process(out, http_engine(r));
         ok = fclose(out) == 0;
     }

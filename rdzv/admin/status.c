@@ -66,6 +66,7 @@ static void answer(const struct http_request *r, const struct engine_space *spac
         .net = conn_net(r->conn),
         .space = space,
         .is_single = single,
+        .has_requests = !single && admin_shows_daemon(r, space == NULL),
         .form = {.streamed = streamed,
                  .rounds = single && !streamed ? HISTORY_ROUNDS : ROUNDS_OF_ALL},
     };

@@ -1,8 +1,7 @@
 /* Server-sent events. See status_feed.h for the contract. */
 #include "rdzv/admin/status_feed.h"
 
-#include <stdio.h>
-
+#include "rdzv/admin/event_stream.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/http/job.h"
 
@@ -50,40 +49,11 @@ static uint64_t now_ms(const struct status_feed *f)
     return engine_now_ms(f->scope.net->engine);
 }
 
-/* --- Events as they are sent: a chunk, which clients of HTTP/1.0 get without its frame. --- */
-
-#define CHUNK_HEAD 12 /* "0000002a" in hexadecimal, and the end of that line */
-#define CHUNK_END  2
-
-static struct blob *make_event(const char *name, struct slice data)
-{
-    const char *parts[] = {"event: ", name, "\ndata: "}, end[] = "\n\n\r\n";
-    size_t front = strlen(parts[0]) + strlen(parts[1]) + strlen(parts[2]);
-    size_t len = front + data.len + 2;
-    struct blob *b = blob_alloc(ACCOUNT_WATCHES, CHUNK_HEAD - 2 + len + CHUNK_END);
-    struct writer w;
-    char head[CHUNK_HEAD];
-
-    if (b == NULL)
-        return NULL;
-    w = (struct writer){.ptr = b->bytes, .cap = b->len};
-    snprintf(head, sizeof head, "%08zx", len);
-    writer_str(&w, head);
-    writer_str(&w, "\r\n");
-    for (size_t i = 0; i < 3; i++)
-        writer_str(&w, parts[i]);
-    writer_slice(&w, data);
-    writer_str(&w, end);
-    return b;
-}
+/* --- Sending. --- */
 
 static void send_event(const struct feed_client *client, struct blob *event)
 {
-    if (client->chunked)
-        conn_share(client->conn, event);
-    else
-        conn_put(client->conn, event->bytes + CHUNK_HEAD - 2,
-                 event->len - (CHUNK_HEAD - 2) - CHUNK_END);
+    event_send(client->conn, client->chunked, event);
 }
 
 /* It has not read what it was sent before. */
@@ -112,8 +82,8 @@ static void write_counters(struct writer *w, const struct status_scope *scope)
 
     writer_str(w, "{\"now\":");
     json_time_us(w, engine_wall_ns(scope->net->engine) / 1000);
-    if (scope->space == NULL) {
-        json_member_u64(w, "c10d_requests", stats->c10d_requests);
+    if (scope->has_requests) {
+        json_member_u64(w, "c10d_requests", stats_c10d_requests(stats));
         json_member_u64(w, "http_requests", stats->http_requests);
     }
     json_name(w, "spaces");
@@ -139,7 +109,7 @@ static void send_counters(struct status_feed *f)
     reply_body_begin(&body);
     write_counters(&body.w, &f->scope);
     if (reply_body_is_whole(&body))
-        event = make_event("counters", (struct slice){body.w.ptr, body.w.len});
+        event = event_make("counters", (struct slice){body.w.ptr, body.w.len});
     reply_body_drop(&body);
     f->counters_ms = now_ms(f) + COUNTERS_MS;
     for (client = TAILQ_FIRST(&f->clients); event != NULL && client != NULL; client = next) {
@@ -174,12 +144,12 @@ static void send_texts(struct status_feed *f, bool news)
 static void end_text(struct status_feed *f)
 {
     const struct reply_body *body = &f->text.body;
-    size_t head_len = CHUNK_HEAD - 2 + strlen("event: status\ndata: ") + f->text.head_len;
+    size_t head_len = event_head_len("status") + f->text.head_len;
     struct blob *event = NULL;
     bool news = false;
 
     if (reply_body_is_whole(body))
-        event = make_event("status", (struct slice){body->w.ptr, body->w.len});
+        event = event_make("status", (struct slice){body->w.ptr, body->w.len});
     status_text_end(&f->text);
     reply_body_drop(&f->text.body);
     f->is_making = false;

@@ -23,5 +23,6 @@ struct status_feeds {
 
 void status_feeds_init(struct status_feeds *feeds, struct net *net);
 
-/* The reply goes on until its client leaves. */
+/* The reply goes on until its client leaves. Clients share what is made for a space, alone or with
+ * the daemon, so the rest of their scopes is the same. */
 void status_feed_join(const struct http_request *r, const struct status_scope *scope);

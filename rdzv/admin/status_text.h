@@ -11,6 +11,7 @@ struct status_scope {
     const struct net *net;
     const struct engine_space *space; /* one; NULL: all */
     bool is_single;                   /* the space alone, and not the daemon with it */
+    bool has_requests;                /* those of the daemon are counted, see access.h */
     struct status_form form;
 };
 

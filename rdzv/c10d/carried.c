@@ -64,6 +64,13 @@ void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *r
     c10d->popped = NULL;
 }
 
+void carried_note_arrived(struct conn *c, const struct c10d_request *req)
+{
+    const struct carrier_result result = {.changed = true, .waits = true, .key = req->key};
+
+    c->carrier->functions->done(c, &result);
+}
+
 void carried_note_popped(const struct conn *c, const struct store_result *result)
 {
     struct c10d *c10d = c10d_of(c);

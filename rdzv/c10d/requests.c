@@ -8,7 +8,8 @@
 #include "rdzv/c10d/carried.h"
 
 /* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
- * some cache misses, whatever its length; so does telling a client of a change. */
+ * some cache misses, whatever its length; so does telling a client of a change, and what else
+ * ready_list.work counts. */
 #define REQUEST_COST 64u
 #define ENTRY_COST   64u
 #define TOLD_COST    128u
@@ -29,6 +30,10 @@
 #define PICKED_AT_A_TIME       256u
 #define PICKED_BYTES_AT_A_TIME (256u << 10)
 
+/* So many keys of elastic jobs may be in one MULTI_SET: of each it is found, at its one moment,
+ * whose it is. torch's agents set one at a time, and workers have a store of their own. */
+#define RUN_KEYS_AT_ONCE 4096u
+
 /* So many values of a MULTI_GET are answered in one costly turn. */
 #define ANSWERED_AT_A_TIME 4096u
 
@@ -46,10 +51,13 @@ struct c10d_watches {
     size_t room; /* of `items` */
 };
 
-/* A request with many keys: all are found before it is carried out at one moment. Or one with a
- * large value, which is copied before. */
+/* A request with many keys: all are found before it is carried out at one moment; or, of WAIT and
+ * CHECK, are looked at as they are found. Or one with a large value, which is copied before. */
 struct c10d_job {
     struct key_picks *picks;
+    struct waiter *waiter;       /* of a WAIT, from the first key on that is not there */
+    struct keymap_time began;    /* of a CHECK */
+    uint64_t left;               /* keys of a WAIT */
     struct blob *copy;           /* of the value */
     struct c10d_request request; /* its slices as they were when it began */
     const uint8_t *start;        /* where it was then */
@@ -75,6 +83,7 @@ void c10d_end_work(struct conn *c)
         keymap_leave_list(c10d_keys(c), s->work.list_ticket);
     } else if (s->busy != C10D_IDLE) {
         keymap_pick_end(s->work.job->picks);
+        keymap_cancel(c10d_keys(c), s->work.job->waiter);
         blob_unref(s->work.job->copy);
         account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
     }
@@ -145,6 +154,9 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     switch (status) {
     case STORE_NOT_A_NUMBER:
         conn_drop(c, DROP_MALFORMED, "the value is not an integer", key);
+        break;
+    case STORE_TOO_LONG:
+        conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", key);
         break;
     case STORE_TOO_MANY:
         conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
@@ -247,21 +259,21 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
         reply_wait(c, keymap_wait(c10d_keys(c), req->items, req->count, c, w));
 }
 
-static void await_barrier(struct conn *c, const struct c10d_request *req)
+static enum store_status await_barrier(struct conn *c, const struct c10d_request *req)
 {
     enum store_status status =
         keymap_barrier_wait(c10d_keys(c), req->key, c, &c10d_session(c)->waiter);
 
-    if (status != STORE_OK)
-        c10d_reject(c, status, req->key);
-    else
+    if (status == STORE_OK)
         begin_wait(c, req->number);
+    return status;
 }
 
 static void handle_barrier(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_BARRIER, .key = req->key, .number = req->number};
     struct store_result result;
+    enum store_status status;
 
     if (c10d_session(c)->waiter != NULL) {
         conn_drop(c, DROP_MALFORMED, "a BARRIER while a WAIT is open", req->key);
@@ -273,13 +285,23 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         reply_u8(c, C10D_STOP_WAITING);
         return;
     }
-    await_barrier(c, req);
+    status = await_barrier(c, req);
+    if (status == STORE_OK)
+        return;
+    if (c->carrier != NULL)
+        carried_note_arrived(c, req);
+    c10d_reject(c, status, req->key);
 }
 
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req)
 {
-    if (watchers_left(c))
-        await_barrier(c, req);
+    enum store_status status;
+
+    if (!watchers_left(c))
+        return;
+    status = await_barrier(c, req);
+    if (status != STORE_OK)
+        c10d_reject(c, status, req->key);
 }
 
 static void handle_check(struct conn *c, const struct c10d_request *req)
@@ -406,14 +428,15 @@ static void handle_delete(struct conn *c, const struct c10d_request *req)
 }
 
 /* One APPEND is within --value-limit; what all of them make is to be, too. */
-static bool append_fits(struct conn *c, const struct c10d_request *req)
+static void handle_append(struct conn *c, const struct c10d_request *req)
 {
-    size_t len = blob_slice(keymap_get(c10d_keys(c), req->key)).len;
+    struct command command = {.kind = COMMAND_KEY_APPEND,
+                              .key = req->key,
+                              .value = req->value,
+                              .number = (int64_t)c10d_of(c)->limits.value_max};
+    struct store_result result;
 
-    if (len + req->value.len <= c10d_of(c)->limits.value_max)
-        return true;
-    conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", req->key);
-    return false;
+    apply(c, &command, &result);
 }
 
 /* Changes that are not answered. */
@@ -421,7 +444,6 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
 {
     static const enum command_kind kinds[] = {
         [C10D_SET] = COMMAND_KEY_SET,
-        [C10D_APPEND] = COMMAND_KEY_APPEND,
         [C10D_MULTI_SET] = COMMAND_KEY_MULTI_SET,
         [C10D_QUEUE_PUSH] = COMMAND_QUEUE_PUSH,
     };
@@ -429,8 +451,7 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
-    if (req->op != C10D_APPEND || append_fits(c, req))
-        apply(c, &command, &result);
+    apply(c, &command, &result);
 }
 
 /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1 of the
@@ -465,6 +486,23 @@ static void handle_ping(struct conn *c, const struct c10d_request *req)
 
 /* --- Requests that take more than one turn. --- */
 
+/* What is needed to begin it. False: memory is short. */
+static bool prepare_job(struct conn *c, struct c10d_job *job, enum c10d_busy busy)
+{
+    const struct c10d_request *req = &job->request;
+
+    if (busy == C10D_COPIES) {
+        if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
+            job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
+        return job->copy != NULL;
+    }
+    if (req->op == C10D_WAIT || req->op == C10D_CHECK)
+        return true;
+    job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
+                                   req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
+    return job->picks != NULL;
+}
+
 static bool begin_job(struct conn *c, const struct c10d_request *req, const uint8_t *start,
                       size_t size, enum c10d_busy busy)
 {
@@ -472,17 +510,16 @@ static bool begin_job(struct conn *c, const struct c10d_request *req, const uint
     struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
 
     if (job != NULL) {
-        *job = (struct c10d_job){.request = *req, .start = start, .size = size};
+        *job = (struct c10d_job){.request = *req,
+                                 .start = start,
+                                 .size = size,
+                                 .left = req->count,
+                                 .began = keymap_time(c10d_keys(c))};
         s->work.job = job;
         s->busy = (uint8_t)busy;
-        if (busy == C10D_PICKS)
-            job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
-                                           req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
-        else if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
-            job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
+        if (prepare_job(c, job, busy))
+            return true;
     }
-    if (job != NULL && (job->picks != NULL || job->copy != NULL))
-        return true;
     c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
     return false;
 }
@@ -505,32 +542,45 @@ static struct c10d_request request_of(const struct c10d_job *job, const uint8_t 
     return req;
 }
 
-static bool pick_one(struct c10d_job *job, struct slice *rest, struct slice key)
+/* `rest` is what follows the key. */
+static enum store_status take_key(struct conn *c, struct c10d_job *job, struct slice key,
+                                  struct slice *rest)
 {
+    struct keymap *m = c10d_keys(c);
     struct slice value;
+    bool taken = true;
 
-    if (job->request.op == C10D_MULTI_SET)
-        return c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
-    if (!keymap_pick(job->picks, key))
-        return false;
-    job->refuted = job->request.op == C10D_CHECK && !key_picks_last_exists(job->picks);
-    return true;
+    switch (job->request.op) {
+    case C10D_WAIT:
+        return keymap_wait_add(m, &job->waiter, job->left--, c, key);
+    case C10D_CHECK:
+        job->refuted = !keymap_exists_since(m, key, job->began);
+        break;
+    case C10D_MULTI_GET:
+        taken = keymap_pick(job->picks, key);
+        break;
+    default: /* C10D_MULTI_SET */
+        taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
+        if (job->picks->grouped > RUN_KEYS_AT_ONCE)
+            return STORE_TOO_MANY;
+    }
+    return taken ? STORE_OK : STORE_NO_MEMORY;
 }
 
-/* Some keys more. False: memory is short. */
-static bool pick_some(struct c10d_job *job, struct slice items)
+/* Some keys more. */
+static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct slice items)
 {
     struct slice rest = slice_from(items, job->done), key;
     const uint8_t *end = rest.ptr + PICKED_BYTES_AT_A_TIME;
+    enum store_status status = STORE_OK;
 
     for (size_t i = 0; i < PICKED_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
-        if (!c10d_next_blob(&rest, &key))
+        if (status != STORE_OK || !c10d_next_blob(&rest, &key))
             break;
-        if (!pick_one(job, &rest, key))
-            return false;
+        status = take_key(c, job, key, &rest);
     }
     job->done = items.len - rest.len;
-    return true;
+    return status;
 }
 
 /* The values of one moment, bit by bit: true when all are answered. A carrier is told of whole
@@ -550,18 +600,21 @@ static bool answer_some(struct conn *c, struct c10d_job *job)
 /* All its keys are found. False: the answer takes more turns. */
 static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
-    struct key_picks *p = c10d_session(c)->work.job->picks;
+    struct c10d_job *job = c10d_session(c)->work.job;
+    struct key_picks *p = job->picks;
     struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .picks = p};
     struct store_result result;
 
     switch (req->op) {
     case C10D_CHECK:
-        reply_u8(c, keymap_all_exist(p) ? C10D_READY : C10D_NOT_READY);
+        reply_u8(c, job->refuted ? C10D_NOT_READY : C10D_READY);
         break;
     case C10D_MULTI_GET:
-        return answer_some(c, c10d_session(c)->work.job);
+        return answer_some(c, job);
     case C10D_WAIT:
-        reply_wait(c, keymap_wait_picked(c10d_keys(c), p, c, &c10d_session(c)->waiter));
+        c10d_session(c)->waiter = keymap_wait_end(c10d_keys(c), job->waiter);
+        job->waiter = NULL;
+        reply_wait(c, STORE_OK);
         break;
     default: /* C10D_MULTI_SET */
         apply(c, &command, &result);
@@ -572,14 +625,16 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
 static void run_picks(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
+    enum store_status status = take_keys(c, job, req->items);
 
-    if (!pick_some(job, req->items)) {
-        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+    if (status == STORE_TOO_MANY)
+        conn_drop(c, DROP_LIMIT, "more than 4,096 keys of elastic jobs in one MULTI_SET",
+                  (struct slice){0});
+    else if (status != STORE_OK)
+        c10d_reject(c, status, (struct slice){0});
+    if (status != STORE_OK)
         return;
-    }
-    if (job->refuted)
-        reply_u8(c, C10D_NOT_READY);
-    else if (job->done < req->items.len || !finish_job(c, req))
+    if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
         return;
     if (c->protocol != NULL)
         c10d_end_work(c);
@@ -595,7 +650,7 @@ static void (*const handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_r
     [C10D_WAIT] = handle_wait,
     [C10D_GETNUMKEYS] = handle_count_keys,
     [C10D_DELETE_KEY] = handle_delete,
-    [C10D_APPEND] = handle_silent,
+    [C10D_APPEND] = handle_append,
     [C10D_MULTI_GET] = handle_multi_get,
     [C10D_MULTI_SET] = handle_silent,
     [C10D_CANCEL_WAIT] = handle_cancel_wait,
@@ -736,7 +791,7 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this request */
     struct engine *engine = c10d->engine;
-    uint64_t worked = engine->work, told = engine->store.ready.told, changes = 0;
+    uint64_t worked = engine->work, beside = engine->store.ready.work, changes = 0;
     bool is_carried = c->carrier != NULL;
     enum c10d_verdict verdict;
 
@@ -745,11 +800,11 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;
-    engine->stats.c10d_requests++;
+    engine->stats.c10d_requests[req->op]++;
     if (verdict == C10D_PROCEED)
         handle(c, req, start, size);
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
-                       (engine->store.ready.told - told) * TOLD_COST);
+                       (engine->store.ready.work - beside) * TOLD_COST);
     if (is_carried)
         carried_end(c10d, c, req, changes);
     return end_turn(c);

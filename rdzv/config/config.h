@@ -222,3 +222,6 @@ void config_write_version(FILE *out, const struct config *config, const char *ve
 void config_write_effective(FILE *out, const struct config *config);
 /* What --check-config prints: the same below `# configuration ok` and the notes, as comments. */
 void config_write_check(FILE *out, const struct config *config);
+/* The table of settings as JSON: what the manual pages and completions of shells are made of.
+ * `config` is what --help alone gives. False: there is no memory for it. */
+bool config_describe(FILE *out, const struct config *config);

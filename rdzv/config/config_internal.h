@@ -163,6 +163,10 @@ void string_list_sort(struct string_list *list);
 /* Splits at commas and trims blanks; empty parts are kept. */
 void string_list_split(struct string_list *list, const char *text);
 
+/* config_write.c: what counts while the option is not given, as it is given; NULL: nothing. `text`
+ * has UNITS_TEXT_MAX bytes. */
+const char *config_default(const struct config *defaults, const struct option *o, char *text);
+
 /* etcd_apply.c */
 
 /* Applies a setting whose name only etcd has. */

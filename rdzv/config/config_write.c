@@ -217,40 +217,34 @@ void config_write_check(FILE *out, const struct config *c)
     config_write_effective(out, c);
 }
 
-static void write_default(FILE *out, const struct config *defaults, const struct option *o)
+const char *config_default(const struct config *defaults, const struct option *o, char *text)
 {
-    char text[UNITS_TEXT_MAX];
     const struct string_list *list;
 
     switch (o->kind) {
     case OPTION_LISTEN:
-        fputs(" (localhost:29400, localhost:2379)", out);
-        return;
+        return "localhost:29400, localhost:2379";
     case OPTION_DURATION:
     case OPTION_SIZE:
     case OPTION_SIZE32:
     case OPTION_COUNT:
         format_amount(defaults, o, text);
-        fprintf(out, " (%s)", text);
-        return;
+        return text;
     case OPTION_SWITCH:
     case OPTION_CHOICE:
-        fprintf(out, " (%s)", chosen(defaults, o));
-        return;
+        return chosen(defaults, o);
     case OPTION_TEXT:
-        if (strcmp(o->name, "name") == 0)
-            fprintf(out, " (%s)", defaults->name);
-        return;
+        return strcmp(o->name, "name") == 0 ? defaults->name : NULL;
     case OPTION_URLS:
     case OPTION_ORIGINS:
     case OPTION_NAMES:
         list = (const struct string_list *)(const void *)((const char *)defaults + o->offset);
-        fprintf(out, " (%s)", list->count == 0 ? o->without : list->items[0]);
-        return;
+        return list->count == 0 ? o->without : list->items[0];
     case OPTION_FILE:
     case OPTION_ACTION:
         break;
     }
+    return NULL;
 }
 
 /* The flags that accept `off`, on as many lines as they need. */
@@ -286,6 +280,8 @@ void config_write_help(FILE *out, const struct config *config)
           out);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct option *o = &config_options[i];
+        char text[UNITS_TEXT_MAX];
+        const char *unset = config_default(config, o, text);
         int written;
 
         if (o->group != group)
@@ -293,7 +289,8 @@ void config_write_help(FILE *out, const struct config *config)
         written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",
                           o->value_name == NULL ? "" : o->value_name);
         fprintf(out, "%*s%s", written < HELP_COLUMN ? HELP_COLUMN - written : 1, "", o->help);
-        write_default(out, config, o);
+        if (unset != NULL)
+            fprintf(out, " (%s)", unset);
         fputc('\n', out);
     }
     fputs(

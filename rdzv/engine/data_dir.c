@@ -94,6 +94,11 @@ const char *data_dir_refuses(const struct data_dir *d)
     return d->writer == NULL ? NULL : journal_writer_refuses(d->writer);
 }
 
+void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out)
+{
+    journal_writer_disk(d->writer, out);
+}
+
 const struct journal_writer_stats *data_dir_stats(const struct data_dir *d)
 {
     return journal_writer_stats(d->writer);
@@ -202,6 +207,7 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
     if (options->path == NULL)
         return 0;
     d->path = path_below(options->path);
+    writer.path = d->path;
     mkdir(options->path, 0700); /* if it fails, so does what follows, and says why */
     d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
     if (d->fs == NULL) {

@@ -34,7 +34,7 @@ struct data_dir {
     uint64_t snapshots, snapshot_failures; /* of the writer, as far as the log knows of them */
     bool refuses;                          /* the log says that no changes are taken */
     bool found;                            /* there was something in it */
-    uint64_t away_ms; /* from the last commit of the process before to this start */
+    uint64_t away_ms; /* from when the process before has last written, to this start */
 };
 
 /* Fills the engine, which is empty, and makes the directory its journal. 0, or -1 after it logged
@@ -75,6 +75,7 @@ const char *data_dir_refuses(const struct data_dir *d);
 
 /* For /metrics. There is a directory. */
 const struct journal_writer_stats *data_dir_stats(const struct data_dir *d);
+void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out);
 
 /* All changes are committed; waits until they are kept. After it the engine has no journal. */
 void data_dir_close(struct data_dir *d);

@@ -10,6 +10,7 @@
 #define LOOK_NS    10000000u /* between two looks */
 #define PATIENCE   1000u     /* so many times as long as looking at all holes took */
 #define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
+#define HOLE_NS    500u      /* looking at one of a page or more */
 
 /* A request that no small hole fits, and that gets no pages of its own; and a row of holes was
  * short if it took less than this. */
@@ -89,10 +90,13 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     return h->looking_ns;
 }
 
-/* Looking takes long, and somebody would wait for it. */
-static bool has_no_time(const struct heap *h, size_t resident)
+/* Looking takes long, and somebody would wait for it. At most, all that is new are holes of one
+ * page. */
+static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, size_t fresh)
 {
-    return h->looking_ns > HEAP_LOOK_MOST_NS && !h->quiet && resident <= account.limit;
+    if (h->looking_ns <= HEAP_LOOK_FREE_NS || h->quiet || resident > account.limit)
+        return false;
+    return now_ns < h->after_ns || h->looking_ns + fresh / h->page * HOLE_NS > HEAP_LOOK_MOST_NS;
 }
 
 /* So many bytes of holes are to be there at least, now that there are so many. */
@@ -110,14 +114,15 @@ static size_t least(const struct heap *h, uint64_t now_ns, size_t holes, size_t 
 void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
 {
     size_t resident = heap_resident(h), known = account.total + h->own;
-    size_t holes = resident > known ? resident - known : 0;
+    size_t holes = resident > known ? resident - known : 0, fresh;
 
     h->total = account.total;
     h->next_ns = now_ns + LOOK_NS;
     if (holes < h->left)
         h->left = holes;
+    fresh = holes - h->left;
     /* The first one puts away what this iteration has freed: only what is left then is too many. */
-    if (has_no_time(h, resident) || holes - h->left < least(h, now_ns, holes - h->left, worth))
+    if (has_no_time(h, now_ns, resident, fresh) || fresh < least(h, now_ns, fresh, worth))
         h->sortings = 0;
     else if (h->sortings++ < SORTINGS_MOST && !sort_holes() && !sort_holes())
         h->next_ns = now_ns; /* it goes on in the next iteration */

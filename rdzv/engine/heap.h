@@ -10,8 +10,10 @@
  * quarter of what is kept; and if that is some milliseconds, until they are an eighth.
  *
  * It cannot be cut into parts. A client that deletes every second one of a million values leaves
- * holes that take a quarter of a second to look at. So once it takes more than HEAP_LOOK_MOST_NS,
- * it waits for a second in which nobody asks for anything, or until the process is larger than
+ * holes that take a quarter of a second to look at. A look of some milliseconds is a wait that a
+ * client may have now and then: it is made when so much time has passed since the last one that
+ * it is a thousandth of it. One that would take more than HEAP_LOOK_MOST_NS, for all that is known,
+ * waits for a second in which nobody asks for anything, or until the process is larger than
  * --memory-limit. */
 #pragma once
 
@@ -49,8 +51,10 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
 #define HEAP_WORTH       (8u << 20)
 #define HEAP_WORTH_QUIET (256u << 10)
 
-/* Longer than that it does not look while there are clients to wait for it. */
-#define HEAP_LOOK_MOST_NS 4000000u
+/* Longer than that it does not look while there are clients to wait for it; and longer than the
+ * second only now and then. */
+#define HEAP_LOOK_MOST_NS 12000000u
+#define HEAP_LOOK_FREE_NS 4000000u
 
 /* Each second: so many requests there have been. What is worth it when there is time is given back.
  */

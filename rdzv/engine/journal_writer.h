@@ -12,12 +12,12 @@
  *
  * Faults. When a write or sync fails, or more than pending_max is kept, the writer is failed:
  * journal_writer_refuses() says why, and the engine lets no change through. Changes that were
- * applied stay pending, their answers wait. The thread tries again each second (retry_ms): after a
- * failed sync everything that is pending goes into a new segment; when the disk is full the ballast
- * is given up for it. Once all is kept and synced, and the ballast is back, the writer is as
- * before. A process that ends before that loses only what was not answered, but for changes of mode
- * batch that were answered before a sync failed: these survive it only if the disk took them after
- * all.
+ * applied stay pending, their answers wait; what was written before is synced as ever, unless it is
+ * a sync that has failed. The thread tries again each second (retry_ms): after a failed sync
+ * everything that is pending goes into a new segment; when the disk is full the ballast is given up
+ * for it. Once all is kept and synced, and the ballast is back, the writer is as before. A process
+ * that ends before that loses only what was not answered, but for changes of mode batch that were
+ * answered before a sync failed: these survive it only if the disk took them after all.
  *
  * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
  * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
@@ -37,12 +37,13 @@ struct journal_writer_options {
     size_t pending_max;        /* bytes; 0: 64 MiB */
     uint64_t retry_ms;         /* after a fault; 0: 1000 */
     const struct clock *clock; /* monotonic_ns() is called in the thread, too */
+    const char *path; /* of the directory, for journal_writer_disk(); outlives the writer */
 };
 
 struct journal_writer_stats {
     uint64_t batches, bytes; /* committed, payloads alone */
     uint64_t syncs;
-    uint64_t sync_ns, slowest_sync_ns;
+    uint64_t slowest_sync_ns;
     uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
     size_t pending_batches, pending_bytes; /* not known to be synced */
     uint64_t last, durable;                /* numbers: appended; synced */
@@ -76,6 +77,15 @@ const char *journal_writer_refuses(const struct journal_writer *w);
 
 /* As of the last journal_writer_poll() or commit; both also set the pending figures. */
 const struct journal_writer_stats *journal_writer_stats(const struct journal_writer *w);
+
+/* What the thread has measured. */
+struct journal_writer_disk {
+    struct durations syncs; /* from SYNC_FIRST_NS on */
+    uint64_t free, size;    /* bytes of the file system that rdzvd may use, and all; 0: not known */
+};
+
+/* As of the last sync, or of the last call: it has the thread measure again. */
+void journal_writer_disk(struct journal_writer *w, struct journal_writer_disk *out);
 
 /* Hands everything to the disk and ends the thread: with a clean end of the journal if all could be
  * kept. Waits for the disk. Frees the writer, and closes the journal. False: batches may be lost

@@ -35,6 +35,7 @@ struct journal_writer {
     uint64_t sync_interval_ms, retry_ms;
     size_t pending_max;
     const struct clock *clock;
+    const char *path;
     int wake; /* an eventfd: the loop is to call journal_writer_poll() */
     pthread_t thread;
 
@@ -59,6 +60,8 @@ struct journal_writer {
     int error; /* of the last failure */
     char reason_now[REASON_SIZE];
     struct journal_writer_stats now; /* what the loop has not seen yet */
+    struct journal_writer_disk disk;
+    bool disk_asked; /* the thread is to measure it */
     enum journal_writer_snapshot_state snapshot_state;
     bool snapshot_asked;     /* the thread has not begun it yet */
     bool snapshot_abandoned; /* the thread has not removed it yet */

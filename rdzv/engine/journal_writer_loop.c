@@ -240,6 +240,8 @@ static void init(struct journal_writer *w, const struct journal_writer_options *
         .retry_ms = options->retry_ms == 0 ? RETRY_MS : options->retry_ms,
         .clock = options->clock,
         .journal = options->journal,
+        .path = options->path,
+        .disk_asked = options->path != NULL,
         .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
     };
     pthread_mutex_init(&w->lock, NULL); /* Linux says that these two cannot fail */
@@ -270,6 +272,15 @@ struct journal_writer *journal_writer_start(const struct journal_writer_options 
     release(w);
     errno = error;
     return NULL;
+}
+
+void journal_writer_disk(struct journal_writer *w, struct journal_writer_disk *out)
+{
+    pthread_mutex_lock(&w->lock);
+    *out = w->disk;
+    w->disk_asked = w->path != NULL;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
 }
 
 bool journal_writer_stop(struct journal_writer *w)

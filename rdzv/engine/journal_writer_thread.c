@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 
 #include "rdzv/engine/journal_writer_internal.h"
 
@@ -114,7 +115,7 @@ static int sync_journal(struct journal_writer *w)
     journal_sync_end(w->journal, &sync, result);
     took = now_ns() - began;
     w->now.syncs++;
-    w->now.sync_ns += took;
+    durations_add(&w->disk.syncs, SYNC_FIRST_NS, took, 1);
     if (took > w->now.slowest_sync_ns)
         w->now.slowest_sync_ns = took;
     journal_writer_note(w);
@@ -215,12 +216,19 @@ static void mark(struct journal_writer *w)
     pthread_mutex_lock(&w->lock);
 }
 
+/* Mode batch: what was written before a write failed has been answered, and is synced in time all
+ * the same. */
+static bool may_sync(const struct journal_writer *w)
+{
+    return w->mode == JOURNAL_WRITER_BATCH && (!w->failed || !journal_is_tainted(w->journal));
+}
+
 static bool step_journal(struct journal_writer *w)
 {
     int error = 0;
 
-    if (w->failed || (w->mode == JOURNAL_WRITER_BATCH && !sync_is_due(w)) ||
-        (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL))
+    if (w->mode == JOURNAL_WRITER_BATCH ? !may_sync(w) || !sync_is_due(w)
+                                        : w->failed || w->unwritten == NULL)
         return false;
     if (w->mode == JOURNAL_WRITER_ALWAYS)
         error = write_gathered(w, journal_append);
@@ -335,11 +343,28 @@ static bool step_snapshot(struct journal_writer *w)
     return w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING && end_snapshot(w);
 }
 
+static bool step_disk(struct journal_writer *w)
+{
+    struct statvfs fs;
+    int result;
+
+    if (!w->disk_asked)
+        return false;
+    w->disk_asked = false;
+    pthread_mutex_unlock(&w->lock);
+    result = statvfs(w->path, &fs);
+    pthread_mutex_lock(&w->lock);
+    w->disk.free = result == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
+    w->disk.size = result == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
+    return true;
+}
+
 /* --- The thread. --- */
 
 static void wait_for_work(struct journal_writer *w)
 {
-    uint64_t until = w->failed ? w->retry_at_ns : w->sync_at_ns;
+    uint64_t sync = may_sync(w) ? w->sync_at_ns : 0;
+    uint64_t until = w->failed && (sync == 0 || w->retry_at_ns < sync) ? w->retry_at_ns : sync;
     const struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
 
     if (until == 0)
@@ -376,6 +401,7 @@ void *journal_writer_main(void *arg)
 
         done = step_journal(w) || done;
         done = step_snapshot(w) || done;
+        done = step_disk(w) || done;
         if (!done && !w->stop)
             wait_for_work(w);
     }

@@ -77,6 +77,8 @@ void recovery_end(struct recovery *r, uint64_t last)
         engine_space(e, space->name); /* those of the snapshot alone */
         space_end_replay(space);
     }
+    if (snapshot_time(&e->store) > r->last_ns)
+        r->last_ns = snapshot_time(&e->store);
     e->committed = last;
     batch_begin(&e->batch, last + 1);
     e->expiry_moved = true;

@@ -10,7 +10,8 @@ struct recovery {
     struct engine_space *space; /* of the last change */
     uint64_t batches;
     uint64_t changes;
-    int64_t last_ns;     /* when it was committed, since 1970; 0: unknown */
+    int64_t last_ns; /* when the process before this one has last written, since 1970: a batch or
+                        a part of the snapshot; 0: unknown */
     const char *trouble; /* why a part was not taken; NULL: all were */
 };
 
@@ -23,5 +24,5 @@ bool recovery_take_snapshot(struct recovery *r, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
 /* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
- * on behind that. */
+ * on behind that, and r->last_ns is right. */
 void recovery_end(struct recovery *r, uint64_t last);

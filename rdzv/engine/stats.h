@@ -1,7 +1,12 @@
 /* What the daemon counts about itself: plain numbers, which /metrics reads. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "proto/c10d.h"
+#include "proto/http.h"
+#include "rdzv/engine/durations.h"
 
 /* Why the daemon ends a connection. */
 enum drop_reason {
@@ -33,20 +38,31 @@ enum refusal_reason {
 
 #define ITERATION_BOUNDS 8 /* see net/pace.h */
 
+#define STATS_ROUTES   32  /* see http/route.h: more than any table of routes has */
+#define STATS_STATUSES 600 /* of HTTP */
+
+/* The smallest bounds of the histograms below. */
+#define REQUEST_FIRST_NS  32000u
+#define SYNC_FIRST_NS     1000000u   /* as etcd's */
+#define RECOVERY_FIRST_NS 500000000u /* and of rounds */
+
 struct stats {
     uint64_t accepted;
     uint64_t refused[REFUSAL_REASONS];
     uint64_t closed;
     uint64_t dropped[DROP_REASONS]; /* of those: by the daemon, for what the peer did or did not */
-    uint64_t c10d_requests;
+    uint64_t c10d_requests[C10D_OP_COUNT];
     uint64_t http_requests;
+    uint64_t http_operations[STATS_ROUTES][HTTP_METHODS]; /* of them, those that found a route */
+    uint64_t http_replies[STATS_STATUSES];                /* by status */
     uint64_t loop_iterations;
     uint64_t iterations[ITERATION_BOUNDS + 1]; /* that took so long */
     uint64_t iterations_ns;                    /* all of them */
     uint64_t longest_iteration_ns;
-    uint64_t relay_links;       /* now */
-    uint64_t sessions_attached; /* of relays' clients, now */
-    uint64_t sessions_detached; /* the same, without their relay */
+    struct durations c10d_durations, http_durations; /* of some requests: see net/pace.h */
+    uint64_t relay_links;                            /* now */
+    uint64_t sessions_attached;                      /* of relays' clients, now */
+    uint64_t sessions_detached;                      /* the same, without their relay */
     uint64_t sessions_resumed;
     uint64_t sessions_timed_out;
     uint64_t hashes_computed;  /* of passwords */
@@ -58,4 +74,15 @@ struct stats {
     uint64_t nodes_disconnected; /* agents that went while their run was open */
     uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
     uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
+    struct durations rounds;     /* from the begin of a round until it is complete */
+    struct durations recoveries; /* from when a node was lost until a round is complete again */
 };
+
+static inline uint64_t stats_c10d_requests(const struct stats *s)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < C10D_OP_COUNT; i++)
+        sum += s->c10d_requests[i];
+    return sum;
+}

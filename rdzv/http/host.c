@@ -3,16 +3,18 @@
 
 #include <arpa/inet.h>
 #include <string.h>
-#include <strings.h>
 
 #include "rdzv/config/config.h"
 
+/* Up to the first colon, behind an address in brackets if there is one. */
 static struct slice without_port(struct slice host)
 {
-    for (size_t i = host.len; i > 0 && host.ptr[i - 1] != ']'; i--) {
-        if (host.ptr[i - 1] == ':')
-            host.len = i - 1;
-    }
+    const uint8_t *bracket = host.len == 0 ? NULL : memrchr(host.ptr, ']', host.len), *colon;
+    size_t start = bracket == NULL ? 0 : (size_t)(bracket + 1 - host.ptr);
+
+    colon = start == host.len ? NULL : memchr(host.ptr + start, ':', host.len - start);
+    if (colon != NULL)
+        host.len = (size_t)(colon - host.ptr);
     return host;
 }
 
@@ -39,9 +41,12 @@ static bool is_ipv4(struct slice host)
     return true;
 }
 
+/* In capitals, too: they differ in one bit, and nothing else becomes a letter by that. */
 static bool is_localhost(struct slice host)
 {
-    return host.len == 9 && strncasecmp((const char *)host.ptr, "localhost", 9) == 0;
+    return host.len == 9 && (host.ptr[8] | 0x20) == 't' &&
+           (bytes_get_u64(host.ptr) | UINT64_C(0x2020202020202020)) ==
+               bytes_get_u64((const uint8_t *)"localhos");
 }
 
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback)

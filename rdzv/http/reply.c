@@ -18,6 +18,7 @@ static const char *reason_of(unsigned status)
         {201, "Created"},
         {204, "No Content"},
         {301, "Moved Permanently"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -117,6 +118,8 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
 
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
 {
+    assert(reply->status < STATS_STATUSES);
+    r->http->engine->stats.http_replies[reply->status]++;
     writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
     json_u64(w, reply->status);
     writer_u8(w, ' ');
@@ -139,6 +142,8 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
         writer_str(w, "X-Content-Type-Options: nosniff\r\n");
     if (reply->no_store)
         writer_str(w, "Cache-Control: no-store\r\n");
+    if (reply->headers != NULL)
+        writer_str(w, reply->headers);
     write_etcd_headers(w, r, reply->etcd, reply->index);
     writer_str(w, date_line());
     if (!r->head->keep_alive && r->head->minor != 0)
@@ -181,7 +186,8 @@ void reply_send(const struct http_request *r, const struct reply *reply)
         return;
     }
     reply_write_head(&w, r, reply);
-    if (reply->status != 204 && !(reply->status == 301 && r->head->method == HTTP_HEAD))
+    if (reply->status != 204 && reply->status != 304 &&
+        !(reply->status == 301 && r->head->method == HTTP_HEAD))
         header_u64(&w, "Content-Length: ", body_len(reply));
     assert(w.len + 2 <= w.cap);
     if (reply->location.len != 0) {

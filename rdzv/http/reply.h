@@ -11,10 +11,18 @@
 struct backoff;
 struct hasher;
 struct http_job;
+struct http_request;
 struct http_route;
+struct monitor;
 struct status_feeds;
 struct upstream;
 struct watch;
+
+/* Who is told of each request, before it is carried out. */
+struct request_watch {
+    void (*tell)(void *arg, const struct http_request *r); /* NULL: nobody is */
+    void *arg;
+};
 
 /* What all HTTP sessions share. */
 struct http {
@@ -24,9 +32,11 @@ struct http {
     struct backoff *backoff;           /* of wrong passwords and tokens */
     struct hasher *hasher;             /* of passwords */
     struct status_feeds *status_feeds; /* of a store; else NULL */
-    const struct upstream *upstream;   /* of a relay; else NULL */
-    uint64_t member_id, cluster_id;    /* as etcd derives them */
-    struct relay_http *relay;          /* of a relay: passes requests on to its store; else NULL */
+    struct monitor *monitor;           /* the same */
+    struct request_watch *request_watch;
+    const struct upstream *upstream; /* of a relay; else NULL */
+    uint64_t member_id, cluster_id;  /* as etcd derives them */
+    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;
@@ -77,6 +87,7 @@ struct reply {
     const char *allow;     /* of a 405; NULL: none */
     bool nosniff;          /* X-Content-Type-Options: nosniff, as Go's http.Error() sets it */
     bool no_store;         /* Cache-Control: no-store */
+    const char *headers;   /* more of them, whole lines; NULL: none */
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
@@ -91,7 +102,7 @@ void reply_send(const struct http_request *r, const struct reply *reply);
 
 /* The status line and all headers but Content-Length and Location; for reply.c and session.c. They
  * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
-#define REPLY_HEAD_ROOM 1024
+#define REPLY_HEAD_ROOM 1280
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
 /* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False,

@@ -337,10 +337,26 @@ static bool has_room(const struct http_request *r, const struct http_route *rout
     return false;
 }
 
+static const struct http_route *route_of(const struct http_request *r)
+{
+    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+}
+
+static uint64_t *operation_counter(const struct http_request *r, const struct http_route *route)
+{
+    size_t at = (size_t)(route - r->http->routes);
+
+    assert(at < STATS_ROUTES);
+    return &r->http->engine->stats.http_operations[at][r->head->method];
+}
+
 void reply_later(const struct http_request *r)
 {
+    struct stats *stats = &r->http->engine->stats;
+
     session_of(r->conn)->later = true;
-    r->http->engine->stats.http_requests--; /* it is counted when it is handled */
+    stats->http_requests--; /* it is counted when it is handled */
+    (*operation_counter(r, route_of(r)))--;
 }
 
 /* --- Jobs. --- */
@@ -419,11 +435,6 @@ static bool has_its_turn(const struct http_request *r, const struct http_route *
     return !is_costly(r, route) || is_held_off(r, route) || conn_begin_costly(r->conn);
 }
 
-static const struct http_route *route_of(const struct http_request *r)
-{
-    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
-}
-
 bool http_handle_again(const struct http_request *r, struct http_job *job)
 {
     const struct http_route *route = route_of(r);
@@ -449,10 +460,13 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         reply_not_found(r);
         return;
     }
+    (*operation_counter(r, route))++;
     if (!has_its_turn(r, route)) {
         reply_later(r);
         return;
     }
+    if (r->http->request_watch->tell != NULL)
+        r->http->request_watch->tell(r->http->request_watch->arg, r);
     if (route->flags & ROUTE_USES_STORE)
         engine_use_began(r->http->engine);
     else
@@ -701,7 +715,7 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
                         size_t size)
 {
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
-    uint64_t told = e->store.ready.told;
+    uint64_t beside = e->store.ready.work;
 
     session_of(c)->in_body = false;
     handle(c, head, body);
@@ -711,7 +725,7 @@ static bool run_request(struct conn *c, const struct http_head *head, struct sli
         session_of(c)->later = false;
         return false;
     }
-    conn_charge(c, REQUEST_COST + size + (e->store.ready.told - told) * TOLD_COST);
+    conn_charge(c, REQUEST_COST + size + (e->store.ready.work - beside) * TOLD_COST);
     return true;
 }
 

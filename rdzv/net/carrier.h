@@ -4,6 +4,7 @@
  * in when it has sent something. */
 #pragma once
 
+#include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
 #include "store/blob.h"
 #include "store/result.h"
@@ -38,7 +39,7 @@ struct carrier_functions {
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
-    /* After its last turn, of a connection that is still open. */
+    /* After its last turn, of a connection that is still open, or is dropped only then. */
     void (*done)(struct conn *c, const struct carrier_result *result);
     /* What the session waited for has come. False: the client is not told now. */
     bool (*woken)(struct conn *c);
@@ -57,4 +58,6 @@ struct carrier {
     const struct carrier_functions *functions;
     const char *via;    /* who carries it, for logs; NULL: nobody */
     const char *reason; /* why the connection ends; static. NULL: it does not */
+    bool is_dropped;    /* conn_drop() ended it, for */
+    enum drop_reason why;
 };

@@ -248,6 +248,15 @@ static void note_reason(struct conn *c, const char *reason)
         c->carrier->reason = reason;
 }
 
+static void note_dropped(struct conn *c, enum drop_reason why, const char *reason)
+{
+    if (c->carrier != NULL && c->carrier->reason == NULL) {
+        c->carrier->is_dropped = true;
+        c->carrier->why = why;
+    }
+    note_reason(c, reason);
+}
+
 void conn_close(struct conn *c, const char *reason)
 {
     char peer[CONN_PEER_MAX];
@@ -284,7 +293,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
                     log_str("protocol", conn_protocol(c)),
                     log_str("space", conn_space(c)->store->name), log_str("reason", reason));
     conn_net(c)->engine->stats.dropped[why]++;
-    note_reason(c, reason);
+    note_dropped(c, why, reason);
     if (!answers) {
         close_now(c);
         return;

@@ -2,9 +2,11 @@
 #include "rdzv/net/listen.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -335,8 +337,12 @@ void listen_tick(struct net *n)
 
 static void close_listener(struct listener *l)
 {
+    struct listen_queue queue;
+
     if (!l->open)
         return;
+    if (l->temporary && listen_queue(l, &queue))
+        l->net->overflows_ended += queue.overflows;
     event_del(&l->event);
     close(event_get_fd(&l->event));
     if (l->spec->path != NULL)
@@ -352,6 +358,40 @@ void listen_close_all(struct net *n)
         close_listener(l);
     if (event_initialized(&n->retry_accept))
         event_del(&n->retry_accept);
+}
+
+/* --- What is asked of them. --- */
+
+bool listen_queue(const struct listener *l, struct listen_queue *out)
+{
+    uint32_t meminfo[SK_MEMINFO_VARS] = {0};
+    struct tcp_info info = {0};
+    socklen_t meminfo_len = sizeof meminfo, info_len = sizeof info;
+    int fd = event_get_fd(&l->event);
+
+    if (!l->open || l->spec->path != NULL ||
+        getsockopt(fd, SOL_SOCKET, SO_MEMINFO, meminfo, &meminfo_len) < 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_len) < 0)
+        return false;
+    /* Of a socket that listens, the latter is so: tcp_get_info() in the kernel's net/ipv4/tcp.c. */
+    *out =
+        (struct listen_queue){.overflows = meminfo[SK_MEMINFO_DROPS], .length = info.tcpi_unacked};
+    return true;
+}
+
+const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MAX])
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    bool v6;
+
+    if (getsockname(event_get_fd(&l->event), (struct sockaddr *)&at, &len) == 0)
+        getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    v6 = strchr(host, ':') != NULL;
+    snprintf(text, LISTEN_ADDRESS_MAX, "%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    return text;
 }
 
 /* --- Temporary listeners. --- */

@@ -47,5 +47,17 @@ struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t 
 void listen_close_one(struct listener *l);
 void listen_conn_gone(struct listener *l);
 
+/* What the kernel knows of a listening socket over TCP: clients that it has turned away since its
+ * queue was full, and those that are in the queue. False: it is closed, or is a Unix socket. */
+struct listen_queue {
+    uint64_t overflows;
+    uint32_t length;
+};
+bool listen_queue(const struct listener *l, struct listen_queue *out);
+
+/* The address that it is bound to, as in "[::]:29400". */
+#define LISTEN_ADDRESS_MAX 64
+const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MAX]);
+
 /* The port it is bound to; 0 when it is closed. */
 uint16_t listen_port(const struct listener *l);

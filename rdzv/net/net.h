@@ -13,6 +13,7 @@
 
 struct conn;
 struct listener;
+struct monitor;
 struct protocol;
 
 TAILQ_HEAD(conn_list, conn);
@@ -29,6 +30,7 @@ struct net {
     const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
     struct listener_list listeners;
+    uint64_t overflows_ended;  /* see listen_queue(): of temporary ones that are closed */
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
@@ -50,6 +52,7 @@ struct net {
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
     struct pace pace;
+    struct monitor *monitor; /* of requests; see admin/monitor.h. NULL: there is none */
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */
     /* Open ones that may only ask for a probe; the oldest first. */

@@ -18,6 +18,7 @@ struct client {
     struct relay_client *session; /* NULL: it has ended */
     struct c10d_progress progress;
     uint8_t version; /* enum c10d_version */
+    uint8_t op;      /* of the request that was begun last */
     bool held;       /* what came last has to wait */
 };
 
@@ -112,7 +113,7 @@ static enum protocol_result end_take(struct conn *c, enum relay_taken taken, siz
     switch (taken) {
     case RELAY_TAKEN:
         progress->used += size;
-        front_of(c)->engine->stats.c10d_requests++;
+        front_of(c)->engine->stats.c10d_requests[client_of(c)->op]++;
         return PROTOCOL_MORE;
     case RELAY_TAKING:
         progress->need = progress->used + size;
@@ -158,6 +159,7 @@ static enum protocol_result next_request(struct conn *c, struct slice in,
     if (req.op == C10D_WATCH_KEY)
         return refuse(c, DROP_MALFORMED, "a relay does not pass on WATCH_KEY", req.key);
     conn_charge(c, REQUEST_COST + size / BYTES_A_NS);
+    client->op = (uint8_t)req.op;
     return end_take(c, take(c, &req, in.ptr, size), size, in.len, progress);
 }
 

@@ -87,11 +87,9 @@ static void leave_held(struct http_pass *p)
         TAILQ_REMOVE(&p->relay->held, p, entry);
 }
 
-/* What the client has is whole. */
-static void finish(struct http_pass *p)
+/* What the client has is whole; the next request is looked at. */
+static void end_body(struct http_pass *p)
 {
-    leave_held(p);
-    store_conn_drop(&p->user);
     p->state = PASS_OVER;
     if (p->chunked)
         conn_put(p->client, "0\r\n\r\n", 5);
@@ -99,6 +97,14 @@ static void finish(struct http_pass *p)
         conn_finish(p->client); /* which says to HTTP/1.0 where the body ends */
     else
         http_wake_job(p->client);
+}
+
+/* The same, when the rest of what the store sends is of no use. */
+static void finish(struct http_pass *p)
+{
+    leave_held(p);
+    store_conn_drop(&p->user);
+    end_body(p);
 }
 
 /* The client has an answer that is not whole, or none, and gets no more. */
@@ -367,13 +373,7 @@ static enum store_taken end_answer(struct http_pass *p)
 {
     bool reusable = p->keep_alive && !p->ended && p->state == PASS_ANSWERING;
 
-    p->state = PASS_OVER;
-    if (p->chunked)
-        conn_put(p->client, "0\r\n\r\n", 5);
-    if (p->body == HTTP_BODY_CHUNKED && !p->chunked)
-        conn_finish(p->client); /* which says to HTTP/1.0 where the body ends */
-    else
-        http_wake_job(p->client);
+    end_body(p);
     return reusable ? STORE_TAKES_NEXT : STORE_TAKES_NONE;
 }
 

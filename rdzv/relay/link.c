@@ -398,6 +398,7 @@ void relay_links_tick(struct relay_links *all)
             break;
         relay_session_time_out(s);
     }
+    relay_dropped_tick(all, now);
     if (all->sweeps && clock_elapsed_ms(all->started_ms, now) >= timeout)
         all->sweeps = !sweep(all);
     if (all->missed > 0)
@@ -417,6 +418,7 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
                                 .sweeps = true};
     TAILQ_INIT(&all->detached);
     TAILQ_INIT(&all->awaited);
+    TAILQ_INIT(&all->dropped);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
         strcpy(all->store_name, "rdzvd");
@@ -439,6 +441,7 @@ void relay_links_start(struct relay_links *all)
 
 void relay_links_fini(struct relay_links *all)
 {
+    relay_dropped_fini(all);
     table_fini(&all->sessions);
 }
 

@@ -8,7 +8,14 @@
  * --session-timeout, the session ends as a client that has left. If the link was not merely silent
  * but closed by the relay's side, the relay has probably ended, and its clients with it: an agent
  * is taken for dead after RELAY_RETURN_MS, and lives again when its session is opened anew. What
- * the engine keeps of a session (engine_session_find()) outlives the process, too. */
+ * the engine keeps of a session (engine_session_find()) outlives the process, too; and the session
+ * itself, if the store has dropped it and the relay may not know (link_session.h).
+ *
+ * An agent whose relay has ended while there was no store is missed only --session-timeout after
+ * the start; until then its node grows old as torch's own clock has it. To take it for dead sooner
+ * would end rounds for relays that are merely slow: where the store has come up at another address,
+ * each machine goes on trying the old one for as long as names are kept there, which is half a
+ * minute and says nothing of the others. */
 #pragma once
 
 #include "rdzv/relay/links.h"

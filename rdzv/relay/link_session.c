@@ -331,7 +331,7 @@ static bool woken(struct conn *c)
 static void stop_missing(struct relay_session *s)
 {
     if (s->is_missing)
-        conn_space(s->conn)->sessions_missing--;
+        s->space->sessions_missing--;
     s->is_missing = false;
 }
 
@@ -378,8 +378,8 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     struct conn *c = s->conn;
     const char *wrong;
 
-    if (c->end != CONN_OPEN)
-        return NULL; /* it is about to end, and the relay has not heard yet */
+    if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
+        return NULL; /* it ends, and the relay has not heard yet */
     wrong = take_number(s, frame);
     if (wrong != NULL)
         return wrong;
@@ -397,19 +397,29 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
 /* --- Attached, or not. --- */
 
-static void leave_link(struct relay_session *s)
+void relay_session_leave_channel(struct relay_session *s)
 {
     struct relay_link *link = s->link;
 
-    unblock(s);
     TAILQ_REMOVE(&link->sessions, s, entry);
     table_remove(&link->channels, &s->by_channel);
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
+}
+
+static void stop_sending(struct relay_session *s)
+{
+    unblock(s);
     s->has_turn = false;
     s->all->engine->stats.sessions_attached--;
-    relay_link_go_on(link); /* it may have had the turn */
+    relay_link_go_on(s->link); /* it may have had the turn */
+}
+
+static void leave_link(struct relay_session *s)
+{
+    stop_sending(s);
+    relay_session_leave_channel(s);
 }
 
 static void stop_awaiting(struct relay_session *s)
@@ -431,6 +441,14 @@ static bool is_attached(const struct conn *c)
     return session_of(c)->link != NULL;
 }
 
+void relay_session_free(struct relay_session *s)
+{
+    if (s->link != NULL)
+        relay_session_leave_channel(s);
+    table_remove(&s->all->sessions, &s->by_id);
+    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+}
+
 static void closed(struct conn *c)
 {
     struct relay_session *s = session_of(c);
@@ -439,15 +457,15 @@ static void closed(struct conn *c)
     if (s->link != NULL && !s->has_ended && s->link->conn->end == CONN_OPEN)
         put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
     if (s->link != NULL)
-        leave_link(s);
+        stop_sending(s);
     else
         leave_detached(s);
-    table_remove(&all->sessions, &s->by_id);
-    if (!all->stopping && !all->net->draining &&
-        !engine_session_end(all->engine, conn_space(c), s->id))
-        relay_links_sweep_anew(all);
     stop_missing(s);
-    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+    s->conn = NULL;
+    if (all->stopping || all->net->draining)
+        relay_session_free(s);
+    else
+        relay_session_end(s);
 }
 
 static const struct carrier_functions functions = {.send = send_session,
@@ -464,6 +482,10 @@ void relay_session_detach(struct relay_session *s, bool closed)
     struct relay_links *all = s->all;
     struct conn *c = s->conn;
 
+    if (relay_session_was_dropped(s)) {
+        relay_session_detach_dropped(s);
+        return;
+    }
     if (all->stopping || all->net->draining || c->end != CONN_OPEN) {
         conn_close(c, "its relay has gone");
         return;
@@ -588,6 +610,7 @@ static struct relay_session *make(struct relay_link *link, const struct relay_op
         return NULL;
     }
     s->all = all;
+    s->space = link->space;
     s->id = o->id;
     s->local = o->local;
     make_key(s->id_key, link->space, o->id);
@@ -597,15 +620,15 @@ static struct relay_session *make(struct relay_link *link, const struct relay_op
     return s;
 }
 
-/* It may be known from before the start. Of an agent it is not known yet which one it is. */
-static bool restore(struct relay_session *s)
+/* It may be known from before the start, or from before it was dropped. Of an agent it is not known
+ * yet which one it is. */
+static bool restore(struct relay_session *s, bool was_dropped)
 {
-    struct engine_space *space = conn_space(s->conn);
     struct engine_session_state state;
 
-    if (!engine_session_find(s->all->engine, space, s->id, &state))
+    if (!engine_session_find(s->all->engine, s->space, s->id, &state))
         return true;
-    s->is_missing = space->sessions_missing > 0;
+    s->is_missing = !was_dropped && s->space->sessions_missing > 0;
     if (state.is_worker)
         stop_missing(s);
     return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
@@ -626,18 +649,33 @@ static void take_over(struct relay_session *s)
     relay_session_detach(s, false);
 }
 
+/* One that is not here, or was dropped: then it is made anew, and the engine knows the rest. */
+static struct relay_session *make_again(struct relay_link *link, const struct relay_opening *o,
+                                        struct relay_session *dropped)
+{
+    struct relay_session *s;
+
+    if (dropped != NULL)
+        relay_session_bury(dropped, false);
+    s = make(link, o);
+    if (s == NULL && dropped != NULL)
+        relay_links_sweep_anew(link->all);
+    return s;
+}
+
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
     uint32_t max = all->config->limits.connections_max;
-    bool is_new;
+    bool is_new, was_dropped;
     struct relay_session *s = find(all, link->space, o->id);
 
-    if (s != NULL && s->link != NULL)
+    if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
         take_over(s);
     s = find(all, link->space, o->id); /* what was about to end has ended */
-    is_new = s == NULL;
-    if (s != NULL) {
+    was_dropped = s != NULL && relay_session_was_dropped(s);
+    is_new = s == NULL || was_dropped;
+    if (!is_new) {
         leave_detached(s);
         s->conn->peer = seen_from_here(link, o);
         s->local = o->local;
@@ -650,14 +688,14 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         refuse(link, channel, "its relay has as many clients as one may have");
         return;
     } else {
-        s = make(link, o);
+        s = make_again(link, o, s);
     }
     if (s == NULL) {
         refuse(link, channel, "the store has no memory for it, see --memory-limit");
         return;
     }
     attach(s, link, channel);
-    if (is_new && !restore(s)) {
+    if (is_new && !restore(s, was_dropped)) {
         conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
                   (struct slice){0});
         return;
@@ -670,6 +708,10 @@ void relay_session_close(struct relay_session *s)
 {
     struct conn *c = s->conn;
 
+    if (relay_session_was_dropped(s)) {
+        relay_session_bury(s, true);
+        return;
+    }
     s->has_ended = true;
     if (c->end == CONN_PEER_ENDED)
         return; /* it has said so before */

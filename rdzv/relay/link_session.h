@@ -31,10 +31,11 @@ struct relay_session {
     uint8_t channel_key[4];
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked while is_blocked */
-    TAILQ_ENTRY(relay_session) returns; /* in all->awaited while is_awaited */
+    TAILQ_ENTRY(relay_session) returns; /* in all->awaited while is_awaited; in all->dropped */
     struct relay_links *all;
     struct relay_link *link; /* NULL: it is detached */
-    struct conn *conn;
+    struct engine_space *space;
+    struct conn *conn;    /* NULL: it was dropped */
     struct peer local;    /* where the client came to */
     uint64_t detached_ms; /* since then; engine_lived_ms() */
     uint64_t id;
@@ -67,7 +68,36 @@ struct relay_session {
     bool is_awaited; /* in all->awaited */
     bool has_turn;   /* it was the first there */
     bool has_ended;  /* the relay has said so, and needs not be told */
+    bool is_due;     /* its record is to end, as soon as the journal takes that */
 };
+
+/* A session that the store drops by itself, say for want of memory, has perhaps just changed
+ * something, and its relay may lose RELAY_ENDED with the link: it would send that request again,
+ * and to a store that knew nothing of the session. So the engine keeps its record until the relay
+ * has answered by RELAY_CLOSE, or has been away for --session-timeout; if the relay opens the
+ * session again before, it goes on with what it was answered. Meanwhile relay_session is here
+ * without its connection, in all->dropped, and while its link lives in that. Of an agent whose run
+ * was forgotten the record ends at once, so that it cannot come back. Beyond RELAY_DROPPED_MAX,
+ * that of the first one ends, too. */
+static inline bool relay_session_was_dropped(const struct relay_session *s)
+{
+    return s->conn == NULL;
+}
+
+/* Its connection has been closed: it was dropped, or it ends with its record. */
+void relay_session_end(struct relay_session *s);
+
+/* One that was dropped ends; `and_record`: with what the engine has of it. Its link is lost. */
+void relay_session_bury(struct relay_session *s, bool and_record);
+void relay_session_detach_dropped(struct relay_session *s);
+
+/* Once a second; at the end of all links. */
+void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
+void relay_dropped_fini(struct relay_links *all);
+
+/* For link_dropped.c: it is in its link no more; it is no more at all, but for its record. */
+void relay_session_leave_channel(struct relay_session *s);
+void relay_session_free(struct relay_session *s);
 
 /* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has
  * been told. */

@@ -10,6 +10,9 @@
  * of a lost SYN arrive. */
 #define RELAY_RETURN_MS 3000u
 
+/* Sessions that were dropped, of which so many records are kept until their relays know. */
+#define RELAY_DROPPED_MAX 1024u
+
 /* Sessions of one link: as many clients as one address can have at one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
@@ -30,6 +33,8 @@ struct relay_links {
     struct relay_session_list detached; /* the longest first */
     struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
                                            back within RELAY_RETURN_MS */
+    struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
+    size_t dropped_count;
     uint64_t started_ms; /* engine_lived_ms(): --session-timeout of sessions that only the engine
                             knows begins */
     size_t missed;       /* spaces that miss sessions from before the start */

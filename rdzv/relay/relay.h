@@ -21,7 +21,7 @@ struct relay_calls {
     void (*answer_blob)(void *client, struct blob *piece);
     /* A request that was RELAY_HELD may be tried again. */
     void (*go_on)(void *client);
-    /* The session has ended, and is gone: so has the client to go. */
+    /* The session has ended: so has the client to go. */
     void (*end)(void *client, enum drop_reason why, const char *reason);
 };
 

@@ -458,7 +458,8 @@ static const char *receive_ended(struct relay_client *s, const struct relay_fram
     if (len != 0)
         memcpy(text, frame->payload.ptr, len);
     text[len] = '\0';
-    relay_end(s, DROP_UPSTREAM, text);
+    s->state = SESSION_OPEN; /* if it could not be opened, it never will */
+    relay_abandon(s, DROP_UPSTREAM, text);
     return NULL;
 }
 

@@ -22,11 +22,8 @@ void relay_finish(struct relay_client *s);
 void relay_forget(struct relay_client *s);
 
 /* The client has to go, and what it had open is forgotten; the store, which may know the session,
- * is told. */
+ * or keep its record until it hears that the relay knows of its end, is told by CLOSE. */
 void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason);
-
-/* The same of a session that the store has ended. */
-void relay_end(struct relay_client *s, enum drop_reason why, const char *reason);
 
 /* The client gets CANCEL_WAIT's answer from the relay. */
 void relay_answer_cancel(struct relay_client *s);

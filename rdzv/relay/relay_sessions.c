@@ -96,16 +96,6 @@ void relay_forget(struct relay_client *s)
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
-void relay_end(struct relay_client *s, enum drop_reason why, const char *reason)
-{
-    void *client = s->client;
-    struct relay *r = s->relay;
-
-    relay_forget(s);
-    if (client != NULL)
-        r->calls->end(client, why, reason);
-}
-
 void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason)
 {
     void *client = s->client;

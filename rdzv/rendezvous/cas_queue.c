@@ -4,9 +4,10 @@
  * once from what the answer says, so a thousand that join together fail a thousand times each. Here
  * an agent that has just been answered the newest state holds the write slot: the compare-and-sets
  * of all others are held until it has written or asks for something else, or for four times as long
- * as agents of this run usually need. Then the first in the queue is answered, which shows it the
- * newest state, and so on: each agent fails once and succeeds once. A slow network could have done
- * the same, so no meaning changes.
+ * as agents of this run usually need: less than a second, which an agent of a run of thousands on a
+ * slow machine does need, or else none of them would ever be in time. Then the first in the queue
+ * is answered, which shows it the newest state, and so on: each agent fails once and succeeds once.
+ * A slow network could have done the same, so no meaning changes.
  *
  * A queued agent lives and cannot say so: presence.c keeps its heartbeat fresh. A heartbeat that
  * can be merged (compare_set.c) is never queued. A repair (repair.c) does not wait for the slot,
@@ -14,7 +15,7 @@
 #include "rdzv/rendezvous/parts.h"
 
 #define SLOT_LEAST_US 20000
-#define SLOT_MOST_US  250000
+#define SLOT_MOST_US  1000000
 #define SLOT_FIRST_US 62500 /* what agents are thought to need before any has shown it */
 
 void cas_queue_init(struct write_slot *slot)
@@ -54,10 +55,16 @@ static void learn(struct step *s)
     slot->usual_us = (slot->usual_us * 7 + (took < SLOT_MOST_US ? took : SLOT_MOST_US)) / 8;
 }
 
+static void dequeue(struct write_slot *slot, struct agent *a)
+{
+    TAILQ_REMOVE(&slot->queue, a, queue);
+    slot->queued--;
+    a->queued = false;
+}
+
 static void resume(struct step *s, struct agent *a)
 {
-    TAILQ_REMOVE(&s->run->slot.queue, a, queue);
-    a->queued = false;
+    dequeue(&s->run->slot, a);
     step_agent(s, POLICY_RESUME, a);
 }
 
@@ -94,8 +101,7 @@ void cas_queue_leave(struct step *s, struct agent *a)
     struct write_slot *slot = &s->run->slot;
 
     if (a->queued)
-        TAILQ_REMOVE(&slot->queue, a, queue);
-    a->queued = false;
+        dequeue(slot, a);
     if (slot->holder == a)
         cas_queue_pass(s);
 }
@@ -112,8 +118,10 @@ bool cas_queue_should_hold(struct step *s, struct agent *a)
 
     if (slot->holder == NULL || slot->holder == a)
         return false;
-    if (!a->queued)
-        TAILQ_INSERT_TAIL(&slot->queue, a, queue);
+    if (a->queued)
+        return true;
+    TAILQ_INSERT_TAIL(&slot->queue, a, queue);
+    slot->queued++;
     a->queued = true;
     return true;
 }

@@ -56,11 +56,14 @@ static bool others_are_in(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* The same, or it has joined, or waits; or nothing is known of it since the start. */
+/* The same, or it has joined, or waits; or nothing is known of it since the start, or it may still
+ * come back. */
 static bool others_go_on(const struct run *run, const struct agent *a)
 {
     const struct agent *b;
 
+    if (run->awaits_agents)
+        return true;
     TAILQ_FOREACH(b, &run->agents, entry) {
         const struct torch_node *node = node_of(run, b);
 

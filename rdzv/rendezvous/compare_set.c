@@ -50,15 +50,33 @@ static void complete_round(struct step *s, struct agent *a)
     s->run->reached_max = reached_max(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
+    crowd_drop(s->run);
     worker_store_on_completed(s, a);
+}
+
+/* The node whose heartbeat the agent has written; NULL: none. It stays the same node while it is in
+ * the state, whatever else has a newer heartbeat: that of a node whose clock has just turned out to
+ * be wrong, or right, was moved. */
+static const struct torch_node *writer(const struct run_view *v, const struct agent *a)
+{
+    const struct torch_node *own = a->has_node ? torch_state_find(&v->state, &a->node) : NULL;
+    const struct torch_node *was = a->has_node ? torch_state_find(&v->before, &a->node) : NULL;
+
+    if (!a->has_node)
+        return torch_merge_first_writer(&v->before, &v->state);
+    if (explain_role(own) == NULL)
+        return torch_merge_writer(&v->before, &v->state);
+    return own->has_heartbeat &&
+                   (was == NULL || !was->has_heartbeat || own->heartbeat_us > was->heartbeat_us)
+               ? own
+               : NULL;
 }
 
 /* Which node the agent is, and what time it is there. */
 static void learn_node(struct step *s, struct agent *a)
 {
-    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    const struct torch_node *node =
-        a->has_node ? torch_merge_writer(before, state) : torch_merge_first_writer(before, state);
+    const struct torch_state *state = &s->run->view.state;
+    const struct torch_node *node = writer(&s->run->view, a);
 
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);
@@ -79,7 +97,6 @@ void compare_set_written(struct step *s, struct agent *a)
     if (!s->run->view.is_state)
         return;
     learn_node(s, a);
-    skew_note_deadline(s, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
@@ -87,7 +104,7 @@ void compare_set_written(struct step *s, struct agent *a)
     }
     if (state->complete && !(before->complete && before->round == state->round))
         complete_round(s, a);
-    else if (state->has_deadline && !before->has_deadline)
+    else
         last_call_begun(s, a);
     if (!s->run->view.state.complete || s->run->view.state.closed)
         loss_clear_mark(s);
@@ -139,20 +156,22 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
     else if (shown_joining(s, a, &text))
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     else
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
     if (s->run->view.is_state && s->run->view.state.closed)
         cas_queue_release(s);
     else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
         cas_queue_grant(s, a);
 }
 
-static void answer(struct step *s, struct agent *a, const struct wish *wish)
+static void answer(struct step *s, struct agent *a, const struct wish *wish, bool merged)
 {
-    if (wish->answer.ptr == NULL) {
-        shown_answer_whole(s, a);
-    } else {
+    if (wish->answer.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
+    } else if (merged) {
+        shown_answer_newest(s, a);
+    } else {
+        shown_answer_whole(s, a);
     }
 }
 
@@ -189,7 +208,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     } else {
         s->out->counters.writes_merged += merged && !matches;
         compare_set_written(s, a);
-        answer(s, a, wish);
+        answer(s, a, wish, merged);
     }
     cas_queue_yield(s, a);
 }

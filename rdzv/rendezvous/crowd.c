@@ -64,9 +64,64 @@ static bool write_crowd(struct step *s, size_t others, const struct torch_node *
     return ok;
 }
 
-bool crowd_show_joining(struct step *s, const struct torch_node *own, struct slice *text)
+/* --- One text for all who are about to join, until another one has. --- */
+
+void crowd_fini(struct crowd_text *crowd)
 {
-    return write_crowd(s, s->run->view.participants, own, NULL, text);
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)crowd->text.ptr);
+    *crowd = (struct crowd_text){0};
+}
+
+void crowd_drop(struct run *run)
+{
+    crowd_fini(&run->crowd);
+}
+
+void crowd_forget(struct run *run, const struct agent *a)
+{
+    if (run->crowd.agent == a)
+        crowd_drop(run);
+}
+
+static bool is_kept(const struct crowd_text *kept, const struct crowd_text *wanted)
+{
+    return kept->text.ptr != NULL && kept->changes == wanted->changes &&
+           kept->agent == wanted->agent && kept->heartbeat_us == wanted->heartbeat_us;
+}
+
+/* Without memory it is made again for the next one. */
+static void keep(struct run *run, struct crowd_text made)
+{
+    uint8_t *copy =
+        account_heap_request(ACCOUNT_RUNS, account_class_of(made.text.len), made.text.len);
+
+    crowd_drop(run);
+    if (copy == NULL)
+        return;
+    memcpy(copy, made.text.ptr, made.text.len);
+    made.text.ptr = copy;
+    run->crowd = made;
+}
+
+bool crowd_show_joining(struct step *s, const struct agent *a, const struct torch_node *own,
+                        struct slice *text)
+{
+    struct run *run = s->run;
+    struct crowd_text wanted = {.changes = run->view.changes};
+
+    if (own != NULL) {
+        wanted.agent = a;
+        wanted.heartbeat_us = own->heartbeat_us;
+    }
+    if (is_kept(&run->crowd, &wanted)) {
+        *text = run->crowd.text;
+        return true;
+    }
+    if (!write_crowd(s, run->view.participants, own, NULL, text))
+        return false;
+    wanted.text = *text;
+    keep(run, wanted);
+    return true;
 }
 
 bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text)
@@ -136,8 +191,8 @@ static bool join(struct step *s, const struct torch_node *own, const struct torc
     return step_put_state(s, next, sent);
 }
 
-/* The agent says which node it is. False: that one is in the state already, of its predecessor, and
- * so it is one of those that it has counted. */
+/* The agent says which node it is: one that waits, if it was shown that. False: that one is in the
+ * state already, of its predecessor, and so it is one of those that it has counted. */
 static bool is_new(struct step *s, struct agent *a, const struct torch_node *own)
 {
     const struct torch_node *was = torch_state_find(&s->run->view.state, own);
@@ -146,7 +201,13 @@ static bool is_new(struct step *s, struct agent *a, const struct torch_node *own
     if (!is_known)
         run_remember_node(s->run, a, own);
     skew_learn(s, a, own->heartbeat_us);
-    return explain_role(was) == NULL || (is_known && was->waiting);
+    return is_known || explain_role(was) == NULL;
+}
+
+/* To complete a round, all others have to live now, and not only a second ago. */
+static bool may_complete(const struct step *s, const struct torch_state *to)
+{
+    return !to->complete || !presence_is_one_silent(s);
 }
 
 static bool carry_out(struct step *s, const struct policy_event *event)
@@ -158,7 +219,8 @@ static bool carry_out(struct step *s, const struct policy_event *event)
     if (torch_state_read(event->desired, &to) != TORCH_STATE_OK)
         return false;
     own = joining_node(s, &to);
-    if (own != NULL && is_new(s, event->agent, own) && step_read_state(s, &next)) {
+    if (own != NULL && may_complete(s, &to) && is_new(s, event->agent, own) &&
+        step_read_state(s, &next)) {
         ok = join(s, own, &to, event->desired.len, &next);
         torch_state_free(&next);
     }
@@ -183,7 +245,7 @@ bool crowd_write(struct step *s, const struct policy_event *event)
     }
     if (!carry_out(s, event)) {
         a->sees_crowd = false;
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
         cas_queue_grant(s, a);
         return true;
     }

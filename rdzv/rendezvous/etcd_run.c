@@ -281,7 +281,7 @@ static void note_departure(struct etcd_run *r, const struct torch_node *old, int
     node_text(old, name);
     if (!old->has_heartbeat || __builtin_sub_overflow(now_us, old->heartbeat_us, &age_us) ||
         age_us < TORCH_DEAD_MS * INT64_C(1000)) {
-        history_leave(&r->history, name);
+        history_leave(&r->history, name, now_us);
         history_lose(&r->history, name, LOSS_LEFT, from, now_us);
         return;
     }

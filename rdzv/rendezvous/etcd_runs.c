@@ -85,6 +85,7 @@ static void read_run(struct etcd_runs *runs, struct etcd_run *run, const struct 
         if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(runs)))
             return;
         run->modified = exists ? n->modified : 0;
+        history_count(&run->history, &runs->engine->stats);
     }
 }
 

@@ -149,8 +149,10 @@ void history_end(struct history *h, const char *why, int64_t now_us)
 
     if (r == NULL || r->ended_us != 0)
         return;
-    if (why != NULL)
+    if (why != NULL) {
         add_reason(r, why);
+        h->fault_us = 0; /* no round is to follow */
+    }
     r->ended_us = now_us;
 }
 
@@ -184,6 +186,7 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
         return;
     r->completed_us = now_us;
     r->nodes = nodes;
+    h->is_uncounted = true;
     if (!reached_max)
         return;
     h->max = nodes;
@@ -219,9 +222,48 @@ void history_add(struct history *h, const char *format, ...)
     add_reason(r, text);
 }
 
+/* --- Counting. --- */
+
+static bool has_been_complete(const struct history *h)
+{
+    for (size_t i = h->count; i-- > 0;) {
+        if (h->rounds[i].completed_us != 0)
+            return true;
+    }
+    return false;
+}
+
+/* The first one counts, of those that the next complete round makes good. */
+static void note_fault(struct history *h, int64_t now_us)
+{
+    const struct history_round *r = newest(h);
+
+    if (h->fault_us == 0 && r != NULL && r->ended_us == 0 && has_been_complete(h))
+        h->fault_us = now_us;
+}
+
+static uint64_t ns_between(int64_t from_us, int64_t to_us)
+{
+    return to_us > from_us ? (uint64_t)(to_us - from_us) * 1000 : 0;
+}
+
+void history_count(struct history *h, struct stats *stats)
+{
+    const struct history_round *r = newest(h);
+
+    if (!h->is_uncounted)
+        return;
+    durations_add(&stats->rounds, RECOVERY_FIRST_NS, ns_between(r->began_us, r->completed_us), 1);
+    if (h->fault_us != 0)
+        durations_add(&stats->recoveries, RECOVERY_FIRST_NS,
+                      ns_between(h->fault_us, r->completed_us), 1);
+    h->fault_us = 0;
+    h->is_uncounted = false;
+}
+
 /* --- Nodes. --- */
 
-void history_leave(struct history *h, const char *node)
+void history_leave(struct history *h, const char *node, int64_t now_us)
 {
     struct history_round *r = standing(h);
     char words[NODE_TEXT_MAX];
@@ -229,6 +271,7 @@ void history_leave(struct history *h, const char *node)
     if (r == NULL || r->why != NULL)
         return;
     history_blame(h, "%s left the round by itself", node_words(node, words));
+    note_fault(h, now_us);
     put(&h->left, node);
     r->left = r->why != NULL && h->left != NULL;
 }
@@ -267,6 +310,8 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
 {
     struct history_loss *l = add_loss(h);
 
+    if (kind != LOSS_LEFT)
+        note_fault(h, now_us);
     if (l == NULL)
         return;
     l->node = copy(node);
@@ -336,7 +381,7 @@ static void note_forgotten(struct history *h, const struct note *note, int64_t n
 
 static void note_left(struct history *h, const struct note *note, int64_t now_us)
 {
-    history_leave(h, note->node);
+    history_leave(h, note->node, now_us);
     history_reach(h, note->round, now_us);
 }
 

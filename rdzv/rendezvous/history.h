@@ -4,6 +4,7 @@
  * when that is short, or rdzvd is started again, the past is forgotten. */
 #pragma once
 
+#include "rdzv/engine/stats.h"
 #include "rdzv/rendezvous/run.h"
 
 struct note;
@@ -45,6 +46,8 @@ struct history {
     uint64_t min, max;  /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
     bool had_last_call; /* the newest round has had one */
     char *left;         /* the node that history_round.left is about; owned */
+    int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
+    bool is_uncounted;  /* the newest round is complete, see history_count() */
 };
 
 void history_fini(struct history *h);
@@ -54,6 +57,10 @@ void history_reach(struct history *h, int64_t round, int64_t now_us);
 
 /* The newest round is complete; `reached_max`: by the node that made it so many as it may have. */
 void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us);
+
+/* A round that has been completed since the last call is added to the histograms: how long it took
+ * from its begin, and if a node of an earlier round was lost, since then. */
+void history_count(struct history *h, struct stats *stats);
 
 /* The newest round has a last call, since so many have joined. */
 void history_last_call(struct history *h, uint64_t nodes);
@@ -69,7 +76,7 @@ __attribute__((format(printf, 2, 3))) void history_add(struct history *h, const 
 void history_end(struct history *h, const char *why, int64_t now_us);
 
 /* A node has left by itself; it has joined. `node` is "host/pid/local id". */
-void history_leave(struct history *h, const char *node);
+void history_leave(struct history *h, const char *node, int64_t now_us);
 void history_join(struct history *h, const char *node, bool waits);
 
 /* A node was lost. `peer` may be NULL. */

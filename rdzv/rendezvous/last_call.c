@@ -71,15 +71,31 @@ void last_call_end(struct step *s)
     note->reason = "all nodes that are connected have joined, as many as the round is to have";
 }
 
-void last_call_begun(struct step *s, const struct agent *by)
+static bool is_new(const struct run_view *v)
+{
+    return !v->before.has_deadline || v->before.deadline_us != v->state.deadline_us;
+}
+
+/* The latest time that it may be, by the agent's clock. */
+static int64_t latest_us(const struct step *s, const struct agent *by)
 {
     uint64_t wait_ms = s->run->settings->regroup_wait_ms;
-    int64_t most_us;
+    int64_t now_us;
 
     if (wait_ms == 0 || wait_ms > INT64_MAX / 2000 || !s->run->view.has_completed ||
-        !is_in_last_call(s) || !step_agent_time(s, by, &most_us))
+        !step_agent_time(s, by, &now_us))
+        return INT64_MAX;
+    return now_us + (int64_t)wait_ms * 1000;
+}
+
+void last_call_begun(struct step *s, const struct agent *by)
+{
+    int64_t set_us = s->run->view.state.deadline_us, most_us, deadline_us;
+
+    if (!is_in_last_call(s) || !is_new(&s->run->view))
         return;
-    most_us += (int64_t)wait_ms * 1000;
-    if (s->run->view.state.deadline_us > most_us)
-        put_deadline(s, most_us);
+    most_us = latest_us(s, by);
+    deadline_us = skew_deadline(by, set_us < most_us ? set_us : most_us);
+    if (deadline_us != set_us)
+        put_deadline(s, deadline_us);
 }

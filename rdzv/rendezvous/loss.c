@@ -8,8 +8,8 @@
  * collective until that times out. What torch's agents do look at is whether a node waits to be let
  * in: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
  * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
- * set when a node waits anyhow, or once an agent's workers have ended well: the others are about
- * to. */
+ * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
+ * ended well: the others are about to. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -64,11 +64,26 @@ static bool somebody_waits(const struct torch_state *state)
     return false;
 }
 
-/* True: those who are left in this complete round have to meet again, and do not know it. */
-static bool should_tell(const struct run *run, const struct torch_state *state)
+/* True: those who are left in this complete round cannot go on without the others. */
+static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
     return state->complete && !state->closed && run->finishing_round != state->round &&
-           run->agent_count > 0 && torch_state_participants(state) > 0 && !somebody_waits(state);
+           run->agent_count > 0 && torch_state_participants(state) > 0;
+}
+
+/* True: and they do not know it. */
+static bool should_tell(const struct run *run, const struct torch_state *state)
+{
+    return have_to_meet(run, state) && !somebody_waits(state);
+}
+
+/* True: this round was completed with more nodes. */
+static bool lacks_participants(const struct run *run, const struct torch_state *state)
+{
+    const struct run_view *v = &run->view;
+
+    return v->has_completed && v->last_completed.round == state->round &&
+           torch_state_participants(state) < torch_state_participants(&v->last_completed);
 }
 
 static void set_mark(struct torch_state *next)
@@ -86,12 +101,12 @@ static void tell_survivors(struct step *s, const char *why)
     note->number = torch_state_participants(&s->run->view.state);
     note->reason = why;
     s->out->counters.restarts_asked++;
-    owed_keys_put(s);
 }
 
 /* --- A node whose connection has ended. --- */
 
-/* Another connection of the same node: a clone of the agent's store, or its successor. */
+/* Another connection of the same node: a clone of the agent's store, or its successor. One that is
+ * away, or has another clock, was its predecessor, and nobody has heard of it since. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     struct agent *a;
@@ -99,7 +114,8 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
     if (!gone->is_listed)
         return true;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a != gone && a->has_node && torch_node_compare(&a->node, &gone->node) == 0)
+        if (a != gone && a->has_node && !a->away && skew_is_same(a, gone) &&
+            torch_node_compare(&a->node, &gone->node) == 0)
             return run_list_again(run, gone, a);
     }
     return false;
@@ -119,25 +135,33 @@ void loss_take_out(struct torch_state *state, struct torch_node *node)
         state->round++;
 }
 
-/* Puts the state without the nodes that are lost; `tell`: those who are left are told, if they have
- * to be. */
-static void put_without(struct step *s, struct torch_state *next, bool tell, const char *why)
+/* Puts the state without the nodes that are lost. `missed`: those who are left cannot go on; they
+ * are told, if nobody waits, and get what the lost ones owe them. */
+static void put_without(struct step *s, struct torch_state *next, bool missed, const char *why)
 {
-    tell = tell && should_tell(s->run, next);
+    bool meet = missed && have_to_meet(s->run, next);
+    bool tell = meet && !somebody_waits(next);
+
     if (tell)
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
-    if (step_put_state(s, next, 0) && tell)
+    if (!step_put_state(s, next, 0))
+        return;
+    if (tell)
         tell_survivors(s, why);
+    if (meet)
+        owed_keys_put(s);
 }
 
+/* One that waits is missed, too, when it was what told the others of one that is lost. */
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    bool tell = node->participant && s->run->settings->restart_on_loss != RESTART_NEVER;
+    bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
 
     loss_take_out(next, node);
-    put_without(s, next, tell, "the connection of one of them has ended");
+    put_without(s, next, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
+                "the connection of one of them has ended");
 }
 
 void loss_on_disconnect(struct step *s, struct agent *gone)
@@ -233,7 +257,7 @@ void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     struct torch_state next;
-    bool tell = false;
+    bool missed = false;
 
     if (run->settings->silent_node_ms == 0 || !step_is_open(s) ||
         run->finishing_round == run->view.state.round || !is_any_overdue(s) ||
@@ -243,10 +267,11 @@ void loss_drop_silent(struct step *s)
         if (!is_overdue(s, &next.nodes[i]))
             continue;
         note_silent(s, &next.nodes[i]);
-        tell = tell || next.nodes[i].participant;
+        missed = missed || next.nodes[i].participant ||
+                 (next.nodes[i].waiting && lacks_participants(run, &next));
         loss_take_out(&next, &next.nodes[i]);
     }
-    put_without(s, &next, tell && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
+    put_without(s, &next, missed && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
                 "one of them is silent for --silent-node-timeout");
     torch_state_free(&next);
 }
@@ -256,13 +281,11 @@ void loss_drop_silent(struct step *s)
 /* True: the others have presumed one of them dead, or are about to. */
 static bool misses_a_node(const struct step *s)
 {
-    const struct torch_state *state = &s->run->view.state;
+    const struct run_view *v = &s->run->view;
 
-    if (!s->run->view.has_completed || s->run->view.last_completed.round != state->round)
+    if (!v->has_completed || v->last_completed.round != v->state.round)
         return false;
-    if (torch_state_participants(state) < torch_state_participants(&s->run->view.last_completed))
-        return true;
-    return presence_misses_heartbeats(s);
+    return lacks_participants(s->run, &v->state) || presence_misses_heartbeats(s);
 }
 
 void loss_on_tick(struct step *s)
@@ -281,8 +304,6 @@ void loss_on_tick(struct step *s)
             run->settings->silent_restart_ms ||
         !step_read_state(s, &next))
         return;
-    set_mark(&next);
-    if (step_put_state(s, &next, 0))
-        tell_survivors(s, "one of them is silent for --silent-restart");
+    put_without(s, &next, true, "one of them is silent for --silent-restart");
     torch_state_free(&next);
 }

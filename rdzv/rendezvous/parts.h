@@ -22,6 +22,9 @@ struct slice shown_make(struct step *s, struct agent *a);
 void shown_answer(struct step *s, struct agent *a);
 /* Answers it with the value, in its own clock if that is wrong. */
 void shown_answer_whole(struct step *s, struct agent *a);
+/* Answers a write that was not put as it is: the same; or, if the agent is about to read its rank
+ * in a round that has lost a node since, with the round as it was completed. */
+void shown_answer_newest(struct step *s, struct agent *a);
 /* The agent looks at the state. */
 void shown_look(struct step *s, struct agent *a);
 /* The agent asks for a key of that round. */
@@ -43,9 +46,13 @@ bool shown_joining(struct step *s, struct agent *a, struct slice *text);
 
 /* What an agent is shown to which the other nodes are but a number: one that is about to join,
  * whose node is `own` if it waits, and one of the complete round that looks for its rank. The texts
- * live as long as the outputs. False: no memory. */
-bool crowd_show_joining(struct step *s, const struct torch_node *own, struct slice *text);
+ * live as long as the outputs, or until the next one. False: no memory. */
+bool crowd_show_joining(struct step *s, const struct agent *a, const struct torch_node *own,
+                        struct slice *text);
 bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text);
+/* No more agents are about to join this round; or that one does not exist any more. */
+void crowd_drop(struct run *run);
+void crowd_forget(struct run *run, const struct agent *a);
 /* True: the agent was shown the first of these, and is answered, or held. */
 bool crowd_write(struct step *s, const struct policy_event *event);
 
@@ -57,6 +64,8 @@ struct wish;
 void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The same, if there is one in what it wants to write. */
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
+/* They may be on one machine. */
+bool skew_is_same(const struct agent *a, const struct agent *b);
 /* The agent no longer exists. */
 void skew_forget(struct step *s, struct agent *a);
 /* True: the agent is to see this text and not the value, which has times of other clocks. It lives
@@ -65,8 +74,8 @@ bool skew_show(struct step *s, struct agent *a, struct slice *text);
 /* Moves back what the agent has made of such a text. False: it has seen other times than those that
  * there are, and is to be refused. */
 bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
-/* The agent has written the state. */
-void skew_note_deadline(struct step *s, const struct agent *a);
+/* A deadline that the agent has set, by our clock. */
+int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
 
 /* --- closing.c --- */
 
@@ -127,7 +136,8 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 bool presence_misses_heartbeats(const struct step *s);
 /* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
-/* A participant has one, as of the last second. */
+/* A participant has one; the second: as of the last second. */
+bool presence_is_one_silent(const struct step *s);
 bool presence_is_any_silent(struct step *s);
 /* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
@@ -157,7 +167,8 @@ void owed_keys_put(struct step *s);
 
 /* Ends the last call if no node is missing. */
 void last_call_end(struct step *s);
-/* That agent has set the deadline: --regroup-wait may shorten it. */
+/* That agent has written the state, and may have set the deadline: it is put by our clock, and
+ * --regroup-wait may shorten it. */
 void last_call_begun(struct step *s, const struct agent *by);
 
 /* --- repair.c --- */

@@ -124,6 +124,7 @@ static void restored(struct step *s, const struct policy_event *event)
 {
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
+    s->run->awaits_agents = event->agents_return;
     loss_clear_mark(s);
     if (!event->agents_return)
         loss_on_restore(s);
@@ -147,6 +148,7 @@ static void drop_absent(struct step *s)
 static void returned(struct step *s, const struct policy_event *event)
 {
     (void)event;
+    s->run->awaits_agents = false;
     s->run->has_absent = true;
     drop_absent(s);
 }

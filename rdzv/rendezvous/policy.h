@@ -13,7 +13,7 @@
  *    owed_keys.c); one that is connected is not presumed dead (presence.c);
  *  - the last call ends when no node is missing (last_call.c);
  *  - while a round is complete, an agent is shown of the state what concerns it (shown.c,
- *    shown_write.c); of a large one that it joins, how many there are (crowd.c);
+ *    shown_write.c); of a large one that it joins, how many have joined (crowd.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);
  *  - notes tell what happened to which node (explain.c).

@@ -134,7 +134,7 @@ bool presence_misses_heartbeats(const struct step *s)
     return false;
 }
 
-static bool find_silent(const struct step *s)
+bool presence_is_one_silent(const struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
 
@@ -150,7 +150,7 @@ bool presence_is_any_silent(struct step *s)
     struct run *run = s->run;
 
     if (clock_elapsed_ms(run->silent_checked_ms, s->now->ms) >= 1000) {
-        run->is_any_silent = find_silent(s);
+        run->is_any_silent = presence_is_one_silent(s);
         run->silent_checked_ms = s->now->ms;
     }
     return run->is_any_silent;

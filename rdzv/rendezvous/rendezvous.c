@@ -10,7 +10,7 @@
 #include "store/xalloc.h"
 
 #define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
-#define CROWD_LEAST        16  /* of fewer participants the state is short, and says who they are */
+#define CROWD_LEAST        16  /* of fewer nodes the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -378,7 +378,7 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
             key_changed(home, command->key);
     } else if (command->picks == NULL) {
         keys_set(home, command->items);
-    } else if (command->picks->has_grouped) {
+    } else if (command->picks->grouped > 0) {
         picks_set(home, command->picks, command->items);
     }
 }
@@ -409,7 +409,7 @@ __attribute__((noinline)) static size_t runs_made(const struct rendezvous_space 
             made += makes_run(home, key);
         return made;
     }
-    for (size_t i = 0; picks->has_grouped && made < most && i < picks->count; i++)
+    for (size_t i = 0; picks->grouped > 0 && made < most && i < picks->count; i++)
         made += entry_makes_run(home, picks->entries[i]);
     return made;
 }

@@ -22,7 +22,7 @@ struct policy_settings {
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
     bool agent_views;        /* agents of a complete round are shown what concerns them */
-    size_t crowd_least; /* of so many participants agents that join are shown the number: crowd.c */
+    size_t crowd_least;      /* of so many nodes agents that join are shown the number: crowd.c */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -78,10 +78,11 @@ struct agent {
     int64_t skew_us;         /* 0: nothing */
 
     /* What it is shown in place of the state: see shown.c. */
-    uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
-                              there; 0: none */
-    uint64_t has_seen;     /* the same: it has been shown that the round is complete */
-    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
+    uint64_t has_ranks_of;  /* a completed round, by view.completions: it has read who it is in
+                               there; 0: none */
+    uint64_t has_seen;      /* the same: it has been shown that the round is complete */
+    uint64_t saw_completed; /* the same: it has been shown how the round was completed */
+    uint64_t has_left;      /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
     bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
     uint64_t shown_changes;  /* view.changes then */
@@ -94,6 +95,7 @@ TAILQ_HEAD(agent_list, agent);
 struct write_slot {
     struct agent *holder; /* knows the newest state and is about to write; NULL: no agent */
     struct agent_list queue;
+    size_t queued; /* how many */
     uint64_t granted_ms;
     uint64_t deadline_ms; /* the holder loses the slot then */
     uint64_t usual_us;    /* what agents of this run need */
@@ -110,6 +112,14 @@ struct worker_endpoint {
     enum worker_store_placement pending; /* decided while the space had no room for it */
     const char *pending_reason;
     bool pending_open; /* the same: a worker store for the newest round */
+};
+
+/* What was last shown of a crowd, for all who are shown the same: see crowd.c. */
+struct crowd_text {
+    struct slice text;         /* owned; ptr NULL: none */
+    uint64_t changes;          /* view.changes then */
+    const struct agent *agent; /* whose node is in it; NULL: no agent's */
+    int64_t heartbeat_us;      /* of that node */
 };
 
 /* One of the agents is shown the whole state, and not all: see shown.c. */
@@ -129,10 +139,11 @@ struct run {
     struct table by_node; /* agents that have a node; of two with one node, the later */
     bool idle;            /* no agent is connected, since `idle_since_ms` */
     uint64_t idle_since_ms;
-    bool ending;       /* it is being forgotten on request: no node is missed */
-    bool has_absent;   /* all agents that come back after a start have done so; who they are, they
-                          have yet to say */
-    bool reached_max;  /* the last round was completed by the node that made it MAX */
+    bool ending;        /* it is being forgotten on request: no node is missed */
+    bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
+    bool has_absent;    /* all agents that come back after a start have done so; who they are, they
+                           have yet to say */
+    bool reached_max;   /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
@@ -140,11 +151,11 @@ struct run {
     struct turn completer;     /* who is to complete the round */
     struct turn pruner;        /* who is to presume the silent dead */
     size_t skewed;             /* how many agents have a skew */
-    int64_t deadline_skew_us;  /* of the agent that has set the deadline */
     uint64_t beats_since_ms;   /* view.has_beats: since then */
     bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;
     struct write_slot slot;
+    struct crowd_text crowd;
     struct worker_endpoint endpoint;
 };
 
@@ -180,6 +191,7 @@ void run_list(struct run *run, struct agent *a);
 /* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 
-/* Parts of run_init() and run_fini(), in cas_queue.c and worker_store.c. */
+/* Parts of run_init() and run_fini(), in cas_queue.c, crowd.c and worker_store.c. */
 void cas_queue_init(struct write_slot *slot);
+void crowd_fini(struct crowd_text *crowd);
 void worker_store_fini(struct worker_endpoint *e);

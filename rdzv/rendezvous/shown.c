@@ -13,8 +13,9 @@
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
  * participant that has not seen the complete round yet when another one is lost sees it once as it
  * was completed, and takes its rank from that: of one that is not below the number of nodes torch
- * makes an IndexError. An agent that is none of the run's nodes, and does not know it (presence.c),
- * is shown a complete round for which a node waits: then it joins anew.
+ * 1.13 makes an IndexError. So does one that was frozen, and writes by what it knew before. An
+ * agent that is none of the run's nodes, and does not know it (presence.c), is shown a complete
+ * round for which a node waits: then it joins anew.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -78,18 +79,16 @@ static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
+/* Also with few participants, while all others wait for the round: the state has all of them. */
 static bool is_crowd(const struct step *s)
 {
-    return s->run->view.participants >= s->run->settings->crowd_least;
+    return s->run->view.state.count >= s->run->settings->crowd_least;
 }
 
-static enum place place_of_participant(const struct step *s, const struct agent *a,
-                                       const struct torch_node *own)
+static enum place place_of_participant(const struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
-    if (a->has_seen != v->completions && has_lost_one(v, own))
-        return PLACE_COMPLETED;
     if (waits_in_vain(s, waiting_node(v)))
         return PLACE_WHOLE;
     if (a->has_ranks_of == v->completions)
@@ -120,8 +119,7 @@ static bool is_to_complete(struct step *s, const struct agent *a)
     int64_t late_us;
 
     if (!state->has_deadline ||
-        __builtin_sub_overflow(s->now->wall_ns / 1000, state->deadline_us, &late_us) ||
-        __builtin_add_overflow(late_us, run->deadline_skew_us, &late_us) || late_us < 0)
+        __builtin_sub_overflow(s->now->wall_ns / 1000, state->deadline_us, &late_us) || late_us < 0)
         return false;
     return has_turn(s, &run->completer, a, COMPLETER_MS) ||
            (late_us > CLOCKS_US && late_us < CLOCKS_US * 20);
@@ -143,34 +141,43 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
     const struct run_view *v = &s->run->view;
 
     if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed || !is_crowd(s) ||
-        (own == NULL && v->waiting != 0) || presence_is_any_silent(s))
+        presence_is_any_silent(s))
         return PLACE_WHOLE;
     return own == NULL || (own->has_heartbeat && !own->participant && !own->redundant)
                ? PLACE_JOINING
                : PLACE_WHOLE;
 }
 
+/* It is to read its rank in the round as it was, also without agent_views. */
+static bool missed_the_completion(const struct run_view *v, const struct agent *a,
+                                  const struct torch_node *own)
+{
+    return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
+           !own->redundant && a->has_seen != v->completions && has_lost_one(v, own);
+}
+
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
-    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats || v->unread ||
-        !v->is_state)
+    if (v->unread || !v->is_state)
+        return PLACE_WHOLE;
+    if (missed_the_completion(v, a, own))
+        return PLACE_COMPLETED;
+    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats)
         return PLACE_WHOLE;
     if (presence_is_stranger(s, a))
         return PLACE_STRANGER;
-    if (v->participants == 0)
-        return PLACE_WHOLE;
     if (!v->state.complete && (own == NULL || own->waiting))
         return place_of_joining(s, a, own);
-    if (!a->is_listed)
+    if (v->participants == 0 || !a->is_listed)
         return PLACE_WHOLE;
     if (!v->state.complete)
         return place_of_joined(s, a, own);
     if (own != NULL && own->redundant)
         return PLACE_WHOLE;
     if (own != NULL && own->participant)
-        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a, own);
+        return own->waiting ? PLACE_WHOLE : place_of_participant(s, a);
     if (v->state.closed || is_to_prune(s, a))
         return PLACE_WHOLE;
     if (own != NULL && own->waiting)
@@ -267,6 +274,7 @@ void shown_drop(struct agent *a)
 
 void shown_forget(struct step *s, const struct agent *a)
 {
+    crowd_forget(s->run, a);
     if (s->run->completer.agent == a)
         s->run->completer.agent = NULL;
     if (s->run->pruner.agent == a)
@@ -304,7 +312,7 @@ static struct slice make_crowd(struct step *s, struct agent *a, enum place place
                                const struct torch_node *own)
 {
     struct slice text;
-    bool ok = place == PLACE_JOINING ? crowd_show_joining(s, own, &text)
+    bool ok = place == PLACE_JOINING ? crowd_show_joining(s, a, own, &text)
                                      : crowd_show_ranked(s, own, &text);
 
     shown_drop(a);
@@ -332,6 +340,8 @@ struct slice shown_make(struct step *s, struct agent *a)
     free(text);
     if (!ok)
         return (struct slice){0};
+    if (place == PLACE_COMPLETED)
+        a->saw_completed = v->completions;
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;
@@ -339,22 +349,23 @@ struct slice shown_make(struct step *s, struct agent *a)
 
 /* --- Answers. --- */
 
-void shown_answer_whole(struct step *s, struct agent *a)
-{
-    struct slice text;
-
-    step_put_beats(s);
-    if (skew_show(s, a, &text))
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
-    else
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
-}
-
 /* It is answered. */
 static void note_seen(const struct step *s, struct agent *a)
 {
     if (s->run->view.is_state && s->run->view.state.complete)
         a->has_seen = s->run->view.completions;
+}
+
+void shown_answer_whole(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    note_seen(s, a);
+    step_put_beats(s);
+    if (skew_show(s, a, &text))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    else
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
 }
 
 void shown_answer(struct step *s, struct agent *a)
@@ -368,6 +379,28 @@ void shown_answer(struct step *s, struct agent *a)
     }
     shown_drop(a);
     shown_answer_whole(s, a);
+}
+
+/* It has written relative to a round that was not complete, or that it took for over, since it was
+ * frozen meanwhile: it finds its rank in the answer, whatever it was shown before. */
+static bool is_about_to_read_rank(struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = own_node(s, a);
+
+    if (!v->state.complete || own == NULL || !own->participant ||
+        a->has_ranks_of == v->completions || a->saw_completed == v->completions)
+        return false;
+    a->has_seen = 0;
+    return place_of(s, a, own) == PLACE_COMPLETED;
+}
+
+void shown_answer_newest(struct step *s, struct agent *a)
+{
+    if (is_about_to_read_rank(s, a))
+        shown_answer(s, a);
+    else
+        shown_answer_whole(s, a);
 }
 
 bool shown_joining(struct step *s, struct agent *a, struct slice *text)

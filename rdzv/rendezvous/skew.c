@@ -6,7 +6,8 @@
  * does no harm, and is taken for the network. An agent beyond that is shown the whole state in its
  * own clock, and so are the others while it is in there: each heartbeat and the deadline are moved
  * by the difference of the two clocks. What the agent writes is moved back. The value itself has
- * times as torch would have put them there.
+ * heartbeats as torch would have put them there, and the deadline by our clock (last_call.c): it
+ * outlives the agent that has set it, and a start of the daemon.
  *
  * The clock of an agent that starts is not known before its first heartbeat. Until then all nodes
  * that live have heartbeats in what it is shown that are not too old by any clock. */
@@ -27,6 +28,11 @@ static bool is_near(int64_t a, int64_t b)
     int64_t apart;
 
     return !__builtin_sub_overflow(a, b, &apart) && apart <= SKEW_STEP_US && apart >= -SKEW_STEP_US;
+}
+
+bool skew_is_same(const struct agent *a, const struct agent *b)
+{
+    return is_near(a->skew_us, b->skew_us);
 }
 
 static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
@@ -121,9 +127,14 @@ static int64_t beat_seen(const struct step *s, const struct agent *a, const stru
     return moved(node->heartbeat_us, skew_of(s->run, node), a->skew_us);
 }
 
-static int64_t deadline_seen(const struct run *run, const struct agent *a, int64_t deadline_us)
+static int64_t deadline_seen(const struct agent *a, int64_t deadline_us)
 {
-    return moved(deadline_us, run->deadline_skew_us, a->sees_far ? 0 : a->skew_us);
+    return moved(deadline_us, 0, a->sees_far ? 0 : a->skew_us);
+}
+
+int64_t skew_deadline(const struct agent *a, int64_t deadline_us)
+{
+    return moved(deadline_us, a->skew_us, 0);
 }
 
 /* True: some are other times now. */
@@ -139,7 +150,7 @@ static bool move_times(const struct step *s, const struct agent *a, struct torch
         node->heartbeat_us = us;
     }
     if (state->has_deadline) {
-        int64_t us = deadline_seen(s->run, a, state->deadline_us);
+        int64_t us = deadline_seen(a, state->deadline_us);
 
         any = any || us != state->deadline_us;
         state->deadline_us = us;
@@ -152,8 +163,7 @@ static bool may_apply(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
 
-    return run->view.is_state && a->is_introduced &&
-           (a->sees_far || run->skewed != 0 || a->skew_us != 0 || run->deadline_skew_us != 0);
+    return run->view.is_state && a->is_introduced && (a->sees_far || run->skewed != 0);
 }
 
 enum seen { SEEN_AS_IT_IS, SEEN_MOVED, SEEN_NO_MEMORY };
@@ -191,7 +201,7 @@ static void restore_deadline(const struct run *run, const struct agent *a, struc
     const struct torch_state *now = &run->view.state;
 
     if (to->has_deadline && now->has_deadline &&
-        to->deadline_us == deadline_seen(run, a, now->deadline_us))
+        to->deadline_us == deadline_seen(a, now->deadline_us))
         to->deadline_us = now->deadline_us;
 }
 
@@ -272,14 +282,4 @@ void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
                            : torch_merge_writer(wish->from, &wish->to);
     if (node != NULL)
         skew_learn(s, a, node->heartbeat_us);
-}
-
-void skew_note_deadline(struct step *s, const struct agent *a)
-{
-    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-
-    if (!state->has_deadline)
-        s->run->deadline_skew_us = 0;
-    else if (!before->has_deadline || before->deadline_us != state->deadline_us)
-        s->run->deadline_skew_us = a->skew_us;
 }

@@ -1,7 +1,6 @@
 /* Outputs of the policy, and the commands among them, which change the view as well. See step.h. */
 #include "rdzv/rendezvous/step.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* Memory that lives as long as the outputs of a step. */
@@ -19,14 +18,7 @@ bool step_read_state(const struct step *s, struct torch_state *out)
 {
     const struct run_view *v = &s->run->view;
 
-    if (!v->is_state || torch_state_read(s->value, out) != TORCH_STATE_OK)
-        return false;
-    if (v->has_beats) {
-        assert(out->count == v->state.count);
-        for (size_t i = 0; i < out->count; i++)
-            out->nodes[i].heartbeat_us = v->state.nodes[i].heartbeat_us;
-    }
-    return true;
+    return v->is_state && !v->unread && torch_state_copy(&v->state, out);
 }
 
 /* --- Outputs. --- */
@@ -131,9 +123,10 @@ static void take_room(struct step *s, size_t before, size_t after)
         s->room = s->room + before - after;
 }
 
-bool step_put_value(struct step *s, struct slice value)
+/* False: the space is full. */
+static bool put_text(struct step *s, struct slice value)
 {
-    struct run_view *v = &s->run->view;
+    const struct run_view *v = &s->run->view;
     size_t before = s->value.ptr == NULL ? 0 : s->value.len;
     size_t after = value.len + (s->value.ptr == NULL ? s->now->key_cost + v->node.key.len : 0);
     struct policy_output *put;
@@ -145,7 +138,14 @@ bool step_put_value(struct step *s, struct slice value)
     put->key = v->node.key;
     put->value = value;
     s->value = value.ptr == NULL ? slice_str("") : value;
-    run_view_update(v, value);
+    return true;
+}
+
+bool step_put_value(struct step *s, struct slice value)
+{
+    if (!put_text(s, value))
+        return false;
+    run_view_update(&s->run->view, value);
     return true;
 }
 
@@ -153,7 +153,10 @@ bool step_put_state(struct step *s, const struct torch_state *next, size_t sent)
 {
     struct slice text;
 
-    return step_write_state(s, next, s->value.len + sent, &text) && step_put_value(s, text);
+    if (!step_write_state(s, next, s->value.len + sent, &text) || !put_text(s, text))
+        return false;
+    run_view_adopt(&s->run->view, text, next);
+    return true;
 }
 
 /* --- Heartbeats. --- */

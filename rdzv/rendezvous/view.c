@@ -36,12 +36,12 @@ bool run_view_has_record(const struct run_view *v)
     return v->record.placement != WORKER_STORE_UNKNOWN || v->record.worker_store != 0;
 }
 
-/* The value is read again rather than copied: a completed round is rare. False: no memory. */
-static bool note_completed(struct run_view *v, struct slice value)
+/* False: no memory. */
+static bool note_completed(struct run_view *v, const struct torch_state *state)
 {
-    struct torch_state completed = {0};
+    struct torch_state completed;
 
-    if (torch_state_read(value, &completed) != TORCH_STATE_OK)
+    if (!torch_state_copy(state, &completed))
         return false;
     torch_state_free(&v->last_completed);
     v->last_completed = completed;
@@ -71,6 +71,26 @@ static size_t first_waiting(const struct torch_state *state)
     return 0;
 }
 
+/* Takes the state: what a value says that is none has no nodes. */
+static void take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
+{
+    v->has_beats = false;
+    v->unread = next.complete && !(v->state.complete && v->state.round == next.round) &&
+                !note_completed(v, &next);
+    if (v->unread) {
+        torch_state_free(&next);
+        return;
+    }
+    v->is_state = is_state;
+    v->exists = v->is_state || is_sentinel(value) || run_view_has_record(v);
+    torch_state_free(&v->before);
+    v->before = v->state;
+    v->state = next;
+    v->waiting = first_waiting(&v->state);
+    v->participants = torch_state_participants(&v->state);
+    forget_unkept_round(v);
+}
+
 void run_view_update(struct run_view *v, struct slice value)
 {
     struct torch_state next = {0};
@@ -83,22 +103,25 @@ void run_view_update(struct run_view *v, struct slice value)
         return;
     }
     status = torch_state_read(value, &next);
-    v->unread = status == TORCH_STATE_NO_MEMORY;
-    if (next.complete && !(v->state.complete && v->state.round == next.round) &&
-        !note_completed(v, value)) {
-        torch_state_free(&next);
+    if (status == TORCH_STATE_NO_MEMORY)
         v->unread = true;
+    else
+        take(v, value, next, status == TORCH_STATE_OK);
+}
+
+void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state)
+{
+    struct torch_state next;
+
+    if (value.len > TORCH_STATE_MAX || !torch_state_copy(state, &next)) {
+        run_view_update(v, value);
+    } else if (!torch_state_settle(&next)) {
+        torch_state_free(&next);
+        run_view_update(v, value);
+    } else {
+        v->changes++;
+        take(v, value, next, true);
     }
-    if (v->unread)
-        return;
-    v->is_state = status == TORCH_STATE_OK;
-    v->exists = v->is_state || is_sentinel(value) || run_view_has_record(v);
-    torch_state_free(&v->before);
-    v->before = v->state;
-    v->state = next;
-    v->waiting = first_waiting(&v->state);
-    v->participants = torch_state_participants(&v->state);
-    forget_unkept_round(v);
 }
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)

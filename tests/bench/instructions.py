@@ -312,9 +312,11 @@ CASES = {
 # --- Counting. ---
 
 def count(daemon, case, requests, out):
-    """The instructions of the daemon's loop, from its first iteration to its last."""
+    """The instructions of the daemon's loop, from its first iteration to its last, without what it
+    does each second or each 10 ms: on a busy machine, that would be the larger part."""
     os.environ["RDZVD"] = daemon
     wrapper = ("valgrind", "--tool=callgrind", "--toggle-collect=server_run",
+               "--toggle-collect=on_tick", "--toggle-collect=heap_trim",
                "--callgrind-out-file=" + out)
     with servers.Rdzvd(wrapper=wrapper) as rdzvd:
         client = CASES[case](rdzvd.port)

@@ -419,6 +419,47 @@ def appends(s):
 
 
 @case()
+def appends_to_held(s):
+    """Small APPENDs to a large value that somebody has asked for each time and not read, so that it has to
+    be copied."""
+    peers, size = [s.peer() for _ in range(4)], s.of(7 * MIB)
+    peers[0].set(b"held", b"v" * size)
+    peers[0].ping()
+    request = (agents.get_request(b"held") + b"\x09" + agents.text(b"held") + agents.text(b"x")) * 6
+    yield "6 GETs and APPENDs by each of %d clients, to a value of %d bytes" % (len(peers), size)
+    for peer in peers:
+        peer.send(request)
+    for_all(lambda peer: take(peer.socket, 6 * size), peers)
+
+
+@case()
+def delete_large(s):
+    """DELETEs of large values in one segment."""
+    peer, size, count = s.peer(), s.of(7 * MIB), s.of(40)
+    for i in range(count):
+        peer.set(b"large/%d" % i, b"v" * size)
+    peer.ping()
+    request = b"".join(b"\x08" + agents.text(b"large/%d" % i) for i in range(count))
+    yield "%d DELETEs of values of %d bytes, %d bytes" % (count, size, len(request))
+    peer.send(request)
+    take(peer.socket, 8 * count)
+
+
+@case()
+def add_to_blanks(s):
+    """Many clients ADD to a value of blanks without an end. It is no number, so each of them goes."""
+    peers = [s.peer() for _ in range(s.of(300))]
+    peers[0].set(b"blanks", b" " * s.of(8 * MIB - 1000))
+    peers[0].ping()
+    yield "an ADD by each of %d clients, to a value of 8 MB of blanks" % len(peers)
+    for peer in peers:
+        peer.send(b"\x04" + agents.text(b"blanks") + struct.pack("<q", 1))
+    for peer in peers:
+        if peer.socket.recv(1):
+            raise AssertionError("blanks are no number")
+
+
+@case()
 def passwords(s):
     """Requests with wrong passwords in one segment."""
     s.ask("PUT", "/v2/auth/users/root", b'{"user":"root","password":"p"}')
@@ -590,6 +631,42 @@ def check_many(s):
 
 
 @case()
+def check_queues(s):
+    """CHECK of as many queues as it may have, while another queue comes and goes."""
+    peer, other, count = s.peer(), s.peer(), s.of(KEYS_MAX)
+    names = [b"queue/%d" % (i * 524287 % count) for i in range(count)]
+    for first in range(0, count, 10000):
+        peer.send(b"".join(b"\x0e" + agents.text(name) + agents.text(b"v")
+                           for name in names[first:first + 10000]))
+    peer.ping()
+    names.sort()
+    request, ended = keys_request(b"\x05", names), threading.Event()
+    flap = b"\x0e" + agents.text(b"other") + agents.text(b"v") + b"\x0f" + agents.text(b"other")
+
+    def come_and_go():
+        while not ended.is_set():
+            other.send(flap)
+            take(other.socket, 17)
+
+    yield "10 CHECKs of %d queues, %d bytes each, and a queue that comes and goes" % (
+        count, len(request))
+    flapper = threading.Thread(target=come_and_go)
+    flapper.start()
+    for _ in range(10):
+        cold(s)
+        peer.send(request)
+        peer.socket.settimeout(None)
+        peer.expect(b"\0")
+    ended.set()
+    flapper.join()
+    yield
+    for first in range(0, count, 10000):
+        part = names[first:first + 10000]
+        peer.send(b"".join(b"\x0f" + agents.text(name) for name in part))
+        take(peer.socket, 17 * len(part))
+
+
+@case()
 def check_long(s):
     """CHECK of long keys, which all exist."""
     yield from many(s, b"\x05", lambda i: name_of(i % s.of(1000), 1000), lambda _: 1)
@@ -660,6 +737,24 @@ def set_many(s):
         peer.ping()
     yield
     delete(peer, (b"new/%d/%d" % (i, k) for i in range(5) for k in range(count)))
+
+
+@case()
+def set_many_of_run(s):
+    """The same of as many keys of a run as it may have, each of which looks as if it were of three
+    others, too; new ones and then old ones."""
+    peer, count, state = s.peer(), s.of(4096), ts.State()
+    state.participants[ts.Node("node", 1, 0)] = 0
+    peer.set(RUN + b"job", ts.dumps(state))
+    keys = [RUN + b"job.0/%d.1/%d.2/%d.3/" % (k % 1000, k, k) for k in range(count)]
+    yield "10 MULTI_SETs of %d keys of one run" % count
+    for _ in range(10):
+        cold(s)
+        peer.send(b"\x0b" + struct.pack("<Q", count) +
+                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.ping()
+    yield
+    delete(peer, keys + [RUN + b"job"])
 
 
 def wakes(s, request, answer, count):

@@ -7,6 +7,7 @@ The daemon is $RDZVD, else that of build/; rdzvctl comes from the same build.
 """
 
 import contextlib
+import datetime
 import json
 import os
 import re
@@ -21,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
+import torch_state as ts  # noqa: E402
 from agents import Peer, meet, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
@@ -185,6 +187,101 @@ def watch_shows_it_again():
         daemon.stop()
         _, err = process.communicate(timeout=60)
         check(process.returncode == UNREACHABLE and "no rdzvd at" in err, err)
+
+
+@contextlib.contextmanager
+def running(daemon, *args):
+    process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, *args], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def line_with(process, words):
+    """The next line of its output that has them, and those before."""
+    found = []
+    while not found or words not in found[-1]:
+        found.append(process.stdout.readline())
+        if not found[-1]:
+            raise AssertionError("no %r in %s%s" % (words, found, process.stderr.read()))
+    return found
+
+
+def first_json(process):
+    text = ""
+    while True:
+        text += process.stdout.readline()
+        try:
+            return json.loads(text)
+        except ValueError:
+            check(process.poll() is None, text)
+
+
+@case
+def status_watches_what_is_new():
+    """Nothing is printed again while nothing is new; and what happens, at once."""
+    with job(["a", "b"]) as (daemon, agents):
+        for space in ([], ["--space", "default"]):
+            with running(daemon, "status", "-w", "-o", "json", *space) as process:
+                first = first_json(process)
+                check(first[0]["runs"][0]["missing_count"] == 0, first)
+        with running(daemon, "status", "JOB", "-w") as process:
+            line_with(process, "JOB")
+            agents[0].close()
+            line_with(process, "connection ended")
+            daemon.stop()
+            process.wait(60)
+            check(process.returncode == UNREACHABLE, process.returncode)
+            has(process.stderr.read(), "127.0.0.1:%d" % daemon.port)
+
+
+@case
+def status_that_is_watched_counts_a_last_call_down():
+    with Rdzvd() as daemon:
+        agent = meet(daemon.port, "JOB", ["a"])[0]
+        agent.leave()
+
+        def join(state):
+            state.participants[agent.node] = 0
+            state.deadline = ts.now() + datetime.timedelta(seconds=300)
+            agent.beat(state)
+
+        agent.write(join)
+        with running(daemon, "status", "-w") as process:
+            line_with(process, "s left")
+        agent.close()
+
+
+@case
+def monitor_prints_requests():
+    with Rdzvd(token_flag()) as daemon:
+        with running(daemon, "monitor", "--token-file", TOKEN, "-c", "3") as process:
+            peer = Peer(daemon.port)
+            for i in range(1000):  # it takes a moment until it is connected
+                peer.set(b"/key\x1b%d" % i, b"SECRET")
+                peer.ping()
+                if process.poll() is not None:
+                    break
+            out, err = process.communicate(timeout=60)
+            check(process.returncode == FINE, err)
+            has(out, "TIME", "OPERATION", "default", "127.0.0.1:")
+            check("SECRET" not in out and "\x1b" not in out, out)
+            rows = [line for line in out.splitlines()[1:] if "more requests" not in line]
+            check(len(rows) == 3 and all(" SET " in r or " PING " in r for r in rows), out)
+        with running(daemon, "monitor", "--token-file", TOKEN, "-c", "2", "-o", "json") as process:
+            for _ in range(1000):
+                peer.add(b"/n", 1)
+                if process.poll() is not None:
+                    break
+            found = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
+            check(len(found) == 2 and found[0]["operation"] == "ADD" and found[0]["key"] == "/n", found)
+        peer.close()
+        out, err = rdzvctl("monitor", server=daemon, code=REFUSED)
+        has(err, "--token-file")
+    rdzvctl("-s", "127.0.0.1:1", "monitor", code=UNREACHABLE)
 
 
 @case

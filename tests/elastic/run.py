@@ -795,38 +795,37 @@ def patiently(scene):
 
 @case
 def a_storm_of_stale_writers_takes_two_attempts_each():
-    def storm():
-        with daemon() as server:
-            agents = stale_agents(server, 50)
-            for a in agents:
-                a.attempts = 1
+    """But for those whose turn is over before they have written: while this machine stands still, one
+    turn after the other may pass, and each costs one attempt."""
+    with daemon() as server:
+        agents = stale_agents(server, 50)
+        for a in agents:
+            a.attempts = 1
+            a.wanted = join_value(a)
+            a.send(cas_request(a.key, a.seen, a.wanted))
+        ready = selectors.DefaultSelector()
+        for a in agents:
+            ready.register(a.socket, selectors.EVENT_READ, a)
+        left, passed_on, last = len(agents), 0, time.monotonic()
+        while left:
+            events = ready.select(20)
+            check(events, "%d agents were never answered" % left)
+            for event, _ in events:
+                now = time.monotonic()
+                passed_on, last = passed_on + int((now - last) / (SHORT_TURN * 0.7)), now
+                a = event.data
+                a.seen = a.blob()
+                if a.seen == a.wanted or a.finds_done(a.wanted):
+                    left -= 1
+                    continue
+                a.attempts += 1
                 a.wanted = join_value(a)
                 a.send(cas_request(a.key, a.seen, a.wanted))
-            ready = selectors.DefaultSelector()
-            for a in agents:
-                ready.register(a.socket, selectors.EVENT_READ, a)
-            left, slowest, last = len(agents), 0.0, time.monotonic()
-            while left:
-                events = ready.select(20)
-                check(events, "%d agents were never answered" % left)
-                for event, _ in events:
-                    a = event.data
-                    a.seen = a.blob()
-                    if a.seen == a.wanted or a.finds_done(a.wanted):
-                        left -= 1
-                        continue
-                    a.attempts += 1
-                    a.wanted = join_value(a)
-                    a.send(cas_request(a.key, a.seen, a.wanted))
-                    slowest = max(slowest, time.monotonic() - last)
-                    last = time.monotonic()
-            most = max(a.attempts for a in agents)
-            if most > 2 and slowest > SHORT_TURN * 0.7:
-                raise Slow("%d attempts, one step took %.3f s" % (most, slowest))
-            same([a.attempts for a in agents], [2] * 50, "attempts")
-            state = ts.loads(Peer(server.port).get(agents[0].key))
-            same(len(state.participants), 51, "all are in")
-    patiently(storm)
+        attempts = [a.attempts for a in agents]
+        check(min(attempts) == 2 and sum(attempts) <= 2 * 50 + passed_on,
+              "attempts: %s; at most %d turns were too short" % (attempts, passed_on))
+        state = ts.loads(Peer(server.port).get(agents[0].key))
+        same(len(state.participants), 51, "all are in")
 
 
 def held(server, count=2):

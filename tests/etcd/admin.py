@@ -14,7 +14,7 @@ PAGES = [
     "/v2/members/xyz", "/v2/members/8e9e05c52164694d", "/v2/members/leader/", "/v2/members/a/b",
     "/v2/stats/self", "/v2/stats/leader", "/v2/stats/store", "/v2/stats/self/", "/v2/stats",
     "/v2/stats/x", "/version", "/version/", "/health", "/health?exclude=NOSPACE", "/health/", "/v2",
-    "/v2/", "/v2/keysfoo", "/", "/nope", "/v2/machines/", "/v2/auth", "/v2/auth/", "/v2/auth/x",
+    "/v2/", "/v2/keysfoo", "/nope", "/v2/machines/", "/v2/auth", "/v2/auth/", "/v2/auth/x",
     "/v2/members?x=%zz", "/favicon.ico", "/v2/machines?a;b", "//version", "/./health",
     "/v2/../version", "/v2/keys/../members", "/Version", "/v2/Keys/a", "/v1/keys/a",
     "/debug/pprof/", "/v2/admin/config", "/leader", "/config",

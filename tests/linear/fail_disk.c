@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ struct page {
     volatile int64_t write_us;
     volatile int64_t writes_left; /* the write that makes this 0 writes half, and kills; 0: none */
     volatile int64_t failed;
+    volatile int64_t free_percent; /* so much of the file system is free; 0: what there is */
 };
 
 static struct page none;
@@ -85,4 +87,16 @@ int fdatasync(int fd)
     preload_next(&next, "fdatasync");
     pass(page->sync_us);
     return fails(page->sync_error) ? -1 : next(fd);
+}
+
+int statvfs(const char *path, struct statvfs *out)
+{
+    static int (*next)(const char *, struct statvfs *);
+    int result;
+
+    preload_next(&next, "statvfs64");
+    result = next(path, out);
+    if (result == 0 && page->free_percent != 0)
+        out->f_bavail = out->f_blocks * (fsblkcnt_t)page->free_percent / 100;
+    return result;
 }

@@ -13,7 +13,8 @@ from history import now
 from proxy import Proxy
 from servers import Rdzvd, free_port, rdzvd_binary
 
-FIELDS = ("write_error", "sync_error", "sync_us", "write_us", "writes_left", "failed")
+FIELDS = ("write_error", "sync_error", "sync_us", "write_us", "writes_left", "failed",
+          "free_percent")
 ENOSPC, EIO = 28, 5
 
 
@@ -38,7 +39,7 @@ class Disk:
             struct.pack_into("<q", self.page, 8 * FIELDS.index(name), value)
 
     def heal(self):
-        self.set(write_error=0, sync_error=0, sync_us=0, write_us=0, writes_left=0)
+        self.set(write_error=0, sync_error=0, sync_us=0, write_us=0, writes_left=0, free_percent=0)
 
 
 class Cluster:

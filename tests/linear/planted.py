@@ -59,8 +59,10 @@ BUGS = [
     Bug("a key that somebody waits for is there", "store/keymap.c",
         "return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL;",
         "return keymap_find(m, key) != NULL || keymap_find_queue(m, key) != NULL;"),
-    Bug("an element wakes all who wait", "store/keymap_wait.c",
-        "        if (count_link(m, link))\n            break;\n", "        count_link(m, link);\n"),
+    # Not "wakes all who wait": a WAIT may begin as late as it ends, so no client could prove it.
+    Bug("an element goes before those that are there", "store/keymap_queue.c",
+        "STAILQ_INSERT_TAIL(&q->elements, element, entry)",
+        "STAILQ_INSERT_HEAD(&q->elements, element, entry)"),
     Bug("an element wakes nobody when two wait", "store/keymap_wait.c",
         "    if (e == NULL)\n        return;\n    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {",
         "    if (e == NULL || TAILQ_FIRST(&e->waiting) != TAILQ_LAST(&e->waiting, wait_links))\n"

@@ -153,6 +153,8 @@ void hand_tick_after(uint64_t ms)
 
     TAILQ_FOREACH(s, &loop.server.store.links.detached, entry)
         s->detached_ms -= ms;
+    TAILQ_FOREACH(s, &loop.server.store.links.dropped, returns)
+        s->detached_ms -= ms;
     loop.server.store.links.started_ms -= ms;
     relay_links_tick(&loop.server.store.links);
     loop_iterate(&loop);

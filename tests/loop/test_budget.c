@@ -220,12 +220,12 @@ static void who_is_not_read_in_time_is_read_in_the_next_iteration(void **state)
     for (int i = 0; i < CLIENTS; i++)
         tell(fds[i], pings, sizeof pings);
     step_ns = 2 * BUDGET_READ_NS;
-    before = stats->c10d_requests;
-    while (stats->c10d_requests < before + (uint64_t)CLIENTS * REQUESTS) {
-        uint64_t done = stats->c10d_requests, iterations = stats->loop_iterations;
+    before = stats_c10d_requests(stats);
+    while (stats_c10d_requests(stats) < before + (uint64_t)CLIENTS * REQUESTS) {
+        uint64_t done = stats_c10d_requests(stats), iterations = stats->loop_iterations;
 
         loop_iterate(&loop);
-        done = (stats->c10d_requests - done) / (stats->loop_iterations - iterations);
+        done = (stats_c10d_requests(stats) - done) / (stats->loop_iterations - iterations);
         most = done > most ? done : most;
     }
     assert_in_range(most, 1, CLIENTS * REQUESTS / 8);
@@ -405,7 +405,7 @@ static void a_long_list_is_written_over_many_iterations(void **state)
     before = stats->loop_iterations;
     tell(leaver, TEXT(LIST)); /* and does not wait for it */
     tell(fd, TEXT(LIST PING));
-    requests = stats->c10d_requests;
+    requests = stats_c10d_requests(stats);
     for (; !has_answer(fd); answered++) {
         tell(other, TEXT(SET_K DELETE_K PING));
         loop_expect(&loop, other, "\1\0\0\0\0\0\0\0abcd", 12);
@@ -416,7 +416,7 @@ static void a_long_list_is_written_over_many_iterations(void **state)
     assert_in_range(stats->loop_iterations - before, 15, 200);
     expect_list(fd, KEYS);
     loop_expect(&loop, fd, "abcd", 4);
-    assert_int_equal(stats->c10d_requests - requests, 3 + 3 * answered);
+    assert_int_equal(stats_c10d_requests(stats) - requests, 3 + 3 * answered);
     loop_leave(&loop, fd);
     loop_leave(&loop, other);
     loop_close(&loop);

@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "proto/relay.h"
+#include "rdzv/relay/link_session.h"
 #include "tests/loop/hand.h"
 
 /* --- Exactly once. --- */
@@ -160,6 +162,181 @@ static void a_request_that_was_carried_out_is_not_carried_out_again(void **state
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(ONE "1"));
     hand_lose_link(fd);
     loop_close(&loop);
+}
+
+/* --- Sessions that the store drops. --- */
+
+#define ADD_K "\4\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0"
+
+/* A session sets /k to what is no number, takes an element, and is dropped for adding to /k. */
+static void drop_session(int fd, uint32_t channel, uint64_t id)
+{
+    hand_open(fd, channel, id);
+    hand_request(fd, channel, 1, TEXT(SET_K));
+    hand_request(fd, channel, 2, TEXT(PUSH_Q));
+    hand_request(fd, channel, 3, TEXT(POP_Q));
+    hand_request(fd, channel, 4, TEXT(ADD_K));
+    hand_expect_carried_out(fd);
+}
+
+static bool is_recorded(uint64_t id)
+{
+    const struct engine *e = &loop.server.engine;
+    struct engine_session_state state;
+
+    return engine_session_find(e, TAILQ_FIRST(&e->spaces), id, &state);
+}
+
+static const struct relay_links *the_links(void)
+{
+    return &loop.server.store.links;
+}
+
+/* The relay has not heard that it was dropped, nor of the element: it is told, and sends the rest
+ * again, for which it is dropped once more. */
+static void resume_dropped(int fd)
+{
+    hand_resume(fd, 2, 11, RELAY_KNOWN | RELAY_ANSWERED, 3, TEXT(ONE ONE "e"));
+    assert_int_equal(the_links()->dropped_count, 0);
+    assert_int_equal(loop.server.engine.stats.sessions_resumed, 1);
+    hand_request(fd, 2, 4, TEXT(ADD_K));
+    assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
+    assert_true(is_recorded(11));
+    hand_request(fd, 2, 5, TEXT(ADD_N)); /* it was on its way */
+    hand_expect_nothing(fd);
+    hand_send(fd, RELAY_CLOSE, 0, 2, 0, NOTHING);
+    hand_expect_nothing(fd);
+    assert_false(is_recorded(11));
+    assert_int_equal(the_links()->sessions.count, 0);
+    assert_int_equal(the_links()->dropped_count, 0);
+}
+
+static void a_dropped_session_is_told_what_it_was_answered(void **state)
+{
+    int fd, other;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = hand_connect();
+    drop_session(fd, 1, 11);
+    hand_lose_link(fd);
+    fd = hand_connect();
+    resume_dropped(fd);
+    drop_session(fd, 3, 11);
+    other = hand_connect(); /* while the first link has not been seen to be lost */
+    loop.server.engine.stats.sessions_resumed = 0;
+    resume_dropped(other);
+    hand_lose_link(fd);
+    hand_lose_link(other);
+    loop_close(&loop);
+}
+
+static void the_same_after_a_start(void **state)
+{
+    int fd;
+
+    (void)state;
+    hand_store_open();
+    fd = hand_connect();
+    drop_session(fd, 1, 11);
+    hand_store_restart(fd);
+    fd = hand_connect();
+    resume_dropped(fd);
+    hand_lose_link(fd);
+    hand_store_close();
+}
+
+static void the_record_of_a_dropped_session_ends_in_time(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = hand_connect();
+    drop_session(fd, 1, 11);
+    hand_tick_after(120000);
+    assert_true(is_recorded(11)); /* its relay is there, and may be slow */
+    hand_lose_link(fd);
+    hand_tick_after(59000);
+    assert_true(is_recorded(11));
+    hand_tick_after(1000);
+    assert_false(is_recorded(11));
+    assert_int_equal(the_links()->sessions.count, 0);
+    loop_close(&loop);
+}
+
+/* A relay that never answers does not make the store keep more and more. */
+static void records_of_dropped_sessions_have_a_bound(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = hand_connect();
+    for (uint32_t i = 1; i <= RELAY_DROPPED_MAX; i++)
+        drop_session(fd, i, i);
+    assert_true(is_recorded(1));
+    drop_session(fd, RELAY_DROPPED_MAX + 1, RELAY_DROPPED_MAX + 1);
+    assert_false(is_recorded(1));
+    assert_true(is_recorded(2));
+    assert_int_equal(the_links()->sessions.count, RELAY_DROPPED_MAX);
+    hand_lose_link(fd);
+    assert_int_equal(the_links()->dropped_count, RELAY_DROPPED_MAX);
+    loop_close(&loop);
+}
+
+/* The request `number` of session 11 is sent while there is room for so many bytes more, and
+ * nothing of what comes of it reaches the relay. */
+static void send_into_little_memory(int fd, const struct deed *row, uint64_t number, size_t room)
+{
+    account_set_limit(account.total + room + ACCOUNT_KEPT_MIN);
+    hand_request(fd, 1, number, row->request, row->len);
+    for (int i = 0; i < 4; i++)
+        loop_iterate(&loop);
+    account_set_limit(0);
+    close(fd);
+    LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == 0);
+}
+
+/* Sends it again, unless the store says that it has been carried out. */
+static void send_again(int fd, const struct deed *row, uint64_t number)
+{
+    struct relay_frame frame;
+
+    hand_send_open(fd, 5, 11, true);
+    frame = hand_next(fd);
+    assert_int_equal(frame.kind, RELAY_OPENED);
+    if (frame.number < number || frame.flags & RELAY_ARRIVED)
+        hand_request(fd, 5, number, row->request, row->len);
+    hand_expect_carried_out(fd);
+    hand_open(fd, 6, 12);
+    hand_request(fd, 6, 1, row->look, row->look_len);
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 6, 1, row->seen, row->seen_len);
+}
+
+static void each_request_counts_once_whatever_memory_there_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        print_message("  %s\n", changes[i].name);
+        for (size_t room = 0; room < 3000; room += 40) {
+            uint64_t number = changes[i].before == NULL ? 1 : 2;
+            int fd;
+
+            loop_open(&loop, NULL);
+            fd = hand_connect();
+            hand_open(fd, 1, 11);
+            if (changes[i].before != NULL) {
+                hand_request(fd, 1, 1, changes[i].before, changes[i].before_len);
+                hand_expect_carried_out(fd);
+            }
+            send_into_little_memory(fd, &changes[i], number, room);
+            fd = hand_connect();
+            send_again(fd, &changes[i], number);
+            hand_lose_link(fd);
+            loop_close(&loop);
+        }
+    }
 }
 
 /* --- Waiting, across links. --- */
@@ -425,6 +602,11 @@ int main(void)
         cmocka_unit_test(a_lost_answer_is_told_after_a_restart),
         cmocka_unit_test(reads_and_refused_changes_are_sent_again),
         cmocka_unit_test(a_request_that_was_carried_out_is_not_carried_out_again),
+        cmocka_unit_test(a_dropped_session_is_told_what_it_was_answered),
+        cmocka_unit_test(the_same_after_a_start),
+        cmocka_unit_test(the_record_of_a_dropped_session_ends_in_time),
+        cmocka_unit_test(records_of_dropped_sessions_have_a_bound),
+        cmocka_unit_test(each_request_counts_once_whatever_memory_there_is),
         cmocka_unit_test(a_wait_goes_on_without_its_link),
         cmocka_unit_test(a_wait_that_is_sent_again_waits_on),
         cmocka_unit_test(a_wait_that_is_not_sent_again_has_ended),

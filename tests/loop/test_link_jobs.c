@@ -63,6 +63,26 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     loop_close(&loop);
 }
 
+/* Unlike a session that is dropped because of what the store lacks. */
+static void an_agent_of_a_forgotten_run_does_not_come_back(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = hand_connect();
+    hand_open(fd, 1, 11);
+    hand_request(fd, 1, 1, TEXT(CAS_RUN));
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    assert_true(rendezvous_forget(&the_agent()->run->run) > 0);
+    hand_lose_link(fd); /* and with it RELAY_ENDED */
+    assert_int_equal(loop.server.store.links.sessions.count, 0);
+    fd = hand_connect();
+    hand_resume(fd, 1, 11, 0, 0, NOTHING);
+    hand_lose_link(fd);
+    loop_close(&loop);
+}
+
 /* As a process that is killed leaves its sockets. */
 static void reset_link(int fd)
 {
@@ -227,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_lives_while_its_relay_is_away),
+        cmocka_unit_test(an_agent_of_a_forgotten_run_does_not_come_back),
         cmocka_unit_test(an_agent_ends_with_its_relay),
         cmocka_unit_test(after_a_start_sessions_are_counted_that_come_back),
         cmocka_unit_test(an_agent_is_one_again_after_a_start),

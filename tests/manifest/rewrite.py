@@ -98,8 +98,8 @@ GOLDEN = [
     ("json", [], ["list.json"], 0),
     ("files", [], ["files-etcd.yaml", "files-jobs.yaml"], 0),
     ("files-diff", ["--diff"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
-    ("beside", [], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
-    ("beside.from-etcd", ["--from=etcd"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
+    ("beside", ["--etcd=etcd"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
+    ("beside.from-etcd", ["--etcd=etcd", "--from=etcd"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
     ("beside.from-c10d", ["--from=c10d"], ["files-etcd.yaml", "volcano-c10d.yaml"], 0),
     ("untouched", [], ["untouched.yaml"], 1),
 ]
@@ -129,6 +129,7 @@ def golden_outputs():
 def outputs_are_settled(_):
     """Rewriting what was rewritten changes nothing, and says so with its exit code."""
     for name, args, _, out in golden_outputs():
+        args = [a for a in args if not a.startswith("--etcd")]  # it is none any more
         again, err = rewrite(args + ["-"], data=out, code=1)
         same(again, out, "%s, rewritten again," % name)
         check(b"nothing to rewrite" in err, "%s: not said" % name, err.decode())
@@ -158,6 +159,22 @@ def a_store_expects_the_pods_that_its_job_has(_):
         out, _ = rewrite(["-"], data=(RANGE % replicas).encode(), code=0)
         for args in store_arguments(documents(out)):
             same([a for a in args if a.startswith("--expect")], expected, replicas)
+
+
+def a_store_is_scraped_where_that_is_asked_for(_):
+    """At a port of its own; and check finds nothing that keeps Prometheus out."""
+    for name in ("volcano-etcd.yaml", "pytorchjob-etcd.yaml"):
+        out, _ = rewrite(["--metrics=annotations", os.path.join(INPUTS, name)], code=0)
+        check('prometheus.io/port: "29401"' in out.decode(), name)
+        check("--listen-metrics-urls=http://0.0.0.0:29401" in next(store_arguments(documents(out))), name)
+        done = subprocess.run([MANIFEST, "check", "--rule=scrape-blocked", "-"], input=out,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        same(done.returncode, 0, done.stdout)
+    out, _ = rewrite(["--metrics=annotations", "--set", "rdzv.metricsFrom=prom",
+                      os.path.join(INPUTS, "volcano-c10d.yaml")], code=0)
+    policy = next(d for d in documents(out) if d["kind"] == "NetworkPolicy")
+    same(policy["spec"]["ingress"][1]["from"],
+         [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}}], "metricsFrom")
 
 
 def arguments_are_rdzvds(_):
@@ -192,7 +209,7 @@ metadata: {name: etcd, labels: {app: etcd}}
 spec:
   containers:
   - name: etcd
-    image: quay.io/coreos/etcd:v3.5.9
+    image: quay.io/coreos/etcd:v3.3.27
 ---
 apiVersion: v1
 kind: Service
@@ -260,9 +277,27 @@ WORDS = [
 ]
 
 
+# The same, where the words have no id yet; elsewhere they have one.
+WITHOUT_ID = [
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0"
+     " --rdzv-id=train t.py"),
+    ("torchrun --rdzv_backend etcd --rdzv_endpoint meet:2379 t.py",
+     "torchrun --rdzv_backend c10d --rdzv_endpoint meet:29400 --rdzv_conf is_host=0"
+     " --rdzv_id train t.py"),
+    ("export PET_RDZV_BACKEND=etcd-v2 PET_RDZV_ENDPOINT=meet:2379; torchrun t.py",
+     "export PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=meet:29400 PET_RDZV_CONF=is_host=0"
+     " PET_RDZV_ID=train; torchrun t.py"),
+]
+
+
+def with_id(text):
+    return text if "--rdzv-id" in text else re.sub(r" ([abt]\.py)", r" --rdzv-id=1 \1", text)
+
+
 def words(_):
     """Shell text in every style that YAML has for it."""
-    for before, after in WORDS:
+    for before, after in [(with_id(b), with_id(a)) for b, a in WORDS] + WITHOUT_ID:
         after = before if after == "=" else after
         for style, write in STYLES.items():
             if style == "plain" and (": " in before or " #" in before or before.startswith("'")):
@@ -270,7 +305,7 @@ def words(_):
             job = JOB + "        command: [bash, -c]\n        args:\n%s        # behind\n"
             data = (STORE + job % write(before)).encode()
             try:
-                out, _ = rewrite(["-"], data=data, code=0)
+                out, _ = rewrite(["--etcd=etcd", "-"], data=data, code=0)
             except Failed as e:
                 raise Failed("in style %s\n    %s\n%s" % (style, before, e))
             container = documents(out)[-1]["spec"]["template"]["spec"]["containers"][0]
@@ -305,7 +340,8 @@ def continued_lines(_):
             "              t.py\n")
     out, _ = rewrite(["-"], data=(STORE + JOB + "        args:\n" + text).encode(), code=0)
     want = text.replace("etcd-v2", "c10d").replace(
-        "meet:2379\\", "meet:29400 \\\n              --rdzv-conf=is_host=0\\")
+        "meet:2379\\", "meet:29400 \\\n              --rdzv-conf=is_host=0 \\\n"
+                       "              --rdzv-id=train\\")
     check(want.encode() in out, "the lines are\n" + out.decode()[-400:])
 
 
@@ -314,13 +350,14 @@ SHAPES = [
     ("a list of words",
      "        command: [torchrun, --rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379', t.py]\n",
      "        command: [torchrun, --rdzv-backend=c10d, '--rdzv-endpoint=meet:29400',"
-     " \"--rdzv-conf=is_host=0\", t.py]\n"),
+     " \"--rdzv-conf=is_host=0\", \"--rdzv-id=train\", t.py]\n"),
     ("a list with words in pairs",
      "        command:\n        - torchrun\n        - --rdzv_backend\n        - etcd\n"
      "        - --rdzv_endpoint   # where\n        - \"meet:2379\"   # there\n        - t.py\n",
      "        command:\n        - torchrun\n        - --rdzv_backend\n        - c10d\n"
      "        - --rdzv_endpoint   # where\n        - \"meet:29400\"   # there\n"
-     "        - \"--rdzv_conf\"\n        - \"is_host=0\"\n        - t.py\n"),
+     "        - \"--rdzv_conf\"\n        - \"is_host=0\"\n"
+     "        - \"--rdzv_id\"\n        - \"train\"\n        - t.py\n"),
     ("variables",
      "        command: [torchrun, t.py]\n        env:\n"
      "        - {name: PET_RDZV_BACKEND, value: etcd-v2}\n"
@@ -330,35 +367,39 @@ SHAPES = [
      "        - {name: PET_RDZV_BACKEND, value: c10d}\n"
      "        - {name: PET_RDZV_ENDPOINT, value: 'meet:29400'}\n"
      "        - {name: PET_RDZV_CONF, value: is_host=0}\n"
+     "        - {name: PET_RDZV_ID, value: train}\n"
      "        - {name: OTHER, value: 'meet:2379'}\n"),
     ("a variable that a flag names",
      "        command: [torchrun, --rdzv-backend=etcd-v2, --rdzv-endpoint=$(WHERE), t.py]\n"
      "        env:\n        - name: WHERE\n          value: meet:2379  # the store\n",
      "        command: [torchrun, --rdzv-backend=c10d, --rdzv-endpoint=$(WHERE),"
-     " \"--rdzv-conf=is_host=0\", t.py]\n"
+     " \"--rdzv-conf=is_host=0\", \"--rdzv-id=train\", t.py]\n"
      "        env:\n        - name: WHERE\n          value: meet:29400  # the store\n"),
     ("a port of the container",
      "        args: [--rdzv-backend=etcd-v2, --rdzv-endpoint=meet:2379]\n"
      "        ports:\n        - containerPort: 2379\n        - containerPort: 9000\n",
-     "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\"]\n"
+     "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\","
+     " \"--rdzv-id=train\"]\n"
      "        ports:\n        - containerPort: 9000\n"),
     ("variables and flags of two commands",
      "        command: [sh, -c, \"F='--rdzv_endpoint=meet:2379'; torchrun $F a.py; torchrun $F b.py\"]\n"
      "      - name: other\n        command: [sh, -c, torchrun a.py; torchrun b.py]\n"
      "        env:\n        - {name: PET_RDZV_ENDPOINT, value: meet}\n",
-     "        command: [sh, -c, \"F='--rdzv_endpoint=meet:29400 --rdzv_backend=c10d --rdzv_conf=is_host=0';"
+     "        command: [sh, -c, \"F='--rdzv_endpoint=meet:29400 --rdzv_backend=c10d --rdzv_conf=is_host=0"
+     " --rdzv_id=train';"
      " torchrun $F a.py; torchrun $F b.py\"]\n"
      "      - name: other\n        command: [sh, -c, torchrun a.py; torchrun b.py]\n"
      "        env:\n        - {name: PET_RDZV_ENDPOINT, value: meet:29400}\n"
      "        - {name: PET_RDZV_BACKEND, value: c10d}\n"
-     "        - {name: PET_RDZV_CONF, value: is_host=0}\n"),
+     "        - {name: PET_RDZV_CONF, value: is_host=0}\n"
+     "        - {name: PET_RDZV_ID, value: train}\n"),
     ("two files of script",
      "        args:\n        - |\n          A=1\n          torchrun --rdzv-backend=etcd-v2"
      " --rdzv-endpoint=meet:2379 a.py\n        - |+\n          torchrun --rdzv-backend=etcd-v2"
      " --rdzv-endpoint=meet:2379\n\n        tty: true\n",
      "        args:\n        - |\n          A=1\n          torchrun --rdzv-backend=c10d"
-     " --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 a.py\n        - |+\n          torchrun"
-     " --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0\n\n        tty: true\n"),
+     " --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 --rdzv-id=train a.py\n        - |+\n          torchrun"
+     " --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 --rdzv-id=train\n\n        tty: true\n"),
 ]
 
 
@@ -394,10 +435,10 @@ REFUSED = [
         "    image", "      image"), r"several members"),
     ("TLS", STORE.replace("image: quay.io", "args: ['--listen-client-urls=https://0.0.0.0:2379']\n"
                           "    image: quay.io"), r"TLS.*: leave"),
-    ("a container beside it", STORE.replace("    image: quay.io/coreos/etcd:v3.5.9",
-     "    image: quay.io/coreos/etcd:v3.5.9\n  - name: b\n    image: busybox"), r"beside etcd: move"),
-    ("two of them", STORE + STORE.replace("name: etcd,", "name: other,"), r"second etcd.*--etcd=NAME"),
-    ("no name", STORE.replace("name: etcd,", ""), r"no name: give it one"),
+    ("a container beside it", STORE.replace("    image: quay.io/coreos/etcd:v3.3.27",
+     "    image: quay.io/coreos/etcd:v3.3.27\n  - name: b\n    image: busybox"), r"beside etcd: move"),
+    ("no name", STORE.replace("name: etcd,", "") + JOB +
+     "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"no name: give it one"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
      "          y)\" t.py\n", r"folded lines: write the text as a block"),
@@ -407,7 +448,8 @@ REFUSED = [
 def refusals(_):
     for name, text, pattern in REFUSED:
         try:
-            out, err = rewrite(["-"], data=text.encode(), code=2)
+            out, err = rewrite(["-"] + ["--etcd=etcd"] * ("name: etcd," in text), data=text.encode(),
+                               code=2)
         except Failed as e:
             raise Failed("%s: %s" % (name, e))
         check(out == b"", "%s: something was written" % name, out.decode())
@@ -434,6 +476,7 @@ def arguments(_):
                        (["--in-place", "-"], "cannot be written in place"),
                        (["--etcd=nobody", "untouched.yaml"], "no etcd named nobody"),
                        (["--image=", "-"], "no name of an image"),
+                       (["--metrics=servicemonitor", "-"], "write annotations; emit"),
                        (["untouched.yaml", "untouched.yaml"], "named twice"),
                        (["missing.yaml"], "missing.yaml: cannot be read")):
         out, err = rewrite(args, data=b"", code=2)
@@ -735,7 +778,7 @@ def validator(_):
 
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
-         a_store_expects_the_pods_that_its_job_has, words, continued_lines, shapes, refusals,
+         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

@@ -328,13 +328,17 @@ def plan_is_in_order():
             "name: train,", "name: \"t'$(x)\",")).encode(), code=0)
         check(b"kubectl delete 'pytorchjob.kubeflow.org/t'\\''$(x)' -n ml\n" in out and
               b"kubectl apply -f -\n" in out, out.decode())
+    # Nor can this one be changed.
+    with open(os.path.join(HERE, "wild", "etcd-of-a-controller.yaml"), "rb") as f:
+        out, _ = run("rewrite", "--plan", stdin=f.read(), code=0)
+    check(b"kubectl delete elasticjob.elastic.pytorch.org/train\n" in out, out.decode())
 
 
 def resource_lists_are_functions():
     """A ResourceList in, one out: items changed, results in the words of the notes, options from functionConfig."""
     items = [d for d in yaml.safe_load_all(ETCD + "---\n" + TRAIN) if d]
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "f"}, "data": {
-        "image": "registry.example/mine/rdzvd:7", "rdzv": "relay"}}
+        "image": "registry.example/mine/rdzvd:7", "rdzv": "relay", "metrics": "annotations"}}
     whole = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}
     for text in (yaml.safe_dump(whole), yaml.safe_dump(whole, sort_keys=False), json.dumps(whole), json.dumps(whole, indent=1),
                  yaml.safe_dump(whole).rstrip("\n") + " # the end", yaml.safe_dump(whole).replace("\n", "\r\n")):
@@ -345,7 +349,8 @@ def resource_lists_are_functions():
         kinds = [i["kind"] for i in got["items"]]
         check(got["kind"] == "ResourceList" and got["functionConfig"] == config and "StatefulSet" in kinds and
               "Pod" not in kinds, repr(kinds))
-        check("registry.example/mine/rdzvd:7" in repr(got["items"]) and "--upstream=" in repr(got["items"]), "options")
+        check("registry.example/mine/rdzvd:7" in repr(got["items"]) and "--upstream=" in repr(got["items"]) and
+              "prometheus.io/scrape" in repr(got["items"]), "options")
         check(got["results"] and all(set(r) <= {"message", "severity", "resourceRef"} and r["severity"] == "info" and
                                      r["message"] for r in got["results"]), repr(got.get("results")))
         refs = [r["resourceRef"] for r in got["results"] if "resourceRef" in r]

@@ -16,7 +16,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "elastic"))
 import cases  # noqa: E402
+from agents import meet  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, rdzvd_binary  # noqa: E402
 
@@ -87,12 +89,15 @@ def settings_table():
     return "\n".join(lines)
 
 
-def printed_metrics(*flags):
+def printed_metrics(*flags, run=False):
     with Rdzvd(*flags) as daemon:
+        agents = meet(daemon.port, "JOB", ["a"]) if run else []
         c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
         c.request("GET", "/metrics")
         text = c.getresponse().read().decode()
         c.close()
+        for a in agents:
+            a.close()
     return text
 
 
@@ -100,16 +105,18 @@ def table_of_metrics(text):
     lines = ["| metric | kind | what it is |", "|---|---|---|"]
     for name, about in re.findall(r"^# HELP (\S+) (.*)$", text, re.M):
         kind = re.search(r"^# TYPE %s (\S+)$" % name, text, re.M).group(1)
-        label = re.search(r"^%s\{(\w+)=" % name, text, re.M)
+        labels = re.search(r"^%s(?:_bucket)?\{(.*)\}" % name, text, re.M)
+        names = re.findall(r"(\w+)=\"", labels.group(1)) if labels else []
+        names = [n for n in names if n != "le"]
         lines.append("| `%s%s` | %s | %s |" % (
-            name, "{%s}" % label.group(1) if label else "", kind, about))
+            name, "{%s}" % ",".join(names) if names else "", kind, about))
     return "\n".join(lines)
 
 
 def metrics_table():
-    """Of a daemon with a data directory, which has some more."""
+    """Of a daemon with a data directory and a run, which has some more."""
     with tempfile.TemporaryDirectory() as folder:
-        return table_of_metrics(printed_metrics("--data-dir=" + folder))
+        return table_of_metrics(printed_metrics("--data-dir=" + folder, run=True))
 
 
 def relay_metrics_table():
@@ -237,7 +244,7 @@ def http_paths_are_those_of_the_routes():
 @case
 def reasons_are_those_of_the_source():
     for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
-                               ("admin/metric_text.c", "rdzvd_connections_dropped_total")):
+                               ("admin/metric_daemon.c", "rdzvd_connections_dropped_total")):
         text = read(os.path.join("rdzv", source_file))
         real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
         below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]

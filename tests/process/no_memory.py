@@ -211,6 +211,7 @@ REQUESTS = {
                             http("PUT", RUN_V2, b"value=" + quoted(COMPLETE))),
     "http_run_of_etcd": ([http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"joinable"))],
                          http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"final"))),
+    "http_page": ([], http("GET", "/")),
     "http_status": ([], http("GET", "/rdzv/v1/status", headers=OPERATOR_HEADERS)),
     "http_space_status": ([], http("GET", "/rdzv/v1/spaces/default/status")),
     "http_runs": ([], http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS)),

@@ -295,8 +295,16 @@ static void joined(struct model_agent *a, uint64_t now_ms)
 {
     bool asks = a->settings->sharing != SHARING_ONCE || !a->knows_address;
 
+    bool again = a->has_joined && a->round == a->state.round;
+
     a->rank = own(a)->rank;
     a->round = a->state.round;
+    a->has_joined = true;
+    if (a->rank >=
+        (int64_t)torch_state_participants(&a->state)) { /* _assign_worker_ranks(), 1.13 */
+        fail(a, again ? MODEL_RANK_TOO_HIGH_AGAIN : MODEL_RANK_TOO_HIGH);
+        return;
+    }
     if (!asks) {
         a->name_of_key = "torchelastic/role_info0";
         enter(a, MODEL_TELLING, now_ms);

@@ -41,6 +41,11 @@ enum model_request_kind {
     REQUEST_READ,        /* of `name` of the round; NULL while it is not there */
 };
 
+/* Failures. The other one: it took itself for dead, so it did not leave its round, and joins that
+ * again. */
+#define MODEL_RANK_TOO_HIGH       "IndexError: its rank is not below the number of nodes"
+#define MODEL_RANK_TOO_HIGH_AGAIN "IndexError: its rank in the round that it was in already"
+
 struct model_agent {
     const struct model_settings *settings;
     char name[80];
@@ -72,8 +77,9 @@ struct model_agent {
     bool knows_address; /* it has read, or said, where the store is */
     char address[64];
     char port[16];
+    bool has_joined; /* a round: the next two are of the last one */
     int64_t rank;
-    int64_t round; /* MODEL_TRAINING: the round that its workers are of */
+    int64_t round;
     uint64_t entered_ms;
 };
 

@@ -272,13 +272,15 @@ static bool same_states(const struct torch_state *a, const struct torch_state *b
 {
     if (a->count != b->count || a->round != b->round || a->complete != b->complete ||
         a->closed != b->closed || a->has_deadline != b->has_deadline ||
-        (a->has_deadline && a->deadline_us != b->deadline_us))
+        (a->has_deadline && a->deadline_us != b->deadline_us) || a->fqdn != b->fqdn ||
+        a->aware != b->aware || a->has_redundancy != b->has_redundancy ||
+        a->protocol != b->protocol || a->shares_times != b->shares_times)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const struct torch_node *x = &a->nodes[i], *y = &b->nodes[i];
 
         if (torch_node_compare(x, y) != 0 || x->participant != y->participant ||
-            x->waiting != y->waiting || x->redundant != y->redundant ||
+            x->waiting != y->waiting || x->redundant != y->redundant || x->rank != y->rank ||
             x->has_heartbeat != y->has_heartbeat ||
             (beats ? x->heartbeat_us > y->heartbeat_us : x->heartbeat_us != y->heartbeat_us))
             return false;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Bugs for sim_relay to find: each is a small change of the source, made in a copy of it, and has to
-be found within 10,000 worlds.
+be found within 20,000 worlds.
 
     planted_relay.py [--worlds N] [NAME...]     all of them, or those with one of these words
 
@@ -45,6 +45,18 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a session that its relay has ended stays", "rdzv/relay/relay_sessions.c",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_finish(s);",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_forget(s);"),
+    Bug("a session that was dropped leaves nothing", "rdzv/relay/link_dropped.c",
+        "    if (is_in_doubt(s)) {", "    if (false && is_in_doubt(s)) {"),
+    Bug("a snapshot does not say when it was written", "rdzv/engine/recovery.c",
+        "    if (snapshot_time(&e->store) > r->last_ns)", "    if (false)"),
+    Bug("a full disk is taken for one that has written", "store/fs.c",
+        "        if (n <= 0)\n", "        if (n == -ENOSPC)\n            return 0;\n        if (n <= 0)\n"),
+    Bug("what was written before the disk was full is not synced", "rdzv/engine/journal_writer_thread.c",
+        "(!w->failed || !journal_is_tainted(w->journal));", "!w->failed;"),
+    Bug("a sync is late", "rdzv/engine/journal_writer_loop.c",
+        "+ w->sync_interval_ms * 1000000;", "+ w->sync_interval_ms * 3000000;"),
+    Bug("a BARRIER that cannot wait is counted, and not noted", "rdzv/c10d/requests.c",
+        "    if (c->carrier != NULL)\n        carried_note_arrived(c, req);\n", ""),
 ]
 
 
@@ -69,7 +81,7 @@ def find(bug, source, worlds):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--worlds", type=int, default=10000)
+    p.add_argument("--worlds", type=int, default=20000)
     p.add_argument("names", nargs="*")
     options = p.parse_args()
     bugs = [b for b in BUGS if not options.names or any(w in b.name for w in options.names)]

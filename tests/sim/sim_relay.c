@@ -1,8 +1,10 @@
 /* A store, two relays and their clients in one process, under a seed that has time, network, disk,
  * memory and chance in its hands (world.h): the store dies at any call of its disk, loses power, is
- * slow or stopped; links break at any byte or hang; relays die; memory fails. Whatever happens,
- * clients of a relay see a store that does each request once and in order, and forgets nothing
- * (relay_model.h); none of them is ended without a reason; and at the end nothing is left of them.
+ * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
+ * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
+ * once and in order, and forgets nothing (relay_model.h), or after a power cut in mode batch no
+ * more than the last --sync-interval; none of them is ended without a reason;
+ * and at the end nothing is left of them.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
  *
@@ -19,6 +21,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/transport.h"
+#include "rdzv/relay/link_session.h"
 #include "rdzv/server.h"
 #include "store/session.h"
 #include "tests/sim/relay_client.h"
@@ -29,6 +32,8 @@
 #define ACTIVE_STEPS 500
 #define STEPS_MOST   200000
 #define MS           UINT64_C(1000000)
+#define COMMITS      4000
+#define SYNC_MS      50 /* a sync takes no longer */
 
 struct process {
     struct server server;
@@ -42,13 +47,24 @@ struct process {
 static struct {
     uint64_t seed, at;
     bool always;             /* --sync=always: power may be cut */
+    bool loses;              /* --sync=batch, and power may be cut: what comes then is not judged */
+    bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
+    bool breaks; /* a link, soon after memory has failed in the store */
     bool begun[CLIENTS];
     unsigned faults, ids;
+    uint64_t empties_ns; /* a full disk is emptied then */
+    uint64_t lived_ns;   /* the store has done something then */
+    uint64_t ended_ns;   /* the store has died or ended then; 0: it has not yet */
+    uint64_t empty_ns;   /* the relays have had no session since then */
     struct process processes[PROCESSES];
+    size_t commit_count;
     struct scripted clients[CLIENTS + 1];
+    struct {
+        uint64_t number, at_ns;
+    } commits[COMMITS]; /* of a world that loses */
 } world;
 
 static struct scripted *const auditor = &world.clients[CLIENTS];
@@ -56,8 +72,8 @@ static struct scripted *const auditor = &world.clients[CLIENTS];
 static struct config configs[2][PROCESSES];
 
 static struct {
-    uint64_t worlds, deaths, powers, breaks, parts, relays, no_memory, disk_faults, stops, leaves,
-        steps;
+    uint64_t worlds, deaths, fills, powers, breaks, parts, relays, no_memory, disk_faults, stops,
+        leaves, steps;
 } sums;
 
 void world_fail(const char *format, ...)
@@ -123,6 +139,8 @@ static void end_process(int p)
     world_current = p;
     world_is_over[p] = true;
     process->up = false;
+    if (p == STORE)
+        world.ended_ns = world_now_ns;
     server_fini(&process->server);
     net_sim_kill(p);
     world_current = before;
@@ -131,8 +149,9 @@ static void end_process(int p)
 /* The store's files as they are after its death. */
 static void end_disk(void)
 {
-    if (world.always && chance(2)) {
+    if ((world.always || world.loses) && chance(2)) {
         sums.powers++;
+        world.has_lost = world.loses;
         sim_disk_cut_power(world_disk);
     } else {
         sim_disk_kill(world_disk);
@@ -153,6 +172,62 @@ static void kill_store(void)
     world.processes[STORE].starts_ns = world_now_ns + draw(1500) * MS;
 }
 
+/* When answers might go that depend on this batch, and those before it. */
+static void note_commits(void)
+{
+    uint64_t number = world.processes[STORE].server.engine.committed;
+    size_t count = world.commit_count;
+
+    if (!world.loses || (count > 0 && world.commits[count - 1].number >= number))
+        return;
+    if (count == COMMITS)
+        world_fail("more than %d commits", COMMITS);
+    world.commits[count].number = number;
+    world.commits[count].at_ns = world_now_ns;
+    world.commit_count++;
+}
+
+/* What a power cut has taken in mode batch was not older than --sync-interval, and a sync, when the
+ * last process to run ended; what that has found at its start is as old as that. Nobody judges what
+ * clients would be answered from now on: they go. */
+static void check_lost(uint64_t kept)
+{
+    for (size_t i = 0; i < world.commit_count; i++) {
+        uint64_t age_ms = (world.lived_ns - world.commits[i].at_ns) / MS;
+
+        if (world.commits[i].number > kept && age_ms > configs[0][STORE].sync_interval_ms + SYNC_MS)
+            world_fail("batch %" PRIu64 " was answered %" PRIu64 " ms before its end, and "
+                       "the last one that is left is %" PRIu64,
+                       world.commits[i].number, age_ms, kept);
+    }
+    world.is_over = true;
+    for (unsigned i = 0; i <= CLIENTS; i++) {
+        if (world.clients[i].state != CLIENT_NONE && world.clients[i].state != CLIENT_ENDED)
+            scripted_leave(&world.clients[i]);
+        world.clients[i].state = CLIENT_NONE;
+    }
+}
+
+/* All the time that it was away is given to those whose deadlines it keeps. */
+static void check_away(const struct data_dir *d)
+{
+    uint64_t away_ms = (world_now_ns - world.ended_ns) / MS;
+
+    if (d->found && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
+        world_fail("the store was away for %" PRIu64 " ms, and knows of %" PRIu64, away_ms,
+                   d->away_ms);
+}
+
+static void check_start(const struct server *s)
+{
+    check_away(&s->store.data);
+    if (world.has_lost)
+        check_lost(s->engine.committed);
+    world.has_lost = false;
+    world.commit_count = 0;
+    note_commits(); /* all that is here */
+}
+
 static void start(int p)
 {
     struct process *process = &world.processes[p];
@@ -169,8 +244,12 @@ static void start(int p)
     world_current = OUTSIDE;
     if (p == STORE && world_is_over[STORE])
         kill_store();
+    else if (result != 0 && p == STORE && disk_is_full())
+        kill_store(); /* it says why, and is started again */
     else if (result != 0)
         world_fail("process %d does not start", p);
+    else if (p == STORE)
+        check_start(&process->server);
 }
 
 static void iterate(int p)
@@ -188,6 +267,10 @@ static void iterate(int p)
     world_current = OUTSIDE;
     if (p == STORE && world_is_over[STORE])
         kill_store();
+    else if (p == STORE)
+        note_commits();
+    if (p == STORE && process->up)
+        world.lived_ns = world_now_ns;
 }
 
 /* True: it had something to do. */
@@ -215,6 +298,17 @@ static void note_memory(void)
     world.may_end[STORE] = world.may_end[STORE] || memory_failed() > 0;
 }
 
+/* What it costs a client, its relay may not hear of. */
+static void fail_memory(void)
+{
+    int process = chance(2) ? STORE : (int)draw(PROCESSES);
+
+    note_memory();
+    memory_fail(process, draw(150), 1 + (chance(3) ? draw(20) : 0));
+    sums.no_memory++;
+    world.breaks = process == STORE && chance(2);
+}
+
 static void break_store(void)
 {
     if (chance(4)) {
@@ -229,6 +323,7 @@ static void break_store(void)
 static void stop_store(void)
 {
     sums.stops++;
+    world.ended_ns = world_now_ns;
     world_current = STORE;
     server_fini(&world.processes[STORE].server);
     world.processes[STORE].up = false;
@@ -249,10 +344,25 @@ static void kill_relay(int p)
     world.processes[p].starts_ns = world_now_ns + draw(1000) * MS;
 }
 
+/* It takes no changes then, and does not start where it finds no room. */
+static void fill_disk(void)
+{
+    sums.fills++;
+    world.may_end[STORE] = true;
+    world.empties_ns = world_now_ns + draw(5000) * MS;
+    disk_fill(draw(2000));
+}
+
+static void maybe_empty_disk(void)
+{
+    if (disk_is_full() && (world.heals || world_now_ns >= world.empties_ns))
+        disk_empty();
+}
+
 static void cause_fault(void)
 {
     int relay = RELAY_A + (int)draw(2);
-    uint64_t what = draw(40);
+    uint64_t what = draw(43);
 
     world.faults--;
     if (what < 14) {
@@ -269,16 +379,25 @@ static void cause_fault(void)
         if (world.processes[STORE].up)
             stop_store();
     } else if (what < 35) {
-        note_memory();
-        memory_fail((int)draw(PROCESSES), draw(150), 1 + (chance(3) ? draw(20) : 0));
-        sums.no_memory++;
+        fail_memory();
     } else if (what < 36) {
         kill_relay(relay);
+    } else if (what >= 40) {
+        fill_disk();
     } else if (world.always && world.processes[STORE].up) {
         sums.disk_faults++;
         world.may_end[STORE] = true; /* it takes no changes then */
         sim_disk_fail(world_disk, chance(2) ? SIM_EIO : SIM_SHORT, 1 + draw(10), 1 + draw(4));
     }
+}
+
+static void break_after_failure(void)
+{
+    if (!world.breaks || memory_failed() == 0 || !chance(8))
+        return;
+    world.breaks = false;
+    for (int p = RELAY_A; p <= RELAY_B; p++)
+        sums.breaks += net_sim_break(p);
 }
 
 static void rejoin(int p)
@@ -335,7 +454,7 @@ static bool step_client(unsigned i)
     }
     if (c == auditor)
         return moved;
-    if (c->state == CLIENT_NONE && !world.heals && chance(20))
+    if (c->state == CLIENT_NONE && !world.heals && !world.is_over && chance(20))
         begin_client(i);
     if (c->state > CLIENT_GREETS && !c->steady && !world.heals && chance(400)) {
         sums.leaves++;
@@ -368,6 +487,8 @@ static void skip_time(void)
         if (process->joins_ns > world_now_ns)
             next = earliest(next, process->joins_ns);
     }
+    if (disk_is_full() && world.empties_ns > world_now_ns)
+        next = earliest(next, world.empties_ns);
     if (next == UINT64_MAX)
         world_fail("nothing will ever happen");
     if (next > world_now_ns)
@@ -431,6 +552,8 @@ static void step(void)
         world_fail("it comes to no end");
     if (!world.heals && world.faults > 0 && chance(70))
         cause_fault();
+    break_after_failure();
+    maybe_empty_disk();
     rejoin(RELAY_A);
     rejoin(RELAY_B);
     for (uint64_t i = 0; i < 4 && !moved; i++)
@@ -459,19 +582,28 @@ static bool all_are_done(void)
     return true;
 }
 
+static bool store_takes_changes(void)
+{
+    struct process *store = &world.processes[STORE];
+
+    return store->up && data_dir_refuses(&store->server.store.data) == NULL;
+}
+
 /* Runs until somebody has read everything, over a relay or not. */
 static void audit(void)
 {
     int home = (int)draw(PROCESSES);
 
     do {
-        while (auditor->state == CLIENT_NONE) {
-            scripted_audit(auditor, IDS - 1, home, world.ids);
+        while (auditor->state == CLIENT_NONE && !world.is_over) {
+            if (store_takes_changes())
+                scripted_audit(auditor, IDS - 1, home, world.ids);
             step();
         }
         step();
-    } while (auditor->state != CLIENT_DONE);
-    scripted_leave(auditor);
+    } while (auditor->state != CLIENT_DONE && !world.is_over);
+    if (auditor->state != CLIENT_NONE)
+        scripted_leave(auditor);
 }
 
 static void heal(void)
@@ -497,14 +629,43 @@ static bool store_is_empty(void)
     return true;
 }
 
-static bool nothing_is_left(void)
+static bool relays_are_empty(void)
 {
     for (int p = 0; p < PROCESSES; p++) {
-        if (!world.processes[p].up)
+        if (!world.processes[p].up ||
+            (p != STORE && world.processes[p].server.relay.relay.session_count != 0))
             return false;
     }
-    return store_is_empty() && world.processes[RELAY_A].server.relay.relay.session_count == 0 &&
-           world.processes[RELAY_B].server.relay.relay.session_count == 0;
+    return true;
+}
+
+/* Sessions, dropped or not, that a relay has not closed, and which it may still speak of. */
+static size_t sessions_in_links(void)
+{
+    const struct relay_links *links = &world.processes[STORE].server.store.links;
+    const struct relay_session *s;
+    size_t count = links->sessions.count;
+
+    TAILQ_FOREACH(s, &links->detached, entry)
+        count--;
+    TAILQ_FOREACH(s, &links->dropped, returns)
+        count -= s->link == NULL;
+    return count;
+}
+
+/* A store keeps no session for a relay that is there and has none. */
+static void check_links(void)
+{
+    if (!relays_are_empty() || sessions_in_links() == 0)
+        world.empty_ns = world_now_ns;
+    else if (world_now_ns - world.empty_ns > 3000 * MS)
+        world_fail("%zu sessions stay that no relay has any more", sessions_in_links());
+}
+
+static bool nothing_is_left(void)
+{
+    return relays_are_empty() && store_is_empty() &&
+           world.processes[STORE].server.store.links.sessions.count == 0;
 }
 
 static void begin_world(uint64_t seed, uint64_t at)
@@ -524,6 +685,7 @@ static void begin_world(uint64_t seed, uint64_t at)
     for (int p = 0; p < PROCESSES; p++)
         world_is_over[p] = true;
     world.always = chance(2);
+    world.loses = !world.always && chance(4);
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
     disk_new(draw(UINT64_MAX));
     if (at != 0 && at != UINT64_MAX)
@@ -568,12 +730,13 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
     if (chance(2) && world.processes[STORE].up)
         kill_store();
     audit();
-    model_judge();
+    if (!world.is_over)
+        model_judge();
     for (unsigned i = 0; i < CLIENTS; i++) {
         if (world.clients[i].state == CLIENT_DONE)
             scripted_leave(&world.clients[i]);
     }
-    while (!nothing_is_left())
+    for (world.empty_ns = world_now_ns; !nothing_is_left(); check_links())
         step();
     end_world();
     return calls;
@@ -609,10 +772,10 @@ static void print_sums(void)
     printf("sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
            " times (%" PRIu64 " of them by power) and was stopped %" PRIu64 " times; %" PRIu64
            " links broken, %" PRIu64 " hung; relays died %" PRIu64
-           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 "; %" PRIu64
-           " clients left\n",
+           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 ", and was full in %" PRIu64
+           "; %" PRIu64 " clients left\n",
            sums.worlds, sums.steps, sums.deaths, sums.powers, sums.stops, sums.breaks, sums.parts,
-           sums.relays, sums.no_memory, sums.disk_faults, sums.leaves);
+           sums.relays, sums.no_memory, sums.disk_faults, sums.fills, sums.leaves);
     fflush(stdout);
 }
 

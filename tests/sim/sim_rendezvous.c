@@ -35,7 +35,7 @@
 #define SETTLE_MS   150000
 #define STEADY_MS   1500
 #define SPLIT_MS    4000  /* how long a node takes to notice that it was replaced */
-#define QUEUED_MS   4000  /* how long a request is held by the queue, at most */
+#define QUEUED_MS   8000  /* how long a request is held by the queue, at most */
 #define WORKERS_MS  2000  /* how long workers load torch before they come */
 #define GONE_MS     30000 /* when the daemon notices that a host is gone */
 #define SESSION_MS  60000 /* for how long the daemon keeps the session of a relay that is away */
@@ -324,7 +324,8 @@ static bool is_put_back(const struct pod *p)
 }
 
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
- * round may do that to another one that trains. */
+ * round may do that to another one that trains, also while that one has yet to come back after a
+ * start of the daemon. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
 {
     const struct run_view *v = &p->job->run->run.view;
@@ -338,7 +339,8 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
         const struct pod *other = &p->job->pods[i];
 
         if (other == p || other->link == NULL || !other->training || other->agent.errs ||
-            other->agent.phase != MODEL_TRAINING || other->link->agent.nodes == 0)
+            other->agent.phase != MODEL_TRAINING ||
+            (other->link->agent.nodes == 0 && !agent_is_forgotten(&other->link->agent)))
             continue;
         if (other->link->agent.gone) {
             dead = true; /* it is taken for that, and goes on in vain */
@@ -462,6 +464,23 @@ static bool has_session(const struct pod *p)
     return p->link != NULL || p->away_since_ms != 0;
 }
 
+/* True: an agent fails like that by the daemon's doing alone. Of a round that was completed before
+ * the daemon began, it does not know how many nodes were in it; nor who an agent is that a relay
+ * has brought over that, before it writes. */
+static bool is_ours(const struct pod *p)
+{
+    const struct policy_settings *settings = &sim.space.settings;
+    const struct run_view *v = &p->job->run->run.view;
+    const char *failure = p->agent.failure;
+
+    if (strcmp(failure, MODEL_RANK_TOO_HIGH) == 0)
+        return settings->agent_views && settings->merge_heartbeats && v->has_completed &&
+               p->link != NULL && p->link->agent.has_node &&
+               v->last_completed.round == p->agent.round &&
+               (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
+    return strstr(failure, "TypeError") != NULL || strstr(failure, "corrupt") != NULL;
+}
+
 static void after_act(struct pod *p)
 {
     struct model_agent *a = &p->agent;
@@ -476,7 +495,7 @@ static void after_act(struct pod *p)
     }
     if (a->phase == MODEL_FAILED && p->restart_ms == 0) {
         tell("%s failed: %s", p->name, a->failure);
-        if (strstr(a->failure, "TypeError") != NULL || strstr(a->failure, "corrupt") != NULL)
+        if (is_ours(p))
             fail("%s: %s", p->name, a->failure);
         leave_world(p);
         orphan(p->link, 0, 0);

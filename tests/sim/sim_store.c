@@ -557,7 +557,13 @@ static void step_key(struct sim *sim, const struct where *where)
         c.kind = COMMAND_KEY_APPEND;
         if (now != NULL && now->len > 2000)
             return;
+        c.number = one_in(sim, 4) ? (int64_t)below(sim, 3000) : 0;
         r = apply(sim, where->space, &c);
+        if (c.number != 0 && (now == NULL ? 0 : now->len) + c.value.len > (size_t)c.number) {
+            CHECK(r.status == STORE_TOO_LONG);
+            check_key(where, c.key);
+            return;
+        }
         if (was_full(sim, r.status))
             return;
         model_append(model, &p);

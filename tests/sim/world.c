@@ -203,12 +203,14 @@ void world_seed(uint64_t seed)
     freed = 0;
 }
 
-/* --- The disk: sim_disk.h, but for the ballast, whose 4 MiB of zeros are a number here. Each call
+/* --- The disk: sim_disk.h, but for the ballast, whose 4 MiB of zeros are a number here: while the
+ * disk is full, there is no room for them, and what they had is enough for the rest. Each call
  * takes its time. --- */
 
 static struct fs disk;
 static int ballast = -1;
 static int64_t ballast_size;
+static bool is_full;
 
 static struct fs *below(void)
 {
@@ -264,6 +266,8 @@ static ssize_t disk_write(struct fs *fs, int file, uint64_t at, const struct sli
     if (file == ballast) {
         for (size_t i = 0; i < count; i++)
             len += parts[i].len;
+        if (is_full)
+            return -ENOSPC;
         ballast_size = (int64_t)(at + len);
         return sim_disk_is_dead(world_disk) ? -EIO : (ssize_t)len;
     }
@@ -311,6 +315,10 @@ static int disk_remove(struct fs *fs, const char *name)
 {
     (void)fs;
     take_time();
+    if (strcmp(name, "ballast") == 0 && ballast_size > 0 && !sim_disk_is_dead(world_disk)) {
+        ballast_size = 0;
+        sim_disk_limit(world_disk, UINT64_MAX);
+    }
     return (int)done(below()->remove(below(), name));
 }
 
@@ -350,6 +358,24 @@ void disk_new(uint64_t seed)
                        disk_list,     disk_lock,  disk_free};
     ballast = -1;
     ballast_size = 0;
+    is_full = false;
+}
+
+void disk_fill(uint64_t room)
+{
+    is_full = true;
+    sim_disk_limit(world_disk, sim_disk_used(world_disk) + room);
+}
+
+void disk_empty(void)
+{
+    is_full = false;
+    sim_disk_limit(world_disk, UINT64_MAX);
+}
+
+bool disk_is_full(void)
+{
+    return is_full;
 }
 
 int __wrap_mkdir(const char *path, mode_t mode);

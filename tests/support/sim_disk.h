@@ -37,7 +37,8 @@ bool sim_disk_is_dead(struct sim_disk *d);
 /* A sync has failed, or the process died in one. */
 bool sim_disk_sync_failed(struct sim_disk *d);
 
-/* Writes beyond so many bytes in all fail with ENOSPC. */
+/* Bytes of all files. Writes beyond so many bytes in all fail with ENOSPC. */
+uint64_t sim_disk_used(struct sim_disk *d);
 void sim_disk_limit(struct sim_disk *d, uint64_t bytes);
 
 /* Files' syncs wait while they are held. */

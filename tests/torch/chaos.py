@@ -21,6 +21,7 @@ import concurrent.futures
 import heapq
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -45,6 +46,12 @@ FAULTS = {}
 # B: its signal handler closes the run for all nodes.
 FAULTY = ("2.6",)
 
+# As the kubelet: an agent that was told to end has this time to do it. C: TailLog.stop() takes the
+# exception of the signal for a failure of its own and goes on (multiprocessing/tail_log.py: 1.13
+# line 133, 2.13 line 153), so the agent restarts its workers instead.
+GRACE_SECONDS = 30
+SIGNAL_SWALLOWED = re.compile("error in log tail[eo]r for .*SignalException")
+
 
 def fault(weight, name):
     def add(function):
@@ -64,6 +71,7 @@ class Sequence(PodRun):
         self.names = set()  # of pods, but the first
         self.job = None
         self.idle = set()  # agents that stand still or are cut off
+        self.ending = {}  # agents that were told to end, and when the time for that is over
 
     # -------------------------------------------------------- the scene
 
@@ -118,6 +126,25 @@ class Sequence(PodRun):
             end()
         self.after(seconds, go_on)
 
+    def end_told(self):
+        """Those who were told to end have ended, or are killed when their time is over: then, when
+        the last of them was."""
+        killed = None
+        for agent, end in self.ending.items():
+            while agent.code is None and time.monotonic() < end:
+                self.pause(0.1)
+            if agent.code is not None:
+                continue
+            with open(agent.log_path, encoding="utf-8", errors="replace") as f:
+                if not SIGNAL_SWALLOWED.search(f.read()):
+                    raise JobFailed("%s has not ended %d s after it was told to" % (
+                        agent.name, GRACE_SECONDS))
+            self.note("torch's fault C: %s has lost the signal; it is killed" % agent.name)
+            self.job.kill_pod(agent)
+            killed = time.time()
+        self.ending.clear()
+        return killed
+
     def any_agent(self):
         """One of those to whom nothing happens at the moment; None: there is none."""
         agents = [a for a in self.live() if a not in self.idle]
@@ -130,6 +157,7 @@ class Sequence(PodRun):
         if self.later:
             self.pause(max(t for t, *_ in self.later) - time.monotonic() + 0.01)
         size, begin = len(self.live()), time.time()
+        begin = self.end_told() or begin
         self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
         world = self.job.wait_world(size, begin)
         took = max(0, world.began - world.loading - begin)
@@ -239,6 +267,7 @@ def terminated(s):
     new = s.spare()
     s.note("%s is told to end, and %s comes" % (agent.name, new.name))
     s.job.terminate(agent)
+    s.ending[agent] = time.monotonic() + GRACE_SECONDS
     s.job.go(new)
     return True
 

@@ -1,8 +1,8 @@
 """What an elastic job with torch's default settings survives: torchrun over c10d, each agent in a
 pod of its own (netns.py), the store in another.
 
-    repair.py [--case NAME]... [--torch NAME]... [--store rdzvd|torch]... [--repeat N] [--jobs N]
-              [--seed N] [--logs DIR] [--results FILE] [--table] [--list] [--tell]
+    repair.py [--case NAME]... [--torch NAME]... [--store rdzvd|torch]... [--repeat N | --fill N]
+              [--jobs N] [--seed N] [--logs DIR] [--results FILE] [--table] [--list] [--tell]
 
 --case, --torch and --store may be said several times; without them: all cases, the usual two
 releases, rdzvd. With `--store torch` the jobs meet at torch's own server in a process apart: how
@@ -16,6 +16,10 @@ fault comes, and what it took the new workers is subtracted. How much of these s
 needed from its begin until it had joined, rdzvd's log says. --results FILE adds each outcome to a
 file, and --table prints all that are in it, or were seen now, as rows of a Markdown table, with
 --case the rows of these cases; `--repeat 0` only prints.
+
+A table of many runs is made in several sittings: with `--results FILE --fill N`, only those runs of
+each cell (case, release, store) are made that FILE lacks of N, the next seeds, first those of the
+cells that have the fewest. SIGINT ends a sitting; the runs that it cuts off are not in FILE.
 """
 
 import argparse
@@ -690,6 +694,44 @@ def table(results, names, cases):
                     " | ".join(cells))
 
 
+# ------------------------------------------------------------ which runs
+
+
+def read_results(path):
+    if not path or not os.path.exists(path):
+        return []
+    with open(path) as f:
+        return [json.loads(line) for line in f]
+
+
+def chosen_cells(options):
+    chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
+    return [(torch, kind, name) for name in options.case or case for torch in chosen
+            for kind in options.store or ("rdzvd",)]
+
+
+def missing_runs(cells, done, wanted, seed):
+    """What `done` lacks of that many runs of each cell: (runs that are there, cell, seed)."""
+    missing = []
+    for torch, kind, name in cells:
+        seeds = [r["seed"] for r in done
+                 if (r["torch"], r["store"], r["case"]) == (torch.name, kind, name)]
+        first = max(seeds + [seed - 1]) + 1
+        missing += [(len(seeds) + i, (torch, kind, name), first + i)
+                    for i in range(wanted - len(seeds))]
+    return missing
+
+
+def planned_runs(options):
+    """(torch, store, case, seed) of each run, in their order."""
+    cells = chosen_cells(options)
+    if not options.fill:
+        return [cell + (options.seed + i,) for i in range(options.repeat) for cell in cells]
+    missing = missing_runs(cells, read_results(options.results), options.fill, options.seed)
+    missing.sort(key=lambda one: one[0])  # stable: the cells stay in their order
+    return [cell + (seed,) for _, cell, seed in missing]
+
+
 # ------------------------------------------------------------ arguments
 
 
@@ -711,6 +753,8 @@ def main():
     parser.add_argument("--all", action="store_true", help="every release, not the usual two")
     parser.add_argument("--store", action="append", choices=("rdzvd", "torch"))
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--fill", type=int, metavar="N",
+                        help="only what --results lacks of N runs a cell")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--logs", help="a folder for all logs, kept")
@@ -726,6 +770,8 @@ def main():
     if options.list:
         case.print()
         return
+    if options.fill and not options.results:
+        parser.error("--fill: of which --results?")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     if not options.loopback and options.repeat:
@@ -736,12 +782,7 @@ def main():
             out("no network namespaces here (%s): the agents are at 127.0.0.x instead" % why)
             options.loopback = True
 
-    chosen = torches.choose(full_names(torches.ALL if options.all else options.torch))
-    runs = [(torch, kind, name, options.seed + i)
-            for i in range(options.repeat)
-            for name in options.case or case
-            for torch in chosen
-            for kind in options.store or ("rdzvd",)]
+    runs = planned_runs(options)
     results = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for future in concurrent.futures.as_completed(
@@ -755,10 +796,7 @@ def main():
                     f.write(json.dumps(result) + "\n")
 
     if options.table:
-        shown = results
-        if options.results and os.path.exists(options.results):
-            with open(options.results) as f:
-                shown = [json.loads(line) for line in f]
+        shown = read_results(options.results) or results
         print("\n".join(table(shown, [n for n in torches.ALL
                                       if any(r["torch"] == n for r in shown)],
                               options.case or case)))

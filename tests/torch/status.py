@@ -3,7 +3,8 @@
     status.py [--torch NAME]... [--backend NAME]... [--tell] [--logs DIR]
 
 Three of four expected agents come and train; one of them is lost, and another one takes its place.
-At each step the status has to name who is not there, and in the end why the round did not last.
+At each step the status has to name who is not there, and in the end why the round did not last. Where there is a
+browser, the status page has to show the same.
 """
 
 import argparse
@@ -23,8 +24,9 @@ import torches
 from job import BACKENDS, STOP, Job, JobFailed, out
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "page"))
+import webdriver  # noqa: E402
 from servers import OPERATOR, Rdzvd, rdzvd_binary, token_flag  # noqa: E402
-
 
 
 class SmallJob(Job):
@@ -76,6 +78,23 @@ def rdzvctl_says(server, job, *wanted):
                 done.returncode, word, done.stdout, done.stderr))
 
 
+# All that the page has shown, since what it shows of a moment may have gone when it is asked.
+KEEP_SHOWN = """
+  window.shown = [];
+  new MutationObserver(() => shown.push(document.querySelector('main').textContent)).observe(
+    document.querySelector('main'), {subtree: true, childList: true, characterData: true});
+"""
+
+
+def page_says(browser, *texts):
+    """The status page shows these, or has shown them, without a word of complaint in its console."""
+    if browser is None:
+        return
+    for text in texts:
+        browser.wait("return shown.some((text) => text.includes(arguments[0]))", text)
+    check(not browser.console(), "the page has errors", browser.text())
+
+
 def names_agents(run, job, names):
     """The nodes that are there are these agents, by pid where the backend's keys have it."""
     nodes = [n for n in run["nodes"] if n["role"] == "participant"]
@@ -98,7 +117,7 @@ def names_lost(run, job, name):
     return lost
 
 
-def scenario(server, job, tell):
+def scenario(server, job, browser, tell):
     for name in "abc":
         job.start_agent(name)
     run = wait_run(server, job, lambda r: r["state"] == "complete", "a round is complete")
@@ -108,6 +127,8 @@ def scenario(server, job, tell):
     check(run["min"] == 3 and run["backend"] == job.backend, "min is 3", run)
     rdzvctl_says(server, job, "RUN " + job.run_id, "complete", "3 of 4 nodes", "MISSING: 1",
                  "1 node has not been seen yet", "HERE: ")
+    page_says(browser, job.run_id, "3 of 4 nodes are here. 1 node is missing; rdzvd has not seen it yet.",
+              *("pid %d" % job.agents[n].pid for n in "abc" if job.backend != "etcd"))
     first = run["round"]
     job.wait_training(3)
     mark = job.mark()
@@ -121,6 +142,9 @@ def scenario(server, job, tell):
     check(run["missing_count"] == 2, "two of four are not there", run)
     rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
                  "1 more have not been seen yet")
+    name = gone["addr"] or gone["peer"]
+    page_says(browser, "2 nodes are missing: " + (
+        "%s (pid %d)" % (name, gone["pid"]) if "pid" in gone else name))
     tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))
 
     job.start_agent("d")
@@ -135,6 +159,7 @@ def scenario(server, job, tell):
     check(old["nodes"] == 3 and "ended" in old and why in old.get("why", ""),
           "why did the first round end?", run)
     tell("round %d ended: %s" % (first, old["why"]))
+    page_says(browser, "3 of 4 nodes are here", old["why"])
 
     job.finish(3)
     run = run_of(server, job)
@@ -145,7 +170,7 @@ def run_case(options, torch, backend):
     """True if it passed. Says so, or all that is known about the failure."""
     name = "torch %s %s" % (torch.name, backend)
     folder = tempfile.mkdtemp(prefix="rdzv-status-", dir=options.logs)
-    begin, job = time.monotonic(), None
+    begin, job, browser = time.monotonic(), None, None
 
     def tell(text):
         if options.tell:
@@ -156,8 +181,14 @@ def run_case(options, torch, backend):
             job = SmallJob(torch, backend, server.port, folder, "status-" + backend, "3:4",
                            seconds=300, shares=backend == "c10d")
             try:
-                scenario(server, job, tell)
+                browser = None if webdriver.missing() else webdriver.Browser()
+                if browser is not None:
+                    browser.open(server.url)
+                    browser.run(KEEP_SHOWN)
+                scenario(server, job, browser, tell)
             finally:
+                if browser is not None:
+                    browser.close()
                 job.end()
     except Exception as error:  # reported, counted, and the next one runs
         out("failed  %s (%.1f s): %s" % (name, time.monotonic() - begin, error))
@@ -182,6 +213,8 @@ def main():
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
+    if webdriver.missing():
+        print("skip page: %s" % webdriver.missing())
     cases = [(torch, backend) for torch in torches.choose(options.torch)
              for backend in options.backend or BACKENDS]
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

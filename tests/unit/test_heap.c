@@ -159,11 +159,42 @@ static void a_look_that_takes_too_long_waits_for_quiet(void **state)
     free(block);
 }
 
+/* Looks of some milliseconds are a thousandth of the time; and none is made that may take longer
+ * than they may. */
+static void a_look_of_some_milliseconds_is_made_now_and_then(void **state)
+{
+    enum { SIZE = 64 << 20, HOLES = 16 << 20 };
+    void *block;
+
+    (void)state;
+    need_malloc_of_libc();
+    block = malloc(SIZE);
+    assert_non_null(block);
+    memset(block, 1, SIZE);
+    heap.own = 0;
+    account.total = heap_resident(&heap) - HOLES;
+    heap.looking_ns = HEAP_LOOK_FREE_NS + 1;
+    heap.after_ns = now_ns + 1;
+    heap_trim(&heap, now_ns, 1 << 20);
+    assert_int_equal(heap.after_ns, now_ns + 1); /* it is not time yet */
+    account.total = 0;
+    heap_trim(&heap, now_ns + 1, 1 << 20);
+    assert_int_equal(heap.after_ns, now_ns + 1); /* 16,000 holes of a page would take too long */
+    account.total = heap_resident(&heap) - HOLES;
+    now_ns++;
+    heap.after_ns = 0;
+    looks_until_given_back();
+    account.total = 0;
+    free(block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_long_look_waits_for_more, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_look_that_takes_too_long_waits_for_quiet, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_look_of_some_milliseconds_is_made_now_and_then, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_holes_go_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_holes_are_sorted_bit_by_bit, set_up, tear_down),

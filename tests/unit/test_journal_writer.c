@@ -146,20 +146,26 @@ static uint64_t count_kept(void)
     return e.last;
 }
 
-static void begin(enum journal_writer_mode mode, uint64_t interval_ms, size_t pending_max)
+static void begin_retrying(enum journal_writer_mode mode, uint64_t interval_ms, size_t pending_max,
+                           uint64_t retry_ms)
 {
     struct expected e;
     struct journal_writer_options options = {.journal = open_journal(&e),
                                              .mode = mode,
                                              .sync_interval_ms = interval_ms,
                                              .pending_max = pending_max,
-                                             .retry_ms = 1,
+                                             .retry_ms = retry_ms,
                                              .clock = &clock_system};
 
     number = promised = e.last;
     writer = journal_writer_start(&options);
     assert_non_null(writer);
     to = journal_writer_engine(writer);
+}
+
+static void begin(enum journal_writer_mode mode, uint64_t interval_ms, size_t pending_max)
+{
+    begin_retrying(mode, interval_ms, pending_max, 1);
 }
 
 static void await_descriptor(void)
@@ -265,6 +271,23 @@ static void batches_are_synced_within_the_interval(void **state)
     assert_int_equal(journal_writer_stats(writer)->pending_bytes, 0);
     assert_int_equal(journal_writer_stats(writer)->batches, 2);
     die(true);
+    assert_int_equal(count_kept(), 2);
+}
+
+/* Also what was answered just before the disk was full, long before it is tried again. */
+static void a_write_that_fails_delays_no_sync(void **state)
+{
+    (void)state;
+    begin_retrying(JOURNAL_WRITER_BATCH, 100, 0, HOUR_MS);
+    commit(10);
+    await_durable(1); /* the ballast is there, too */
+    assert_true(is_promised(10));
+    sim_disk_limit(disk, 0);
+    assert_false(is_promised(10));
+    await_refusal("No space left");
+    await_durable(2);
+    die(true);
+    sim_disk_limit(disk, UINT64_MAX);
     assert_int_equal(count_kept(), 2);
 }
 
@@ -789,6 +812,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_batch_is_kept_when_commit_returns),
         TEST(batches_are_synced_within_the_interval),
+        TEST(a_write_that_fails_delays_no_sync),
         TEST(one_sync_is_for_all_of_an_interval),
         TEST(the_loop_does_not_wait_for_a_sync),
         TEST(a_slow_disk_slows_clients_down),

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "store/keymap_entry.h"
 #include "tests/support/key_list.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/keymap_fixture.h"
@@ -499,6 +500,108 @@ static void a_number_gives_back_the_room_of_a_long_text(void **state)
     fixture_fini(&w);
 }
 
+/* A few bytes ask for it: that a large value goes, or is copied since somebody still holds it. */
+static void what_becomes_of_large_values_is_work(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    static uint8_t bytes[SIZE];
+    const struct slice large = {bytes, SIZE};
+    struct blob *held;
+    struct fixture w;
+    uint64_t before;
+
+    (void)state;
+    fixture_init(&w, 0);
+    assert_int_equal(keymap_set(&w.m, s("/k"), large), STORE_OK);
+    assert_int_equal(w.ready.work, 0);
+    set(&w, "/k", "small");
+    assert_in_range(w.ready.work, SIZE / READY_FREED_BYTES, SIZE / READY_FREED_BYTES + 1);
+    assert_int_equal(keymap_set(&w.m, s("/k"), large), STORE_OK);
+    before = w.ready.work;
+    assert_int_equal(keymap_delete(&w.m, s("/k")), STORE_OK);
+    assert_in_range(w.ready.work - before, SIZE / READY_FREED_BYTES, SIZE / READY_FREED_BYTES + 1);
+
+    assert_int_equal(keymap_set(&w.m, s("/k"), large), STORE_OK);
+    held = blob_ref(keymap_get(&w.m, s("/k")));
+    before = w.ready.work;
+    assert_int_equal(keymap_append(&w.m, s("/k"), s("x")), STORE_OK);
+    assert_int_equal(w.ready.work - before, SIZE / READY_COPIED_BYTES);
+    blob_unref(held);
+    assert_int_equal(keymap_append(&w.m, s("/k"), s("x")), STORE_OK);
+    assert_int_equal(w.ready.work - before, SIZE / READY_COPIED_BYTES); /* there was room */
+    fixture_fini(&w);
+}
+
+/* Of a CHECK that takes its time: what it says was true at one moment of it. */
+static void what_has_existed_since_a_time_existed_then(void **state)
+{
+    struct keymap_time then;
+    struct blob *popped = NULL;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/stays", "1");
+    set(&w, "/returns", "1");
+    set(&w, "/goes", "1");
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_int_equal(keymap_queue_push(&w.m, s("/flaps"), s("v")), STORE_OK);
+    then = keymap_time(&w.m);
+    assert_true(keymap_exists_since(&w.m, s("/goes"), then));
+    assert_true(keymap_exists_since(&w.m, s("/flaps"), then));
+    set(&w, "/stays", "a value of another length");
+    set(&w, "/comes", "1");
+    assert_int_equal(keymap_delete(&w.m, s("/goes")), STORE_OK);
+    assert_int_equal(keymap_delete(&w.m, s("/returns")), STORE_OK);
+    set(&w, "/returns", "1");
+    assert_int_equal(keymap_queue_pop(&w.m, s("/flaps"), &popped, &(uint64_t){0}), STORE_OK);
+    blob_unref(popped);
+    assert_int_equal(keymap_queue_push(&w.m, s("/flaps"), s("v")), STORE_OK);
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_true(keymap_exists_since(&w.m, s("/stays"), then));
+    assert_true(keymap_exists_since(&w.m, s("/queue"), then));
+    assert_false(keymap_exists_since(&w.m, s("/comes"), then));
+    assert_false(keymap_exists_since(&w.m, s("/goes"), then));
+    assert_false(keymap_exists_since(&w.m, s("/returns"), then));
+    assert_false(keymap_exists_since(&w.m, s("/flaps"), then));
+    assert_false(keymap_exists_since(&w.m, s("/absent"), then));
+    fixture_fini(&w);
+}
+
+static void an_append_keeps_to_its_limit(void **state)
+{
+    struct command c = {
+        .kind = COMMAND_KEY_APPEND, .key = s("/k"), .value = s("12345"), .number = 8};
+    struct store_result r;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    assert_int_equal(execute(&w.m, &c, &r), STORE_OK);
+    assert_int_equal(execute(&w.m, &c, &r), STORE_TOO_LONG);
+    c.value = s("678");
+    assert_int_equal(execute(&w.m, &c, &r), STORE_OK);
+    check_value(&w, "/k", "12345678");
+    fixture_fini(&w);
+}
+
+/* Blanks and zeros without an end are not looked at again and again. */
+static void a_number_is_looked_for_in_the_first_bytes(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    static uint8_t bytes[SIZE];
+    int64_t number;
+
+    (void)state;
+    memset(bytes, ' ', sizeof bytes);
+    bytes[1000] = '7';
+    assert_true(keymap_parse_number((struct slice){bytes, SIZE}, &number));
+    assert_int_equal(number, 7);
+    bytes[1000] = ' ';
+    bytes[5000] = '7';
+    assert_false(keymap_parse_number((struct slice){bytes, SIZE}, &number));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +617,10 @@ int main(void)
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
         cmocka_unit_test(the_list_has_each_key_once),
         cmocka_unit_test(a_number_gives_back_the_room_of_a_long_text),
+        cmocka_unit_test(what_becomes_of_large_values_is_work),
+        cmocka_unit_test(what_has_existed_since_a_time_existed_then),
+        cmocka_unit_test(an_append_keeps_to_its_limit),
+        cmocka_unit_test(a_number_is_looked_for_in_the_first_bytes),
     };
 
     return cmocka_run_group_tests_name("store/keymap", tests, NULL, NULL);

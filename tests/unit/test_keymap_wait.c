@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "proto/c10d.h"
 #include "store/keymap_entry.h"
 #include "tests/support/key_list.h"
 #include "tests/unit/keymap_fixture.h"
@@ -725,6 +726,110 @@ static void a_large_waiter_is_freed_bit_by_bit(void **state)
     }
 }
 
+/* --- Over many turns. --- */
+
+/* The keys of a WAIT for `room` of them that are found in its first turns. */
+static struct waiter *begin_wait(struct fixture *w, uint64_t room, const char *names)
+{
+    struct waiter *waiter = NULL;
+    uint8_t buf[1024];
+    uint64_t listed;
+    struct slice list = list_of(names, &listed, buf, sizeof buf), key;
+
+    while (c10d_next_blob(&list, &key))
+        assert_int_equal(keymap_wait_add(&w->m, &waiter, room--, w, key), STORE_OK);
+    return waiter;
+}
+
+/* A key counts once, as it is when it is added or at any time after that; and the waiter is woken
+ * when all are added, not before. */
+static void a_wait_of_many_turns_counts_each_key_once(void **state)
+{
+    struct waiter *waiter;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/there", "1");
+    assert_int_equal(keymap_queue_push(&w.m, s("/queue"), s("v")), STORE_OK);
+    assert_null(begin_wait(&w, 2, "/there /queue"));
+    waiter = begin_wait(&w, 6, "/there /queue /comes /absent /absent");
+    assert_int_equal(keymap_delete(&w.m, s("/there")), STORE_OK);
+    set(&w, "/comes", "1");
+    assert_int_equal(keymap_delete(&w.m, s("/comes")), STORE_OK);
+    set(&w, "/absent", "1");
+    expect_woken(&w, NULL); /* there may be more */
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 1, &w, s("/last")), STORE_OK);
+    waiter = keymap_wait_end(&w.m, waiter);
+    assert_int_equal(waiter->missing, 1);
+    assert_int_equal(w.m.waiters, 1);
+    set(&w, "/last", "1");
+    expect_woken(&w, waiter);
+
+    waiter = begin_wait(&w, 2, "/last /comes");
+    set(&w, "/comes", "1");
+    assert_null(keymap_wait_end(&w.m, waiter));
+    assert_null(keymap_wait_end(&w.m, NULL));
+    expect_woken(&w, NULL);
+    keymap_cancel(&w.m, begin_wait(&w, 3, "/last /absent /other"));
+    fixture_fini(&w);
+    assert_int_equal(account.bytes[ACCOUNT_WAITERS], 0);
+}
+
+/* It asked for far more keys than are missing: it keeps what it needs, and those that have counted
+ * meanwhile count no more. */
+static void a_wait_gives_back_the_room_that_it_does_not_need(void **state)
+{
+    struct waiter *waiter, *before, *behind;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    before = wait_for(&w, "/a");
+    waiter = begin_wait(&w, 100000, "/a /b /c");
+    behind = wait_for(&w, "/b");
+    set(&w, "/c", "1");
+    assert_in_range(account.bytes[ACCOUNT_WAITERS], 100000 * sizeof(struct wait_link), SIZE_MAX);
+    waiter = keymap_wait_end(&w.m, waiter);
+    assert_in_range(account.bytes[ACCOUNT_WAITERS], 1, 2000);
+    assert_ptr_equal(waiter->wake.owner, &w);
+    assert_int_equal(waiter->missing, 2);
+    assert_int_equal(w.m.waiters, 3);
+    set(&w, "/a", "1");
+    expect_woken(&w, before);
+    set(&w, "/b", "1");
+    expect_woken(&w, behind);
+    expect_woken(&w, waiter);
+    fixture_fini(&w);
+}
+
+static void a_wait_of_many_turns_keeps_to_the_limits(void **state)
+{
+    struct waiter *waiter, *other = NULL;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, sizeof(struct waiter) + sizeof(struct entry) + sizeof(struct wait_link) + 10);
+    set(&w, "/t", "");
+    waiter = begin_wait(&w, 100000, "/absent"); /* counts for what it waits for */
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 9, &w, s("/other")), STORE_FULL);
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 8, &w, s("/t")), STORE_OK);
+    assert_int_equal(keymap_wait_add(&w.m, &other, 8, &w, s("/absent")), STORE_FULL);
+    assert_null(other);
+    keymap_cancel(&w.m, waiter);
+    fixture_fini(&w);
+
+    fixture_init(&w, 0);
+    waiter = begin_wait(&w, 2, "/absent");
+    account_set_limit(1);
+    assert_int_equal(keymap_wait_add(&w.m, &other, 1, &w, s("/absent")), STORE_NO_MEMORY);
+    assert_null(other);
+    assert_int_equal(keymap_wait_add(&w.m, &waiter, 1, &w, s("/other")), STORE_NO_MEMORY);
+    account_set_limit(0);
+    keymap_cancel(&w.m, waiter);
+    fixture_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -753,6 +858,9 @@ int main(void)
         cmocka_unit_test(absent_keys_are_not_walked),
         cmocka_unit_test(who_is_told_too_often_loses_the_subscription),
         cmocka_unit_test(a_large_waiter_is_freed_bit_by_bit),
+        cmocka_unit_test(a_wait_of_many_turns_counts_each_key_once),
+        cmocka_unit_test(a_wait_gives_back_the_room_that_it_does_not_need),
+        cmocka_unit_test(a_wait_of_many_turns_keeps_to_the_limits),
     };
 
     return cmocka_run_group_tests_name("store/keymap_wait", tests, NULL, NULL);

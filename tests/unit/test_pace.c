@@ -79,12 +79,59 @@ static void each_length_has_its_place(void **state)
     assert_int_equal(stats.longest_iteration_ns, pace_bounds_ns[ITERATION_BOUNDS - 1] + 1);
 }
 
+static void one_iteration(unsigned c10d, unsigned http, uint64_t took_ns)
+{
+    pace_note(&pace);
+    stats.c10d_requests[C10D_GET] += c10d;
+    stats.http_requests += http;
+    now_ns += took_ns;
+    pace_end(&pace, clock_monotonic_ns(pace.clock), false);
+}
+
+static uint64_t count_of(const struct durations *d)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i <= DURATIONS_BOUNDS; i++)
+        sum += d->counts[i];
+    return sum;
+}
+
+/* Requests before the sample begins, and behind its last iteration, are not counted; nor is a long
+ * iteration that is no sample. */
+static void requests_of_samples_take_as_long_as_their_iteration(void **state)
+{
+    (void)state;
+    one_iteration(7, 1, MS / 100);
+    one_iteration(7, 1, 50 * MS);
+    assert_int_equal(count_of(&stats.c10d_durations), 0);
+
+    pace_sample(&pace);
+    one_iteration(3, 0, REQUEST_FIRST_NS);
+    one_iteration(2, 1, REQUEST_FIRST_NS + 1);
+    one_iteration(1, 0, 100 * MS);
+    assert_int_equal(stats.c10d_durations.counts[0], 3);
+    assert_int_equal(stats.c10d_durations.counts[1], 2);
+    assert_int_equal(stats.c10d_durations.counts[12], 1); /* up to 131 ms */
+    assert_int_equal(stats.http_durations.counts[1], 1);
+    assert_int_equal(stats.c10d_durations.sum_ns,
+                     3 * REQUEST_FIRST_NS + 2 * (REQUEST_FIRST_NS + 1) + 100 * MS);
+
+    for (int i = 0; i < 100; i++)
+        one_iteration(1, 0, MS / 100);
+    assert_int_equal(count_of(&stats.c10d_durations), 6 + 5); /* 8 iterations in all */
+    pace_sample(&pace);
+    one_iteration(1, 0, MS / 100);
+    assert_int_equal(count_of(&stats.c10d_durations), 6 + 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(waiting_for_events_does_not_count, set_up),
         cmocka_unit_test_setup(what_was_left_counts_from_the_end_of_the_last_one, set_up),
         cmocka_unit_test_setup(each_length_has_its_place, set_up),
+        cmocka_unit_test_setup(requests_of_samples_take_as_long_as_their_iteration, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -971,8 +971,27 @@ static void the_store_ends_a_session(void **state)
     store_says(s, RELAY_ENDED, 0, channel, 0, "the run is over", 15);
     assert_true(s->a.ended);
     assert_string_equal(s->a.why, "the run is over");
-    no_frame(s);
+    s->a.session = NULL;
+    closed(s, channel); /* the store needs not keep anything of it */
     assert_int_equal(s->relay.session_count, 1);
+}
+
+static void a_store_that_has_ended_a_session_is_told_in_the_next_link(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "GET k");
+    channel = opened(s, false);
+    sent(s, channel, 1, "GET k");
+    store_says(s, RELAY_ENDED, 0, channel, 0, "out of memory", 13);
+    s->a.session = NULL;
+    relay_link_down(&s->relay);
+    link_up(s);
+    channel = opened(s, true);
+    OPENED(s, RELAY_KNOWN, channel, 0, "");
+    closed(s, channel);
 }
 
 /* --- Bounds. --- */
@@ -1056,6 +1075,7 @@ int main(void)
         TEST(a_client_that_goes_from_a_wait_is_closed_at_once),
         TEST(a_client_that_goes_from_a_barrier_has_arrived),
         TEST(the_store_ends_a_session),
+        TEST(a_store_that_has_ended_a_session_is_told_in_the_next_link),
         TEST(large_requests_of_all_have_one_bound),
         TEST(lag_is_of_those_that_do_not_wait),
     };

@@ -1178,6 +1178,123 @@ static void every_lack_of_memory_is_told(void **state)
     free(p.bytes);
 }
 
+/* Two nodes, of which one is a participant. */
+static struct torch_state small_state(void)
+{
+    struct torch_state s = {.aware = true, .has_redundancy = true, .protocol = 4};
+    struct torch_node *at;
+
+    for (int i = 0; i < 2; i++) {
+        const struct torch_node who = {.addr = slice_str(i == 0 ? "one" : "two"),
+                                       .pid = i,
+                                       .participant = i == 0,
+                                       .waiting = i == 1,
+                                       .has_heartbeat = true,
+                                       .heartbeat_us = 1790000000000000};
+
+        assert_true(torch_state_insert(&s, &who, &at));
+    }
+    return s;
+}
+
+static void a_copy_lives_and_changes_by_itself(void **state)
+{
+    const struct torch_node who = {.addr = slice_str("three"), .waiting = true};
+    struct torch_state s = small_state(), copy, second;
+    struct torch_node *at;
+
+    (void)state;
+    assert_true(torch_state_copy(&s, &copy));
+    assert_same(&s, &copy);
+    assert_true(torch_state_insert(&copy, &who, &at));
+    assert_true(torch_state_copy(&copy, &second));
+    copy.nodes[0].waiting = !copy.nodes[0].waiting;
+    assert_int_equal(s.count, 2);
+    assert_null(torch_state_find(&s, &who));
+    torch_state_free(&s);
+    torch_state_free(&copy);
+    assert_int_equal(second.count, 3);
+    assert_true(slice_is(second.nodes[0].addr, "one") && slice_is(second.nodes[2].addr, "two"));
+    assert_true(torch_state_find(&second, &who)->waiting);
+    torch_state_free(&second);
+}
+
+static void a_copy_needs_memory(void **state)
+{
+    struct torch_state s = small_state(), copy = {.round = 7};
+
+    (void)state;
+    fail_at = 0;
+    assert_false(torch_state_copy(&s, &copy));
+    fail_at = SIZE_MAX;
+    assert_int_equal(copy.round, 7);
+    assert_true(torch_state_copy(&s, &copy));
+    torch_state_free(&s);
+    torch_state_free(&copy);
+}
+
+/* One of many, each with some of what a text does not keep. */
+static struct torch_state unsettled(unsigned i)
+{
+    struct torch_state s = small_state();
+
+    s.nodes[0].participant = i & 1;
+    s.nodes[0].rank = 5;
+    s.nodes[0].has_heartbeat = i & 2;
+    s.nodes[1].waiting = i & 4;
+    s.nodes[1].has_heartbeat = i & 8;
+    s.has_deadline = i & 16;
+    s.deadline_us = i & 32 ? INT64_MAX : 1790000000000001;
+    s.shares_times = i & 64;
+    s.fqdn = i & 128;
+    s.has_redundancy = s.aware = !s.fqdn;
+    return s;
+}
+
+static void a_settled_state_is_what_is_read_of_its_text(void **state)
+{
+    unsigned settled = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 256; i++) {
+        struct torch_state s = unsettled(i), copy;
+
+        assert_true(torch_state_copy(&s, &copy));
+        if (torch_state_settle(&copy)) {
+            struct torch_state again;
+            uint8_t *text;
+            size_t len;
+
+            assert_true(torch_state_write(&s, &text, &len));
+            assert_int_equal(read_text((struct slice){text, len}, &again), TORCH_STATE_OK);
+            assert_same(&copy, &again);
+            assert_int_equal(copy.shares_times, again.shares_times);
+            torch_state_free(&again);
+            free(text);
+            settled++;
+        }
+        torch_state_free(&copy);
+        torch_state_free(&s);
+    }
+    assert_in_range(settled, 60, 127);
+}
+
+/* Nodes come and go for weeks, and no address stays for ever. */
+static void one_that_has_had_many_nodes_is_to_be_read(void **state)
+{
+    struct torch_state s = small_state();
+    size_t changes = 0;
+
+    (void)state;
+    while (torch_state_settle(&s)) {
+        struct torch_node who = {.addr = slice_str("three"), .pid = (int64_t)changes++}, *at;
+
+        assert_true(torch_state_insert(&s, &who, &at));
+    }
+    assert_in_range(changes, 50, 100);
+    torch_state_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1201,6 +1318,10 @@ int main(void)
         cmocka_unit_test(all_that_can_be_said_is_written_and_read),
         cmocka_unit_test(who_is_in_no_list_is_left_out),
         cmocka_unit_test(every_lack_of_memory_is_told),
+        cmocka_unit_test(a_copy_lives_and_changes_by_itself),
+        cmocka_unit_test(a_copy_needs_memory),
+        cmocka_unit_test(a_settled_state_is_what_is_read_of_its_text),
+        cmocka_unit_test(one_that_has_had_many_nodes_is_to_be_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

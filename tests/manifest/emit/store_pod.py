@@ -86,6 +86,10 @@ def elsewhere(check):
     check(endpoints == ["train-rdzv.infra:29400"], repr(endpoints))
     relayed = emit(dict(JOB, rdzv={"namespace": "infra"}), "--platform", "job", "--rdzv", "relay")
     check("--upstream=train-rdzv.infra:29400" in repr(relayed), "relay")
+    # A ServiceMonitor selects Services of its own namespace.
+    scraped = emit(dict(JOB, rdzv={"namespace": "infra", "metrics": "servicemonitor"}), "--platform", "job", "--rdzv", "service")
+    monitors = [d["metadata"]["namespace"] for d in scraped if d["kind"] == "ServiceMonitor"]
+    check(monitors == ["infra"], repr(monitors))
     for wrong, placement in (({"namespace": "ml"}, "sidecar"), ({"namespace": "infra", "labels": {"rdzvd": "x"}}, "service"),
                              ({"affinity": "x"}, "service")):
         code, _, err = tool.run("emit", "-f", "-", "--platform", "pytorchjob", "--rdzv", placement,

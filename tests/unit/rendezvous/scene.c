@@ -125,6 +125,17 @@ static void forget_keys(struct scene *s)
     s->has_record = false;
 }
 
+static char *keep(char *text)
+{
+    assert_true(text_count < COUNT(texts));
+    return texts[text_count++] = text;
+}
+
+const char *scene_copy(const char *text)
+{
+    return keep(copy_text(slice_str(text)));
+}
+
 /* --- Carrying out. --- */
 
 static void put_record(struct scene *s, const struct view_record *record)
@@ -283,10 +294,23 @@ const char *scene_cas(struct scene *s, struct agent *a, const char *expected, co
         if (o->kind == POLICY_ANSWER_CURRENT)
             answer = scene_get(s, "");
         else if (o->kind == POLICY_ANSWER_VALUE)
-            answer = texts[text_count++] = copy_text(o->value);
+            answer = keep(copy_text(o->value));
     }
     assert_int_equal(answers, 1);
-    return answer == NULL ? NULL : (texts[text_count++] = copy_text(slice_str(answer)));
+    return answer == NULL ? NULL : scene_copy(answer);
+}
+
+const char *scene_look(struct scene *s, struct agent *a)
+{
+    struct slice shown = policy_glance(&s->run, a, false, s->now.ms);
+    const struct policy_output *o;
+
+    if (shown.ptr == NULL) {
+        scene_event(s, AGENT_LOOKED, a);
+        o = scene_output(s, POLICY_ANSWER_VALUE);
+        shown = o == NULL ? slice_str(scene_get(s, "")) : o->value;
+    }
+    return keep(copy_text(shown));
 }
 
 bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name, const char *value)
@@ -358,15 +382,15 @@ struct torch_state scene_state(const char *text)
 const char *scene_text(struct scene *s, struct torch_state *state)
 {
     uint8_t *text;
+    char *copy;
     size_t len;
 
     (void)s;
     assert_true(torch_state_write(state, &text, &len));
     torch_state_free(state);
-    assert_true(text_count < COUNT(texts));
-    texts[text_count] = copy_text((struct slice){text, len});
+    copy = keep(copy_text((struct slice){text, len}));
     free(text);
-    return texts[text_count++];
+    return copy;
 }
 
 /* The text with another of its strings, which the writer had put first, in the place of the one. */
@@ -374,6 +398,7 @@ static const char *with_string(const char *text, const char *from, const char *t
 {
     struct slice in = slice_str(text);
     uint8_t *pickle = malloc(in.len), *at;
+    char *copy;
     size_t len;
 
     assert_non_null(pickle);
@@ -382,10 +407,10 @@ static const char *with_string(const char *text, const char *from, const char *t
     assert_non_null(at);
     memcpy(at, to, strlen(to));
     assert_int_equal(base64_size(len), in.len);
-    texts[text_count] = copy_text(in);
-    base64_encode((struct slice){pickle, len}, (uint8_t *)texts[text_count]);
+    copy = keep(copy_text(in));
+    base64_encode((struct slice){pickle, len}, (uint8_t *)copy);
     free(pickle);
-    return texts[text_count++];
+    return copy;
 }
 
 const char *scene_terse(struct scene *s, size_t nodes)

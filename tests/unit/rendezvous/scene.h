@@ -60,6 +60,9 @@ void scene_disconnect(struct scene *s, struct agent *a);
 /* A compare-and-set of the run's key. What the agent is answered; NULL: it is held or closed. */
 const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);
 
+/* A GET of the run's key, as the daemon serves it: what the agent is shown. */
+const char *scene_look(struct scene *s, struct agent *a);
+
 /* SET of a key of the round. True: it was swallowed. */
 bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name,
                const char *value);
@@ -87,6 +90,9 @@ bool scene_has(const struct scene *s, enum policy_output_kind kind, const struct
 struct torch_state scene_state(const char *text);
 /* Its text, and the state is freed. Freed by scene_fini(). */
 const char *scene_text(struct scene *s, struct torch_state *state);
+
+/* A copy, freed by scene_fini(). */
+const char *scene_copy(const char *text);
 
 /* The value that there is and so many nodes more, in a text that is no shorter than ours, which has
  * some four bytes more for each of them: they share an address that torch's writer would have put

@@ -160,6 +160,46 @@ static void one_of_whom_nothing_is_known_goes_on(void **state)
     scene_fini(&s);
 }
 
+static void restart(struct scene *s, bool agents_return)
+{
+    scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
+}
+
+/* Who is behind a relay may train on, and come back up to --session-timeout later. */
+static void until_all_are_back_after_a_start_others_go_on(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int returned = 0; returned < 2; returned++) {
+        scene_init(&s);
+        join(&s, "a");
+        restart(&s, true);
+        if (returned)
+            scene_event(&s, RUN_RETURNED, NULL);
+        assert_int_equal(closes(&s, 0), returned);
+        scene_fini(&s);
+    }
+    scene_init(&s);
+    join(&s, "a");
+    restart(&s, false); /* none is to come back */
+    assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
+/* Whether anybody else is there does not matter. */
+static void who_is_in_the_round_closes_it_before_all_are_back(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    restart(&s, true);
+    assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
 static void as_ever_when_told_so(void **state)
 {
     struct scene s;
@@ -184,6 +224,8 @@ int main(void)
         cmocka_unit_test(who_is_still_joining_closes_nothing),
         cmocka_unit_test(when_nobody_goes_on_the_run_is_closed),
         cmocka_unit_test(one_of_whom_nothing_is_known_goes_on),
+        cmocka_unit_test(until_all_are_back_after_a_start_others_go_on),
+        cmocka_unit_test(who_is_in_the_round_closes_it_before_all_are_back),
         cmocka_unit_test(as_ever_when_told_so),
     };
 

@@ -119,6 +119,28 @@ static void is_shortened_by_regroup_wait(void **state)
     scene_fini(&s);
 }
 
+/* Of which the state does not say so: it has our time. */
+static void is_shortened_for_a_clock_that_is_behind(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.regroup_wait_ms = 5000;
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[1]);
+    leave_all(&s, 1);
+    s.agents[0].has_clock = false;
+    st = scene_state(scene_joined(&s, scene_get(&s, ""), "a"));
+    scene_beat(&st, "a", scene_now_us(&s) - 20 * SECOND);
+    st.has_deadline = true;
+    st.deadline_us = scene_now_us(&s) - 20 * SECOND + CALL;
+    scene_cas(&s, &s.agents[0], scene_copy(scene_get(&s, "")), scene_text(&s, &st));
+    assert_int_equal(left_us(&s), 5 * SECOND);
+    scene_fini(&s);
+}
+
 static void stays_when_told_so(void **state)
 {
     struct scene s;
@@ -140,6 +162,7 @@ int main(void)
         cmocka_unit_test(goes_on_while_somebody_is_missing),
         cmocka_unit_test(of_the_first_round_only_expect_knows),
         cmocka_unit_test(is_shortened_by_regroup_wait),
+        cmocka_unit_test(is_shortened_for_a_clock_that_is_behind),
         cmocka_unit_test(stays_when_told_so),
     };
 

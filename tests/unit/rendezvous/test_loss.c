@@ -427,24 +427,75 @@ static void a_node_with_another_connection_lives(void **state)
     scene_fini(&s);
 }
 
+/* Its predecessor is not: that is away with its relay, or was on another machine. */
+static void a_node_whose_predecessor_is_still_connected_is_lost(void **state)
+{
+    static const int64_t ahead_us[] = {0, 120 * SECOND};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ahead_us); i++) {
+        struct torch_state st;
+        struct scene s;
+        const char *now;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        if (ahead_us[i] == 0)
+            scene_event(&s, AGENT_AWAY, &s.agents[1]);
+        scene_connect(&s, true);
+        st = state_now(&s);
+        now = scene_get(&s, "");
+        scene_beat(&st, "b", scene_now_us(&s) + ahead_us[i] + 1);
+        scene_cas(&s, &s.agents[2], now, scene_text(&s, &st));
+        scene_disconnect(&s, &s.agents[2]);
+        assert_int_equal(participants(&s), 1);
+        scene_fini(&s);
+    }
+}
+
+/* The last agent connects, and joins a complete round. */
+static void wait_in_it(struct scene *s, const char *name)
+{
+    struct agent *a = scene_connect(s, true);
+    struct torch_state st = state_now(s);
+    const char *now = scene_get(s, "");
+
+    scene_beat(&st, name, scene_now_us(s));
+    scene_node(&st, name)->waiting = true;
+    scene_cas(s, a, now, scene_text(s, &st));
+}
+
 static void a_node_that_waits_is_reason_enough(void **state)
 {
     struct scene s;
-    struct torch_state st;
-    const char *now;
 
     (void)state;
     scene_init(&s);
     scene_meet(&s, 3);
-    scene_connect(&s, true);
-    st = state_now(&s);
-    now = scene_get(&s, "");
-    scene_beat(&st, "d", scene_now_us(&s));
-    scene_node(&st, "d")->waiting = true;
-    scene_cas(&s, &s.agents[3], now, scene_text(&s, &st));
+    wait_in_it(&s, "d");
     scene_disconnect(&s, &s.agents[1]);
     assert_int_equal(waiting(&s), 1);
     assert_null(scene_note(&s, NOTE_NODES_RESTARTED));
+    assert_non_null(scene_get(&s, ".0/torchelastic/role_info/1"));
+    scene_fini(&s);
+}
+
+/* The others look once a second, and may have seen neither. */
+static void a_node_that_waits_is_a_reason_while_it_is_there(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    wait_in_it(&s, "d");
+    scene_disconnect(&s, &s.agents[3]);
+    assert_int_equal(waiting(&s), 0);
+    wait_in_it(&s, "e");
+    scene_disconnect(&s, &s.agents[1]);
+    scene_disconnect(&s, &s.agents[4]);
+    assert_int_equal(waiting(&s), 1);
+    assert_non_null(scene_note(&s, NOTE_NODES_RESTARTED));
     scene_fini(&s);
 }
 
@@ -793,7 +844,9 @@ int main(void)
         cmocka_unit_test(a_node_with_two_sessions_is_lost_with_the_second),
         cmocka_unit_test(nothing_is_missed_at_the_end),
         cmocka_unit_test(a_node_with_another_connection_lives),
+        cmocka_unit_test(a_node_whose_predecessor_is_still_connected_is_lost),
         cmocka_unit_test(a_node_that_waits_is_reason_enough),
+        cmocka_unit_test(a_node_that_waits_is_a_reason_while_it_is_there),
         cmocka_unit_test(a_silent_node_is_lost_after_a_while),
         cmocka_unit_test(a_silent_node_is_taken_out),
         cmocka_unit_test(the_others_of_a_silent_node_are_told_by_that_setting),

@@ -430,6 +430,60 @@ static void a_reason_has_an_end(void **state)
     end(&p);
 }
 
+/* --- What is counted. --- */
+
+static uint64_t count_of(const struct durations *d)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i <= DURATIONS_BOUNDS; i++)
+        sum += d->counts[i];
+    return sum;
+}
+
+/* From the first loss to the next complete round; what is lost while the first round forms, or
+ * after the run was closed, is no fault that a round makes good. */
+static void a_recovery_lasts_from_the_loss_to_the_round(void **state)
+{
+    struct stats stats = {0};
+    struct history h = {0};
+
+    (void)state;
+    history_reach(&h, 0, 1 * SECOND);
+    history_lose(&h, "c/1/0", LOSS_DISCONNECTED, NULL, 2 * SECOND);
+    history_complete(&h, 2, false, 4 * SECOND);
+    history_count(&h, &stats);
+    history_count(&h, &stats); /* nothing new */
+    assert_int_equal(count_of(&stats.rounds), 1);
+    assert_int_equal(stats.rounds.sum_ns, 3000000000);
+    assert_int_equal(count_of(&stats.recoveries), 0);
+
+    history_lose(&h, "a/1/0", LOSS_SILENT, NULL, 10 * SECOND);
+    history_lose(&h, "b/1/0", LOSS_DISCONNECTED, NULL, 11 * SECOND);
+    history_reach(&h, 1, 12 * SECOND);
+    history_complete(&h, 2, false, 17 * SECOND);
+    history_count(&h, &stats);
+    assert_int_equal(count_of(&stats.recoveries), 1);
+    assert_int_equal(stats.recoveries.sum_ns, 7000000000);
+    assert_int_equal(stats.recoveries.counts[4], 1); /* up to 8 s */
+
+    history_leave(&h, "a/1/0", 20 * SECOND); /* its worker has failed */
+    history_reach(&h, 2, 20 * SECOND);
+    history_complete(&h, 2, false, 21 * SECOND);
+    history_count(&h, &stats);
+    assert_int_equal(stats.recoveries.sum_ns, 8000000000);
+
+    history_lose(&h, "a/1/0", LOSS_SILENT, NULL, 30 * SECOND);
+    history_end(&h, "b closed the run", 31 * SECOND);
+    history_lose(&h, "b/1/0", LOSS_DISCONNECTED, NULL, 32 * SECOND);
+    history_reach(&h, 3, 40 * SECOND);
+    history_complete(&h, 2, false, 41 * SECOND);
+    history_count(&h, &stats);
+    assert_int_equal(count_of(&stats.recoveries), 2);
+    assert_int_equal(count_of(&stats.rounds), 4);
+    history_fini(&h);
+}
+
 /* --- Many nodes. --- */
 
 static void many_nodes_are_a_letter_each(void **state)
@@ -439,7 +493,7 @@ static void many_nodes_are_a_letter_each(void **state)
     struct history history = {0};
     struct play p;
     struct run_facts facts;
-    char name[16];
+    char name[16] = "n0000"; /* all are as long */
     cJSON *json;
 
     (void)state;
@@ -761,6 +815,7 @@ int main(void)
         cmocka_unit_test(a_closed_run),
         cmocka_unit_test(rounds_are_the_newest_first_and_no_more_than_a_hundred),
         cmocka_unit_test(a_reason_has_an_end),
+        cmocka_unit_test(a_recovery_lasts_from_the_loss_to_the_round),
         cmocka_unit_test(many_nodes_are_a_letter_each),
         cmocka_unit_test(a_run_of_etcd_v2),
         cmocka_unit_test(a_node_that_leaves_is_missing_when_it_stays_away),

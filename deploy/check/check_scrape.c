@@ -1,0 +1,203 @@
+/* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
+#include "deploy/check/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A port of pods that Prometheus is told to scrape. */
+struct scrape {
+    const struct kube_pods *pods;
+    const char *port;  /* a number or a name; "": not known */
+    const char *asker; /* "the annotations of …", for the message */
+};
+
+/* The number of a port that is a name in the containers of the pods; -1: there is none. */
+static long port_number(const struct kube_pods *p, const char *port)
+{
+    char *end;
+    long number = strtol(port, &end, 10);
+
+    if (*port != '\0' && *end == '\0')
+        return number;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
+
+        for (size_t j = 0; j < yaml_length(ports); j++) {
+            if (strcmp(kube_text(ports->items[j], "name"), port) == 0)
+                return kube_int(ports->items[j], "containerPort", -1);
+        }
+    }
+    return -1;
+}
+
+/* --- What a policy lets in. --- */
+
+static bool has_port(const struct yaml_node *rule, const struct scrape *s)
+{
+    const struct yaml_node *ports = kube_get(rule, "ports");
+    long wanted = port_number(s->pods, s->port);
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const char *text = kube_text(ports->items[i], "port");
+        long first = port_number(s->pods, text), last = kube_int(ports->items[i], "endPort", first);
+
+        if (*text == '\0' || wanted < 0 || (wanted >= first && wanted <= last))
+            return true;
+    }
+    return yaml_length(ports) == 0;
+}
+
+/* A selector that matches pods of these files is meant for them, unless it matches all. */
+static bool is_for_others(const struct check *c, const struct yaml_node *selector)
+{
+    if (selector == NULL || selector->count == 0)
+        return true;
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        if (kube_selects_by(selector, c->bundle.pods[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Pods of another namespace, or pods that are not in these files: one of them may be Prometheus. */
+static bool lets_strangers_in(const struct check *c, const struct yaml_node *rule)
+{
+    const struct yaml_node *peers = kube_get(rule, "from");
+
+    for (size_t i = 0; i < yaml_length(peers); i++) {
+        const struct yaml_node *peer = peers->items[i];
+
+        if (kube_get(peer, "ipBlock") != NULL || yaml_get_pair(peer, "namespaceSelector") != NULL ||
+            is_for_others(c, kube_get(peer, "podSelector")))
+            return true;
+    }
+    return yaml_length(peers) == 0;
+}
+
+static bool concerns(const struct kube_object *policy, const struct kube_pods *p)
+{
+    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
+    bool ingress = yaml_length(types) == 0;
+
+    for (size_t i = 0; i < yaml_length(types); i++)
+        ingress = ingress || yaml_is(types->items[i], "Ingress");
+    return policy->type == KUBE_NETWORK_POLICY && ingress &&
+           kube_same_namespace(policy, p->object) &&
+           kube_selects_by(kube_get(policy->spec, "podSelector"), p);
+}
+
+static bool admits(const struct check *c, const struct kube_object *policy, const struct scrape *s)
+{
+    const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
+
+    for (size_t i = 0; i < yaml_length(ingress); i++) {
+        if (has_port(ingress->items[i], s) && lets_strangers_in(c, ingress->items[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Policies add up: one that admits it is enough. */
+static void look_at(struct check *c, const struct scrape *s)
+{
+    const struct kube_object *closed = NULL;
+
+    for (size_t i = 0; i < c->bundle.count && !s->pods->host_network; i++) {
+        const struct kube_object *policy = c->bundle.objects[i];
+
+        if (!concerns(policy, s->pods))
+            continue;
+        if (admits(c, policy, s))
+            return;
+        closed = policy;
+    }
+    if (closed != NULL)
+        check_report(c, closed, check_at_key(closed->spec, "ingress"),
+                     "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
+                     s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
+                     s->port);
+}
+
+/* --- What Prometheus is told. --- */
+
+static void look_at_annotations(struct check *c, const struct kube_pods *p)
+{
+    struct scrape s = {p, kube_text(p->meta, "annotations.prometheus\\.io/port"),
+                       "the annotation prometheus.io/scrape"};
+
+    if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
+        look_at(c, &s);
+}
+
+/* The port of the pods behind a port of the Service. */
+static const char *target_port(const struct kube_object *service, const char *name)
+{
+    const struct yaml_node *ports = kube_get(service->spec, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const char *target = kube_text(ports->items[i], "targetPort");
+
+        if (strcmp(kube_text(ports->items[i], "name"), name) == 0)
+            return *target != '\0' ? target : kube_text(ports->items[i], "port");
+    }
+    return "";
+}
+
+/* Whether the labels of an object are those of a selector's matchLabels. */
+static bool has_labels(const struct kube_object *o, const struct yaml_node *wanted)
+{
+    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
+
+    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
+        const struct yaml_node *value = yaml_get(labels, yaml_text(wanted->pairs[i].key));
+
+        if (value == NULL || yaml_text(wanted->pairs[i].value) == NULL ||
+            !yaml_is(value, yaml_text(wanted->pairs[i].value)))
+            return false;
+    }
+    return true;
+}
+
+static void look_at_endpoints(struct check *c, const struct kube_object *monitor,
+                              const struct kube_object *service, const struct kube_pods *p)
+{
+    const struct yaml_node *endpoints = kube_get(monitor->spec, "endpoints");
+
+    for (size_t i = 0; i < yaml_length(endpoints); i++) {
+        const char *port = kube_text(endpoints->items[i], "port");
+        const char *direct = kube_text(endpoints->items[i], "targetPort");
+        struct scrape s = {p, *direct != '\0' ? direct : target_port(service, port),
+                           check_title(c, monitor)};
+
+        look_at(c, &s);
+    }
+}
+
+static void look_at_monitor(struct check *c, const struct kube_object *monitor)
+{
+    const struct yaml_node *wanted = kube_get(monitor->spec, "selector.matchLabels");
+
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *service = c->bundle.objects[i];
+        const struct kube_pods *p = NULL;
+
+        if (service->type != KUBE_SERVICE || !has_labels(service, wanted))
+            continue;
+        while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
+            if (job_store_in(&c->jobs, p) != NULL)
+                look_at_endpoints(c, monitor, service, p);
+        }
+    }
+}
+
+void check_scrape_blocked(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        if (job_store_in(&c->jobs, c->bundle.pods[i]) != NULL)
+            look_at_annotations(c, c->bundle.pods[i]);
+    }
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0)
+            look_at_monitor(c, c->bundle.objects[i]);
+    }
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Writes an OCI image of rdzvd from nothing but its static program, for one or more architectures:
+
+    image.py LAYOUT VERSION ARCHITECTURE=PROGRAM...     LAYOUT is made, an OCI image layout
+
+The index of LAYOUT has one tag, VERSION, an index of an image per architecture. The same programs
+give the same bytes: times are $SOURCE_DATE_EPOCH, else 0, and files have an order. `skopeo copy
+--all oci:LAYOUT:VERSION docker://REGISTRY/rdzvd:VERSION` publishes it.
+"""
+import datetime
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+import tarfile
+
+USER = 65532
+TIME = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+CREATED = datetime.datetime.fromtimestamp(TIME, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+
+def labels(version):
+    return {
+        "org.opencontainers.image.title": "rdzvd",
+        "org.opencontainers.image.description": "A rendezvous store for distributed PyTorch: torch's TCPStore "
+                                                "and etcd's v2 API on one port",
+        "org.opencontainers.image.version": version,
+        "org.opencontainers.image.created": CREATED,
+    }
+
+
+def layer(program):
+    """The whole file system: the program, a user, and a folder for --data-dir."""
+    with open(program, "rb") as f:
+        rdzvd = f.read()
+    entries = [  # name, mode, owner, bytes; None: a folder
+        ("etc", 0o755, 0, None),
+        ("etc/group", 0o644, 0, b"root:x:0:\nrdzvd:x:%d:\n" % USER),
+        ("etc/passwd", 0o644, 0, b"root:x:0:0:root:/:\nrdzvd:x:%d:%d:rdzvd:/var/lib/rdzvd:\n" % (USER, USER)),
+        ("usr", 0o755, 0, None),
+        ("usr/local", 0o755, 0, None),
+        ("usr/local/bin", 0o755, 0, None),
+        ("usr/local/bin/rdzvd", 0o755, 0, rdzvd),
+        ("var", 0o755, 0, None),
+        ("var/lib", 0o755, 0, None),
+        ("var/lib/rdzvd", 0o700, USER, None),
+    ]
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, mode, owner, data in entries:
+            info = tarfile.TarInfo(name)
+            info.mode, info.uid, info.gid, info.mtime = mode, owner, owner, TIME
+            info.type = tarfile.DIRTYPE if data is None else tarfile.REGTYPE
+            info.size = len(data or b"")
+            tar.addfile(info, io.BytesIO(data or b""))
+    return out.getvalue()
+
+
+class Layout:
+    def __init__(self, folder):
+        self.blobs = os.path.join(folder, "blobs", "sha256")
+        os.makedirs(self.blobs)
+        with open(os.path.join(folder, "oci-layout"), "w", encoding="ascii") as f:
+            json.dump({"imageLayoutVersion": "1.0.0"}, f)
+        self.folder = folder
+
+    def add(self, kind, data, **more):
+        """Its descriptor."""
+        digest = hashlib.sha256(data).hexdigest()
+        with open(os.path.join(self.blobs, digest), "wb") as f:
+            f.write(data)
+        return {"mediaType": kind, "digest": "sha256:" + digest, "size": len(data), **more}
+
+    def add_json(self, kind, value, **more):
+        return self.add(kind, json.dumps(value, sort_keys=True, separators=(",", ":")).encode(), **more)
+
+    def finish(self, descriptor):
+        with open(os.path.join(self.folder, "index.json"), "w", encoding="ascii") as f:
+            json.dump({"schemaVersion": 2, "mediaType": INDEX, "manifests": [descriptor]}, f, sort_keys=True)
+
+
+def add_image(layout, version, architecture, program):
+    files = layer(program)
+    config = {
+        "architecture": architecture, "os": "linux", "created": CREATED,
+        "config": {
+            "User": "%d:%d" % (USER, USER),
+            "Env": ["PATH=/usr/local/bin"],
+            "Entrypoint": ["/usr/local/bin/rdzvd"],
+            "ExposedPorts": {"29400/tcp": {}, "2379/tcp": {}},
+            "WorkingDir": "/var/lib/rdzvd",
+            "Labels": labels(version),
+        },
+        "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(files).hexdigest()]},
+        "history": [{"created": CREATED, "created_by": "deploy/image.py"}],
+    }
+    manifest = {
+        "schemaVersion": 2, "mediaType": MANIFEST,
+        "config": layout.add_json(CONFIG, config),
+        "layers": [layout.add(LAYER, gzip.compress(files, 9, mtime=0))],
+        "annotations": labels(version),
+    }
+    return layout.add_json(MANIFEST, manifest, platform={"architecture": architecture, "os": "linux"})
+
+
+def main():
+    if len(sys.argv) < 4 or not all("=" in word for word in sys.argv[3:]):
+        sys.exit(__doc__.strip())
+    folder, version = sys.argv[1:3]
+    layout = Layout(folder)
+    images = [add_image(layout, version, *word.split("=", 1)) for word in sys.argv[3:]]
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": images, "annotations": labels(version)}
+    layout.finish(layout.add_json(INDEX, index, annotations={"org.opencontainers.image.ref.name": version}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+/* The variables that controllers set in containers: one table, of which all rules and values come.
+ * See job_view.h for the contract. */
+#include "deploy/kube/job_parts.h"
+
+#include <string.h>
+
+/* Which of the controller's containers get a variable. */
+enum made_when {
+    MADE_ALWAYS,
+    MADE_WITH_MASTER,  /* the PyTorchJob has a Master */
+    MADE_WITH_POLICY,  /* it has an elasticPolicy */
+    MADE_WITH_PLUGIN,  /* the Volcano Job has the plugin `key` */
+    MADE_WHEN_INDEXED, /* the Job is Indexed, as every Job of a JobSet is that says nothing else */
+    MADE_IN_TRAINER,   /* the container `node` of a runtime with the torch policy */
+};
+
+static const struct made_row {
+    enum kube_type type;
+    const char *name;
+    enum made_when when;
+    const char *key; /* the field that has to be there, too; a plugin's name */
+    bool in_init;    /* init containers get it, too */
+} rows[] = {
+    {KUBE_PYTORCHJOB, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_NNODES", MADE_ALWAYS, NULL, false},
+    {KUBE_PYTORCHJOB, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "RANK", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_MASTER_PORT", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_NODE_RANK", MADE_WITH_MASTER, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_NPROC_PER_NODE", MADE_ALWAYS, "nprocPerNode", false},
+    {KUBE_PYTORCHJOB, "PET_RDZV_BACKEND", MADE_WITH_POLICY, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_RDZV_ENDPOINT", MADE_WITH_POLICY, NULL, false},
+    {KUBE_PYTORCHJOB, "PET_RDZV_ID", MADE_WITH_POLICY, "rdzvId", false},
+    {KUBE_PYTORCHJOB, "PET_RDZV_CONF", MADE_WITH_POLICY, "rdzvConf", false},
+    {KUBE_PYTORCHJOB, "PET_MAX_RESTARTS", MADE_WITH_POLICY, "maxRestarts", false},
+    {KUBE_PYTORCHJOB, "PET_STANDALONE", MADE_WITH_POLICY, "standalone", false},
+    {KUBE_JOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
+    {KUBE_JOBSET, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
+    {KUBE_TRAINJOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
+    {KUBE_RUNTIME, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
+    {KUBE_TRAINJOB, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
+    {KUBE_TRAINJOB, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
+    {KUBE_TRAINJOB, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
+    {KUBE_TRAINJOB, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
+    {KUBE_TRAINJOB, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
+    {KUBE_RUNTIME, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
+    {KUBE_RUNTIME, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
+    {KUBE_RUNTIME, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
+    {KUBE_RUNTIME, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
+    {KUBE_RUNTIME, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
+    {KUBE_VOLCANO_JOB, "VC_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
+    {KUBE_VOLCANO_JOB, "VK_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
+    {KUBE_VOLCANO_JOB, "MASTER_ADDR", MADE_WITH_PLUGIN, "pytorch", false},
+    {KUBE_VOLCANO_JOB, "MASTER_PORT", MADE_WITH_PLUGIN, "pytorch", false},
+    {KUBE_VOLCANO_JOB, "WORLD_SIZE", MADE_WITH_PLUGIN, "pytorch", false},
+    {KUBE_VOLCANO_JOB, "RANK", MADE_WITH_PLUGIN, "pytorch", false},
+    {KUBE_VOLCANO_JOB, "TF_CONFIG", MADE_WITH_PLUGIN, "tensorflow", false},
+    {KUBE_VOLCANO_JOB, "MPI_HOST", MADE_WITH_PLUGIN, "mpi", false},
+    {KUBE_KUBEDL_JOB, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
+    {KUBE_KUBEDL_JOB, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
+    {KUBE_KUBEDL_JOB, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
+    {KUBE_KUBEDL_JOB, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
+    {KUBE_KUBEDL_JOB, "RANK", MADE_WITH_MASTER, NULL, false},
+    {KUBE_DLROVER, "NODE_NUM", MADE_ALWAYS, NULL, false},
+    {KUBE_DLROVER, "NODE_RANK", MADE_ALWAYS, NULL, false},
+    {KUBE_DLROVER, "NODE_ID", MADE_ALWAYS, NULL, false},
+    {KUBE_DLROVER, "NODE_TYPE", MADE_ALWAYS, NULL, false},
+    {KUBE_DLROVER, "DLROVER_MASTER_ADDR", MADE_ALWAYS, NULL, false},
+    {KUBE_LEADER_WORKER, "LWS_LEADER_ADDRESS", MADE_ALWAYS, NULL, true},
+    {KUBE_LEADER_WORKER, "LWS_GROUP_SIZE", MADE_ALWAYS, NULL, true},
+    {KUBE_LEADER_WORKER, "LWS_WORKER_INDEX", MADE_ALWAYS, NULL, true},
+};
+
+/* --- Whether a container gets it. --- */
+
+static bool is_indexed(const struct kube_container *c)
+{
+    const struct kube_object *o = c->pods->object;
+    const char *mode = kube_text(
+        o->type == KUBE_JOB ? o->spec : kube_get(c->pods->part, "template.spec"), "completionMode");
+
+    return strcmp(mode, "Indexed") == 0 || (o->type != KUBE_JOB && *mode == '\0');
+}
+
+static bool gets(const struct made_row *row, const struct kube_container *c)
+{
+    const struct kube_object *o = c->pods->object;
+    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
+
+    if (c->init && !row->in_init)
+        return false;
+    switch (row->when) {
+    case MADE_WITH_MASTER:
+        return kube_master(o) != NULL;
+    case MADE_WITH_POLICY:
+        return policy != NULL && (row->key == NULL || kube_get(policy, row->key) != NULL);
+    case MADE_WITH_PLUGIN:
+        return kube_has_plugin(o, row->key);
+    case MADE_WHEN_INDEXED:
+        return is_indexed(c);
+    case MADE_IN_TRAINER:
+        return strcmp(c->name, "node") == 0;
+    case MADE_ALWAYS:
+        break;
+    }
+    return row->key == NULL || kube_get(o->spec, row->key) != NULL;
+}
+
+/* --- What it is. --- */
+
+static const struct yaml_node *named(const struct yaml_node *list, const char *name)
+{
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        if (strcmp(kube_text(list->items[i], "name"), name) == 0)
+            return list->items[i];
+    }
+    return NULL;
+}
+
+static const char *number(struct arena *a, long value)
+{
+    return value < 0 ? NULL : arena_text(a, "%ld", value);
+}
+
+/* The pods of the object together; -1 if one of the numbers is not known. */
+static long all_pods(const struct kube_bundle *b, const struct kube_object *o)
+{
+    long sum = 0;
+
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        long some = b->pods[o->first_pods + i]->replicas;
+
+        sum = some < 0 ? -1 : sum + some;
+    }
+    return sum;
+}
+
+static long replicas_of(const struct yaml_node *replica)
+{
+    return replica == NULL                         ? 0
+           : kube_get(replica, "replicas") == NULL ? 1
+                                                   : kube_int(replica, "replicas", -1);
+}
+
+/* min:max, or the number of all pods. */
+static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle *b,
+                                       const struct kube_object *o)
+{
+    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
+    const char *low = kube_get(policy, "minReplicas") == NULL ? "maxReplicas" : "minReplicas";
+    const char *high = kube_get(policy, "maxReplicas") == NULL ? "minReplicas" : "maxReplicas";
+    bool none = kube_get(policy, low) == NULL;
+    long workers = replicas_of(kube_get(o->spec, "pytorchReplicaSpecs.Worker"));
+    long from = none ? workers : kube_int(policy, low, -1);
+    long to = none ? workers : kube_int(policy, high, -1);
+
+    if (policy == NULL)
+        return number(a, all_pods(b, o));
+    return from < 0 || to < 0 ? NULL : arena_text(a, "%ld:%ld", from, to);
+}
+
+static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle *b,
+                                       const struct kube_object *o, const char *name)
+{
+    const struct yaml_node *master = kube_master(o);
+    long all = all_pods(b, o), each = kube_int(o->spec, "nprocPerNode", 1);
+
+    if (strcmp(name, "PYTHONUNBUFFERED") == 0)
+        return "1";
+    if (strcmp(name, "PET_NNODES") == 0)
+        return nodes_of_pytorchjob(a, b, o);
+    if (strcmp(name, "WORLD_SIZE") == 0)
+        return number(a, all < 0 ? -1 : all * each);
+    if (strcmp(name, "PET_NPROC_PER_NODE") == 0)
+        return kube_text(o->spec, "nprocPerNode");
+    if (strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "PET_MASTER_ADDR") == 0)
+        return arena_text(a, "%s-master-0", o->name);
+    if (strcmp(name, "MASTER_PORT") == 0 || strcmp(name, "PET_MASTER_PORT") == 0) {
+        const struct yaml_node *c = named(kube_get(master, "template.spec.containers"), "pytorch");
+        const char *port =
+            kube_text(named(kube_get(c, "ports"), "pytorchjob-port"), "containerPort");
+
+        return *port == '\0' ? "23456" : port;
+    }
+    return NULL;
+}
+
+/* The value of --NAME=VALUE among the arguments of a plugin, or `otherwise`. */
+static const char *plugin_argument(const struct kube_object *o, const char *plugin,
+                                   const char *name, const char *otherwise)
+{
+    const struct yaml_node *list = yaml_get(kube_get(o->spec, "plugins"), plugin);
+
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        const char *text = yaml_text(list->items[i]);
+        size_t len = strlen(name);
+
+        if (text == NULL)
+            continue;
+        text += strspn(text, "-");
+        if (strncmp(text, name, len) == 0 && text[len] == '=')
+            return text + len + 1;
+    }
+    return otherwise;
+}
+
+static const char *value_in_volcano(struct arena *a, const struct kube_bundle *b,
+                                    const struct kube_object *o, const char *name)
+{
+    const char *master = plugin_argument(o, "pytorch", "master", "master");
+    const char *worker = plugin_argument(o, "pytorch", "worker", "worker");
+    long sum = 0;
+
+    if (strcmp(name, "MASTER_ADDR") == 0)
+        return arena_text(a, "%s-%s-0.%s", o->name, master, o->name);
+    if (strcmp(name, "MASTER_PORT") == 0)
+        return plugin_argument(o, "pytorch", "port", "23456");
+    if (strcmp(name, "WORLD_SIZE") != 0)
+        return NULL;
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        const struct kube_pods *p = b->pods[o->first_pods + i];
+
+        if (strcmp(p->role, master) == 0 || strcmp(p->role, worker) == 0)
+            sum = p->replicas < 0 ? -1 : sum + p->replicas;
+    }
+    return number(a, sum);
+}
+
+static const char *value_of(struct arena *a, const struct kube_bundle *b,
+                            const struct made_row *row, const struct kube_container *c)
+{
+    const struct kube_object *o = c->pods->object;
+
+    if (o->type == KUBE_PYTORCHJOB)
+        return row->when == MADE_WITH_POLICY ? NULL : value_in_pytorchjob(a, b, o, row->name);
+    if (o->type == KUBE_VOLCANO_JOB)
+        return value_in_volcano(a, b, o, row->name);
+    if (row->when == MADE_IN_TRAINER && strcmp(row->name, "PET_NNODES") == 0)
+        return o->type == KUBE_TRAINJOB ? number(a, c->pods->replicas) : NULL;
+    if (row->when == MADE_IN_TRAINER && strcmp(row->name, "PET_MASTER_PORT") == 0)
+        return "29500";
+    if (strcmp(row->name, "PET_MASTER_ADDR") == 0 && o->type == KUBE_TRAINJOB)
+        return arena_text(a, "%s-node-0-0.%s", o->name, o->name);
+    if (strcmp(row->name, "LWS_GROUP_SIZE") == 0)
+        return kube_text(o->spec, "leaderWorkerTemplate.size");
+    return NULL;
+}
+
+/* --- Asking. --- */
+
+static struct job_variable made(const char *name, const char *value)
+{
+    return (struct job_variable){.name = name, .is_made = true, .made = value};
+}
+
+/* VC_<TASK>_NUM and VC_<TASK>_HOSTS of the svc plugin. */
+static bool find_task_variable(struct job_view *v, const struct kube_container *c, const char *name,
+                               struct job_variable *out)
+{
+    const struct kube_object *o = c->pods->object;
+    size_t len = strlen(name);
+    bool hosts = len > 9 && strcmp(name + len - 6, "_HOSTS") == 0;
+    bool count = len > 7 && strcmp(name + len - 4, "_NUM") == 0;
+
+    if (o->type != KUBE_VOLCANO_JOB || strncmp(name, "VC_", 3) != 0 || (!hosts && !count) ||
+        !kube_has_plugin(o, "svc"))
+        return false;
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+        size_t role = strlen(p->role), k = 0;
+
+        if (role != len - (hosts ? 9 : 7))
+            continue;
+        while (k < role && (p->role[k] == '-'                        ? '_'
+                            : p->role[k] >= 'a' && p->role[k] <= 'z' ? p->role[k] - 'a' + 'A'
+                                                                     : p->role[k]) == name[3 + k])
+            k++;
+        if (k < role)
+            continue;
+        *out = made(name, hosts ? NULL : number(&v->bundle->arena, p->replicas));
+        return true;
+    }
+    return false;
+}
+
+bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
+                       struct job_variable *out)
+{
+    const struct kube_object *o = c->pods->object;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].type != o->type || strcmp(rows[i].name, name) != 0 || !gets(&rows[i], c))
+            continue;
+        *out = made(rows[i].name, value_of(&v->bundle->arena, v->bundle, &rows[i], c));
+        return true;
+    }
+    return find_task_variable(v, c, name, out);
+}
+
+const char *job_made_by(const struct kube_container *c, const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].type == c->pods->object->type && strcmp(rows[i].name, name) == 0 &&
+            gets(&rows[i], c))
+            return rows[i].when == MADE_WITH_POLICY   ? "elasticPolicy"
+                   : rows[i].when == MADE_WITH_PLUGIN ? rows[i].key
+                                                      : "the operator";
+    }
+    return NULL;
+}

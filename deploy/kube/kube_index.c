@@ -1,0 +1,91 @@
+/* A hash table of lists. See kube_index.h for the contract. */
+#include "deploy/kube/kube_index.h"
+
+#include <stdint.h>
+#include <string.h>
+
+struct kube_index_entry {
+    struct kube_index_entry *next;
+    uint64_t hash;
+    const char *scope, *name;
+    size_t name_len;
+    size_t *list;
+    size_t count, cap;
+};
+
+/* FNV-1a; the byte between the texts is none of theirs. */
+static uint64_t hash_of(const char *scope, const char *name, size_t name_len)
+{
+    uint64_t hash = 14695981039346656037u;
+
+    for (const char *p = scope; *p != '\0'; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    hash = (hash ^ 0x100) * 1099511628211u;
+    for (size_t i = 0; i < name_len; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+static struct kube_index_entry *find(const struct kube_index *i, uint64_t hash, const char *scope,
+                                     const char *name, size_t name_len)
+{
+    struct kube_index_entry *e =
+        i->bucket_count == 0 ? NULL : i->buckets[hash & (i->bucket_count - 1)];
+
+    while (e != NULL && (e->hash != hash || e->name_len != name_len ||
+                         memcmp(e->name, name, name_len) != 0 || strcmp(e->scope, scope) != 0))
+        e = e->next;
+    return e;
+}
+
+static void widen(struct arena *a, struct kube_index *i)
+{
+    size_t count = i->bucket_count == 0 ? 64 : i->bucket_count * 2;
+    struct kube_index_entry **buckets = arena_alloc(a, count * sizeof(struct kube_index_entry *));
+
+    for (size_t b = 0; b < i->bucket_count; b++) {
+        for (struct kube_index_entry *e = i->buckets[b], *next; e != NULL; e = next) {
+            next = e->next;
+            e->next = buckets[e->hash & (count - 1)];
+            buckets[e->hash & (count - 1)] = e;
+        }
+    }
+    i->buckets = buckets;
+    i->bucket_count = count;
+}
+
+void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, const char *name,
+                    size_t value)
+{
+    size_t len = strlen(name);
+    uint64_t hash = hash_of(scope, name, len);
+    struct kube_index_entry *e = find(i, hash, scope, name, len);
+
+    if (e == NULL) {
+        if (i->count++ >= i->bucket_count)
+            widen(a, i);
+        e = arena_alloc(a, sizeof *e);
+        *e = (struct kube_index_entry){.next = i->buckets[hash & (i->bucket_count - 1)],
+                                       .hash = hash,
+                                       .scope = arena_copy(a, scope, strlen(scope)),
+                                       .name = arena_copy(a, name, len),
+                                       .name_len = len};
+        i->buckets[hash & (i->bucket_count - 1)] = e;
+    }
+    if (e->count == e->cap) {
+        size_t cap = e->cap == 0 ? 2 : e->cap * 2;
+
+        e->list = arena_grow(a, e->list, e->count * sizeof *e->list, cap * sizeof *e->list);
+        e->cap = cap;
+    }
+    e->list[e->count++] = value;
+}
+
+struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name,
+                                 size_t name_len)
+{
+    const struct kube_index_entry *e =
+        find(i, hash_of(scope, name, name_len), scope, name, name_len);
+
+    return e == NULL ? (struct kube_hits){0} : (struct kube_hits){e->list, e->count};
+}

@@ -1,0 +1,428 @@
+/* Spaces and runs in /metrics. See metric_spaces.h for the contract. */
+#include "rdzv/admin/metric_spaces.h"
+
+#include "proto/utf8.h"
+#include "rdzv/admin/metric_text.h"
+
+/* A run with a longer name has no lines of its own. */
+#define RUN_NAME_MAX 128
+
+struct listed_run {
+    const struct engine_space *space;
+    enum run_backend backend;
+    enum run_state state;
+    uint8_t name[RUN_NAME_MAX];
+    size_t name_len;
+    int64_t round;
+    struct run_figures figures;
+};
+
+static const char *const states[RUN_STATES] = {
+    [RUN_EMPTY] = "empty",       [RUN_JOINING] = "joining", [RUN_LAST_CALL] = "last_call",
+    [RUN_COMPLETE] = "complete", [RUN_CLOSED] = "closed",
+};
+
+static const char *const backends[] = {
+    [BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2", [BACKEND_ETCD] = "etcd"};
+
+/* --- Spaces. --- */
+
+static size_t count_spaces(const struct engine *e)
+{
+    const struct engine_space *space;
+    size_t count = 0;
+
+    TAILQ_FOREACH(space, &e->spaces, entry)
+        count++;
+    return count;
+}
+
+void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
+                         const struct engine_space *only)
+{
+    *m = (struct metric_spaces){.engine = engine, .only = only};
+    m->are_many = only == NULL && count_spaces(engine) > METRIC_SPACES;
+    m->at = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
+}
+
+static bool is_in_use(const struct engine_space *space)
+{
+    const struct space_usage use = space_usage(space->store);
+
+    return space->c10d_sessions + use.keys + use.queues + use.waiters + space->store->tree.count >
+           1; /* the tree has its root */
+}
+
+static void add_gauges(struct space_figures *f, const struct engine_space *space)
+{
+    const struct space_usage use = space_usage(space->store);
+
+    f->gauges[SPACE_C10D_CONNECTIONS] += space->c10d_sessions;
+    f->gauges[SPACE_BYTES] += use.bytes;
+    f->gauges[SPACE_ETCD_NODES] += space->store->tree.count - 1; /* without the root */
+    f->gauges[SPACE_ETCD_WATCHERS] += space->store->tree.hub.registered;
+    f->gauges[SPACE_KEYS] += use.keys;
+    f->gauges[SPACE_QUEUES] += use.queues;
+    f->gauges[SPACE_WAITERS] += use.waiters;
+    f->gauges[SPACE_WORKER_STORES] += space->store->worker_stores.count;
+}
+
+static void begin_space(struct metric_spaces *m)
+{
+    bool is_listed = m->count < METRIC_SPACES && (!m->are_many || is_in_use(m->at));
+
+    m->any_other = m->any_other || !is_listed;
+    m->into = is_listed ? &m->spaces[m->count++] : &m->others;
+    if (is_listed)
+        m->into->space = m->at;
+    add_gauges(m->into, m->at);
+}
+
+/* --- Runs. --- */
+
+static enum run_state state_of(const struct run_facts *f)
+{
+    const char *name = run_status_name(f);
+    int state = RUN_EMPTY;
+
+    while (state < RUN_CLOSED && strcmp(name, states[state]) != 0)
+        state++;
+    return (enum run_state)state;
+}
+
+/* What a label can have; and no other run's, as that of another key of the backend `etcd`. */
+static bool has_good_name(const struct metric_spaces *m, const struct run_facts *f)
+{
+    struct slice rest = f->id, name;
+    uint32_t point;
+    size_t len;
+
+    if (rest.len == 0 || rest.len > RUN_NAME_MAX)
+        return false;
+    for (; rest.len > 0; rest = slice_from(rest, len)) {
+        len = utf8_decode(rest, &point);
+        if (len == 0)
+            return false;
+    }
+    for (size_t i = 0; i < m->run_count; i++) {
+        name = (struct slice){m->runs[i].name, m->runs[i].name_len};
+        if (m->runs[i].space == m->at && m->runs[i].backend == f->backend &&
+            slice_equal(name, f->id))
+            return false;
+    }
+    return true;
+}
+
+static bool has_room(struct metric_spaces *m)
+{
+    size_t room = m->run_room == 0 ? 4 : 2 * m->run_room;
+    void *wider;
+
+    if (m->run_count < m->run_room)
+        return true;
+    if (room > METRIC_RUNS)
+        room = METRIC_RUNS;
+    if (room == m->run_room)
+        return false;
+    wider = account_resize(ACCOUNT_ANSWERS, ACCOUNT_SMALL, m->runs, m->run_room * sizeof *m->runs,
+                           room * sizeof *m->runs);
+    if (wider == NULL)
+        return false;
+    m->runs = wider;
+    m->run_room = room;
+    return true;
+}
+
+static struct run_figures figures_of(const struct run_facts *f, enum run_state state)
+{
+    int64_t since_us = run_status_since_us(f);
+    struct run_survey survey;
+    struct run_figures figures;
+
+    run_status_survey(f, &survey);
+    figures = (struct run_figures){.participants = survey.participants,
+                                   .waiting = survey.waiting + f->agents_waiting,
+                                   .missing = survey.missing_count,
+                                   .silent = survey.silent};
+    if (since_us != 0 && since_us < f->now_us)
+        figures.state_s[state] = (double)(f->now_us - since_us) / 1e6;
+    return figures;
+}
+
+static void add_other(struct space_figures *s, const struct run_figures *f)
+{
+    s->other_runs++;
+    s->others.participants += f->participants;
+    s->others.waiting += f->waiting;
+    s->others.missing += f->missing;
+    s->others.silent += f->silent;
+    for (int i = 0; i < RUN_STATES; i++) {
+        if (f->state_s[i] > s->others.state_s[i])
+            s->others.state_s[i] = f->state_s[i];
+    }
+}
+
+static void add_run(struct metric_spaces *m, const struct run_facts *f)
+{
+    enum run_state state = state_of(f);
+    struct run_figures figures;
+    struct listed_run *run;
+
+    m->into->runs[state]++;
+    if (state == RUN_CLOSED)
+        return;
+    figures = figures_of(f, state);
+    if (m->into->space == NULL || !has_good_name(m, f) || !has_room(m)) {
+        add_other(m->into, &figures);
+        return;
+    }
+    run = &m->runs[m->run_count++];
+    *run = (struct listed_run){.space = m->at,
+                               .backend = f->backend,
+                               .state = state,
+                               .name_len = f->id.len,
+                               .round = f->is_state ? f->state->round : 0,
+                               .figures = figures};
+    memcpy(run->name, f->id.ptr, f->id.len);
+}
+
+/* --- Going on. --- */
+
+static void point_at(struct metric_spaces *m, const struct run *run)
+{
+    rendezvous_pin(run);
+    rendezvous_unpin(m->run);
+    m->run = run;
+}
+
+static void point_at_etcd(struct metric_spaces *m, struct etcd_run *run)
+{
+    struct etcd_run *before = m->etcd_run;
+
+    etcd_runs_pin(run);
+    m->etcd_run = run;
+    if (before != NULL)
+        rendezvous_etcd_unpin(m->at, before);
+}
+
+/* The one that was next may have ended since. */
+static void add_next_run(struct metric_spaces *m)
+{
+    struct run_facts facts;
+
+    if (m->run->view.exists) {
+        rendezvous_facts(m->run, &facts);
+        add_run(m, &facts);
+    }
+    m->into->gauges[SPACE_QUEUED_WRITES] += m->run->slot.queued;
+    point_at(m, rendezvous_next(m->run));
+}
+
+static void add_next_etcd_run(struct metric_spaces *m)
+{
+    struct run_facts facts;
+
+    rendezvous_etcd_facts(m->at, m->etcd_run, &facts);
+    if (m->etcd_run->exists)
+        add_run(m, &facts);
+    point_at_etcd(m, TAILQ_NEXT(m->etcd_run, order));
+}
+
+static void do_next(struct metric_spaces *m)
+{
+    switch (m->phase) {
+    case METRIC_SPACE_BEGINS:
+        begin_space(m);
+        point_at(m, rendezvous_first(m->at));
+        m->phase = METRIC_RUNS_C10D;
+        break;
+    case METRIC_RUNS_C10D:
+        if (m->run != NULL) {
+            add_next_run(m);
+            break;
+        }
+        point_at_etcd(m, rendezvous_etcd_first(m->at));
+        m->phase = METRIC_RUNS_ETCD;
+        break;
+    case METRIC_RUNS_ETCD:
+        if (m->etcd_run != NULL) {
+            add_next_etcd_run(m);
+            break;
+        }
+        m->at = m->only != NULL ? NULL : TAILQ_NEXT(m->at, entry);
+        m->phase = m->at == NULL ? METRIC_SPACES_GATHERED : METRIC_SPACE_BEGINS;
+        break;
+    default:
+        break;
+    }
+}
+
+bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns)
+{
+    const struct clock *clock = m->engine->options.clock;
+    uint64_t until = clock_monotonic_ns(clock) + ns;
+
+    while (m->phase != METRIC_SPACES_GATHERED) {
+        do_next(m);
+        if (clock_monotonic_ns(clock) >= until)
+            break;
+    }
+    return m->phase == METRIC_SPACES_GATHERED;
+}
+
+void metric_spaces_end(struct metric_spaces *m)
+{
+    point_at(m, NULL);
+    point_at_etcd(m, NULL);
+    account_free(ACCOUNT_ANSWERS, m->runs, m->run_room * sizeof *m->runs);
+    m->runs = NULL;
+    m->run_count = m->run_room = 0;
+}
+
+/* --- Writing. --- */
+
+/* The lines of spaces, the others' last. NULL: no more. */
+static const struct space_figures *space_at(const struct metric_spaces *m, size_t i)
+{
+    return i < m->count ? &m->spaces[i] : i == m->count && m->any_other ? &m->others : NULL;
+}
+
+static const char *name_of(const struct engine_space *space)
+{
+    return space == NULL ? "" : space->store->name;
+}
+
+static void write_gauge(FILE *out, const struct metric_spaces *m, enum space_gauge which,
+                        const char *name, const char *help)
+{
+    const struct space_figures *s;
+
+    metric_head(out, name, "gauge", help);
+    for (size_t i = 0; (s = space_at(m, i)) != NULL; i++)
+        fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", name, name_of(s->space), s->gauges[which]);
+}
+
+static void write_gauges(FILE *out, const struct metric_spaces *m)
+{
+    static const struct {
+        const char *name, *help;
+    } gauges[SPACE_GAUGES] = {
+        [SPACE_C10D_CONNECTIONS] = {"rdzvd_space_c10d_connections",
+                                    "Open connections that speak c10d."},
+        [SPACE_BYTES] = {"rdzvd_space_bytes", "Bytes that a space holds, by --space-limit."},
+        [SPACE_ETCD_NODES] = {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree."},
+        [SPACE_ETCD_WATCHERS] = {"rdzvd_space_etcd_watchers", "Open etcd watches."},
+        [SPACE_KEYS] = {"rdzvd_space_keys", "c10d keys that have a value."},
+        [SPACE_QUEUES] = {"rdzvd_space_queues", "c10d queues that are not empty."},
+        [SPACE_WAITERS] = {"rdzvd_space_waiters", "Open WAITs, BARRIERs and watches of c10d."},
+        [SPACE_WORKER_STORES] = {"rdzvd_space_worker_stores", "Worker stores of torch's runs."},
+        [SPACE_QUEUED_WRITES] = {"rdzvd_space_queued_writes",
+                                 "Agents whose compare-and-set waits for that of another one."},
+    };
+
+    for (int i = 0; i < SPACE_GAUGES; i++)
+        write_gauge(out, m, (enum space_gauge)i, gauges[i].name, gauges[i].help);
+}
+
+static void write_run_counts(FILE *out, const struct metric_spaces *m)
+{
+    static const char name[] = "rdzvd_space_runs";
+    const struct space_figures *s;
+
+    metric_head(out, name, "gauge", "Runs, by their state.");
+    for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
+        for (int state = 0; state < RUN_STATES; state++)
+            fprintf(out, "%s{space=\"%s\",state=\"%s\"} %" PRIu64 "\n", name, name_of(s->space),
+                    states[state], s->runs[state]);
+    }
+}
+
+static void write_labels(FILE *out, const char *name, const struct listed_run *run)
+{
+    fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", name, name_of(run->space),
+            backends[run->backend]);
+    metric_label(out, (struct slice){run->name, run->name_len});
+    putc('"', out);
+}
+
+static void write_rounds(FILE *out, const struct metric_spaces *m)
+{
+    metric_head(out, "rdzvd_run_round", "gauge", "The round of a run, as torch counts them.");
+    for (size_t i = 0; i < m->run_count; i++) {
+        write_labels(out, "rdzvd_run_round", &m->runs[i]);
+        fprintf(out, "} %" PRId64 "\n", m->runs[i].round);
+    }
+}
+
+static uint64_t participants(const struct run_figures *f)
+{
+    return f->participants;
+}
+
+static uint64_t waiting(const struct run_figures *f)
+{
+    return f->waiting;
+}
+
+static uint64_t missing(const struct run_figures *f)
+{
+    return f->missing;
+}
+
+static uint64_t silent(const struct run_figures *f)
+{
+    return f->silent;
+}
+
+static void write_run_figure(FILE *out, const struct metric_spaces *m, const char *name,
+                             const char *help, uint64_t (*figure)(const struct run_figures *))
+{
+    const struct space_figures *s;
+
+    metric_head(out, name, "gauge", help);
+    for (size_t i = 0; i < m->run_count; i++) {
+        write_labels(out, name, &m->runs[i]);
+        fprintf(out, "} %" PRIu64 "\n", figure(&m->runs[i].figures));
+    }
+    for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
+        if (s->other_runs != 0)
+            fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\"} %" PRIu64 "\n", name,
+                    name_of(s->space), figure(&s->others));
+    }
+}
+
+static void write_times(FILE *out, const struct metric_spaces *m)
+{
+    static const char name[] = "rdzvd_run_state_seconds";
+    const struct space_figures *s;
+
+    metric_head(out, name, "gauge", "For how long a run has been in its state.");
+    for (size_t i = 0; i < m->run_count; i++) {
+        const struct listed_run *run = &m->runs[i];
+
+        write_labels(out, name, run);
+        fprintf(out, ",state=\"%s\"} %.3f\n", states[run->state], run->figures.state_s[run->state]);
+    }
+    for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
+        for (int state = 0; state < RUN_CLOSED && s->other_runs != 0; state++)
+            fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\",state=\"%s\"} %.3f\n", name,
+                    name_of(s->space), states[state], s->others.state_s[state]);
+    }
+}
+
+void metric_spaces_write(FILE *out, const struct metric_spaces *m)
+{
+    write_gauges(out, m);
+    write_run_counts(out, m);
+    write_rounds(out, m);
+    write_run_figure(out, m, "rdzvd_run_participants", "Nodes of the round of a run.",
+                     participants);
+    write_run_figure(out, m, "rdzvd_run_waiting_nodes",
+                     "Nodes that wait for the next round, or until a closed run is forgotten.",
+                     waiting);
+    write_run_figure(out, m, "rdzvd_run_missing_nodes",
+                     "Nodes that a run lacks: lost ones, or so many as it is short of.", missing);
+    write_run_figure(out, m, "rdzvd_run_silent_nodes",
+                     "Nodes of a run whose last heartbeat is older than 15 s.", silent);
+    write_times(out, m);
+}

@@ -1,0 +1,358 @@
+/* Requests as they are carried out. See monitor.h for the contract. */
+#include "rdzv/admin/monitor.h"
+
+#include "rdzv/admin/event_stream.h"
+#include "rdzv/admin/json_member.h"
+#include "rdzv/c10d/session.h"
+#include "rdzv/http/body.h"
+#include "rdzv/http/job.h"
+#include "rdzv/http/message.h"
+#include "rdzv/http/operator.h"
+
+#define EVERY_MS 100
+
+/* A sample takes at most so many bytes: a byte of a key, six. */
+#define SAMPLE_MAX (MONITOR_KEY_MAX * 6 + 1024)
+#define TEXT_MAX   (128u << 10)
+
+struct monitor_client {
+    struct http_job job; /* the first member */
+    TAILQ_ENTRY(monitor_client) entry;
+    struct monitor *monitor;
+    struct conn *conn;
+    bool chunked;
+    uint64_t missed; /* samples that it did not get, since it did not read */
+};
+
+/* --- Samples. --- */
+
+static bool takes_more(const struct monitor *m)
+{
+    return m->left > 0 && TEXT_MAX - m->len >= SAMPLE_MAX;
+}
+
+struct sample {
+    struct conn *conn;
+    const char *protocol;
+    const char *operation;
+    struct slice key; /* the first; of HTTP, the path */
+    uint64_t keys;    /* how many it names */
+    uint64_t bytes;
+};
+
+static void add_sample(struct monitor *m, const struct sample *s)
+{
+    struct writer w = {.ptr = m->text + m->len, .cap = TEXT_MAX - m->len};
+    struct slice key = s->key;
+    char peer[CONN_PEER_MAX];
+
+    if (key.len > MONITOR_KEY_MAX)
+        key.len = MONITOR_KEY_MAX;
+    writer_str(&w, m->len == 0 ? "{\"time\":" : ",{\"time\":");
+    json_time_us(&w, engine_wall_ns(m->net->engine) / 1000);
+    json_member_str(&w, "peer", conn_peer(s->conn, peer));
+    json_member_str(&w, "space", conn_space(s->conn)->store->name);
+    json_member_str(&w, "protocol", s->protocol);
+    json_member_str(&w, "operation", s->operation);
+    json_member(&w, "key", key);
+    if (s->keys > 1)
+        json_member_u64(&w, "keys", s->keys);
+    json_member_u64(&w, "bytes", s->bytes);
+    writer_u8(&w, '}');
+    m->len += w.len;
+    m->left--;
+    m->shown++;
+}
+
+/* --- c10d. --- */
+
+static struct slice first_key(const struct c10d_request *req)
+{
+    struct slice rest = req->items, key = {0};
+
+    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
+}
+
+/* Where the sample of a request ends, in the input and in the text. */
+struct noted {
+    size_t used, len;
+};
+
+static size_t note_requests(struct monitor *m, struct conn *c, struct slice in,
+                            struct noted noted[MONITOR_AT_ONCE])
+{
+    size_t count = 0, at = 0, size;
+
+    while (count < MONITOR_AT_ONCE && at < in.len && takes_more(m)) {
+        struct c10d_progress progress = {0};
+        struct c10d_refusal refusal;
+        struct c10d_request req;
+
+        if (c10d_parse(slice_from(in, at), (enum c10d_version)c10d_session(c)->version,
+                       &c10d_of(c)->limits, &progress, &req, &size, &refusal) != PARSE_DONE)
+            break;
+        add_sample(m, &(struct sample){.conn = c,
+                                       .protocol = "c10d",
+                                       .operation = c10d_op_name(req.op),
+                                       .key = first_key(&req),
+                                       .keys = req.count,
+                                       .bytes = size});
+        at += size;
+        noted[count++] = (struct noted){at, m->len};
+    }
+    return count;
+}
+
+/* Samples of requests that were not carried out now are taken back: they are shown again. */
+static void keep_done(struct monitor *m, const struct noted *noted, size_t count, size_t used,
+                      size_t len)
+{
+    while (count > 0 && noted[count - 1].used > used) {
+        count--;
+        m->left++;
+        m->shown--;
+    }
+    m->len = count == 0 ? len : noted[count - 1].len;
+}
+
+static void stand_in(struct monitor *m, bool on);
+
+static enum protocol_result read_monitored(struct conn *c, uint8_t *in, size_t len,
+                                           struct protocol_progress *progress)
+{
+    struct monitor *m = conn_net(c)->monitor;
+    struct noted noted[MONITOR_AT_ONCE];
+    size_t before = m->len, count = note_requests(m, c, (struct slice){in, len}, noted);
+    enum protocol_result result = m->read(c, in, len, progress);
+
+    keep_done(m, noted, count, progress->used, before);
+    if (!takes_more(m))
+        stand_in(m, false);
+    return result;
+}
+
+/* --- HTTP. --- */
+
+static void tell(void *arg, const struct http_request *r)
+{
+    struct monitor *m = arg;
+
+    if (!takes_more(m))
+        return;
+    add_sample(m, &(struct sample){.conn = r->conn,
+                                   .protocol = "http",
+                                   .operation = http_method_name(r->head->method),
+                                   .key = r->path,
+                                   .bytes = r->body.len});
+}
+
+/* --- Being there. --- */
+
+static void stand_in(struct monitor *m, bool on)
+{
+    m->c10d->read = on ? read_monitored : m->read;
+    m->http->tell = on ? tell : NULL;
+    m->http->arg = m;
+}
+
+static bool arm(struct monitor *m)
+{
+    const struct timeval later = {.tv_usec = EVERY_MS * 1000};
+
+    return net_add_event(&m->timer, &later);
+}
+
+static void begin_sample(struct monitor *m)
+{
+    const struct stats *stats = &m->net->engine->stats;
+
+    m->len = 0;
+    m->left = MONITOR_SAMPLES;
+    m->shown = 0;
+    m->c10d_requests = stats_c10d_requests(stats);
+    m->http_requests = stats->http_requests;
+    stand_in(m, true);
+}
+
+static bool start(struct monitor *m)
+{
+    if (m->text != NULL)
+        return true;
+    m->text = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, TEXT_MAX);
+    if (m->text == NULL)
+        return false;
+    if (!arm(m)) {
+        account_free(ACCOUNT_WATCHES, m->text, TEXT_MAX);
+        m->text = NULL;
+        return false;
+    }
+    begin_sample(m);
+    return true;
+}
+
+static void stop(struct monitor *m)
+{
+    stand_in(m, false);
+    evtimer_del(&m->timer);
+    account_free(ACCOUNT_WATCHES, m->text, TEXT_MAX);
+    m->text = NULL;
+}
+
+/* --- Events. --- */
+
+/* Counts are of all requests, shown or not. */
+static struct blob *make_event(const struct monitor *m)
+{
+    const struct stats *stats = &m->net->engine->stats;
+    struct reply_body body;
+    struct blob *event = NULL;
+
+    reply_body_begin(&body);
+    writer_str(&body.w, "{\"now\":");
+    json_time_us(&body.w, engine_wall_ns(m->net->engine) / 1000);
+    json_member_u64(&body.w, "c10d_requests", stats_c10d_requests(stats) - m->c10d_requests);
+    json_member_u64(&body.w, "http_requests", stats->http_requests - m->http_requests);
+    json_member_u64(&body.w, "shown", m->shown);
+    json_name(&body.w, "requests");
+    writer_u8(&body.w, '[');
+    writer_slice(&body.w, (struct slice){m->text, m->len});
+    writer_str(&body.w, "]}");
+    if (reply_body_is_whole(&body))
+        event = event_make("requests", (struct slice){body.w.ptr, body.w.len});
+    reply_body_drop(&body);
+    return event;
+}
+
+static void send_missed(struct monitor_client *client)
+{
+    char data[64];
+    struct blob *event;
+
+    snprintf(data, sizeof data, "{\"requests\":%llu}", (unsigned long long)client->missed);
+    event = event_make("missed", slice_str(data));
+    if (event == NULL)
+        return;
+    client->missed = 0;
+    event_send(client->conn, client->chunked, event);
+    blob_unref(event);
+}
+
+static void send_to(struct monitor_client *client, struct blob *event, uint64_t shown)
+{
+    if (event == NULL || client->conn->output == OUTPUT_BLOCKED || !conn_can_push(client->conn)) {
+        client->missed += shown;
+        return;
+    }
+    if (client->missed > 0)
+        send_missed(client);
+    event_send(client->conn, client->chunked, event);
+}
+
+static void end_all(struct monitor *m)
+{
+    struct monitor_client *client, *next;
+
+    for (client = TAILQ_FIRST(&m->clients); client != NULL; client = next) {
+        next = TAILQ_NEXT(client, entry);
+        conn_finish(client->conn);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct monitor *m = arg;
+    struct blob *event = make_event(m);
+    struct monitor_client *client, *next;
+
+    (void)fd;
+    (void)what;
+    net_spend(m->net, 0);
+    m->is_at_work = true;
+    for (client = TAILQ_FIRST(&m->clients); client != NULL; client = next) {
+        next = TAILQ_NEXT(client, entry);
+        send_to(client, event, m->shown);
+    }
+    blob_unref(event);
+    begin_sample(m);
+    if (!arm(m))
+        end_all(m); /* without a timer nothing more would come */
+    m->is_at_work = false;
+    if (TAILQ_EMPTY(&m->clients))
+        stop(m);
+}
+
+/* --- Clients. --- */
+
+static struct monitor_client *client_of(struct http_job *job)
+{
+    return (struct monitor_client *)(void *)job; /* its first member */
+}
+
+static void leave(struct http_job *job)
+{
+    struct monitor_client *client = client_of(job);
+    struct monitor *m = client->monitor;
+
+    TAILQ_REMOVE(&m->clients, client, entry);
+    m->client_count--;
+    account_free(ACCOUNT_WATCHES, client, sizeof *client);
+    if (TAILQ_EMPTY(&m->clients) && !m->is_at_work)
+        stop(m);
+}
+
+static void on_eof(struct http_job *job)
+{
+    conn_finish(client_of(job)->conn);
+}
+
+/* It is never woken: all that it gets comes from the monitor. */
+static enum http_job_state wait_on(struct http_job *job, const struct http_request *r)
+{
+    (void)job;
+    (void)r;
+    return HTTP_JOB_WAITS;
+}
+
+void monitor_init(struct monitor *m, struct net *net, struct protocol *c10d,
+                  struct request_watch *http)
+{
+    *m = (struct monitor){.net = net, .c10d = c10d, .http = http, .read = c10d->read};
+    net->monitor = m;
+    TAILQ_INIT(&m->clients);
+    evtimer_assign(&m->timer, net->base, on_timer, m);
+}
+
+static void join(const struct http_request *r, struct monitor *m)
+{
+    struct monitor_client *client =
+        account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_SMALL, sizeof *client);
+
+    if (client == NULL || !start(m)) {
+        account_free(ACCOUNT_WATCHES, client, sizeof *client);
+        reply_no_memory(r);
+        return;
+    }
+    client->job = (struct http_job){
+        .run = wait_on, .free = leave, .eof = on_eof, .endless = true, .no_use = true};
+    client->monitor = m;
+    client->conn = r->conn;
+    client->chunked = reply_begin_stream(
+        r, &(struct reply){.status = 200, .content_type = "text/event-stream", .no_store = true});
+    TAILQ_INSERT_TAIL(&m->clients, client, entry);
+    m->client_count++;
+    http_start_job(r, &client->job, HTTP_JOB_WAITS);
+}
+
+void admin_monitor_handle(const struct http_request *r)
+{
+    struct monitor *m = r->http->monitor;
+
+    if (r->head->method != HTTP_GET)
+        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
+    else if (!http_may_change_daemon(r))
+        return; /* it has replied */
+    else if (m->client_count >= MONITOR_CLIENTS)
+        reply_unavailable(r, "There are as many monitors as there may be");
+    else
+        join(r, m);
+}

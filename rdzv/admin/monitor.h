@@ -1,0 +1,46 @@
+/* /rdzv/v1/monitor: which requests are carried out just now, as server-sent events, for operators.
+ *
+ *     event: requests    some of the last ones, ten times a second: who asked for what, when; and
+ *                        how many there were in all
+ *
+ * It shows names of keys and lengths of values, and no values. It takes a sample: at most
+ * MONITOR_SAMPLES of each tenth of a second, and MONITOR_AT_ONCE of what one client sent at once.
+ * While it has no client, and for the rest of a tenth that has had its sample, c10d's requests pass
+ * as if there was no monitor: it stands in for the protocol's function that reads them. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+
+#define MONITOR_SAMPLES 50
+#define MONITOR_AT_ONCE 8
+#define MONITOR_CLIENTS 8
+#define MONITOR_KEY_MAX 200 /* bytes of a key that are shown */
+
+struct monitor_client;
+
+TAILQ_HEAD(monitor_client_list, monitor_client);
+
+struct monitor {
+    struct net *net;
+    struct protocol *c10d;
+    struct request_watch *http;
+    enum protocol_result (*read)(struct conn *c, uint8_t *in, size_t len,
+                                 struct protocol_progress *progress); /* c10d's own */
+    struct monitor_client_list clients;
+    size_t client_count;
+    struct event timer;
+    uint8_t *text; /* of the samples; NULL: nobody monitors */
+    size_t len;
+    unsigned left;                         /* so many more until the timer */
+    uint64_t c10d_requests, http_requests; /* that there had been at the last event */
+    uint64_t shown;                        /* since then */
+    bool is_at_work;                       /* who leaves now does not end it */
+};
+
+/* All three outlive it. The c10d table is the one that connections have; only the monitor changes
+ * it from here on. */
+void monitor_init(struct monitor *m, struct net *net, struct protocol *c10d,
+                  struct request_watch *http);
+
+/* GET: the reply goes on until its client leaves. */
+void admin_monitor_handle(const struct http_request *r);

@@ -1,0 +1,51 @@
+/* The status page. See page.h for the contract. */
+#include "rdzv/admin/page.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "rdzv/admin/page_text.h"
+
+#define PAGE_HEADERS_MAX 640
+
+/* Of `*`, and of a list of tags that has ours, weak or not. */
+static bool is_known(const struct http_request *r)
+{
+    struct slice tags;
+
+    return http_find_header(r->head, "if-none-match", &tags) &&
+           (slice_is(tags, "*") ||
+            memmem(tags.ptr, tags.len, page_etag, strlen(page_etag)) != NULL);
+}
+
+/* A browser asks each time whether the page is still the same: it is that of this release. */
+static void write_headers(struct writer *w)
+{
+    writer_str(w, "Content-Security-Policy: ");
+    writer_str(w, page_policy);
+    writer_str(w, "\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\nETag: ");
+    writer_str(w, page_etag);
+    writer_str(w, "\r\n");
+    writer_u8(w, '\0');
+    assert(w->len <= w->cap);
+}
+
+void admin_page_handle(const struct http_request *r)
+{
+    uint8_t headers[PAGE_HEADERS_MAX];
+    struct writer w = {.ptr = headers, .cap = sizeof headers};
+    bool known = is_known(r);
+
+    if (!http_is_reading(r)) {
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        return;
+    }
+    write_headers(&w);
+    reply_send(r, &(struct reply){
+                      .status = known ? 304 : 200,
+                      .content_type = known ? NULL : HTTP_HTML,
+                      .nosniff = true,
+                      .headers = (const char *)headers,
+                      .body = {(const uint8_t *)page_text, known ? 0 : page_text_len},
+                  });
+}

@@ -1,0 +1,326 @@
+/* One run as a card: what is wrong in one sentence, and below it everything that is known. */
+
+const STATES = {
+  empty: {name: 'Empty', tone: 'calm'},
+  joining: {name: 'Joining', tone: 'warn'},
+  last_call: {name: 'Last call', tone: 'warn'},
+  complete: {name: 'Complete', tone: 'good'},
+  closed: {name: 'Closed', tone: 'calm'},
+};
+
+const MISSING_NAMED = 3; /* in the sentence */
+const ROUNDS_STREAMED = 5;
+
+/* Who wants attention first; the lowest comes first. */
+function urgency(run) {
+  if (run.state === 'closed') return 4;
+  if (run.missing_count > 0 || run.silent > 0) return 0;
+  if (run.hints.length > 0) return 1;
+  if (run.state === 'joining' || run.state === 'last_call') return 2;
+  return 3;
+}
+
+const toneOf = (run) => urgency(run) === 0 ? 'bad' : urgency(run) === 1 ? 'warn' : (STATES[run.state] || STATES.empty).tone;
+
+/* How many nodes answer; silent ones are counted apart. */
+const thereOf = (run) => run.participants + run.waiting + run.spares;
+
+function missingWords(run) {
+  const gone = run.missing.slice(0, MISSING_NAMED);
+  const words = [el('strong', null, run.missing_count === 1 ? '1 node is missing' : `${number(run.missing_count)} nodes are missing`)];
+  gone.forEach((node, i) => {
+    words.push(i === 0 ? ': ' : ', ', named(fullName(node)), ` — ${WHY[node.why] || node.why}`);
+    if (node.since === undefined) return;
+    if (node.why === 'silent') words.push(' for ', ticking('ago', node.since));
+    else words.push(' ', ticking('ago', node.since), ' ago');
+  });
+  const rest = run.missing_count - gone.length;
+  if (rest > 0 && gone.length > 0) words.push(`, and ${number(rest)} more`);
+  else if (rest > 0) words.push(rest === 1 ? '; rdzvd has not seen it yet' : '; rdzvd has not seen them yet');
+  return [...words, '.'];
+}
+
+function leadOf(run) {
+  const there = thereOf(run);
+  const of = run.expect !== undefined && run.expect >= there ? ` of ${number(run.expect)}` : '';
+  const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
+  if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
+  if (run.missing_count > 0) return [here, ...missingWords(run)];
+  if (run.state === 'empty') return ['No node has joined yet.'];
+  if (run.state === 'last_call') return [here, 'There are enough; the round begins when the last call ends.'];
+  if (run.state === 'joining') {
+    return [here, run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
+  }
+  const lines = [here];
+  if (run.waiting > 0) lines.push(`${many(run.waiting, 'node waits', 'nodes wait')} for the next round. `);
+  if (run.waits_count > 0) lines.push(`${many(run.waits_count, 'client waits', 'clients wait')} for keys that nobody has written.`);
+  return lines;
+}
+
+class Run {
+  constructor(space, id, page) {
+    this.space = space;
+    this.id = id;
+    this.page = page;
+    this.seen = {};
+    this.isOpen = false;
+    this.fold = el('button', {class: 'fold', type: 'button', 'aria-expanded': 'false'}, named(id));
+    this.fold.addEventListener('click', () => this.page.toggle(this));
+    this.badge = el('span', {class: 'badge'});
+    this.facts = el('span', {class: 'facts'});
+    this.lead = el('p', {class: 'lead'});
+    this.body = el('div', {class: 'body', hidden: true});
+    this.root = el('article', {class: 'run', 'aria-label': `Run ${id}`},
+      el('header', null, el('h4', null, this.fold), this.badge, this.facts, this.lead), this.body);
+    this.parts = null;
+  }
+
+  /* Calls `show` when `value` is not what it was. */
+  change(name, value, show) {
+    const text = JSON.stringify(value);
+    if (this.seen[name] === text) return;
+    this.seen[name] = text;
+    show();
+  }
+
+  update(run) {
+    this.run = run;
+    const state = STATES[run.state] || {name: run.state, tone: 'calm'};
+    const tone = toneOf(run);
+    this.change('tone', [tone, this.isOpen], () => {
+      this.root.className = `run ${tone}${this.isOpen ? ' open' : ''}`;
+    });
+    this.change('badge', [state, tone], () => {
+      this.badge.className = `badge ${tone === 'bad' ? 'calm' : state.tone}`;
+      setText(this.badge, state.name);
+    });
+    this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
+      ...(run.round !== undefined ? [`round ${run.round} · `] : []), run.backend,
+      ...(run.since !== undefined ? [' · for ', ticking('ago', run.since)] : [])));
+    this.change('lead', [run.state, run.missing, run.missing_count, thereOf(run), run.waiting, run.expect, run.min,
+      run.waits_count],
+      () => this.lead.replaceChildren(...leadOf(run)));
+    if (this.isOpen) this.updateBody();
+  }
+
+  setOpen(open) {
+    this.isOpen = open;
+    this.fold.setAttribute('aria-expanded', String(open));
+    this.body.hidden = !open;
+    this.update(this.run);
+  }
+
+  matches(query) {
+    const run = this.run;
+    const has = (text) => text !== undefined && String(text).toLowerCase().includes(query);
+    return has(this.id) || has(this.space) || has(run.backend) || has((STATES[run.state] || {}).name) ||
+      [...run.nodes, ...run.missing].some((node) => has(node.addr) || has(node.peer) || has(node.pid));
+  }
+
+  mark(query) {
+    this.query = query;
+    if (this.parts !== null) this.parts.nodes.mark(query);
+  }
+
+  /* --- What an open card shows. --- */
+
+  makeBody() {
+    const part = (title) => {
+      const inner = el('div');
+      const root = el('section', {class: 'part'}, el('h5', null, title), inner);
+      return {root, inner};
+    };
+    this.parts = {
+      numbers: el('dl', {class: 'numbers'}),
+      call: el('div', {class: 'call'}),
+      hints: el('div'),
+      nodes: new Nodes((rank) => this.lookUp(rank)),
+      missing: part('Missing'),
+      barriers: part('Barriers'),
+      waits: part('Keys that somebody waits for'),
+      rounds: part('Rounds'),
+    };
+    const p = this.parts;
+    this.body.append(p.call, p.hints, p.missing.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
+    p.nodes.query = this.query || '';
+  }
+
+  updateBody() {
+    if (this.parts === null) this.makeBody();
+    const run = this.run;
+    const p = this.parts;
+    this.change('numbers', ['min', 'max', 'expect', 'participants', 'waiting', 'spares', 'silent', 'agents', 'agents_waiting',
+      'worker_store', 'address', 'port'].map((name) => run[name]), () => this.showNumbers());
+    this.change('call', run.state === 'last_call' && run.last_call_ends, () => this.showCall());
+    this.change('hints', run.hints, () => {
+      p.hints.hidden = run.hints.length === 0;
+      p.hints.replaceChildren(...run.hints.map((hint) => el('p', {class: 'hint'}, named(hint.charAt(0).toUpperCase() + hint.slice(1)))));
+    });
+    this.change('nodes', [run.nodes, run.node_map, run.missing, run.missing_count, run.state], () => p.nodes.update(run));
+    this.change('missing', [run.missing, run.missing_count], () => this.showMissing());
+    this.change('barriers', run.barriers || [], () => showBarriers(p.barriers, run.barriers || []));
+    this.change('waits', [run.waits, run.waits_count, run.absent_keys], () => showWaits(p.waits, run));
+    this.change('rounds', [run.rounds, run.state, this.history], () => this.showRounds());
+  }
+
+  showNumbers() {
+    const run = this.run;
+    const numbers = [['Participants', run.participants], ['Waiting', run.waiting || undefined], ['Spares', run.spares || undefined],
+      ['Silent', run.silent || undefined], ['Minimum', run.min], ['Maximum', run.max], ['Expected', run.expect],
+      ['Agents connected', run.agents], ['Agents that wait for it to be forgotten', run.agents_waiting || undefined]];
+    const stores = {rdzvd: 'in rdzvd', worker0: 'at worker 0', unknown: undefined};
+    const rows = numbers.filter(([, n]) => n !== undefined)
+      .map(([name, n]) => el('div', null, el('dt', null, name), el('dd', null, number(n))));
+    if (stores[run.worker_store] !== undefined) {
+      rows.push(el('div', null, el('dt', null, 'Worker store'), el('dd', null, stores[run.worker_store],
+        ...(run.address ? [' ', named(`${run.address}:${run.port}`)] : []))));
+    }
+    this.parts.numbers.replaceChildren(...rows);
+  }
+
+  showCall() {
+    const run = this.run;
+    const ends = run.state === 'last_call' ? run.last_call_ends : undefined;
+    this.parts.call.hidden = ends === undefined;
+    if (ends === undefined) return;
+    this.parts.call.replaceChildren(el('span', null, 'Last call: more nodes may join for ', el('strong', null, ticking('left', ends)),
+      ', until ', stamp(ends)));
+  }
+
+  showMissing() {
+    const run = this.run;
+    const rows = run.missing.map((node) => [named(hostOf(node)), node.pid !== undefined ? String(node.pid) : '',
+      node.rank !== undefined ? String(node.rank) : '', WHY[node.why] || node.why,
+      node.since !== undefined ? stamp(node.since) : '', node.peer !== undefined ? named(node.peer) : '']);
+    const rest = run.missing_count - run.missing.length;
+    this.parts.missing.root.hidden = run.missing_count === 0;
+    this.parts.missing.inner.replaceChildren(
+      ...(rows.length > 0 ? [tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, 'Missing nodes')] : []),
+      ...(rest > 0 ? [el('p', {class: 'more'}, rows.length > 0 ? `${number(rest)} more ${rest === 1 ? 'is' : 'are'} missing; rdzvd does not know the name.`
+        : `${many(rest, 'node')} of those expected ${rest === 1 ? 'has' : 'have'} not come yet: look whether ${rest === 1 ?
+          'it was' : 'they were'} started, and can reach this address.`)] : []));
+  }
+
+  showRounds() {
+    const rounds = this.history && this.history[0] && this.run.rounds[0] && this.history[0].round === this.run.rounds[0].round &&
+      this.history.length > this.run.rounds.length ? [...this.run.rounds, ...this.history.slice(this.run.rounds.length)] : this.run.rounds;
+    const part = this.parts.rounds;
+    part.root.hidden = rounds.length === 0;
+    part.inner.replaceChildren(stripOf(rounds), el('ol', {class: 'rounds'}, ...rounds.map(roundOf)));
+    if (this.run.rounds.length < ROUNDS_STREAMED || rounds !== this.run.rounds) return;
+    const more = el('button', {class: 'plain', type: 'button'}, 'Show earlier rounds');
+    more.addEventListener('click', () => this.showHistory(more));
+    part.inner.append(more);
+  }
+
+  /* --- What the stream leaves out is asked for when somebody wants it. --- */
+
+  async showHistory(button) {
+    button.disabled = true;
+    const answer = await getJson(`/rdzv/v1/spaces/${encodeURIComponent(this.space)}/status`);
+    const run = answer === null ? null : answer.runs.find((r) => r.id === this.id && r.backend === this.run.backend);
+    button.disabled = false;
+    if (!run) {
+      setText(button, 'rdzvd did not say; try again');
+      return;
+    }
+    this.history = run.rounds;
+    this.update(this.run);
+    this.fold.focus({preventScroll: true});
+  }
+
+  async lookUp(rank) {
+    const key = `${this.run.round} ${this.run.since}`;
+    if (this.namesOf !== key) {
+      this.namesOf = key;
+      this.names = getJson(`/rdzv/v1/spaces/${encodeURIComponent(this.space)}/runs/${encodeURIComponent(this.id)}`);
+    }
+    const answer = await this.names;
+    if (answer === null) this.namesOf = null;
+    return answer === null ? null : answer.nodes.find((node) => node.rank === rank) || null;
+  }
+}
+
+async function getJson(path) {
+  try {
+    const answer = await fetch(path, {cache: 'no-store'});
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
+}
+
+/* --- Pieces of a card. --- */
+
+function tableOf(heads, rows, name) {
+  return el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name},
+    el('table', null, el('thead', null, el('tr', null, ...heads.map((text) => el('th', {scope: 'col'}, text)))),
+      el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell, i) => el('td', {'data-head': heads[i]}, cell || null)))))));
+}
+
+function showBarriers(part, barriers) {
+  part.root.hidden = barriers.length === 0;
+  part.inner.replaceChildren(...barriers.map((b) => {
+    const words = [];
+    if (b.arrived !== undefined && b.size !== undefined) words.push(`${number(b.arrived)} of ${number(b.size)} have arrived`);
+    else if (b.arrived !== undefined) words.push(`${number(b.arrived)} have arrived`);
+    if (b.absent !== undefined && b.absent.length > 0) words.push(`; not ${b.absent.length === 1 ? 'rank' : 'ranks'} ${b.absent.join(', ')}`);
+    if (b.absent_nodes !== undefined && b.absent_nodes.length > 0) {
+      words.push(` of `);
+      b.absent_nodes.forEach((name, i) => words.push(i > 0 ? ', ' : '', named(name)));
+    }
+    return el('div', {class: 'barrier'}, el('code', null, named(b.key)), el('span', null, ...words),
+      b.arrived !== undefined && b.size > 0 ? el('progress', {max: b.size, value: b.arrived, 'aria-label': 'Arrived at the barrier'}) : null);
+  }));
+}
+
+function waiterOf(wait) {
+  if (wait.node === undefined) return [named(wait.peer)];
+  return [named(wait.pid !== undefined ? `${wait.node} (pid ${wait.pid})` : wait.node), wait.rank !== undefined ? `, rank ${wait.rank}` : ''];
+}
+
+/* Of a run, or of clients that are no run's. */
+function showWaits(part, of) {
+  const keys = (of.absent_keys || []).map((k) => [el('code', null, named(k.key)), number(k.waiters)]);
+  const waits = (of.waits || []).map((wait) => [el('span', null, ...waiterOf(wait)),
+    el('span', null, el('code', null, named(wait.keys[0] || '')), wait.key_count > 1 ? ` and ${many(wait.key_count - 1, 'other')}` : ''),
+    wait.since !== undefined ? ticking('ago', wait.since) : '']);
+  const rest = (of.waits_count || 0) - waits.length;
+  part.root.hidden = !of.waits_count;
+  if (part.root.hidden) return;
+  const wasOpen = part.inner.querySelector('details')?.open;
+  part.inner.replaceChildren(tableOf(['Key that nobody has written', 'Clients that wait'], keys, 'Absent keys'),
+    el('details', {open: wasOpen}, el('summary', null, `Who waits: ${many(of.waits_count, 'client')}`),
+      tableOf(['Client', 'Key', 'For'], waits, 'Clients that wait'),
+      rest > 0 ? el('p', {class: 'more'}, `and ${number(rest)} more`) : null));
+}
+
+function roundOf(round) {
+  const classes = round.ended !== undefined ? null : round.completed !== undefined ? 'now' : 'forming';
+  const when = [];
+  if (round.began !== undefined) when.push('began ', stamp(round.began));
+  if (round.completed !== undefined) when.push(`; ${many(round.nodes, 'node')} met in ${round.seconds.toFixed(1)} s`);
+  if (round.ended !== undefined) when.push('; ended ', stamp(round.ended));
+  if (round.ended !== undefined && round.completed !== undefined) {
+    when.push(` after ${duration((Date.parse(round.ended) - Date.parse(round.completed)) / 1000)}`);
+  }
+  return el('li', {class: classes}, el('b', null, `Round ${round.round}`), ' ', el('span', {class: 'when'}, ...when),
+    round.why !== undefined ? el('p', {class: 'why'}, named(round.why)) : null);
+}
+
+/* The oldest on the left: how long each round took to form, and how long it lasted. */
+function stripOf(rounds) {
+  const strip = el('div', {class: 'strip', 'aria-hidden': 'true'});
+  const add = (from, to, kind) => {
+    const piece = el('i', {class: kind});
+    piece.style.flexGrow = String(Math.max(1, Date.parse(to) - Date.parse(from)));
+    strip.append(piece);
+  };
+  for (const round of [...rounds].reverse()) {
+    const end = round.ended || new Date(now()).toISOString();
+    if (round.began === undefined) continue;
+    add(round.began, round.completed || end, 'forming');
+    if (round.completed !== undefined) add(round.completed, end, 'lasted');
+  }
+  return strip;
+}

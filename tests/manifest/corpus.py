@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+"""Manifests that people really have: what check and rewrite make of each of them.
+
+    corpus.py [--only NAME]...
+
+corpus.txt says of every file of ../shared/corpus/manifests what is right, as a person judged it who
+read the file: the rules that find something, and what rewrite changes. Beside that, of each file and
+of all of them as one bundle, in YAML, with CRLF, in JSON and in Lists: what comes out of rewrite has
+no fault that the input had not, and rewriting it again changes nothing. wild/ holds small manifests of
+the same kinds, so that a clone without ../shared tests the same; their expectations stand in their
+comments. $RDZV_MANIFEST names the tool.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from servers import rdzvd_binary  # noqa: E402
+
+try:
+    import yaml
+except ImportError:
+    sys.exit("corpus.py: python3-yaml is missing: run tests/support/install.sh test")
+
+WILD = os.path.join(HERE, "wild")
+TABLE = os.path.join(HERE, "corpus.txt")
+CORPUS = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
+MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
+
+# What rewrite says of each kind of change.
+SAID = {"etcd": r" was etcd: ", "c10d": r" meets at this etcd: rewrite moves it to c10d",
+        "own-store": r": its worker 0 was the store", "etcd-v2": r"rewrite leaves it on etcd-v2"}
+
+
+def check(truth, text, *more):
+    if not truth:
+        raise AssertionError("\n".join([text] + [str(m) for m in more]))
+
+
+def run(*args, data=None):
+    done = subprocess.run([MANIFEST, *args], input=data, capture_output=True, check=False,
+                          timeout=120)
+    err = done.stderr.decode(errors="replace")
+    check(done.returncode in (0, 1, 2), "%s ended with %d" % (" ".join(args), done.returncode), err)
+    return done.returncode, done.stdout, err
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def findings(data):
+    """How often each rule finds something at objects of each name; None: check refuses the input."""
+    code, out, _ = run("check", "-o", "json", "-", data=data)
+    if code == 2:
+        return None
+    return collections.Counter(
+        (f["rule"], f["object"]["name"]) for f in json.loads(out)["findings"])
+
+
+def rewritten(data):
+    """What rewrite changes, as corpus.txt says it, and what comes out."""
+    code, out, err = run("rewrite", "-", data=data)
+    if code == 2:
+        return "refused", b"", err
+    changes = {word for word, said in SAID.items() if re.search(said, err)}
+    return "+".join(sorted(changes)) if out != data else "same", out, err
+
+
+# ------------------------------------------------------------ the table
+
+def table():
+    rows = {}
+    with open(TABLE, encoding="utf-8") as f:
+        for line in f:
+            words = line.split("#")[0].split()
+            if words:
+                rows[words[0]] = (words[1], set(words[2:]) - {"-"})
+    return rows
+
+
+def corpus_is_judged_right():
+    """Each file of the corpus, as corpus.txt has it; and none is missing there."""
+    if not os.path.isdir(CORPUS):
+        return "skip: ../shared is not there"
+    rows, wrong = table(), []
+    there = {os.path.relpath(os.path.join(base, f), CORPUS)
+             for base, folders, files in os.walk(CORPUS) for f in files if f != "SOURCES.txt"}
+    check(there == set(rows), "corpus.txt and the corpus differ: %s" % sorted(there ^ set(rows)))
+    for name, (change, rules) in sorted(rows.items()):
+        data = read(os.path.join(CORPUS, name))
+        seen = findings(data)
+        found = {"refused"} if seen is None else {rule for rule, _ in seen}
+        did = rewritten(data)[0]
+        if found != rules:
+            wrong.append("%s: check finds %s, and not %s" % (name, sorted(found), sorted(rules)))
+        if did != change:
+            wrong.append("%s: rewrite: %s, and not %s" % (name, did, change))
+    check(not wrong, "\n".join(wrong))
+    return None
+
+
+# ------------------------------------------------------------ properties
+
+def forms(data):
+    """The same objects as people have them."""
+    yield "YAML", data
+    yield "CRLF", data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    try:
+        docs = [d for d in yaml.safe_load_all(data) if d is not None]
+    except yaml.YAMLError:
+        return
+    a_list = {"apiVersion": "v1", "kind": "List", "items": docs}
+    if len(docs) == 1:
+        yield "JSON", json.dumps(docs[0], default=str).encode()
+    yield "List", yaml.safe_dump(a_list, sort_keys=False).encode()
+    yield "List in JSON", json.dumps(a_list, default=str, indent=1).encode()
+
+
+def rewrite_settles(name, data):
+    """No new faults, and nothing left to rewrite. Returns whether it changed anything."""
+    changed = 0
+    for form, text in forms(data):
+        what = "%s as %s" % (name, form)
+        before = findings(text)
+        did, out, err = rewritten(text)
+        check(did != "refused", what, err)
+        if did == "same":
+            continue
+        changed += 1
+        after = findings(out)
+        check(after is not None, "%s: check refuses what comes out" % what)
+        new = after - before
+        check(not new, "%s: new faults: %s" % (what, dict(new)), err)
+        check(rewritten(out)[1] == out, "%s: rewriting it again changes it" % what)
+        if form in ("JSON", "List in JSON"):
+            json.loads(out)
+    return changed
+
+
+def usable(folder):
+    """Those that check reads."""
+    for base, _, files in sorted(os.walk(folder)):
+        for f in sorted(files):
+            data = read(os.path.join(base, f))
+            if f != "SOURCES.txt" and findings(data) is not None:
+                yield os.path.relpath(os.path.join(base, f), folder), data
+
+
+def bundle(parts):
+    return b"".join((p if p.startswith(b"---") else b"---\n" + p).rstrip(b"\n") + b"\n"
+                    for p in parts)
+
+
+def corpus_settles():
+    if not os.path.isdir(CORPUS):
+        return "skip: ../shared is not there"
+    changed = sum(rewrite_settles(name, data) > 0 for name, data in usable(CORPUS))
+    check(changed >= 30, "only %d files change" % changed)
+    return None
+
+
+def corpus_settles_as_one_bundle():
+    if not os.path.isdir(CORPUS):
+        return "skip: ../shared is not there"
+    rewrite_settles("the corpus", bundle(data for _, data in usable(CORPUS)))
+    return None
+
+
+def wild_settles():
+    check(sum(rewrite_settles(name, data) > 0 for name, data in usable(WILD)) >= 5,
+          "too few files change")
+    rewrite_settles("all of wild/", bundle(data for _, data in usable(WILD)))
+
+
+# ------------------------------------------------------------ our own
+
+EXPECT = re.compile(r"^# (rules|rewrite|says|unsaid|changed|kept): *(.*?)$", re.M)
+
+
+def wild_is_judged_right():
+    """The comments at the head of each file of wild/: `rules` that find something, what `rewrite`
+    changes, and what the output of both together `says`, or leaves `unsaid`; a piece of text that is
+    `changed`, so that it is not in the output, or `kept`."""
+    files, wrong = sorted(os.listdir(WILD)), []
+    check(len(files) >= 12, "only %d files" % len(files))
+    for name in files:
+        data = read(os.path.join(WILD, name))
+        code, out, said = run("check", "-o", "json", os.path.join(WILD, name))
+        found = json.loads(out)["findings"] if code < 2 else [{"rule": "refused", "message": ""}]
+        did, result, err = rewritten(data)
+        said += "".join(f["message"] + "\n" for f in found) + err
+        body = b"\n".join(l for l in result.split(b"\n") if not l.startswith(b"# "))
+        for key, want in EXPECT.findall(data.decode()):
+            right = {"rules": {f["rule"] for f in found} == set(want.split()) - {"-"},
+                     "rewrite": did == want, "says": want in said, "unsaid": want not in said,
+                     "kept": want.encode() in body, "changed": want.encode() not in body}[key]
+            if not right:
+                wrong.append("%s: %s: %s, but: %s\n%s" % (
+                    name, key, want, did, said if key != "kept" else result.decode()))
+    check(not wrong, "\n".join(wrong))
+
+
+TESTS = [wild_is_judged_right, wild_settles, corpus_is_judged_right, corpus_settles,
+         corpus_settles_as_one_bundle]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", action="append", help="tests whose name begins so")
+    options = parser.parse_args()
+    results = {"passed": 0, "failed": 0, "skipped": 0}
+    for test in TESTS:
+        if options.only and not any(test.__name__.startswith(n) for n in options.only):
+            continue
+        try:
+            skipped = test()
+        except AssertionError as e:
+            results["failed"] += 1
+            print("FAIL %s: %s\n---- again: corpus.py --only %s" % (test.__name__, e, test.__name__))
+            continue
+        results["skipped" if skipped else "passed"] += 1
+        print("%s %s" % (skipped or "ok", test.__name__), flush=True)
+    print("%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % results)
+    return results["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
