@@ -37,7 +37,8 @@ void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *r
 /* The request has taken that element off a queue; the carrier is told when the request is done. */
 void carried_note_popped(const struct conn *c, const struct store_result *result);
 
-/* A BARRIER has been counted, and its session is about to be dropped since it cannot wait for it. */
+/* A BARRIER has been counted, and its session is about to be dropped since it cannot wait for it.
+ */
 void carried_note_arrived(struct conn *c, const struct c10d_request *req);
 
 /* The session has just named its first key: the carrier has to know whose keys it uses when it

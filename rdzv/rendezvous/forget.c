@@ -17,6 +17,19 @@ void forget_end_run(struct step *s)
     rejoin_release_waiting(s);
 }
 
+/* Torch's agents would wait for the run's keys for a minute, and end then. */
+static void end_agents(struct step *s, const struct agent_list *agents, const char *reason)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, agents, entry) {
+        struct policy_output *close = step_agent(s, POLICY_CLOSE, a);
+
+        close->reason = reason;
+        close->value = s->run->view.id;
+    }
+}
+
 static void forget(struct step *s, const char *reason)
 {
     struct run *run = s->run;
@@ -46,26 +59,18 @@ static const char *why_forget(const struct step *s)
     return NULL;
 }
 
+/* Those who were taken for dead and come back would take the run that is begun next for theirs, and
+ * some of them know where their workers meet for all their life. */
 bool forget_if_left(struct step *s)
 {
     const char *reason = why_forget(s);
 
-    if (reason != NULL)
-        forget(s, reason);
-    return reason != NULL;
-}
-
-/* Torch's agents would wait for the run's keys for a minute, and end then. */
-static void end_agents(struct step *s, const struct agent_list *agents)
-{
-    struct agent *a;
-
-    TAILQ_FOREACH(a, agents, entry) {
-        struct policy_output *close = step_agent(s, POLICY_CLOSE, a);
-
-        close->reason = "its run is forgotten on request; start it again";
-        close->value = s->run->view.id;
-    }
+    if (reason == NULL)
+        return false;
+    end_agents(s, &s->run->gone,
+               "its run was forgotten while it was taken for dead; start it again");
+    forget(s, reason);
+    return true;
 }
 
 void forget_on_request(struct step *s)
@@ -73,7 +78,7 @@ void forget_on_request(struct step *s)
     if (!s->run->view.exists)
         return;
     s->run->ending = true;
-    end_agents(s, &s->run->agents);
-    end_agents(s, &s->run->gone);
+    end_agents(s, &s->run->agents, "its run is forgotten on request; start it again");
+    end_agents(s, &s->run->gone, "its run is forgotten on request; start it again");
     forget(s, "on request");
 }

@@ -126,7 +126,9 @@ static void restored(struct step *s, const struct policy_event *event)
     s->run->idle_since_ms = s->now->ms;
     s->run->awaits_agents = event->agents_return;
     loss_clear_mark(s);
-    if (!event->agents_return)
+    if (event->agents_return)
+        repair_add_lost_beats(s);
+    else
         loss_on_restore(s);
     worker_store_on_restore(s);
 }

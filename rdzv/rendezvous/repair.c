@@ -47,6 +47,28 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
                    "heartbeat";
 }
 
+/* --- rdzvd was killed. --- */
+
+void repair_add_lost_beats(struct step *s)
+{
+    int64_t now_us = s->now->wall_ns / 1000;
+    struct torch_state next;
+
+    if (!s->run->settings->merge_heartbeats || !step_is_open(s) || s->run->view.state.count == 0 ||
+        !step_read_state(s, &next))
+        return;
+    for (size_t i = 0; i < next.count; i++) {
+        int64_t *at_us = &next.nodes[i].heartbeat_us;
+
+        if (*at_us < now_us - HEARTBEATS_MS * INT64_C(1000))
+            *at_us += HEARTBEATS_MS * INT64_C(1000);
+        else if (*at_us < now_us)
+            *at_us = now_us;
+    }
+    step_put_state(s, &next, 0);
+    torch_state_free(&next);
+}
+
 /* --- A node was away. --- */
 
 static void note_repaired(struct step *s, const struct agent *a, const char *action,

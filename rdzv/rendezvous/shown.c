@@ -79,10 +79,9 @@ static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
-/* Also with few participants, while all others wait for the round: the state has all of them. */
-static bool is_crowd(const struct step *s)
+static bool is_crowd(const struct step *s, size_t nodes)
 {
-    return s->run->view.state.count >= s->run->settings->crowd_least;
+    return nodes >= s->run->settings->crowd_least;
 }
 
 static enum place place_of_participant(const struct step *s, const struct agent *a)
@@ -93,7 +92,7 @@ static enum place place_of_participant(const struct step *s, const struct agent 
         return PLACE_WHOLE;
     if (a->has_ranks_of == v->completions)
         return PLACE_PARTICIPANT;
-    return is_crowd(s) ? PLACE_RANKED : PLACE_WHOLE;
+    return is_crowd(s, v->participants) ? PLACE_RANKED : PLACE_WHOLE;
 }
 
 /* The first who asks, for that time. */
@@ -134,14 +133,15 @@ static enum place place_of_joined(struct step *s, const struct agent *a,
     return PLACE_JOINED;
 }
 
-/* The round is not complete, and the agent is no participant. */
+/* The round is not complete, and the agent is no participant. The state is large also while all
+ * others wait, and few have joined. */
 static enum place place_of_joining(struct step *s, const struct agent *a,
                                    const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
 
-    if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed || !is_crowd(s) ||
-        presence_is_any_silent(s))
+    if (!a->is_introduced || a->is_listed != a->has_node || v->state.closed ||
+        !is_crowd(s, v->state.count) || presence_is_any_silent(s))
         return PLACE_WHOLE;
     return own == NULL || (own->has_heartbeat && !own->participant && !own->redundant)
                ? PLACE_JOINING

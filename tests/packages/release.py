@@ -394,7 +394,7 @@ def runs_by_its_unit(tree):
     with Rdzvd(command.split()[1], listen=(), binary="/usr/bin/rdzvd",
                wrapper=["chroot", "--userspec=%d:%d" % (USER, USER), tree]):
         check(Peer(port).add(b"/n", 1) == 1, "c10d")
-        out = in_debian("rdzvctl", "-s", "localhost:%d" % port, "preflight", "-o", "json")
+        out = in_debian("rdzvctl", "-s", "127.0.0.1:%d" % port, "preflight", "-o", "json")
         check(json.loads(out), out)
         check("default" in in_debian("rdzvctl", "-s", "unix:/run/rdzvd/rdzvd.sock", "spaces"), "for operators")
     shutil.rmtree(tree + "/run/rdzvd")

@@ -195,6 +195,39 @@ static void many_values_are_set_at_once(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
+/* Whether the keys have changed since they were picked or not, and also when one is there twice. */
+static void what_is_set_counts_as_if_set_one_by_one(void **state)
+{
+    static const char *const keys[][3] = {{"/old", "/new", "/other"}, {"/old", "/new", "/old"}};
+    static const char *const values[] = {"a value that is longer than a number", "", "v"};
+    struct fixture w, plain;
+    struct key_picks *p;
+
+    (void)state;
+    for (int row = 0; row < 4; row++) {
+        bool twice = row % 2 == 1, changes = row >= 2;
+
+        fixture_init(&w, 0);
+        fixture_init(&plain, 0);
+        set(&w, "/old", "before");
+        set(&plain, "/old", "before");
+        p = keymap_pick_begin(&w.m, 3, true);
+        for (size_t i = 0; i < 3; i++)
+            assert_true(keymap_pick_value(p, s(keys[twice][i]), s(values[i])));
+        if (changes)
+            set(&w, "/old", "something else, of another length");
+        assert_int_equal(set_picked(&w, p), STORE_OK);
+        keymap_pick_end(p);
+        for (size_t i = 0; i < 3; i++)
+            set(&plain, keys[twice][i], values[i]);
+        assert_int_equal(w.m.bytes, plain.m.bytes);
+        assert_int_equal(w.m.waiting_bytes, 0);
+        check_value(&w, "/old", values[twice ? 2 : 0]);
+        fixture_fini(&w);
+        fixture_fini(&plain);
+    }
+}
+
 static void what_does_not_fit_is_not_set(void **state)
 {
     const char *const keys[] = {"/a", "/b", NULL};
@@ -266,6 +299,7 @@ int main(void)
         cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(values_change_before_they_are_taken),
         cmocka_unit_test(many_values_are_set_at_once),
+        cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),
         cmocka_unit_test(picks_end_with_their_keymap),

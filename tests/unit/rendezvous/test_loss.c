@@ -219,6 +219,29 @@ static void after_a_start_the_others_are_told(void **state)
     }
 }
 
+/* Heartbeats are put together, each HEARTBEATS_MS: what came since is lost with rdzvd. */
+static void after_a_start_heartbeats_may_have_been_lost(void **state)
+{
+    static const int64_t age_us[] = {14 * SECOND, 3 * SECOND, -2 * SECOND};
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, COUNT(age_us));
+    st = state_now(&s);
+    for (size_t i = 0; i < COUNT(age_us); i++)
+        scene_node(&st, scene_name(i))->heartbeat_us = scene_now_us(&s) - age_us[i];
+    scene_put(&s, "", scene_text(&s, &st));
+    scene_step(&s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true});
+    st = state_now(&s);
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s) - 9 * SECOND);
+    assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s));
+    assert_int_equal(scene_node(&st, "c")->heartbeat_us, scene_now_us(&s) + 2 * SECOND);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
 /* --- A relay that has closed its link and does not come back. --- */
 
 static void lose_relay(struct scene *s, size_t i)
@@ -837,6 +860,7 @@ int main(void)
         cmocka_unit_test(after_a_start_agents_of_relays_are_awaited),
         cmocka_unit_test(after_a_start_a_tick_misses_nodes_of_a_run_without_agents),
         cmocka_unit_test(after_a_start_the_others_are_told),
+        cmocka_unit_test(after_a_start_heartbeats_may_have_been_lost),
         cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
         cmocka_unit_test(who_comes_back_is_put_back),
         cmocka_unit_test(who_is_gone_is_counted_nowhere),
