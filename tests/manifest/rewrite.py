@@ -171,7 +171,7 @@ def a_store_is_scraped_where_that_is_asked_for(_):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         same(done.returncode, 0, done.stdout)
     out, _ = rewrite(["--metrics=annotations", "--set", "rdzv.metricsFrom=prom",
-                      os.path.join(INPUTS, "volcano-c10d.yaml")], code=0)
+                      os.path.join(INPUTS, "pytorchjob-static.yaml")], code=0)
     policy = next(d for d in documents(out) if d["kind"] == "NetworkPolicy")
     same(policy["spec"]["ingress"][1]["from"],
          [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}}], "metricsFrom")
