@@ -519,6 +519,18 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
                                   s->namespace, C10D_PORT);
 }
 
+/* Annotations, without those that say how the old object came about. */
+static void put_annotations(struct rewrite *w, struct yaml_node *found, const char *key,
+                            const struct yaml_node *meta)
+{
+    const struct yaml_node *all = kube_get(meta, "annotations");
+    struct yaml_node *kept = without(w, all, "kubectl.kubernetes.io/last-applied-configuration");
+
+    kept = without(w, kept, "deployment.kubernetes.io/revision");
+    if (kept->count > 0)
+        yaml_put(&w->arena, found, key, kept);
+}
+
 /* In the form that storeWorkload of parts.yaml expects. */
 static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const char *kind)
 {
@@ -531,9 +543,8 @@ static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const
     yaml_put(a, found, "labels",
              without(w, yaml_path(e->object->node, "metadata.labels"), "rdzvd"));
     yaml_put(a, found, "podLabels", without(w, kube_get(p->meta, "labels"), "rdzvd"));
-    yaml_put(a, found, "annotations",
-             without(w, kube_get(p->meta, "annotations"),
-                     "kubectl.kubernetes.io/last-applied-configuration"));
+    put_annotations(w, found, "annotations", p->meta);
+    put_annotations(w, found, "objectAnnotations", yaml_path(e->object->node, "metadata"));
     yaml_put(a, found, "podFields", pod_fields(w, e));
     rewrite_put(w, found, "portName", etcd_port_name(e), false);
     for (size_t i = 1; i < e->port_count; i++)

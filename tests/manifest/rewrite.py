@@ -170,6 +170,8 @@ def a_store_is_scraped_where_that_is_asked_for(_):
         done = subprocess.run([MANIFEST, "check", "--rule=scrape-blocked", "-"], input=out,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         same(done.returncode, 0, done.stdout)
+    out, _ = rewrite(["--metrics=annotations", os.path.join(INPUTS, "deployment.yaml")], code=0)
+    check(out.count(b"prometheus.io/port") == 1 and b'prometheus.io/port: "29401"' in out, "the etcd had a port")
     out, _ = rewrite(["--metrics=annotations", "--set", "rdzv.metricsFrom=prom",
                       os.path.join(INPUTS, "pytorchjob-static.yaml")], code=0)
     policy = next(d for d in documents(out) if d["kind"] == "NetworkPolicy")
