@@ -337,7 +337,7 @@ static void an_answer_of_many_values_holds_them(void **state)
     fd = loop_connect(&loop, true);
     loop_send(&loop, fd, TEXT(VALIDATE));
     loop_send(&loop, fd, request, sizeof request);
-    LOOP_UNTIL(&loop, value->refs >= COUNT); /* it holds each as it finds it */
+    LOOP_UNTIL(&loop, value->refs >= COUNT);            /* it holds each as it finds it */
     assert_in_range(value->refs, COUNT, 2 * COUNT + 1); /* and answers with some of them */
     for (int i = 0; i < COUNT; i++)
         loop_expect(&loop, fd, expected, sizeof expected);
