@@ -307,11 +307,12 @@ class Tree:
 
     def _hidden(self, index):
         """Refreshes that nobody was told of: those without an answer. Through a relay also the first
-        of two: it sends a refresh again when the store was lost (rdzv/relay/http_pass.h)."""
+        of two: it sends a refresh again when the store was lost (rdzv/relay/http_pass.h), and the
+        second may find no node any more."""
         found = [r for shape, rows in self.unknown.items() if shape[2] == "a refresh" for r in rows]
         if self.relayed:
-            found += [r for r in self.rows if r["form"].get("refresh") and r["status"] == 200 and
-                      r["index"] > index]
+            found += [r for r in self.rows if r["form"].get("refresh") and
+                      r["status"] in (200, 404) and r["index"] > index]
         return found
 
     def _apply_hidden(self, index):
@@ -322,7 +323,7 @@ class Tree:
             n = self.nodes.get(row["path"])
             if n is not None and index in self.sightings.get(row["path"], ()):
                 n["modified"] = index
-                if row["status"] != 200:
+                if row["status"] not in (200, 404):
                     self.unknown["update", row["path"], "a refresh"].remove(row)
                 return
 
