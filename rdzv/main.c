@@ -12,6 +12,7 @@
 #include "rdzv/memory_limit.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
+#include "store/account.h"
 
 #ifndef RDZV_VERSION
 #error "the build gives RDZV_VERSION"
@@ -109,6 +110,7 @@ static void limit_memory(const struct config *config)
         memory_limit_find(config->limits.memory_max, "", memory_of_machine());
 
     account_set_limit(limit.bytes < SIZE_MAX ? (size_t)limit.bytes : 0);
+    account_keep_spare();
     log_event(LOG_INFO, "memory_limit", log_u64("bytes", limit.bytes),
               log_str("reason", limit.reason));
 }

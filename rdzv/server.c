@@ -12,6 +12,7 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
+#include "store/account.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
@@ -51,6 +52,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     engine_tick(&s->engine);
     s->role->tick(s);
     out_pool_trim(&s->net.pool);
+    account_keep_spare();
     heap_tick(&s->heap, clock_monotonic_ns(s->engine.options.clock),
               stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
     exit_when_idle(s);
@@ -241,4 +243,5 @@ void server_fini(struct server *s)
     net_fini(&s->net);
     engine_fini(&s->engine);
     heap_fini(&s->heap);
+    account_give_spare();
 }

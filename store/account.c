@@ -36,6 +36,25 @@ size_t account_room(enum account_class class)
     return account.total < bound ? bound - account.total : 0;
 }
 
+/* --- What is kept for metrics. --- */
+
+void account_keep_spare(void)
+{
+    void *p;
+
+    if (account.spare != NULL || !account_has_room(ACCOUNT_ORDINARY, ACCOUNT_SPARE))
+        return;
+    p = malloc(ACCOUNT_SPARE);
+    if (p != NULL) /* nobody is refused anything */
+        account.spare = account_taken(ACCOUNT_LOOP, p, malloc_usable_size(p));
+}
+
+void account_give_spare(void)
+{
+    account_heap_free(ACCOUNT_LOOP, account.spare);
+    account.spare = NULL;
+}
+
 /* --- Counting. --- */
 
 void *account_refused(void)

@@ -57,6 +57,7 @@ struct account {
     size_t bound[ACCOUNT_CLASSES];
     uint64_t refused; /* how often there was no room, or malloc() had none */
     bool watching;    /* the request that is carried out just now is of that class */
+    void *spare;      /* see account_keep_spare(); NULL: it is not there */
 };
 
 /* Hidden, so that it is reached without a look-up. */
@@ -92,6 +93,13 @@ static inline void account_end_watching(void)
 {
     account.watching = false;
 }
+
+/* A piece of memory that is there to be given back, so that metrics can be read while malloc() has
+ * nothing: it is given before they are written, and taken again behind that, or when there is some.
+ */
+#define ACCOUNT_SPARE (256u << 10)
+void account_keep_spare(void);
+void account_give_spare(void);
 
 /* True when so many bytes may be taken. */
 static inline bool account_has_room(enum account_class class, size_t len)

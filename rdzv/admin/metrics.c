@@ -133,9 +133,12 @@ static void reply_all(const struct metrics_job *j, const struct http_request *r)
 {
     char *text = NULL;
     size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    bool ok = out != NULL;
+    FILE *out;
+    bool ok;
 
+    account_give_spare();
+    out = open_memstream(&text, &len);
+    ok = out != NULL;
     if (ok) {
         write_all(out, j, r);
         ok = fclose(out) == 0;
@@ -150,6 +153,7 @@ static void reply_all(const struct metrics_job *j, const struct http_request *r)
     else
         reply_send(r, &(struct reply){.status = 500});
     free(text);
+    account_keep_spare();
 }
 
 static void free_job(struct http_job *job)

@@ -100,6 +100,24 @@ static void a_part_is_kept_back(void **state)
     account_free(ACCOUNT_KEYS, most, 98 * MIB);
 }
 
+static void a_spare_is_kept_while_there_is_room(void **state)
+{
+    (void)state;
+    account_set_limit(100 * MIB);
+    account_keep_spare();
+    account_keep_spare();
+    assert_non_null(account.spare);
+    assert_in_range(account.bytes[ACCOUNT_LOOP], ACCOUNT_SPARE, ACCOUNT_SPARE + 8192);
+    account_give_spare();
+    account_give_spare();
+    assert_int_equal(account.bytes[ACCOUNT_LOOP], 0);
+    account_set_limit(ACCOUNT_SPARE);
+    account_keep_spare();
+    assert_null(account.spare);
+    assert_int_equal(account.refused, 0);
+    account_set_limit(0);
+}
+
 static void of_a_small_limit_one_mib_is_kept(void **state)
 {
     (void)state;
@@ -301,6 +319,7 @@ int main(void)
 #endif
         cmocka_unit_test_setup_teardown(every_kind_has_a_name, begin, end),
         cmocka_unit_test_setup_teardown(a_part_is_kept_back, begin, end),
+        cmocka_unit_test_setup_teardown(a_spare_is_kept_while_there_is_room, begin, end),
         cmocka_unit_test_setup_teardown(of_a_small_limit_one_mib_is_kept, begin, end),
         cmocka_unit_test_setup_teardown(what_grows_needs_room_for_the_new, begin, end),
         cmocka_unit_test_setup_teardown(keys_stop_at_the_limit, begin, end),
