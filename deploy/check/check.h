@@ -123,6 +123,9 @@ const char *check_title(struct check *c, const struct kube_object *o);
 bool check_has_port(const struct kube_object *service, long number);
 /* The endpoint of some run, or the upstream of some relay, leads to the Service. */
 bool check_is_endpoint(struct check *c, const struct kube_object *service);
+/* An etcd without the v2 API, where no job meets: it serves other programs, and torch cannot use
+ * it. */
+bool check_is_foreign(struct check *c, const struct job_store *store);
 /* A store that relays lead to. */
 bool check_is_behind_relays(struct check *c, const struct job_store *store);
 /* Pods that train, or may train: their containers start torch, or they run to an end and are no

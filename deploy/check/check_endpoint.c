@@ -250,13 +250,38 @@ static void look_at_pod_name(struct check *c, const struct job_run *r)
                      "the name %s is published only once its pod is Ready", r->host);
 }
 
+/* By index of objects: the Services that give training pods which serve a store their names,
+ * POD.SERVICE of a StatefulSet. */
+static const bool *name_givers(struct check *c)
+{
+    bool *givers = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
+        struct kube_target found;
+
+        if (o != NULL && o->type == KUBE_STATEFULSET && job_is_dynamic(r) &&
+            kube_find_host(&c->bundle, o, kube_text(o->spec, "serviceName"), &found) &&
+            found.service != NULL)
+            givers[found.service->index] = true;
+    }
+    return givers;
+}
+
 void check_not_ready_addresses(struct check *c)
 {
+    const bool *givers = name_givers(c);
+
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
+        const struct job_store *s;
 
-        if (o->type == KUBE_SERVICE && kube_is_headless(o) && leads_to_store(c, o) &&
-            !kube_true(o->spec, "publishNotReadyAddresses"))
+        if (o->type != KUBE_SERVICE || !kube_is_headless(o) ||
+            kube_true(o->spec, "publishNotReadyAddresses"))
+            continue;
+        s = job_server_behind(&c->jobs, o);
+        if (givers[o->index] || check_is_endpoint(c, o) || (s != NULL && !check_is_foreign(c, s)))
             check_report(c, o, check_at_key(o->spec, "clusterIP"),
                          "the headless Service %s has an address only once its pod is Ready",
                          o->name);

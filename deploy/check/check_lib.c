@@ -213,6 +213,12 @@ bool check_is_endpoint(struct check *c, const struct kube_object *service)
     return c->endpoints[service->index];
 }
 
+bool check_is_foreign(struct check *c, const struct job_store *store)
+{
+    return store->kind == JOB_STORE_ETCD && job_runs_at(&c->jobs, store).count == 0 &&
+           job_etcd_lacks_v2(&c->jobs, store);
+}
+
 bool check_is_behind_relays(struct check *c, const struct job_store *store)
 {
     if (c->behind_relays == NULL) {

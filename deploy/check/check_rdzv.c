@@ -356,26 +356,43 @@ void check_hosted_by_worker(struct check *c)
 
 /* --- The conf. --- */
 
-static const char *const conf_keys[] = {"is_host",
-                                        "store_type",
-                                        "read_timeout",
-                                        "join_timeout",
-                                        "last_call_timeout",
-                                        "close_timeout",
-                                        "heartbeat_timeout",
-                                        "timeout",
-                                        "etcd_prefix",
-                                        "keep_alive_interval",
-                                        "keep_alive_max_attempt",
-                                        "protocol",
-                                        "ssl_cert",
-                                        "ssl_cert_key",
-                                        "ca_cert",
-                                        "cert",
-                                        "key",
-                                        "cacert",
-                                        "rank",
-                                        NULL};
+enum { C10D = 1, ETCD_V2 = 2, ETCD = 4, STATIC = 8 };
+
+/* The backends that read each key. */
+static const struct {
+    const char *key;
+    int backends;
+} conf_readers[] = {
+    {"is_host", C10D},
+    {"store_type", C10D},
+    {"read_timeout", C10D | ETCD_V2},
+    {"join_timeout", C10D | ETCD_V2},
+    {"last_call_timeout", C10D | ETCD_V2 | ETCD},
+    {"close_timeout", C10D | ETCD_V2},
+    {"heartbeat_timeout", C10D | ETCD_V2},
+    {"keep_alive_interval", C10D | ETCD_V2},
+    {"keep_alive_max_attempt", C10D | ETCD_V2},
+    {"timeout", ETCD | STATIC},
+    {"etcd_prefix", ETCD},
+    {"protocol", ETCD_V2 | ETCD},
+    {"ssl_cert", ETCD_V2},
+    {"ssl_cert_key", ETCD_V2},
+    {"ca_cert", ETCD_V2},
+    {"cert", ETCD},
+    {"key", ETCD},
+    {"cacert", ETCD},
+    {"rank", STATIC},
+};
+#define CONF_KEYS (sizeof conf_readers / sizeof conf_readers[0])
+
+/* 0: an unknown one, which may read anything. */
+static int backend_bit(const char *backend)
+{
+    return strcmp(backend, "c10d") == 0      ? C10D
+           : strcmp(backend, "etcd-v2") == 0 ? ETCD_V2
+           : strcmp(backend, "etcd") == 0    ? ETCD
+                                             : 0;
+}
 
 /* The position of an entry. If no variable was replaced, it is as far into the text as into the
  * value. */
@@ -424,15 +441,23 @@ static void each_entry(struct check *c,
 static void look_at_key(struct check *c, const struct job_run *r, const char *key,
                         const struct rdzv_conf_entry *e)
 {
-    const char *near;
+    int reader = backend_bit(r->backend), readers = 0;
+    const char *names[CONF_KEYS + 1], *near;
+    size_t count = 0;
 
-    for (size_t i = 0; conf_keys[i] != NULL; i++) {
-        if (strcmp(conf_keys[i], key) == 0)
-            return;
+    for (size_t i = 0; i < CONF_KEYS; i++) {
+        if (strcmp(conf_readers[i].key, key) == 0)
+            readers = conf_readers[i].backends;
+        if (reader == 0 || (conf_readers[i].backends & reader) != 0)
+            names[count++] = conf_readers[i].key;
     }
-    near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, conf_keys);
-    check_report(c, job_run_object(r), at_entry(c, r, key, e), "torch has no conf key `%s`%s%s%s",
-                 key, near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+    names[count] = NULL;
+    if (readers != 0 && (reader == 0 || (readers & reader) != 0))
+        return;
+    near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, names);
+    check_report(c, job_run_object(r), at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
+                 readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
+                 near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
                  near == NULL ? "" : "?");
 }
 

@@ -71,11 +71,13 @@ const struct check_rule check_rules[] = {
      "restarted, every agent of the job ends, and the state of the rendezvous is lost.",
      "Run the store outside of the training pods: `rdzv-manifest rewrite` moves the job to rdzvd.",
      check_hosted_by_worker},
-    {"rdzv-conf-unknown", WARNING, "a conf key that torch does not know",
+    {"rdzv-conf-unknown", WARNING, "a conf key that torch, or this backend, does not know",
      "torch ignores unknown keys and gives no warning, so the default stays in force.",
-     "Use a key that torch knows: is_host, store_type, read_timeout, join_timeout, "
-     "last_call_timeout, close_timeout, heartbeat_timeout, keep_alive_interval, "
-     "keep_alive_max_attempt, and the TLS keys of the etcd backend.",
+     "For c10d: is_host, store_type, read_timeout, join_timeout, last_call_timeout, close_timeout, "
+     "heartbeat_timeout, keep_alive_interval, keep_alive_max_attempt. For etcd-v2: the same "
+     "without "
+     "is_host and store_type, and TLS keys. For etcd: timeout, last_call_timeout, etcd_prefix, and "
+     "TLS keys.",
      check_conf_unknown},
     {"rdzv-conf-syntax", ERROR, "a conf key without a value",
      "torchrun ends at once: a conf is a list of key=value, separated by commas.",
@@ -207,9 +209,10 @@ const struct check_rule check_rules[] = {
 
     /* --- The store. --- */
     {"etcd-no-v2", ERROR, "an etcd that has no v2 API",
-     "etcd 3.6 removed the v2 API, the only one that torch uses. Such an etcd ends because it does "
-     "not know --enable-v2, or it answers 404.",
-     "Run rdzvd instead (`rdzv-manifest rewrite`), or pin the image to etcd 3.5.",
+     "torch uses no other API. etcd 3.4 and 3.5 serve it only with --enable-v2, and 3.6 removed "
+     "it. "
+     "Such an etcd answers 404, or ends because it does not know --enable-v2.",
+     "Run rdzvd instead (`rdzv-manifest rewrite`), or etcd 3.5 with --enable-v2.",
      check_etcd_no_v2},
     {"etcd-advertise", WARNING, "an etcd that advertises addresses which clients cannot use",
      "python-etcd asks etcd for its members and then uses the addresses that etcd advertises. An "
@@ -346,8 +349,8 @@ const struct check_rule check_rules[] = {
      "A pod is Guaranteed only if every container has equal requests and limits for CPU and "
      "memory. Otherwise the training loses its exclusive CPUs.",
      "Give the sidecar equal requests and limits, too.", check_sidecar_not_guaranteed},
-    {"appwrapper-blocks-completion", ERROR, "a part of an AppWrapper that never ends",
-     "The AppWrapper succeeds when its pods have ended, and holds its quota until then.",
+    {"appwrapper-blocks-completion", ERROR, "a part that never ends, in an AppWrapper of a job",
+     "The AppWrapper succeeds when all its pods have ended, and holds its quota until then.",
      "Run the store as a native sidecar of the Master, or outside of the AppWrapper. Or start "
      "rdzvd with --exit-when-idle and restartPolicy: OnFailure.",
      check_appwrapper_blocks_completion},

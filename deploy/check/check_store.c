@@ -34,15 +34,11 @@ static bool is_on(const char *text)
     return *text == '\0' || strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
 }
 
-/* The store has --enable-v2, or a job uses the v2 API there. */
-static bool wants_v2(struct check *c, const struct job_store *s)
+/* A job uses the v2 API there. */
+static bool is_asked_for_v2(struct check *c, const struct job_store *s)
 {
     struct job_view_runs runs = job_runs_at(&c->jobs, s);
-    struct job_setting found;
 
-    if (job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) &&
-        is_on(found.value.text))
-        return true;
     for (size_t i = 0; i < runs.count; i++) {
         if (strncmp(runs.list[i]->backend, "etcd", 4) == 0)
             return true;
@@ -50,22 +46,36 @@ static bool wants_v2(struct check *c, const struct job_store *s)
     return false;
 }
 
+/* The store has --enable-v2, or a job uses the v2 API there. */
+static bool wants_v2(struct check *c, const struct job_store *s)
+{
+    struct job_setting found;
+
+    return (job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) &&
+            is_on(found.value.text)) ||
+           is_asked_for_v2(c, s);
+}
+
 void check_etcd_no_v2(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
         const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
+        struct check_position at = check_at_first(s->container->node, "image");
 
-        if (s->kind != JOB_STORE_ETCD || tag == NULL || !job_etcd_is_since(tag, 6) ||
-            !wants_v2(c, s))
+        if (s->kind != JOB_STORE_ETCD || tag == NULL || !wants_v2(c, s))
             continue;
-        if (*tag == '\0' || strcmp(tag, "latest") == 0)
-            check_report(c, store_object(s), check_at_first(s->container->node, "image"),
+        if (!job_etcd_is_since(tag, 6)) {
+            if (is_asked_for_v2(c, s) && job_etcd_lacks_v2(&c->jobs, s))
+                check_report(c, store_object(s), at,
+                             "etcd %s serves its v2 API only with --enable-v2", tag);
+        } else if (*tag == '\0' || strcmp(tag, "latest") == 0) {
+            check_report(c, store_object(s), at,
                          "%s is the newest etcd, which has no v2 API any more",
                          s->container->image);
-        else
-            check_report(c, store_object(s), check_at_first(s->container->node, "image"),
-                         "etcd %s has no v2 API any more", tag);
+        } else {
+            check_report(c, store_object(s), at, "etcd %s has no v2 API any more", tag);
+        }
     }
 }
 
@@ -77,8 +87,8 @@ void check_etcd_advertise(struct check *c)
         struct job_setting advertise;
         size_t count;
 
-        if (s->kind != JOB_STORE_ETCD || !job_store_listeners(&c->jobs, s, false, l, &count) ||
-            count == 0 || l[0].local)
+        if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) ||
+            !job_store_listeners(&c->jobs, s, false, l, &count) || count == 0 || l[0].local)
             continue;
         if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
                               "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
@@ -195,7 +205,7 @@ void check_store_no_probe(struct check *c)
 
         for (size_t j = 0; j < 3; j++)
             found += kube_get(s->container->node, probes[j]) != NULL;
-        if (found == 0)
+        if (found == 0 && !check_is_foreign(c, s))
             check_report(c, store_object(s), at_name(s), "the store %s has no probe",
                          s->container->name);
     }
@@ -222,7 +232,7 @@ void check_store_probe_tcp(struct check *c)
         for (size_t j = 0; j < 3; j++) {
             const struct yaml_node *probe = kube_get(s->container->node, probes[j]);
 
-            if (kube_get(probe, "tcpSocket") != NULL)
+            if (kube_get(probe, "tcpSocket") != NULL && !check_is_foreign(c, s))
                 check_report(c, store_object(s), check_at_key(probe, "tcpSocket"),
                              "the %s of %s only shows that the kernel accepts connections",
                              probes[j], s->container->name);
@@ -454,7 +464,7 @@ void check_store_rolling_update(struct check *c)
         const struct job_store *s = &c->jobs.stores[i];
         const struct kube_object *o = store_object(s);
 
-        if (!is_own_workload(s) || is_cluster(c, s))
+        if (!is_own_workload(s) || is_cluster(c, s) || check_is_foreign(c, s))
             continue;
         if (o->type == KUBE_STATEFULSET && !may_restart(c, s) &&
             strcmp(kube_text(o->spec, "updateStrategy.type"), "OnDelete") != 0)
@@ -473,8 +483,8 @@ void check_store_bare_pod(struct check *c)
         const struct job_store *s = &c->jobs.stores[i];
         const struct kube_object *o = store_object(s);
 
-        if (is_own_workload(s) && o->type == KUBE_POD && o->wrapper == NULL &&
-            kube_get(o->node, "metadata.ownerReferences") == NULL)
+        if (is_own_workload(s) && !check_is_foreign(c, s) && o->type == KUBE_POD &&
+            o->wrapper == NULL && kube_get(o->node, "metadata.ownerReferences") == NULL)
             check_report(c, o, check_at_first(o->node, "kind"),
                          "when its node fails, nothing starts this Pod again");
     }
@@ -486,7 +496,8 @@ void check_store_no_memory_request(struct check *c)
         const struct job_store *s = &c->jobs.stores[i];
 
         if (kube_get(s->container->node, "resources.requests.memory") == NULL &&
-            kube_get(s->container->node, "resources.limits.memory") == NULL)
+            kube_get(s->container->node, "resources.limits.memory") == NULL &&
+            !check_is_foreign(c, s))
             check_report(c, store_object(s), at_name(s), "the store %s requests no memory",
                          s->container->name);
     }

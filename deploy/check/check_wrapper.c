@@ -3,8 +3,25 @@
 
 #include <string.h>
 
+/* By index of objects: the AppWrappers with pods that end. One that has none is a service, and is
+ * to stay. */
+static const bool *find_ending(struct check *c)
+{
+    bool *ending = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
+
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        if (p->object->wrapper != NULL && p->ends)
+            ending[p->object->wrapper->index] = true;
+    }
+    return ending;
+}
+
 void check_appwrapper_blocks_completion(struct check *c)
 {
+    const bool *ending = find_ending(c);
+
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
         const struct kube_object *o = p->object;
@@ -15,7 +32,7 @@ void check_appwrapper_blocks_completion(struct check *c)
 
         if (o->wrapper == NULL || kube_is_template(o))
             continue;
-        if (!p->ends && o->type != KUBE_OTHER)
+        if (!p->ends && o->type != KUBE_OTHER && ending[o->wrapper->index])
             check_report(c, o, check_at_first(o->node, "kind"),
                          "pods of this %s are always restarted, so the AppWrapper never succeeds",
                          o->kind);

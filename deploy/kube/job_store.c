@@ -329,7 +329,8 @@ bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
     const char *tag = job_etcd_tag(&v->bundle->arena, s->container);
     struct job_setting found;
 
-    if (tag == NULL || !job_etcd_is_since(tag, 4))
+    if (tag == NULL || !job_etcd_is_since(tag, 4) ||
+        job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
         return false;
     return !job_store_option(v, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) ||
            strcasecmp(found.value.text, "false") == 0;

@@ -213,6 +213,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     torchrun_parse(&v->bundle->arena, words, count, first, args);
     args->opaque = args->opaque || !torchrun;
     args->is_other = !torchrun;
+    args->is_accelerate = accelerate;
     for (size_t i = 0; i < args->count && !torchrun; i++) {
         struct torchrun_flag *f = &args->flags[i];
 
@@ -233,12 +234,13 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
         add_run(scope, words, count, first, true);
         return true;
     }
-    first = torchrun_find_option(words, count);
-    for (size_t i = 0; first == count && i < count && torchrun_is_accelerate(words, count); i++) {
+    for (size_t i = 0; first == 0 && i < count && torchrun_is_accelerate(words, count); i++) {
         if (strcmp(words[i].text, "launch") == 0 ||
             strcmp(words[i].text, "accelerate.commands.launch") == 0)
-            first = i + 1;
+            first = i + 1; /* options of its own may come before those of torchrun */
     }
+    if (first == 0)
+        first = torchrun_find_option(words, count);
     if (first < count)
         add_run(scope, words, count, first, false);
     return first < count;

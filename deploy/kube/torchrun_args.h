@@ -66,6 +66,7 @@ struct torchrun_args {
     size_t count;
     const struct arg_word *program; /* the training script, or NULL */
     bool is_other;                  /* the words start another program, which starts torch itself */
+    bool is_accelerate;             /* and that is `accelerate launch` */
     bool opaque;                    /* there is a word like $FLAGS, which may hold more options */
 };
 

@@ -176,6 +176,22 @@ static void remove_port(struct rewrite *w, const struct job_run *r, long port)
     }
 }
 
+/* `accelerate launch` joins two options of its own to the endpoint, and passes a conf on even if
+ * it has none: what PET_* variables say of both is lost. */
+static void move_accelerate(struct rewrite *w, const struct job_run *r, const char *host)
+{
+    const struct job_setting *address = &r->settings[TORCHRUN_MASTER_ADDR];
+    const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
+
+    if (!r->args->is_accelerate || host == NULL || address->flag == NULL || port->flag == NULL ||
+        strcmp(address->value.text, r->host) != 0)
+        return;
+    setting_write(w, r, address, host);
+    setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
+    if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
+        setting_add(w, r, port, TORCHRUN_RDZV_CONF, "is_host=0");
+}
+
 void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
                       const char *host, long old_port)
 {
@@ -200,6 +216,8 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
         if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
+    if (r->args != NULL)
+        move_accelerate(w, r, host);
     if (old_port > 0)
         remove_port(w, r, old_port);
 }
