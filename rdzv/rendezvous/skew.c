@@ -118,11 +118,17 @@ static int64_t skew_of(const struct run *run, const struct torch_node *node)
     return a == NULL ? 0 : a->skew_us;
 }
 
-/* The heartbeat of a node of the state, as `a` sees it. */
+/* The heartbeat of a node by our clock. */
+static int64_t beat_here(const struct step *s, const struct torch_node *node)
+{
+    return moved(node->heartbeat_us, skew_of(s->run, node), 0);
+}
+
+/* The same of a node of the state, as `a` sees it. */
 static int64_t beat_seen(const struct step *s, const struct agent *a, const struct torch_node *node)
 {
     if (a->sees_far)
-        return presence_is_too_old(s, node) ? node->heartbeat_us
+        return presence_is_too_old(s, node) ? beat_here(s, node)
                                             : moved(node->heartbeat_us, 0, FAR_US);
     return moved(node->heartbeat_us, skew_of(s->run, node), a->skew_us);
 }
@@ -225,8 +231,13 @@ static void restore_from_far(const struct step *s, const struct agent *a, struct
     int64_t far_us = s->now->wall_ns / 1000 + FAR_US / 2;
 
     for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].heartbeat_us > far_us)
-            state->nodes[i].heartbeat_us -= FAR_US;
+        struct torch_node *node = &state->nodes[i];
+        const struct torch_node *now = torch_state_find(&s->run->view.state, node);
+
+        if (node->heartbeat_us > far_us)
+            node->heartbeat_us -= FAR_US;
+        else if (now != NULL && now->has_heartbeat && node->heartbeat_us == beat_here(s, now))
+            node->heartbeat_us = now->heartbeat_us;
     }
     restore_deadline(s->run, a, state);
 }
