@@ -23,6 +23,7 @@ bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *
 const struct torch_node *torch_merge_writer(const struct torch_state *before,
                                             const struct torch_state *after);
 /* The same for one that has not written yet: its heartbeat may be older than that of `before`, of
- * its predecessor of the same name, whose clock was ahead. */
+ * its predecessor of the same name, whose clock was ahead. NULL also when `after` is without a node
+ * of `before`, and no other has another place: then that one may be the writer's predecessor. */
 const struct torch_node *torch_merge_first_writer(const struct torch_state *before,
                                                   const struct torch_state *after);

@@ -172,7 +172,13 @@ static bool is_any_unclaimed(const struct step *s)
     return false;
 }
 
+/* It was in a complete round, and was silent before any of its writes told which node it is. */
+static bool is_unnamed(const struct agent *a)
+{
+    return a->has_ranks_of != 0 && !a->has_node;
+}
+
 bool presence_is_stranger(const struct step *s, const struct agent *a)
 {
-    return agent_is_forgotten(a) && step_is_open(s) && !is_any_unclaimed(s);
+    return (agent_is_forgotten(a) || is_unnamed(a)) && step_is_open(s) && !is_any_unclaimed(s);
 }

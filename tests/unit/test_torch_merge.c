@@ -363,6 +363,12 @@ static void the_writer_is_the_one_with_a_newer_heartbeat(void **state)
     assert_ptr_equal(torch_merge_writer(&before, &after), node(&after, "c"));
     assert_null(torch_merge_writer(&after, &before)); /* an older one is nobody's */
     assert_ptr_equal(torch_merge_first_writer(&after, &before), node(&before, "c"));
+    node(&before, "b")->has_heartbeat = false; /* which may have been its predecessor */
+    assert_null(torch_merge_first_writer(&after, &before));
+    node(&before, "c")->waiting = true;
+    assert_ptr_equal(torch_merge_first_writer(&after, &before), node(&before, "c"));
+    node(&before, "c")->waiting = false;
+    node(&before, "b")->has_heartbeat = true;
     beat(&after, "a", 1000);
     assert_null(torch_merge_writer(&before, &after)); /* two */
     assert_null(torch_merge_first_writer(&before, &after));

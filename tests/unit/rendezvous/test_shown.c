@@ -883,6 +883,22 @@ static void as_long_as_a_node_is_nobodys_it_may_be_that_one(void **state)
     scene_fini(&s);
 }
 
+/* It was silent since it has read its rank, and taken out; no write of it has told who it is. */
+static void one_that_has_a_rank_and_no_node_meets_the_others(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_connect(&s, true);
+    assert_false(sees_that_one_waits(&s, 2));
+    scene_set(&s, &s.agents[2], 0, "torchelastic/role_info/2", "its role");
+    assert_true(sees_that_one_waits(&s, 2));
+    assert_false(sees_that_one_waits(&s, 1));
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -918,6 +934,7 @@ int main(void)
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
         cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
         cmocka_unit_test(as_long_as_a_node_is_nobodys_it_may_be_that_one),
+        cmocka_unit_test(one_that_has_a_rank_and_no_node_meets_the_others),
     };
 
     return cmocka_run_group_tests_name("shown", tests, NULL, NULL);
