@@ -140,7 +140,7 @@ static void put_request(struct scripted *c, const struct request *r, unsigned pa
     const struct form *f = &forms[r->kind];
     unsigned which = f->whose == WHICH ? r->which : f->whose == MINE ? c->id : r->other;
 
-    put_u8(c, f->op);
+    put_u8(c, c->legacy && f->op <= OP_WAIT ? f->op - 1u : f->op);
     if (f->second != 0)
         put_u64(c, 2);
     put_text(c, name(f->letter, which));
@@ -157,6 +157,23 @@ static bool is_silent(enum kind kind)
            kind == DO_FLAG || kind == DO_PUT;
 }
 
+static bool is_of_legacy(enum kind kind)
+{
+    return forms[kind].op <= OP_DELETE;
+}
+
+/* The first byte of its answer is not 0, so that the late end of a WAIT, which is, is told from it:
+ * no counter gets as far as 256. */
+static bool shows_late_end(enum kind kind)
+{
+    return kind == DO_ADD || kind == DO_CAS || is_silent(kind);
+}
+
+static bool may_ask(const struct scripted *c, enum kind kind)
+{
+    return !c->legacy || (is_of_legacy(kind) && (!c->is_late || shows_late_end(kind)));
+}
+
 static void draw_request(struct scripted *c, struct request *r)
 {
     static const enum kind often[] = {
@@ -169,7 +186,9 @@ static void draw_request(struct scripted *c, struct request *r)
                                             [DO_POP] = QUEUES,   [DO_FLAG] = FLAGS,
                                             [DO_WAIT] = FLAGS,   [DO_CHECK] = FLAGS};
 
-    *r = (struct request){.kind = often[draw(sizeof often / sizeof *often)]};
+    do
+        *r = (struct request){.kind = often[draw(sizeof often / sizeof *often)]};
+    while (!may_ask(c, r->kind));
     r->which = whiches[r->kind] == 0 ? 0 : (unsigned)draw(whiches[r->kind]);
     r->also = (unsigned)draw(FLAGS);
     r->other = chance(2) ? c->id : (unsigned)draw(IDS - 1);
@@ -247,6 +266,7 @@ static void answered(struct scripted *c, size_t used, struct slice first, struct
     tell(c, "is answered", &c->asked);
     model_answer(c->id, &c->asked, first, second, value);
     consume(c, used);
+    c->is_late = false;
     c->state = CLIENT_IDLE;
 }
 
@@ -326,6 +346,18 @@ static bool take_stop(struct scripted *c)
     return true;
 }
 
+/* What it had given up was on its way, so it comes before the next answer, or never. */
+static bool take_late_end(struct scripted *c)
+{
+    if (!c->is_late || c->in_len == 0 || c->in[0] != C10D_STOP_WAITING)
+        return false;
+    tell(c, "hears late of", &c->given_up);
+    model_waited(&c->given_up);
+    consume(c, 1);
+    c->is_late = false;
+    return true;
+}
+
 static bool take_byte(struct scripted *c)
 {
     if (c->in_len == 0)
@@ -357,6 +389,8 @@ static bool take_answer(struct scripted *c)
 {
     if (c->state == CLIENT_GREETS)
         return take_ping(c);
+    if (take_late_end(c))
+        return true;
     if (c->state != CLIENT_ASKED && c->in_len > 0)
         world_fail("client %u gets an answer to nothing", c->id);
     if (c->state != CLIENT_ASKED)
@@ -382,23 +416,42 @@ static bool take_answer(struct scripted *c)
 
 /* --- Steps. --- */
 
-bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests, bool steady)
+static bool begin(struct scripted *c, unsigned id, int home, unsigned requests)
 {
-    static const uint8_t hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, OP_PING, 'p', 'o', 'n', 'g'};
-
     c->fd = net_sim_dial(home);
-    c->state = c->fd < 0 ? CLIENT_NONE : CLIENT_GREETS;
+    c->second = -1;
+    c->state = CLIENT_NONE;
     if (c->fd < 0)
         return false;
     c->id = id;
     c->home = home;
-    c->steady = steady;
     c->audits = 0;
-    c->canceled = false;
+    c->steady = c->legacy = c->is_late = c->canceled = false;
     c->left = requests;
     c->rounds = 0;
     c->out_len = c->in_len = 0;
+    return true;
+}
+
+bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests, bool steady)
+{
+    static const uint8_t hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, OP_PING, 'p', 'o', 'n', 'g'};
+
+    if (!begin(c, id, home, requests))
+        return false;
+    c->steady = steady;
+    c->state = CLIENT_GREETS;
     put(c, hello, sizeof hello);
+    return true;
+}
+
+bool scripted_begin_legacy(struct scripted *c, unsigned id, int home, unsigned requests)
+{
+    if (!begin(c, id, home, requests))
+        return false;
+    c->second = net_sim_dial(home);
+    c->legacy = true;
+    c->state = CLIENT_IDLE;
     return true;
 }
 
@@ -414,21 +467,39 @@ static void note_lost(struct scripted *c)
         model_lost(c->id, &c->asked);
 }
 
+static void hang_up(struct scripted *c, bool reset)
+{
+    net_sim_leave(c->fd, reset);
+    if (c->second >= 0)
+        net_sim_leave(c->second, false);
+}
+
 void scripted_leave(struct scripted *c)
 {
     note_lost(c);
-    net_sim_leave(c->fd, chance(2));
+    hang_up(c, chance(2));
     c->state = CLIENT_NONE;
+}
+
+/* The connection on which nothing is said stays for as long as the other one does. */
+static bool second_has_ended(const struct scripted *c)
+{
+    uint8_t byte;
+    ssize_t n = c->second < 0 ? 0 : net_sim_recv(c->second, &byte, 1);
+
+    if (n > 0)
+        world_fail("client %u gets a byte where it has said nothing", c->id);
+    return n < 0;
 }
 
 static bool receive(struct scripted *c)
 {
     ssize_t n = net_sim_recv(c->fd, c->in + c->in_len, IN_MAX - c->in_len);
 
-    if (n < 0) {
+    if (n < 0 || second_has_ended(c)) {
         tell(c, "is ended at", &c->asked);
         note_lost(c);
-        net_sim_leave(c->fd, false);
+        hang_up(c, false);
         c->state = CLIENT_ENDED;
         return true;
     }
@@ -445,9 +516,23 @@ static bool flush(struct scripted *c)
     return n > 0;
 }
 
+/* A legacy client says nothing when it gives a WAIT up: its next request does. */
+static bool maybe_give_up(struct scripted *c)
+{
+    if (c->state != CLIENT_ASKED || c->asked.kind != DO_WAIT || !chance(30))
+        return false;
+    tell(c, "gives up", &c->asked);
+    c->given_up = c->asked;
+    c->is_late = true;
+    c->state = CLIENT_IDLE;
+    return true;
+}
+
 /* Now and then a client gives up what it waits for. */
 static bool maybe_cancel(struct scripted *c)
 {
+    if (c->legacy)
+        return maybe_give_up(c);
     if (c->state != CLIENT_ASKED || c->canceled ||
         !((c->asked.kind == DO_WAIT && chance(60)) || (c->asked.kind == DO_BARRIER && chance(600))))
         return false;

@@ -22,11 +22,15 @@ struct scripted {
     unsigned id;
     int home; /* the process that it talks to */
     int fd;
+    int second;      /* a legacy client's other connection, on which nothing comes; -1: none */
     bool steady;     /* takes part in all barriers, and never leaves */
+    bool legacy;     /* of torch 1.9 to 2.0 */
+    bool is_late;    /* legacy: the WAIT that it has given up may still end */
     unsigned audits; /* that many clients; 0: it is one itself */
     unsigned left;   /* requests that it wants */
     unsigned rounds; /* barriers that it has entered */
     struct request asked;
+    struct request given_up; /* that WAIT */
     bool canceled;
     size_t out_len, in_len;
     uint8_t out[OUT_MAX], in[IN_MAX];
@@ -34,6 +38,9 @@ struct scripted {
 
 /* False: nobody listens. */
 bool scripted_begin(struct scripted *c, unsigned id, int home, unsigned requests, bool steady);
+/* The same, as a legacy client: it says no PING, gives a WAIT up by its next request, and holds a
+ * second connection, which it never uses. */
+bool scripted_begin_legacy(struct scripted *c, unsigned id, int home, unsigned requests);
 /* The same, and it asks for all that clients below `ids` may have written. */
 void scripted_audit(struct scripted *c, unsigned id, int home, unsigned ids);
 

@@ -326,6 +326,13 @@ static void take_check(const struct request *r, int64_t number)
         m.flags[r->which].known = m.flags[r->also].known = true;
 }
 
+void model_waited(const struct request *r)
+{
+    if (!m.flags[r->which].sent || !m.flags[r->also].sent)
+        world_fail("a WAIT for %u and %u has ended before they are there", r->which, r->also);
+    m.flags[r->which].known = m.flags[r->also].known = true;
+}
+
 void model_answer(unsigned id, const struct request *r, struct slice first, struct slice second,
                   int64_t number)
 {
@@ -358,9 +365,7 @@ void model_answer(unsigned id, const struct request *r, struct slice first, stru
         take_element(r, number, first);
         break;
     case DO_WAIT:
-        if (!m.flags[r->which].sent || !m.flags[r->also].sent)
-            world_fail("a WAIT for %u and %u has ended before they are there", r->which, r->also);
-        m.flags[r->which].known = m.flags[r->also].known = true;
+        model_waited(r);
         break;
     case DO_CHECK:
         take_check(r, number);

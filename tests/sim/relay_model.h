@@ -60,6 +60,9 @@ void model_answer(unsigned id, const struct request *r, struct slice first, stru
                   int64_t number);
 void model_done(unsigned id);
 
+/* A WAIT has ended that its client had given up: of what came behind it, that says nothing. */
+void model_waited(const struct request *r);
+
 /* Its client has gone: whether it was carried out, nobody knows. */
 void model_lost(unsigned id, const struct request *r);
 

@@ -34,6 +34,7 @@
 #define MS           UINT64_C(1000000)
 #define COMMITS      4000
 #define SYNC_MS      50 /* a sync takes no longer */
+#define LEGACY_EVERY 4  /* so many worlds, the last has legacy clients */
 
 struct process {
     struct server server;
@@ -49,6 +50,7 @@ static struct {
     bool always;             /* --sync=always: power may be cut */
     bool loses;              /* --sync=batch, and power may be cut: what comes then is not judged */
     bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
+    bool legacy;             /* clients that come and go are those of torch 1.9 to 2.0 */
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
@@ -131,11 +133,21 @@ static void configure(void)
     }
 }
 
+/* Neither clients nor relays send what those who read it would not. */
+static void check_understood(int p)
+{
+    const struct server *s = &world.processes[p].server;
+
+    if (s->engine.stats.dropped[DROP_MALFORMED] != 0)
+        world_fail("process %d has taken for malformed what was said to it", p);
+}
+
 static void end_process(int p)
 {
     struct process *process = &world.processes[p];
     int before = world_current;
 
+    check_understood(p);
     world_current = p;
     world_is_over[p] = true;
     process->up = false;
@@ -323,6 +335,7 @@ static void break_store(void)
 static void stop_store(void)
 {
     sums.stops++;
+    check_understood(STORE);
     world.ended_ns = world_now_ns;
     world_current = STORE;
     server_fini(&world.processes[STORE].server);
@@ -423,9 +436,14 @@ static bool is_steady(unsigned i)
 static void begin_client(unsigned i)
 {
     bool steady = is_steady(i) && !world.begun[i];
+    struct scripted *c = &world.clients[i];
+    unsigned requests;
 
-    if (world.ids + 1 == IDS ||
-        !scripted_begin(&world.clients[i], world.ids, home_of(i), 3 + (unsigned)draw(14), steady))
+    if (world.ids + 1 == IDS)
+        return;
+    requests = 3 + (unsigned)draw(14);
+    if (!(world.legacy && !steady ? scripted_begin_legacy(c, world.ids, home_of(i), requests)
+                                  : scripted_begin(c, world.ids, home_of(i), requests, steady)))
         return;
     world.begun[i] = true;
     world.ids++;
@@ -684,6 +702,7 @@ static void begin_world(uint64_t seed, uint64_t at)
     model_reset(STEADY);
     for (int p = 0; p < PROCESSES; p++)
         world_is_over[p] = true;
+    world.legacy = seed % LEGACY_EVERY == LEGACY_EVERY - 1;
     world.always = chance(2);
     world.loses = !world.always && chance(4);
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
@@ -698,6 +717,7 @@ static void end_world(void)
 {
     for (int p = 0; p < PROCESSES; p++) {
         world_current = p;
+        check_understood(p);
         server_fini(&world.processes[p].server);
         world_is_over[p] = true;
         net_sim_kill(p);
