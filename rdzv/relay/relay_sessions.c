@@ -223,12 +223,21 @@ static struct relay_request *add_cancel(struct relay_client *s)
     return NULL;
 }
 
+/* A WAIT that no link was given any of goes as if it had never come: the next request has its
+ * number. The store takes one number at a time that is left out. */
+static void take_back(struct relay_client *s, struct relay_request *waits)
+{
+    if (waits->number == s->last && waits->sent == 0 && !waits->was_sent)
+        s->last--;
+    relay_drop_request(s, waits);
+}
+
 bool relay_give_up(struct relay_client *s, struct relay_request *waits)
 {
     struct relay_request *behind = TAILQ_NEXT(waits, entry);
 
     if (waits->op == C10D_WAIT) {
-        relay_drop_request(s, waits);
+        take_back(s, waits);
         return true;
     }
     if (behind == NULL && add_cancel(s) == NULL)
@@ -263,7 +272,7 @@ enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *r
         return RELAY_TAKEN;
     }
     if (waits && s->version == C10D_LEGACY) /* a late answer to it goes to nobody */
-        relay_drop_request(s, s->asked);
+        take_back(s, s->asked);
     set_hold(s, req->op == C10D_CANCEL_WAIT && waits ? HELD_NOT : hold_of(s, req, size));
     if (s->held != HELD_NOT)
         return RELAY_HELD;

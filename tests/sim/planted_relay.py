@@ -36,10 +36,8 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a relay has answers for nobody after a resume", "rdzv/relay/relay_frames.c",
         "    else if (wanted && flags & RELAY_ANSWERED && !deliver(s, frame))",
         "    else if (false && !deliver(s, frame))"),
-    Bug("a legacy client's WAIT goes on when it has asked for something else", "rdzv/relay/relay_sessions.c",
-        "    if (waits && s->version == C10D_LEGACY) ", "    if (false) "),
     Bug("a legacy client hears of a WAIT that it has given up", "rdzv/relay/relay_sessions.c",
-        "        relay_drop_request(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
+        "        take_back(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
     Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/requests.c",
         "    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)", "    if (false)"),
     # Those that it has found.

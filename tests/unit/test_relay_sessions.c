@@ -778,6 +778,31 @@ static void cancel_is_answered_here_while_the_store_is_away(void **state)
     GOT(&s->a, "v");
 }
 
+/* A store knows of one number that is left out at a time, and a client may give up as often as it
+ * likes while the store is away. */
+static void a_wait_that_nobody_was_told_of_leaves_no_number_out(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "WAIT k");
+    link_down(s);
+    take(s, &s->a, "CANCEL"); /* the store may know of 1, which nobody asks for any more */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(take(s, &s->a, "SET k v"), RELAY_TAKEN);
+        assert_int_equal(take(s, &s->a, "WAIT k"), RELAY_TAKEN);
+        assert_int_equal(take(s, &s->a, "CANCEL"), RELAY_TAKEN);
+    }
+    take(s, &s->a, "GET k");
+    link_up(s);
+    channel = opened(s, true);
+    OPENED(s, 0, channel, 0, "");
+    for (uint64_t number = 2; number < 5; number++)
+        sent(s, channel, number, "SET k v");
+    sent(s, channel, 5, "GET k");
+}
+
 static void a_cancel_that_is_open_when_the_link_goes_is_answered(void **state)
 {
     struct scene *s = *state;
@@ -1064,6 +1089,7 @@ int main(void)
         TEST(a_barrier_that_never_was_has_not_arrived),
         TEST(cancel_goes_through_the_store_while_it_is_there),
         TEST(cancel_is_answered_here_while_the_store_is_away),
+        TEST(a_wait_that_nobody_was_told_of_leaves_no_number_out),
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
