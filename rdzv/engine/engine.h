@@ -141,7 +141,8 @@ static inline bool engine_is_alive(struct engine *e, uint64_t now_ms)
 }
 
 /* As engine_now_ms(), by a clock that stands while the process is paused: for what others have to
- * do within some time. Never 0. */
+ * do within some time. Never 0. When a pause is noted, it goes back to the end of the last
+ * iteration: so intervals of it are clock_elapsed_ms()'s. */
 uint64_t engine_lived_ms(const struct engine *e);
 
 /* Carries out a command as a part of the open batch. Whom it woke is served at the end of the

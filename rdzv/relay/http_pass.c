@@ -604,7 +604,7 @@ static void try_held(struct relay_http *h)
         p = TAILQ_FIRST(&h->held);
         if (p == NULL)
             return;
-        if (!waits_for_ever(p) && now - p->held_ms >= wait) {
+        if (!waits_for_ever(p) && clock_elapsed_ms(p->held_ms, now) >= wait) {
             give_up(p);
         } else {
             leave_held(p);

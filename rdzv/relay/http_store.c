@@ -456,7 +456,7 @@ bool store_conn_tick(struct relay_http *h)
             TAILQ_NEXT(c, entry); /* a user that loses its connection waits, and dials no other */
         if (c->state == OPEN)
             continue;
-        if (now - c->since_ms >= DIAL_MS)
+        if (clock_elapsed_ms(c->since_ms, now) >= DIAL_MS)
             lose(c, "the store does not answer");
         else
             some = true;

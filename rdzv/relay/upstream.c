@@ -39,6 +39,11 @@ static uint64_t lived_ms(const struct upstream *u)
     return engine_lived_ms(u->net->engine);
 }
 
+static uint64_t since_ms(const struct upstream *u, uint64_t then)
+{
+    return clock_elapsed_ms(then, lived_ms(u));
+}
+
 /* --- States. --- */
 
 static void enter(struct upstream *u, enum upstream_state next)
@@ -63,7 +68,8 @@ static void arm(struct upstream *u, uint32_t ms)
 {
     const struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
-    net_add_event(&u->timer, &later); /* the tick sees to it when there was no room for that */
+    net_add_event(&u->timer,
+                  &later); /* upstream_tick() sees to it when there was no room for that */
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
@@ -118,7 +124,7 @@ static bool is_news(struct upstream *u, const char *why)
 {
     bool same = strncmp(u->said, why, sizeof u->said - 1) == 0;
 
-    if (same && lived_ms(u) - u->said_ms < SAID_AGAIN_MS)
+    if (same && since_ms(u, u->said_ms) < SAID_AGAIN_MS)
         return false;
     snprintf(u->said, sizeof u->said, "%s", why);
     u->said_ms = lived_ms(u);
@@ -235,7 +241,7 @@ static void next_try(struct upstream *u)
 
 static void lose(struct upstream *u, const char *why)
 {
-    bool lived = lived_ms(u) - u->since_ms >= LIVED_MS;
+    bool lived = since_ms(u, u->since_ms) >= LIVED_MS;
 
     log_event(LOG_WARN, "upstream_lost", log_str("address", u->where), log_str("reason", why),
               log_u64("connections", u->relay->session_count),
@@ -509,11 +515,11 @@ static void look_alive(struct upstream *u)
 {
     uint64_t silent;
 
-    if (lived_ms(u) - u->heard_ms >= UPSTREAM_SILENT_MS)
+    if (since_ms(u, u->heard_ms) >= UPSTREAM_SILENT_MS)
         receive(u);
     if (u->state != UPSTREAM_CONNECTED)
         return;
-    silent = lived_ms(u) - u->heard_ms;
+    silent = since_ms(u, u->heard_ms);
     if (silent >= UPSTREAM_SILENT_MS)
         fail(u, "nothing has come from the store for 15s");
     else if (silent >= UPSTREAM_PING_MS)
@@ -524,7 +530,7 @@ void upstream_tick(struct upstream *u)
 {
     if (u->state == UPSTREAM_CONNECTED)
         look_alive(u);
-    else if (u->state == UPSTREAM_WAITS && !evtimer_pending(&u->timer, NULL))
+    else if (u->state != UPSTREAM_LOOKS_UP && !evtimer_pending(&u->timer, NULL))
         arm(u, RETRY_MOST_MS);
 }
 

@@ -190,12 +190,55 @@ static void a_store_that_does_not_read_loses_its_relay(void **state)
     end(fd);
 }
 
+/* The store was heard in an iteration in which the relay was then stopped: lived time goes back to
+ * the beginning of that iteration. */
+static void a_pause_of_the_relay_is_no_silence_of_the_store(void **state)
+{
+    struct upstream *u = &loop.server.relay.upstream;
+    struct engine *e = &loop.server.engine;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = take_hello(0);
+    welcome(fd, 60000);
+    e->alive_ms -= ENGINE_PAUSE_MS / 2;
+    u->heard_ms = engine_lived_ms(e);
+    e->alive_ms -= ENGINE_PAUSE_MS;
+    engine_note_alive(e);
+    assert_true(engine_lived_ms(e) < u->heard_ms);
+    upstream_tick(u);
+    assert_int_equal(u->state, UPSTREAM_CONNECTED);
+    end(fd);
+}
+
+/* There was no memory for the timer of a try, whatever the try waits for. */
+static void a_try_without_its_timer_ends_all_the_same(void **state)
+{
+    struct upstream *u = &loop.server.relay.upstream;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = take_hello(0);
+    LOOP_UNTIL(&loop, u->state == UPSTREAM_GREETS);
+    evtimer_del(&u->timer);
+    upstream_tick(u);
+    assert_true(evtimer_pending(&u->timer, NULL));
+    close(fd);
+    fd = take_hello(1);
+    welcome(fd, 60000);
+    end(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
         cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
+        cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),
+        cmocka_unit_test(a_try_without_its_timer_ends_all_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
