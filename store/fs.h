@@ -44,10 +44,14 @@ struct fs {
 /* Writes all of it, however little each call takes. On failure some of it may be written. */
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count);
 
+/* Makes a directory (0700), but not its parents, and syncs its name. 1; 0, when there is something
+ * of that name; or -errno. */
+int fs_posix_make_dir(const char *path);
+
 enum fs_use { FS_MUST_EXIST, FS_MAY_CREATE };
 
-/* The directory of that path. With FS_MAY_CREATE, a missing one is created (0700), but not its
- * parents; files are made with 0600. Refused is a directory of another user, and one in which
+/* The directory of that path. With FS_MAY_CREATE, as fs_posix_make_dir() makes it; files are made
+ * with 0600. Refused is a directory of another user, and one in which
  * others may write, since who can replace the files decides what the store holds. NULL: `why` says
  * so in a sentence, and *error has the errno. */
 struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *why, size_t why_size);

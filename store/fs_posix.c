@@ -199,11 +199,29 @@ static int sync_parent(int dir)
     return error;
 }
 
+/* A process that made it may have died before its name was synced: so that is done again for one
+ * that is there, as far as it can be done. */
+int fs_posix_make_dir(const char *path)
+{
+    bool made = mkdir(path, 0700) == 0;
+    int dir, error;
+
+    if (!made && errno != EEXIST)
+        return -errno;
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    error = dir < 0 ? errno : sync_parent(dir);
+    if (dir >= 0)
+        close(dir);
+    return !made ? 0 : error == 0 ? 1 : -error;
+}
+
 static int open_dir(const char *path, enum fs_use use, bool *made, int *dir)
 {
-    *made = use == FS_MAY_CREATE && mkdir(path, 0700) == 0;
-    if (!*made && use == FS_MAY_CREATE && errno != EEXIST)
-        return errno;
+    int result = use == FS_MAY_CREATE ? fs_posix_make_dir(path) : 0;
+
+    *made = result > 0;
+    if (result < 0)
+        return -result;
     *dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *dir < 0 ? errno : 0;
 }
@@ -251,9 +269,7 @@ struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *wh
 
     why[0] = '\0';
     failed = open_dir(path, use, &made, &dir);
-    if (failed == 0 && made)
-        failed = sync_parent(dir);
-    else if (failed == 0 && use == FS_MAY_CREATE)
+    if (failed == 0 && !made && use == FS_MAY_CREATE)
         failed = check_owner(dir, path, why, why_size);
     if (failed != 0)
         return refused(dir, failed, error, path, why, why_size);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
@@ -111,11 +110,18 @@ static bool take_part(void *arg, struct slice bytes)
     return recovery_take_snapshot(arg, bytes);
 }
 
+static bool end_parts(void *arg)
+{
+    return recovery_end_snapshot(arg);
+}
+
 static bool take_batch(void *arg, uint64_t number, struct slice bytes)
 {
     (void)number;
     return recovery_take_batch(arg, bytes);
 }
+
+#define READER .part = take_part, .parts_end = end_parts, .batch = take_batch
 
 static uint64_t random_id(void)
 {
@@ -177,10 +183,7 @@ static struct journal *read_all(struct data_dir *d)
     char text[TEXT_MAX];
 
     recovery_begin(&recovery, d->engine);
-    journal = journal_open(
-        &options,
-        &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
-        &report);
+    journal = journal_open(&options, &(struct journal_reader){READER, .arg = &recovery}, &report);
     if (journal == NULL) {
         journal_report_text(&report, d->path, text, sizeof text);
         log_failed(d->path, text, recovery.trouble);
@@ -208,7 +211,11 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
         return 0;
     d->path = path_below(options->path);
     writer.path = d->path;
-    mkdir(options->path, 0700); /* if it fails, so does what follows, and says why */
+    error = fs_posix_make_dir(options->path);
+    if (error < 0) {
+        log_failed(options->path, strerror(-error), NULL);
+        return -1;
+    }
     d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
     if (d->fs == NULL) {
         log_failed(d->path, why, NULL);
@@ -392,9 +399,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
 
     engine_init(&engine, &options);
     recovery_begin(&recovery, &engine);
-    ok = journal_check(
-        fs, &(struct journal_reader){.part = take_part, .batch = take_batch, .arg = &recovery},
-        &report);
+    ok = journal_check(fs, &(struct journal_reader){READER, .arg = &recovery}, &report);
     recovery_end(&recovery, report.last);
     journal_report_text(&report, path, text, sizeof text);
     fprintf(out, "%s\n", text);

@@ -5,7 +5,6 @@
 #include <malloc.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "rdzv/engine/heap.h"
@@ -378,11 +377,10 @@ bool disk_is_full(void)
     return is_full;
 }
 
-int __wrap_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode)
+int __wrap_fs_posix_make_dir(const char *path);
+int __wrap_fs_posix_make_dir(const char *path)
 {
     (void)path;
-    (void)mode;
     return 0;
 }
 

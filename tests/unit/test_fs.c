@@ -34,6 +34,10 @@ static struct fs *open_fs(enum fs_use use, int expected)
     return fs;
 }
 
+/* The directories that were synced. */
+static ino_t synced[8];
+static size_t synced_count;
+
 static int setup(void **state)
 {
     (void)state;
@@ -41,6 +45,7 @@ static int setup(void **state)
     if (mkdtemp(base) == NULL)
         return -1;
     snprintf(path, sizeof path, "%s/data", base);
+    synced_count = 0;
     return 0;
 }
 
@@ -51,6 +56,30 @@ static int teardown(void **state)
     (void)state;
     snprintf(command, sizeof command, "rm -rf %s", base);
     return system(command);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true(synced_count < sizeof synced / sizeof *synced);
+    synced[synced_count++] = st.st_ino;
+    return __real_fsync(fd);
+}
+
+static bool was_synced(const char *name)
+{
+    struct stat st;
+
+    assert_int_equal(stat(name, &st), 0);
+    for (size_t i = 0; i < synced_count; i++) {
+        if (synced[i] == st.st_ino)
+            return true;
+    }
+    return false;
 }
 
 static mode_t mode_of(const char *name)
@@ -76,6 +105,30 @@ static void a_directory_is_made_for_its_owner_alone(void **state)
     assert_int_equal(mode_of(name), 0600);
     fs->close(fs, file);
     fs->free(fs);
+}
+
+/* A power cut leaves a directory that has a name; also when who made it died before that was
+ * synced. */
+static void the_name_of_a_directory_is_synced(void **state)
+{
+    char outer[40];
+    struct fs *fs;
+
+    (void)state;
+    snprintf(outer, sizeof outer, "%s/outer", base);
+    snprintf(path, sizeof path, "%s/outer/inner", base);
+    for (int start = 0; start < 2; start++) {
+        synced_count = 0;
+        assert_int_equal(fs_posix_make_dir(outer), start == 0);
+        assert_true(was_synced(base));
+        assert_int_equal(mode_of(outer), 0700);
+        synced_count = 0;
+        fs = open_fs(FS_MAY_CREATE, 0);
+        fs->free(fs);
+        assert_true(was_synced(outer));
+    }
+    snprintf(outer, sizeof outer, "%s/no/such", base);
+    assert_int_equal(fs_posix_make_dir(outer), -ENOENT);
 }
 
 static void a_directory_that_others_write_is_refused(void **state)
@@ -292,6 +345,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_directory_is_made_for_its_owner_alone),
+        TEST(the_name_of_a_directory_is_synced),
         TEST(a_directory_that_others_write_is_refused),
         TEST(a_directory_of_another_user_is_refused),
         TEST(what_is_no_directory_is_refused),
