@@ -61,12 +61,14 @@ struct journal_reader {
     bool (*part)(void *arg, struct slice bytes);                   /* of the snapshot, in order */
     bool (*batch)(void *arg, uint64_t number, struct slice bytes); /* then these, in order */
     void *arg;
+    bool (*parts_end)(void *arg); /* that was the last part of the snapshot; NULL: let it be */
 };
 
 enum journal_status {
     JOURNAL_OPENED,
     JOURNAL_LOCKED,      /* another process uses the directory */
     JOURNAL_DAMAGED,     /* see file, offset and what */
+    JOURNAL_UNKNOWN,     /* the same; it is intact, and the reader does not take it */
     JOURNAL_NEW_VERSION, /* a file has a format that only a newer rdzvd knows */
     JOURNAL_OTHER_ID,    /* files of two directories are here */
     JOURNAL_ERROR,       /* a system call failed: error, file, what */
@@ -76,7 +78,7 @@ struct journal_report {
     enum journal_status status;
     int error;                    /* JOURNAL_ERROR: an errno, positive */
     char file[JOURNAL_NAME_SIZE]; /* which one */
-    uint64_t offset;              /* JOURNAL_DAMAGED: where in it */
+    uint64_t offset;              /* JOURNAL_DAMAGED, JOURNAL_UNKNOWN: where in it */
     const char *what;             /* what is wrong, as a part of a sentence; a literal */
     uint64_t lost;                /* JOURNAL_DAMAGED: this batch and later ones cannot be read... */
     uint64_t durable;             /* ...although all up to this one were synced */

@@ -43,6 +43,10 @@ static int search_behind(struct journal_recovery *r, struct frame_file *f, uint6
 
 /* --- Snapshots. --- */
 
+/* What only the reader can tell. */
+static const char unknown_part[] = "has a part that this version does not know";
+static const char lacks_parts[] = "ends before all of the store has come";
+
 /* What frames of a snapshot say, in order, up to its end. NULL: it is whole. Each part is handed to
  * the reader, if there is one. */
 static const char *walk_parts(struct frame_file *f, const struct journal_reader *reader,
@@ -62,11 +66,13 @@ static const char *walk_parts(struct frame_file *f, const struct journal_reader 
         if (frame.number != *parts)
             return "has a part that is not the next one";
         if (frame.kind == FRAME_END)
-            return NULL;
+            return reader == NULL || reader->parts_end == NULL || reader->parts_end(reader->arg)
+                       ? NULL
+                       : lacks_parts;
         if (frame.kind != FRAME_PART)
             return "holds what is no part of a snapshot";
         if (reader != NULL && !reader->part(reader->arg, frame.payload))
-            return "has a part that this version does not know";
+            return unknown_part;
     }
 }
 
@@ -106,7 +112,9 @@ static bool load_snapshot(struct journal_recovery *r, const struct journal_file 
     if (error != 0)
         return fail(r, error, name);
     if (what != NULL)
-        return journal_report_status(r->report, JOURNAL_DAMAGED, name, offset, what);
+        return journal_report_status(r->report,
+                                     what == unknown_part ? JOURNAL_UNKNOWN : JOURNAL_DAMAGED, name,
+                                     offset, what);
     r->snapshot = r->last = r->report->snapshot = file->number;
     return true;
 }
@@ -170,7 +178,7 @@ static bool deliver(struct journal_recovery *r, const struct segment *s, const s
                     uint64_t at)
 {
     if (!r->reader->batch(r->reader->arg, frame->number, frame->payload))
-        return journal_report_status(r->report, JOURNAL_DAMAGED, s->name, at,
+        return journal_report_status(r->report, JOURNAL_UNKNOWN, s->name, at,
                                      "has a batch that this version does not know");
     r->last = frame->number;
     r->report->batches++;

@@ -70,6 +70,13 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
     case JOURNAL_DAMAGED:
         say_damage(r, path, out, size);
         break;
+    case JOURNAL_UNKNOWN:
+        snprintf(out, size,
+                 "%s/%s %s (at byte %" PRIu64 "). Nothing was changed. If a newer release has "
+                 "written it, start that one. Else put back a copy of the directory, or start with "
+                 "another one.",
+                 path, r->file, r->what, r->offset);
+        break;
     case JOURNAL_NEW_VERSION:
         snprintf(out, size,
                  "%s/%s %s: it was written by a newer release. Start that one, or use another "

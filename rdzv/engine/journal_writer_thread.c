@@ -187,8 +187,8 @@ static void try_again(struct journal_writer *w)
         drop_ballast(w);
     error = keep_all(w);
     if (error == 0) {
-        what = "keeping 4 MiB in reserve";
         error = make_ballast(w);
+        what = error == 0 ? what : "keeping 4 MiB in reserve";
     }
     if (error == 0 && w->unwritten != NULL)
         error = keep_all(w);

@@ -21,6 +21,11 @@ bool recovery_take_snapshot(struct recovery *r, struct slice bytes)
     return true;
 }
 
+bool recovery_end_snapshot(struct recovery *r)
+{
+    return snapshot_is_loaded(&r->engine->store) || fail(r, "the snapshot has not come to its end");
+}
+
 /* Spaces that no listener names may be there, too. */
 static struct engine_space *space_of(struct recovery *r, struct slice name)
 {

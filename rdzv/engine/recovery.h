@@ -23,6 +23,9 @@ void recovery_begin(struct recovery *r, struct engine *engine);
 bool recovery_take_snapshot(struct recovery *r, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
+/* Between these: false when the snapshot has not said that this was all of it; the same. */
+bool recovery_end_snapshot(struct recovery *r);
+
 /* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
  * on behind that, and r->last_ns is right. */
 void recovery_end(struct recovery *r, uint64_t last);

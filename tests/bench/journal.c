@@ -67,7 +67,7 @@ static bool ignore_batch(void *arg, uint64_t number, struct slice bytes)
 
 static struct journal *open_journal(struct fs *fs, struct journal_report *report)
 {
-    const struct journal_reader reader = {ignore_part, ignore_batch, NULL};
+    const struct journal_reader reader = {.part = ignore_part, .batch = ignore_batch, .arg = NULL};
     const struct journal_options options = {.fs = fs, .new_id = 1};
     struct journal *j = journal_open(&options, &reader, report);
     char text[500];
@@ -142,7 +142,8 @@ static void bench_read(struct fs *fs)
     double best = 1e9;
 
     for (int run = 0; run < RUNS; run++) {
-        const struct journal_reader reader = {ignore_part, ignore_batch, NULL};
+        const struct journal_reader reader = {
+            .part = ignore_part, .batch = ignore_batch, .arg = NULL};
         double began = now();
 
         if (!journal_check(fs, &reader, &report))

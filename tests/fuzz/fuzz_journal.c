@@ -104,7 +104,7 @@ static void put_files(struct sim_disk *disk, struct slice in)
 
 static struct journal *start(struct sim_disk *disk, struct read *r, struct journal_report *report)
 {
-    const struct journal_reader reader = {read_part, read_batch, r};
+    const struct journal_reader reader = {.part = read_part, .batch = read_batch, .arg = r};
     const struct journal_options options = {.fs = sim_disk_fs(disk), .new_id = 1};
     struct journal *j;
     char text[1000];
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sim_disk *disk = sim_disk_new(1);
     struct journal_report report, checked;
-    struct journal_reader reader = {read_part, read_batch, NULL};
+    struct journal_reader reader = {.part = read_part, .batch = read_batch, .arg = NULL};
     struct read r = {0}, seen = {0};
     uint64_t before;
     struct journal *j;

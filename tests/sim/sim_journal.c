@@ -147,7 +147,7 @@ static bool read_batch(void *arg, uint64_t number, struct slice bytes)
 static bool start(struct life *l, uint64_t must)
 {
     struct check check = {.model = l->model};
-    const struct journal_reader reader = {read_part, read_batch, &check};
+    const struct journal_reader reader = {.part = read_part, .batch = read_batch, .arg = &check};
     const struct journal_options options = {
         .fs = sim_disk_fs(l->disk), .segment_size = 2000, .new_id = 7};
     struct journal_report report;

@@ -28,7 +28,7 @@ struct seen {
 };
 
 static struct seen seen;
-static bool refuses_batches;
+static bool refuses_batches, misses_parts;
 static uint64_t segment_size;
 
 static struct slice line(uint64_t number)
@@ -64,7 +64,14 @@ static bool see_batch(void *arg, uint64_t number, struct slice bytes)
     return true;
 }
 
-static const struct journal_reader reader = {.part = see_part, .batch = see_batch};
+static bool see_end(void *arg)
+{
+    (void)arg;
+    return seen.parts > 0 && !misses_parts;
+}
+
+static const struct journal_reader reader = {
+    .part = see_part, .batch = see_batch, .parts_end = see_end};
 
 static bool open_on(struct sim_disk *d)
 {
@@ -147,7 +154,7 @@ static int setup(void **state)
     (void)state;
     disk = sim_disk_new(1);
     journal = NULL;
-    refuses_batches = false;
+    refuses_batches = misses_parts = false;
     segment_size = 500;
     return 0;
 }
@@ -707,10 +714,31 @@ static void batches_that_the_reader_does_not_know_are_refused(void **state)
     sum = sim_disk_sum(disk);
     refuses_batches = true;
     assert_false(open_on(disk));
-    assert_int_equal(report.status, JOURNAL_DAMAGED);
+    assert_int_equal(report.status, JOURNAL_UNKNOWN);
     assert_int_equal(report.offset, FILE_HEADER_SIZE + FRAME_HEADER_SIZE);
     assert_non_null(strstr(text, "does not know"));
+    assert_non_null(strstr(text, "a newer release"));
     assert_int_equal(sim_disk_sum(disk), sum);
+}
+
+/* Each file of it is whole, and what they say is not all that there was. */
+static void a_snapshot_that_its_reader_misses_parts_of_is_refused(void **state)
+{
+    uint64_t sum;
+
+    (void)state;
+    must_open(disk, 0);
+    append(3);
+    snapshot();
+    end_cleanly();
+    sum = sim_disk_sum(disk);
+    misses_parts = true;
+    assert_false(open_on(disk));
+    assert_int_equal(report.status, JOURNAL_DAMAGED);
+    assert_non_null(strstr(text, "snapshot-00000000000000000003 ends before all of the store"));
+    assert_int_equal(sim_disk_sum(disk), sum);
+    misses_parts = false;
+    must_open(disk, 3);
 }
 
 static void a_newer_format_is_refused(void **state)
@@ -930,6 +958,7 @@ int main(void)
         TEST(the_advice_helps),
         TEST(a_damaged_snapshot_needs_the_one_before),
         TEST(batches_that_the_reader_does_not_know_are_refused),
+        TEST(a_snapshot_that_its_reader_misses_parts_of_is_refused),
         TEST(a_newer_format_is_refused),
         TEST(files_of_another_directory_are_refused),
         TEST(a_lone_segment_without_a_header_is_refused),

@@ -119,7 +119,7 @@ static bool see_batch(void *arg, uint64_t n, struct slice bytes)
 
 static struct journal *open_journal(struct expected *e)
 {
-    const struct journal_reader reader = {see_part, see_batch, e};
+    const struct journal_reader reader = {.part = see_part, .batch = see_batch, .arg = e};
     const struct journal_options options = {
         .fs = sim_disk_fs(disk), .segment_size = segment_size, .new_id = 1};
     struct journal_report report;
@@ -387,7 +387,8 @@ static void the_last_sync_leaves_a_mark(void **state)
     static const char *const name = "journal-00000000000000000001";
 
     for (int i = 0; i < 2; i++) {
-        const struct journal_reader reader = {see_part, see_batch, &(struct expected){0}};
+        const struct journal_reader reader = {
+            .part = see_part, .batch = see_batch, .arg = &(struct expected){0}};
         struct journal_report report;
         int64_t size;
         size_t len;

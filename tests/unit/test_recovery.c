@@ -95,10 +95,28 @@ static void the_last_that_was_written_says_when(void **state)
     }
 }
 
+/* Whose last part is missing. */
+static void a_snapshot_says_when_it_is_all_there(void **state)
+{
+    static const int64_t times[] = {400, 450};
+    struct recovery r;
+
+    (void)state;
+    begin(&r);
+    assert_false(recovery_end_snapshot(&r));
+    assert_non_null(r.trouble);
+    engine_fini(&engine);
+    begin(&r);
+    take_snapshot(&r, times, COUNT(times));
+    assert_true(recovery_end_snapshot(&r));
+    engine_fini(&engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_that_was_written_says_when),
+        cmocka_unit_test(a_snapshot_says_when_it_is_all_there),
     };
 
     return cmocka_run_group_tests_name("rdzv/engine/recovery", tests, NULL, NULL);
