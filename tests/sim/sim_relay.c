@@ -25,6 +25,7 @@
 #include "rdzv/server.h"
 #include "store/session.h"
 #include "tests/sim/relay_client.h"
+#include "tests/sim/relay_web.h"
 #include "tests/support/sim_disk.h"
 
 #define CLIENTS      8
@@ -34,7 +35,7 @@
 #define MS           UINT64_C(1000000)
 #define COMMITS      4000
 #define SYNC_MS      50 /* a sync takes no longer */
-#define LEGACY_EVERY 4  /* so many worlds, the last has legacy clients */
+#define KINDS_EVERY  4  /* of so many worlds, one has legacy clients, and one clients of etcd's */
 
 struct process {
     struct server server;
@@ -51,6 +52,7 @@ static struct {
     bool loses;              /* --sync=batch, and power may be cut: what comes then is not judged */
     bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
     bool legacy;             /* clients that come and go are those of torch 1.9 to 2.0 */
+    bool has_webs;           /* there are clients of etcd's API */
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
     bool barriers_break;
@@ -522,11 +524,45 @@ static bool step_thread(void)
     return moved;
 }
 
+/* A watch or a read, of which its client should not notice that the store has gone. */
+static void check_web_end(unsigned i)
+{
+    int home = web_home(i);
+
+    note_memory();
+    if (home != STORE && !world.may_end[home] && !world.may_end[STORE])
+        world_fail("web %u of relay %d was ended, and nothing was wrong", i, home);
+}
+
+static bool step_some_web(void)
+{
+    unsigned from = (unsigned)draw(WEBS);
+
+    for (unsigned i = 0; i < WEBS; i++) {
+        unsigned at = (from + i) % WEBS;
+        enum web_news news;
+
+        if (!world.heals && chance(400)) {
+            web_leave(at);
+            return true;
+        }
+        news = web_step(at, !world.heals || at >= WEBS / 2);
+        if (news == WEB_ENDED)
+            check_web_end(at);
+        if (news != WEB_NOTHING)
+            return true;
+    }
+    return false;
+}
+
 /* One of them that has something to do. */
 static bool step_some_client(void)
 {
-    unsigned from = (unsigned)draw(CLIENTS + 1);
+    unsigned from;
 
+    if (world.has_webs && chance(3) && step_some_web())
+        return true;
+    from = (unsigned)draw(CLIENTS + 1);
     for (unsigned i = 0; i <= CLIENTS; i++) {
         if (step_client((from + i) % (CLIENTS + 1)))
             return true;
@@ -624,6 +660,18 @@ static void audit(void)
         scripted_leave(auditor);
 }
 
+/* What clients of etcd's have seen is judged, and they go. */
+static void audit_webs(void)
+{
+    while (world.has_webs && !web_judge())
+        step();
+    if (!world.has_webs)
+        return;
+    for (unsigned i = 0; i < WEBS; i++)
+        web_leave(i);
+    world.has_webs = false;
+}
+
 static void heal(void)
 {
     world.heals = true;
@@ -702,9 +750,12 @@ static void begin_world(uint64_t seed, uint64_t at)
     model_reset(STEADY);
     for (int p = 0; p < PROCESSES; p++)
         world_is_over[p] = true;
-    world.legacy = seed % LEGACY_EVERY == LEGACY_EVERY - 1;
+    world.legacy = seed % KINDS_EVERY == KINDS_EVERY - 1;
     world.always = chance(2);
     world.loses = !world.always && chance(4);
+    world.has_webs = seed % KINDS_EVERY == 1 && !world.loses;
+    if (world.has_webs)
+        web_reset();
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
     disk_new(draw(UINT64_MAX));
     if (at != 0 && at != UINT64_MAX)
@@ -750,6 +801,7 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
     if (chance(2) && world.processes[STORE].up)
         kill_store();
     audit();
+    audit_webs();
     if (!world.is_over)
         model_judge();
     for (unsigned i = 0; i < CLIENTS; i++) {
