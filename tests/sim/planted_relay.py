@@ -40,6 +40,12 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "        take_back(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
     Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/requests.c",
         "    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)", "    if (false)"),
+    Bug("a relay sends an HTTP request again that changes something", "rdzv/relay/http_pass.c",
+        "    return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);", "    return !p->begun;"),
+    Bug("a watch goes on with what its client has", "rdzv/relay/http_trace.c",
+        "        return t->last + 1;", "        return t->last;"),
+    Bug("a watch goes on from when its relay was back", "rdzv/relay/http_trace.c",
+        "    return t->asked != 0 ? t->asked : t->from + 1;", "    return t->asked;"),
     # Those that it has found.
     Bug("a start from a snapshot alone begins anew", "rdzv/engine/recovery.c",
         "    batch_begin(&e->batch, last + 1);",
