@@ -39,6 +39,7 @@ struct answer {
 static struct web {
     int home, fd; /* -1: none */
     enum asked asked;
+    bool is_over; /* a stream: the store has said that it ends */
     unsigned posts;
     uint64_t last; /* index: of the last key that it has made; of the last event, or 0 */
     struct answer answer;
@@ -249,8 +250,7 @@ static void take_answer(struct web *w)
         take_get(w);
     else if (w->asked == ASKED_ALL)
         take_all(w);
-    else if (w->answer.status < 500 && w->asked == ASKED_STREAM)
-        world_fail("a stream ends as if it were over");
+    w->is_over = w->asked == ASKED_STREAM && w->answer.status < 500;
     w->asked = ASKED_NOTHING;
 }
 
@@ -385,8 +385,12 @@ enum web_news web_step(unsigned i, bool asks)
         return w->fd < 0 ? WEB_NOTHING : WEB_MOVED;
     }
     moved = receive(w, &ended);
-    while (digest(w))
+    while (!w->is_over && digest(w))
         moved = true;
+    if (w->is_over) {
+        w->is_over = false;
+        return WEB_ENDED;
+    }
     if (ended) {
         tell(w, "is ended at");
         changes = w->asked == ASKED_POST;

@@ -14,7 +14,8 @@ void web_reset(void);
 enum web_news {
     WEB_NOTHING,
     WEB_MOVED,
-    WEB_ENDED, /* its connection has ended, and what it had asked for changes nothing */
+    WEB_ENDED, /* its connection has ended, and what it had asked for changes nothing; or a stream
+                */
 };
 
 /* One step of a client; `asks`: it may ask for something new. */
