@@ -6,16 +6,18 @@
  *      0   8 bytes  "rdzvjrnl" (a segment of the journal) or "rdzvsnap" (a snapshot)
  *      8   u32      version of the format: 1
  *     12   u32      0
- *     16   u64      segment: the number of its first batch; snapshot: of the last batch that is in
- * it 24   u64      id of the data directory, random when it was made: a file of another directory
- * is refused 32   u64      durable: see below 40   u32      0 44   u32      CRC32C of bytes 0 to 43
+ *     16   u64      number: of a segment's first batch; of the last batch in a snapshot
+ *     24   u64      id of the data directory, random; files of another one are refused
+ *     32   u64      durable: see below
+ *     40   u32      0
+ *     44   u32      CRC32C of bytes 0 to 43
  *
  * A frame is a header of 32 bytes and its payload:
  *
  *      0   u32      length of the payload
  *      4   u32      kind: 1 a batch, 2 a part of a snapshot, 3 end, 4 mark
  *      8   u64      number: of the batch; of a part, counted from 0; end and mark: see there
- *     16   u64      durable: all batches up to this number were synced when the frame was written
+ *     16   u64      durable: batches up to this one were synced when the frame was written
  *     24   u32      CRC32C of the payload
  *     28   u32      CRC32C of bytes 0 to 27, gone on from the file's key
  *
@@ -24,13 +26,15 @@
  * is none, and no client can make a value that looks like a frame, since it does not know the id.
  *
  * Kinds:
- *   batch (1)  the payload is one Batch of proto/record.proto. In a segment, batches have
- * consecutive numbers; the first has the number in the header. part (2)   of a snapshot: a Batch,
- * too, of some 64 KiB. end (3)    no payload. A snapshot ends with it, and a segment that was
- * closed cleanly. Its number is the count of parts, or the number of the last batch. Nothing
- * follows. mark (4)   no payload: only to say `durable`. Written when nothing else follows a
- * sync, with the number 0; and as the first frame of a segment that replaces others, with the
- * number of the last batch that it replaces.
+ *
+ *     batch (1)  the payload is one Batch of proto/record.proto. In a segment, batches have
+ *                consecutive numbers; the first has the number in the header.
+ *     part (2)   of a snapshot: a Batch, too, of some 64 KiB.
+ *     end (3)    no payload. A snapshot ends with it, and a segment that was closed cleanly.
+ *                Its number is the count of parts, or that of the last batch. Nothing follows.
+ *     mark (4)   no payload: it says `durable`. Written when nothing else follows a sync, with
+ *                the number 0; and as the first frame of a segment that replaces others, with
+ *                the number of the last batch that it replaces.
  *
  * `durable` is what tells a crash from damage. Batches may be lost by a power cut in any order as
  * long as nobody was promised that they are synced; one that is missing or damaged although an

@@ -2,24 +2,24 @@
  * which bound what has to be replayed. No threads, no clock, no log: it says what happened. The
  * format of a file is in store/frame.h.
  *
- *     lock                            held by the process that uses the directory
- *     journal-<number>                a segment; the number of its first batch, 20 digits
- *     snapshot-<number>               the store as it was after that batch
- *     ballast                         4 MiB that can be given up when the disk is full
- *     *.tmp                           one of these while it is being written; removed at the next
- * start
+ *     lock                 held by the process that uses the directory
+ *     journal-<number>     a segment; the number of its first batch, 20 digits
+ *     snapshot-<number>    the store as it was after that batch
+ *     ballast              4 MiB that can be given up when the disk is full
+ *     *.tmp                one of these while it is being written; the next start removes it
  *
  * Rules, on which recovery rests:
+ *
  *   1. A file gets its name by a rename after its bytes were synced, but for a segment that is
- * begun while batches are appended (journal_append() rotates).
- *   2. Whoever reports that batches up to D are synced has synced all segments that hold them, then
- *      the directory; only then a frame may say `durable` = D.
+ *      begun while batches are appended (journal_append() rotates).
+ *   2. Whoever reports that batches up to D are synced has synced all segments that hold them, or a
+ *      snapshot that does, then the directory; only then a frame may say `durable` = D.
  *   3. A segment that is written anew (journal_rewrite_begin()) says in its first frame up to which
  *      batch it replaces whatever else there is: segments that begin behind it, up to that batch,
  *      do not count, and nothing is appended before they are removed. Else a segment ends, for a
  *      reader, where the next one begins.
  *   4. A segment or snapshot is removed only when a whole, synced, renamed snapshot makes it
- * needless.
+ *      needless.
  *
  * Recovery takes the newest whole snapshot, then batches as long as their numbers follow. L is the
  * last one, D the highest `durable` of any intact header or frame, behind the end too. D > L:

@@ -64,8 +64,10 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
         say_opened(r, path, out, size);
         break;
     case JOURNAL_LOCKED:
-        snprintf(out, size, "%s is used by another process, which holds %s/%s.", path, path,
-                 r->file);
+        snprintf(out, size,
+                 "%s is used by another process, which holds %s/%s. End that one, or name another "
+                 "directory.",
+                 path, path, r->file);
         break;
     case JOURNAL_DAMAGED:
         say_damage(r, path, out, size);
@@ -91,7 +93,8 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
             path, r->file, r->what);
         break;
     case JOURNAL_ERROR:
-        snprintf(out, size, "%s: %s %s: %s.", path, r->file, r->what, strerror(r->error));
+        snprintf(out, size, "%s: %s %s: %s. Nothing was lost: mend that, and start again.", path,
+                 r->file, r->what, strerror(r->error));
         break;
     }
 }
