@@ -80,6 +80,11 @@ static struct {
         leaves, steps;
 } sums;
 
+static bool has_webs(uint64_t seed)
+{
+    return seed % KINDS_EVERY == 1;
+}
+
 void world_fail(const char *format, ...)
 {
     va_list list;
@@ -135,12 +140,13 @@ static void configure(void)
     }
 }
 
-/* Neither clients nor relays send what those who read it would not. */
+/* Neither clients nor relays send what those who read it would not; but HTTP that breaks off is
+ * counted so. */
 static void check_understood(int p)
 {
     const struct server *s = &world.processes[p].server;
 
-    if (s->engine.stats.dropped[DROP_MALFORMED] != 0)
+    if (!has_webs(world.seed) && s->engine.stats.dropped[DROP_MALFORMED] != 0)
         world_fail("process %d has taken for malformed what was said to it", p);
 }
 
@@ -753,7 +759,7 @@ static void begin_world(uint64_t seed, uint64_t at)
     world.legacy = seed % KINDS_EVERY == KINDS_EVERY - 1;
     world.always = chance(2);
     world.loses = !world.always && chance(4);
-    world.has_webs = seed % KINDS_EVERY == 1 && !world.loses;
+    world.has_webs = has_webs(seed) && !world.loses;
     if (world.has_webs)
         web_reset();
     world.faults = at != 0 ? 0 : (unsigned)draw(6);
