@@ -286,11 +286,6 @@ bool skew_restore(struct step *s, struct agent *a, struct wish *wish)
 
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
 {
-    const struct torch_node *node = NULL;
-
-    if (wish->from != NULL)
-        node = a->sees_far ? torch_merge_first_writer(wish->from, &wish->to)
-                           : torch_merge_writer(wish->from, &wish->to);
-    if (node != NULL)
-        skew_learn(s, a, node->heartbeat_us);
+    if (wish->writer != NULL)
+        skew_learn(s, a, wish->writer->heartbeat_us);
 }
