@@ -817,6 +817,36 @@ static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
     scene_fini(&s);
 }
 
+/* Its first heartbeat tells its clock: else it would learn only then that it has joined one that is
+ * silent. */
+static void a_new_agent_takes_the_silent_for_dead_by_any_clock(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_pass(&s, 20000);
+    look(&s, 1);
+    scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    seen = look(&s, 2);
+    st = scene_state(seen);
+    assert_true(scene_node(&st, "a")->heartbeat_us < scene_now_us(&s) - 1000 * MINUTE);
+    assert_true(scene_node(&st, "b")->heartbeat_us > scene_now_us(&s) + 1000 * MINUTE);
+    torch_state_free(&st);
+    st = scene_state(seen);
+    scene_remove(&st, "a");
+    scene_node(&st, "c")->waiting = true;
+    scene_beat(&st, "c", scene_now_us(&s) - 2 * MINUTE);
+    scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st));
+    assert_false(node_now(&s, "a").has_heartbeat);
+    assert_true(node_now(&s, "c").waiting);
+    assert_in_range(node_now(&s, "b").heartbeat_us, scene_now_us(&s) - SECOND, scene_now_us(&s));
+    scene_fini(&s);
+}
+
 /* --- Agents that their relays bring over a start. --- */
 
 static bool names(const char *text, const char *name)
@@ -936,6 +966,7 @@ int main(void)
         cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
         cmocka_unit_test(the_moved_heartbeat_of_another_one_names_no_writer),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
+        cmocka_unit_test(a_new_agent_takes_the_silent_for_dead_by_any_clock),
         cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
         cmocka_unit_test(as_long_as_a_node_is_nobodys_it_may_be_that_one),
         cmocka_unit_test(one_that_has_a_rank_and_no_node_meets_the_others),
